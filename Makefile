@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fix lint types imports deps house check test fast doctest golden generated conformance \
+.PHONY: help setup fix lint types imports deps house check test fast fuzz torture doctest golden generated conformance \
   quickstart bench wheel offline ci
 
 help:  ## list these commands
@@ -40,6 +40,14 @@ test:  ## the whole suite with doctests, on every core
 
 fast:  ## the suite without the slow tests, with few examples of each property
 	$(BIN)/pytest -q -n auto --maxprocesses=4 -m 'not slow' --hypothesis-profile=fast
+
+SECONDS_EACH ?= 60
+fuzz:  ## give every reader bytes, SECONDS_EACH=60 for each; by coverage where atheris is installed
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS_EACH)
+
+MINUTES ?= 2
+torture:  ## kill, fault and fuzz; fuzz for MINUTES=2; write docs/reliability.md
+	$(BIN)/python -m tests.torture --minutes $(MINUTES)
 
 doctest:  ## the examples in docstrings alone
 	$(BIN)/pytest -q ragbench

@@ -21,10 +21,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ragbench.llm.base import CallFailure, ChatRequest, Message
+from ragbench.llm.calls import ask_structured
 from ragbench.llm.engine import ChatEngine, Replies
 from ragbench.llm.limits import Limits
 from ragbench.llm.openai import OpenAIChat
-from ragbench.llm.structured import ask_structured
 
 SCHEMA = {
     "type": "object",

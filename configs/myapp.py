@@ -32,12 +32,16 @@ def build_retriever(k: int = 4) -> Any:
     return store.as_retriever(search_kwargs={"k": k})
 
 
-def build_chain() -> Any:
-    """Return a chain that retrieves for itself; your model goes where the lambda stands."""
+def build_chain(k: int = 4, short: bool = False) -> Any:
+    """Return a chain that retrieves for itself; your model goes where `best` stands."""
     from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
-    parts: Any = {"found": build_retriever(), "question": RunnablePassthrough()}
-    return parts | RunnableLambda(lambda given: given["found"][0].page_content)
+    def best(given: Any) -> str:
+        passage = str(given["found"][0].page_content)
+        return passage.split(". ")[0] if short else passage
+
+    parts: Any = {"found": build_retriever(k), "question": RunnablePassthrough()}
+    return parts | RunnableLambda(best)
 
 
 def bag_of_words() -> Any:

@@ -105,7 +105,7 @@ def _rubric(entry: dict[str, Any]) -> str:
         ", ".join(entry["needs"]),
         entry["method"],
         entry["direction"],
-        "`lexical`" if "lexical" in entry["judges"] else "",
+        ", ".join(f"`{name}`" for name in ("nli", "lexical") if name in entry["judges"]),
         *(_cell(entry[part]) for part in ("measures", "limits", "source")),
     ]
     return f"| {' | '.join(cells)} |\n"

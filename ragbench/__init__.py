@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from ragbench.adapters.trace_writer import TraceWriter as TraceWriter
     from ragbench.comparison.evaluate import (
         Evaluation as Evaluation,
         evaluate_run as evaluate_run,
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
         load_experiment as load_experiment,
     )
     from ragbench.experiment.runner import run_experiment as run_experiment
+    from ragbench.registry import Option as Option
     from ragbench.score.judge.judge import Judge as Judge
+    from ragbench.score.retrieval.base import measure as measure
     from ragbench.score.retrieval.single import (
         average_precision as average_precision,
         bpref as bpref,
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
         rbp as rbp,
         recall as recall,
     )
+    from ragbench.score.text.base import UnseenText as UnseenText, metric as metric
     from ragbench.score.text.bertscore import BERTScorer as BERTScorer, bertscore as bertscore
     from ragbench.score.text.bleu import bleu as bleu
     from ragbench.score.text.chrf import chrf as chrf
@@ -67,6 +71,11 @@ if TYPE_CHECKING:
         token_f1 as token_f1,
     )
     from ragbench.score.text.ter import ter as ter
+    from ragbench.score.text.tool_calls import (
+        tool_call_accuracy as tool_call_accuracy,
+        tool_call_correctness as tool_call_correctness,
+        tool_call_f1 as tool_call_f1,
+    )
     from ragbench.types import (
         Collection as Collection,
         Document as Document,
@@ -76,10 +85,13 @@ if TYPE_CHECKING:
         Retrieved as Retrieved,
         Run as Run,
         ScoredDocument as ScoredDocument,
+        ToolCall as ToolCall,
+        Turn as Turn,
         Verdict as Verdict,
     )
 
 _HOMES = {
+    "adapters.trace_writer": ("TraceWriter",),
     "comparison.evaluate": ("Evaluation", "evaluate_run", "evaluate_texts"),
     "data.trec.trec_files": ("read_qrels", "read_run", "write_run"),
     "errors": (
@@ -95,7 +107,9 @@ _HOMES = {
     "experiment.compare": ("Comparison", "compare"),
     "experiment.result": ("Experiment", "load_experiment"),
     "experiment.runner": ("run_experiment",),
+    "registry": ("Option",),
     "score.judge.judge": ("Judge",),
+    "score.retrieval.base": ("measure",),
     "score.retrieval.single": (
         "average_precision",
         "bpref",
@@ -110,6 +124,7 @@ _HOMES = {
         "rbp",
         "recall",
     ),
+    "score.text.base": ("UnseenText", "metric"),
     "score.text.bertscore": ("BERTScorer", "bertscore"),
     "score.text.bleu": ("bleu",),
     "score.text.chrf": ("chrf",),
@@ -118,6 +133,7 @@ _HOMES = {
     "score.text.semantic_similarity": ("SemanticSimilarity", "semantic_similarity"),
     "score.text.squad": ("contains", "exact_match", "token_f1"),
     "score.text.ter": ("ter",),
+    "score.text.tool_calls": ("tool_call_accuracy", "tool_call_correctness", "tool_call_f1"),
     "types": (
         "Collection",
         "Document",
@@ -127,6 +143,8 @@ _HOMES = {
         "Retrieved",
         "Run",
         "ScoredDocument",
+        "ToolCall",
+        "Turn",
         "Verdict",
     ),
 }

@@ -164,7 +164,7 @@ class Problem:
         if self.nearest:
             parts.append(f"did you mean '{self.nearest}'?")
         if self.allowed:
-            parts.append(f"allowed: {self.allowed}")
+            parts.append(f"allowed: {_first_of(self.allowed) if self.nearest else self.allowed}")
         return " ".join(parts)
 
     def _excerpt(self, hint: str) -> str:
@@ -175,6 +175,17 @@ class Problem:
         caret = "^" * max(1, min(self.width, len(shown) - (column - start)))
         margin = " " * len(number)
         return f"{number} | {shown}\n{margin} | {' ' * (column - start)}{caret} {hint}".rstrip()
+
+
+_MOST_NAMES, _FEW_NAMES = 12, 6
+
+
+def _first_of(allowed: str) -> str:
+    """A long list of names, cut: beside the right spelling it is not needed."""
+    names = allowed.split(", ")
+    if len(names) <= _MOST_NAMES or any(" " in name for name in names):
+        return allowed
+    return f"{', '.join(names[:_FEW_NAMES])}, ... ({len(names) - _FEW_NAMES} more)"
 
 
 class ConfigError(RagbenchError):

@@ -19,6 +19,12 @@ from typing import IO
 
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<pid>[1-9][0-9]*)(?:\.[a-z0-9_]{8})?\.tmp")
 
+MOUNTS = Path("/proc/self/mounts")
+_NETWORK = re.compile(
+    r"nfs\d?|cifs|smb3|smbfs|afs|ceph|lustre|beegfs|gpfs|glusterfs|pvfs2|sshfs|s3fs|gcsfuse"
+    r"|blobfuse2?|rclone|davfs"
+)
+
 DEFAULT_CACHE = ".ragbench"
 """Folder of what is stored between runs, in the working directory."""
 
@@ -71,13 +77,20 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
     Text is written as UTF-8 with `\n` line ends. Missing folders are made.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+    with written_whole(path) as stream:
+        stream.write(data)
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[IO[bytes]]:
+    """Give a file to write into that has its name when all of it is written, and on disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     remove_left_over(path.parent, path.name)
     temporary = temporary_beside(path)
     try:
         with temporary.open("wb") as stream:
-            stream.write(data)
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, path)
@@ -183,6 +196,25 @@ def point_at(link: Path, target: str) -> None:
         write_atomically(link, f"{target}\n")
         return
     os.replace(temporary, link)
+
+
+def network_file_system(path: Path) -> str | None:
+    """Return the kind of the network file system that a path lies on, such as `nfs4`.
+
+    None on local disks, and wherever Linux does not say so.
+    """
+    try:
+        mounts = [line.split(" ")[1:3] for line in MOUNTS.read_text("utf-8").splitlines()]
+    except OSError:
+        return None
+    place, kind, longest = path.absolute().resolve(), "", -1
+    for mounted, of in mounts:
+        # blanks and the like stand there as \040
+        folder = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), mounted))
+        # of two mounts on one folder the later one is seen
+        if place.is_relative_to(folder) and len(folder.parts) >= longest:
+            kind, longest = of, len(folder.parts)
+    return kind if _NETWORK.fullmatch(kind.removeprefix("fuse.")) else None
 
 
 def _sync(path: Path) -> None:

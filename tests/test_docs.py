@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from ragbench.cli import main
+from tests.cells import run_cell
 from tests.commands import run_command
 
 
@@ -34,8 +35,8 @@ def test_the_python_code_runs(readme, tmp_path, monkeypatch):
     search, api = blocks(readme, "python")
     names = {}
 
-    exec(compile(search, "README.md", "exec"), names)
-    exec(compile(api, "README.md", "exec"), names)
+    run_cell(search, "README.md", names)
+    run_cell(api, "README.md", names)
 
     assert len(names["search"]("q", 1)) == 1
     assert 0 < names["result"].mean["ndcg@10"] < 1
@@ -66,7 +67,7 @@ def test_the_page_on_statistics_runs(repository, tmp_path):
     overrides = {"output": str(tmp_path), "dataset.path": str(repository / "datasets/example")}
 
     experiment = ragbench.run_experiment(yaml.safe_load(config), overrides)
-    exec(compile(code, "statistics.md", "exec"), names)
+    run_cell(code, "statistics.md", names)
 
     assert experiment.comparisons["family"] == "all"
     assert {row["field"] for row in experiment.comparisons["slices"]} == {
@@ -108,7 +109,7 @@ def test_the_page_on_judging_runs(repository, tmp_path, monkeypatch):
     names = {}
     with ChatServer(Script()) as server:
         code = code.replace("http://127.0.0.1:8000/v1", server.url)
-        exec(compile(code, "judging.md", "exec"), names)
+        run_cell(code, "judging.md", names)
 
     assert names["verdict"].score == 1.0
     assert len(names["many"]) == 3
@@ -116,8 +117,8 @@ def test_the_page_on_judging_runs(repository, tmp_path, monkeypatch):
     data = {"dataset": {"type": "beir", "path": str(folder)}, "retrievers": {"a": {"type": "bm25"}}}
     checked = [load_config({**data, **yaml.safe_load(config)}).metrics for config in configs]
     models = [judge.options["model"] for m in checked for judge in m.judges.values()]
-    assert models == [*["gpt-4o-mini"] * 4, "cross-encoder/nli-deberta-v3-base", "gpt-4o-mini"]
-    assert [m.retrieval.fill is not None for m in checked] == [*[False] * 3, True, False, False]
+    assert models == [*["gpt-4o-mini"] * 5, "cross-encoder/nli-deberta-v3-base", "gpt-4o-mini"]
+    assert [m.retrieval.fill is not None for m in checked] == [*[False] * 4, True, False, False]
     assert [j.stop_when for j in checked[-1].judges.values()] == ["decided"]
     for link in re.findall(r"\]\(([a-z]+\.md)\)", page):
         assert (repository / "docs" / link).exists()
@@ -134,10 +135,14 @@ def test_the_page_on_adapters_runs(repository, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "datasets").symlink_to(repository / "datasets")
     page = (repository / "docs" / "adapters.md").read_text(encoding="utf-8")
-    (notebook, shop, server), (config, prompt) = blocks(page, "python"), blocks(page, "yaml")
+    (notebook, shop, server), (chains, config, prompt) = (
+        blocks(page, "python"),
+        blocks(page, "yaml"),
+    )
     names = {}
-    exec(compile(server, "adapters.md", "exec"), names)
-    exec(compile(notebook, "adapters.md", "exec"), names)
+    assert [*yaml.safe_load(chains)["apps"]] == ["now", "new"]
+    run_cell(server, "adapters.md", names)
+    run_cell(notebook, "adapters.md", names)
     assert names["experiment"].summary["systems"][0]["name"] == "mine"
 
     (tmp_path / "shop.py").write_text(shop)
@@ -171,7 +176,7 @@ def test_the_page_on_comparing_runs(repository, warm_cache, tmp_path, monkeypatc
         printed.append(done.stdout)
     names = {}
 
-    exec(compile(code, "comparing.md", "exec"), names)
+    run_cell(code, "comparing.md", names)
 
     assert printed[3].startswith(shown)
     assert "gate pass: ndcg@10 drop > 0.05 (bm25 (quickstart))" in printed[4]

@@ -5,11 +5,13 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from ragbench.files import (
     folder_written_atomically,
+    network_file_system,
     point_at,
     remove_left_over,
     write_atomically,
@@ -120,3 +122,37 @@ def test_the_next_run_removes_what_killed_writers_left(tmp_path):
 
     names = {path.name for path in folder.iterdir()}
     assert names == {"a.json", at_work.name, ".unfinished.tmp", ".mine.tmp", "b.1.tmp"}
+
+
+@pytest.mark.parametrize(
+    ("place", "kind"),
+    [
+        ("/home/a/.ragbench", "nfs4"),
+        ("/home/a/local/.ragbench", None),
+        ("/homes/a", None),
+        ("/two words/x", "cifs"),
+        ("/cloud/x", "fuse.sshfs"),
+        ("/twice/x", None),
+        ("/", None),
+    ],
+)
+def test_a_network_file_system_is_told_by_its_mount(monkeypatch, tmp_path, place, kind):
+    mounts = [
+        "/dev/sda1 / ext4 rw 0 0",
+        "server:/home /home nfs4 rw,vers=4.2 0 0",
+        "/dev/sdb1 /home/a/local xfs rw 0 0",
+        "//server/share /two\\040words cifs rw 0 0",
+        "me@host:/ /cloud fuse.sshfs rw 0 0",
+        "server:/twice /twice nfs rw 0 0",
+        "/dev/sdc1 /twice ext4 rw 0 0",
+    ]
+    (tmp_path / "mounts").write_text("\n".join(mounts) + "\n")
+    monkeypatch.setattr("ragbench.files.MOUNTS", tmp_path / "mounts")
+
+    assert network_file_system(Path(place)) == kind
+
+
+def test_without_a_list_of_mounts_nothing_is_known(monkeypatch, tmp_path):
+    monkeypatch.setattr("ragbench.files.MOUNTS", tmp_path / "absent")
+
+    assert network_file_system(tmp_path) is None

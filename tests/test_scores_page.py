@@ -10,6 +10,7 @@ import pytest
 import ragbench as rb
 from ragbench.comparison.evaluate import evaluate_run_file
 from ragbench.config.schema import RetrievalMetrics
+from tests.cells import run_cell
 from tests.commands import run_command
 from tests.test_docs import blocks
 
@@ -118,7 +119,7 @@ def test_defaults_side_by_side(page, files):
 def test_the_code_runs(page):
     (code,) = blocks(page, "python")
 
-    exec(compile(code, "scores.md", "exec"), {})
+    run_cell(code, "scores.md", {})
 
 
 def test_every_rule_of_a_run_is_on_the_page(page):

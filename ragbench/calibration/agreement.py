@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,12 +12,23 @@ import numpy as np
 
 from ragbench.calibration.labels import Ratings
 from ragbench.calibration.scale import Scale
-from ragbench.records.certificate import Confusion
+from ragbench.records.certificate import AgreementFound, Confusion, CorrelationLevel, Correlations
+from ragbench.records.codec import from_json
 from ragbench.stats.agreement import Agreement, Level, mean_agreement, raw_share
+from ragbench.stats.correlation import (
+    Coefficient,
+    kendall_tau_b,
+    mean_correlation,
+    pearson,
+    product_moment,
+    rank_rho,
+    rank_tau,
+    roc_area,
+    spearman,
+)
 from ragbench.stats.jackknife import Statistic
 from ragbench.stats.kappa import confusion_table, kappa
 from ragbench.stats.krippendorff import alpha
-from ragbench.stats.rank_correlation import rank_rho, rank_tau, roc_area
 
 if TYPE_CHECKING:
     from ragbench.types import FloatArray
@@ -42,11 +53,17 @@ _TABLE = {
     "alpha_nominal": _Row(partial(alpha, level="nominal"), "nominal", True),
     "alpha_ordinal": _Row(partial(alpha, level="ordinal"), "ordinal", True),
     "alpha_interval": _Row(partial(alpha, level="interval"), "interval", False),
+    "pearson": _Row(product_moment, "interval", False),
     "spearman": _Row(rank_rho, "ordinal", False),
     "kendall": _Row(rank_tau, "ordinal", False),
 }
 """What is computed for each pair of raters, judge or people."""
 
+_COEFFICIENTS: dict[Coefficient, Callable[..., Agreement]] = {
+    "pearson": pearson,
+    "spearman": spearman,
+    "kendall": kendall_tau_b,
+}
 _ALPHAS = ("alpha_nominal", "alpha_ordinal", "alpha_interval")
 
 
@@ -94,6 +111,66 @@ def people_against_people(ratings: Ratings, *, confidence: float) -> dict[str, A
             name: _one(ratings, _TABLE[name], [ratings.people], confidence) for name in _ALPHAS
         }
     return found
+
+
+def correlations(ratings: Ratings, *, confidence: float) -> Correlations:
+    """Correlate the judge's scores with the mean label, at the levels that papers print.
+
+    The intervals are over what is sampled: the queries at the levels of items and questions, the
+    systems at that of systems.
+    """
+    people = ratings.mean_labels.round(12)  # means of the same labels in another order are equal
+    judge, queries = ratings.judge.round(12), ratings.queries
+    grouped = {
+        name: mean_correlation(people, judge, queries, coefficient=name, confidence=confidence)
+        for name in _COEFFICIENTS
+    }
+    inside = next(iter(grouped.values()))  # all leave out the same
+    _, codes, sizes = np.unique(
+        [system for system, _ in ratings.keys], return_inverse=True, return_counts=True
+    )
+    means = np.column_stack(
+        [(np.bincount(codes, weights=of) / sizes).round(12) for of in (judge, people)]
+    )
+    return Correlations(
+        item=CorrelationLevel(
+            unit="answers",
+            n=len(ratings.keys),
+            coefficients={
+                name: recorded(of(judge, people, groups=queries, confidence=confidence))
+                for name, of in _COEFFICIENTS.items()
+            },
+        ),
+        question=CorrelationLevel(
+            unit="queries",
+            n=inside.mean.n,
+            constant_people=inside.constant_x,
+            constant_judge=inside.constant_y,
+            single=inside.single,
+            coefficients={name: recorded(found.mean) for name, found in grouped.items()},
+        ),
+        system=CorrelationLevel(
+            unit="systems",
+            n=len(sizes),
+            coefficients={
+                name: recorded(
+                    mean_agreement(
+                        _TABLE[name].statistic,
+                        [means],
+                        level=_TABLE[name].level,
+                        confidence=confidence,
+                        rare=False,
+                    )
+                )
+                for name in _COEFFICIENTS
+            },
+        ),
+    )
+
+
+def recorded(found: Agreement) -> AgreementFound:
+    """Return a statistic as a certificate has it."""
+    return from_json(AgreementFound, found.to_dict())
 
 
 def confusion(ratings: Ratings) -> Confusion:

@@ -8,29 +8,29 @@ from typing import Any
 
 from ragbench.calibration.agreement import (
     confusion,
+    correlations,
     good_from,
     judge_against_people,
     people_against_people,
+    recorded,
 )
 from ragbench.calibration.corrected import corrected_differences, corrected_means, sampling
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore
 from ragbench.calibration.labels import Labels, Ratings
-from ragbench.calibration.probes import probe
+from ragbench.calibration.probes import ELSEWHERE, probe
 from ragbench.calibration.retest import retest_runs, retest_samples
 from ragbench.calibration.scale import Scale
 from ragbench.errors import DataError, OptionError
 from ragbench.records.certificate import (
-    AgreementFound,
     Certificate,
     CertifiedRubric,
     LabelsRead,
     ProbedRubric,
     ProbeFound,
     ProbeReport,
+    RetestFound,
 )
-from ragbench.records.codec import from_json
 from ragbench.signature import fingerprint_json
-from ragbench.stats.agreement import Agreement
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,8 @@ def _facts(score: JudgedScore) -> dict[str, Any]:
     """Whose score it is: the fields of a `JudgedRubric`."""
     return {
         "rubric": score.rubric.name,
-        "rubric_fingerprint": score.rubric.fingerprint,
+        # of a judge that ran elsewhere only the name is known
+        "rubric_fingerprint": score.rubric.fingerprint if score.rubric.scale else "",
         "judge": score.judge,
         "model": score.model,
         "signature": score.signature,
@@ -144,7 +145,6 @@ def _certify_score(
     drawn = sampling(run, score, labels, vouched=calibration.random)
     against = judge_against_people(ratings, good=good, confidence=confidence)
     among = people_against_people(ratings, confidence=confidence)
-    again = calibration.again
     return CertifiedRubric(
         **_facts(score),
         scale=(scale.low, scale.high),
@@ -160,16 +160,15 @@ def _certify_score(
             random=drawn.random,
             why=drawn.why,
         ),
-        agreement=_recorded(against),
-        ceiling=_recorded(among),
+        agreement={name: recorded(each) for name, each in against.items()},
+        ceiling={name: recorded(each) for name, each in among.items()},
+        correlations=correlations(ratings, confidence=confidence),
         confusion=confusion(ratings),
         probes={
             **probe(run, score, ratings, confidence=confidence),
             **calibration.asked.get(score.name, {}),
         },
-        retest=retest_samples(score, scale, confidence=confidence)
-        if again is None
-        else retest_runs((run, score), again, scale, confidence=confidence),
+        retest=_retest(run, score, scale, calibration),
         corrected=corrected_means(run, score, ratings, drawn, confidence=confidence),
         corrected_differences=corrected_differences(
             run, score, ratings, drawn, confidence=confidence
@@ -177,8 +176,15 @@ def _certify_score(
     )
 
 
-def _recorded(found: Mapping[str, Agreement]) -> dict[str, AgreementFound]:
-    return {name: from_json(AgreementFound, each.to_dict()) for name, each in found.items()}
+def _retest(
+    run: JudgedRun, score: JudgedScore, scale: Scale, calibration: Calibration
+) -> RetestFound:
+    if run.elsewhere:
+        return RetestFound(status="not available", reason=ELSEWHERE)
+    if calibration.again is not None:
+        again = calibration.again
+        return retest_runs((run, score), again, scale, confidence=calibration.confidence)
+    return retest_samples(score, scale, confidence=calibration.confidence)
 
 
 def _fingerprint(labels: Labels) -> str:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from ragbench.data.files.jsonl import Entry, read_jsonl
+from ragbench.data.loaders.records import system_name
 from ragbench.data.runs.run_folder import file_name, read_manifest, read_summary, resolve_run_folder
 from ragbench.errors import DataError, OptionError
 from ragbench.records.manifest import PredictionRow, VerdictRow
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.registry import nearest
 from ragbench.score.judge.base import Rubric
-from ragbench.score.judge.methods.templates import prompt_fingerprint
-from ragbench.score.judge.rubric import built_in_rubrics, load_rubric, read_rubric
+from ragbench.score.judge.methods.templates import Together, prompt_fingerprint
+from ragbench.score.judge.rubric import is_built_in, load_rubric, read_rubric
+from ragbench.score.options import add_option
 from ragbench.signature import Signature
 
 Row = TypeVar("Row", VerdictRow, PredictionRow)
@@ -87,6 +89,17 @@ class JudgedRun:
     """Every answer."""
     scores: Mapping[str, JudgedScore]
     """What the judges said, by the name of the score."""
+    elsewhere: bool = False
+    """Whether the judge ran elsewhere, so that it can neither be asked again nor named in full."""
+
+    def named(self, written: str) -> str | None:
+        """Return the system of a name, also as records write it; None where there is none.
+
+        The system that records call `Original Ground Truth` is `Original-Ground-Truth` in a run.
+        """
+        return next(
+            (name for name in (written, system_name(written)) if name in self.systems), None
+        )
 
     def chosen(self, names: Sequence[str]) -> list[JudgedScore]:
         """Return the scores of these names or rubrics; all where none is named.
@@ -180,7 +193,7 @@ def _scores(
     samples: dict[str, dict[Key, Samples]] = {}
     for system, entries in rows.items():
         for entry, row in entries:
-            several = f"{row.rubric}(judge={row.judge})"
+            several = add_option(row.rubric, "judge", row.judge)
             name = several if several in signatures else row.rubric
             firsts.setdefault(name, (entry, row))
             scores, unscored = found.setdefault(name, ({}, {}))
@@ -270,7 +283,7 @@ def find_rubric(name: str, signature: str, files: Sequence[Path]) -> Rubric:
         DataError: It is no longer what it was.
     """
     parts = dict(Signature.parse(signature).parts)
-    known = [load_rubric(name)] if name in built_in_rubrics() else []
+    known = [load_rubric(name)] if is_built_in(name) else []
     known += [rubric for rubric in map(read_rubric, files) if rubric.name == name]
     wanted, sent = parts.get("rubric"), parts.get("prompt")
     for rubric in known:
@@ -297,5 +310,9 @@ def rubric_files(config: Mapping[str, Any]) -> list[Path]:
 
 
 def _prompts(rubric: Rubric) -> list[str]:
-    """Fingerprints of the prompts, with worked examples and without."""
-    return [prompt_fingerprint(rubric, few_shot=few_shot) for few_shot in (True, False)]
+    """Fingerprints of the prompts, with worked examples and without, passages read both ways."""
+    return [
+        prompt_fingerprint(rubric, few_shot=few_shot, passages=passages)
+        for few_shot in (True, False)
+        for passages in get_args(Together)
+    ]

@@ -112,7 +112,7 @@ class _Reader:
                 draw = str(entry.values.get("draw") or "") if is_sheet else ""
                 self.found[rubric].rows.setdefault(key, draw)
                 for column in self._label_columns(entry, rubric):
-                    label = self._label(entry, column, self._scales[rubric])
+                    label = read_rating(entry, column, self._scales[rubric], "--scale")
                     if label is not None:
                         rater = f"{rater_of}{column}"
                         self.found[rubric].by_rater.setdefault(rater, {})[key] = label
@@ -152,13 +152,15 @@ class _Reader:
             raise entry.error(
                 f"no 'system', and the run has {len(systems)}", allowed=", ".join(systems)
             )
-        key = (str(system or systems[0]), query)
-        if key[0] not in systems:
+        written = str(system or systems[0])
+        name = self._run.named(written)
+        if name is None:
             raise entry.error(
-                f"system '{key[0]}' was not judged",
+                f"system '{written}' was not judged",
                 allowed=", ".join(systems),
-                near=nearest(key[0], systems),
+                near=nearest(written, systems),
             )
+        key = (name, query)
         for rubric in self._rubrics_of(entry):
             if key not in self._known[rubric]:
                 queries = sorted({query for _, query in self._known[rubric]})
@@ -197,20 +199,26 @@ class _Reader:
             )
         return named
 
-    def _label(self, entry: Entry, column: str, scale: Scale) -> float | None:
-        value = entry.values[column]
-        text = str(value).strip() if value is not None else ""
-        if not text:
-            return None
-        allowed = f"a number from {scale.low:g} to {scale.high:g}, or nothing"
-        try:
-            label = float(text)
-        except ValueError as error:
-            raise entry.error(f"{column}: {value!r}", allowed=allowed) from error
-        if isinstance(value, bool) or not math.isfinite(label) or not scale.holds(label):
-            hint = "; another scale: --scale LOW..HIGH"
-            raise entry.error(f"{column}: {value!r}", allowed=allowed + hint)
-        return label
+
+def read_rating(entry: Entry, column: str, scale: Scale, option: str) -> float | None:
+    """Read a number on a scale; None where the cell is empty.
+
+    Raises:
+        DataError: Something else, with the place and the option that names another scale.
+    """
+    value = entry.field(column)
+    text = str(value).strip() if value is not None else ""
+    if not text:
+        return None
+    allowed = f"a number from {scale.low:g} to {scale.high:g}, or nothing"
+    try:
+        rating = float(text)
+    except ValueError as error:
+        raise entry.error(f"{column}: {value!r}", allowed=allowed) from error
+    if isinstance(value, bool) or not math.isfinite(rating) or not scale.holds(rating):
+        hint = f"; another scale: {option} LOW..HIGH"
+        raise entry.error(f"{column}: {value!r}", allowed=allowed + hint)
+    return rating
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ class Scale:
     """The label that the score 1 stands for."""
 
     @classmethod
-    def parse(cls, text: str) -> Scale:
-        """Read `1..5`.
+    def parse(cls, text: str, option: str = "--scale") -> Scale:
+        """Read `1..5`, the value of an option.
 
         Raises:
             OptionError: Not two different numbers.
@@ -42,7 +42,7 @@ class Scale:
         """
         found = re.fullmatch(rf"\s*({_NUMBER})\s*\.\.\s*({_NUMBER})\s*", text)
         if not found or float(found[1]) == float(found[2]):
-            raise OptionError("--scale", "", text, _ALLOWED)
+            raise OptionError(option, "", text, _ALLOWED)
         return cls(float(found[1]), float(found[2]))
 
     @classmethod

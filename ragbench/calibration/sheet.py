@@ -111,12 +111,12 @@ def item_id(run: JudgedRun, rubric: str, key: Key) -> str:
 
 
 def _systems(run: JudgedRun, names: Sequence[str]) -> list[str]:
-    for name in names:
-        if name not in run.systems:
-            raise OptionError(
-                "--system", "", name, ", ".join(run.systems), nearest(name, run.systems)
-            )
-    return [name for name in run.systems if not names or name in names]
+    chosen = {name: run.named(name) for name in names}
+    for name, found in chosen.items():
+        if found is None:
+            allowed = ", ".join(run.systems)
+            raise OptionError("--system", "", name, allowed, nearest(name, run.systems))
+    return [name for name in run.systems if not names or name in chosen.values()]
 
 
 def _units(
@@ -161,8 +161,6 @@ COLUMNS = (
 LONGEST_CELL = 32_767
 """What spreadsheets keep of a cell, in characters."""
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\n")
-
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -179,8 +177,7 @@ def sheet_rows(
 ) -> list[list[str | float | None]]:
     """Return the rows of a sheet for people: no system, no score, in random order.
 
-    Each row shows what the rubric needs and nothing else. A cell that a spreadsheet would take
-    for a formula starts with an apostrophe.
+    Each row shows what the rubric needs and nothing else.
 
     Args:
         run: The run.
@@ -202,9 +199,9 @@ def sheet_rows(
                 [
                     item_id(run, rubric.name, key),
                     rubric.name,
-                    *map(inert, cells),
-                    inert(answer.answer or ""),
-                    inert(scale_text(rubric)),
+                    *cells,
+                    answer.answer or "",
+                    scale_text(rubric),
                     None,
                     None,
                     drawn.probability,
@@ -212,19 +209,6 @@ def sheet_rows(
                 ]
             )
     return rows
-
-
-def inert(text: str) -> str:
-    r"""Put an apostrophe before a text that a spreadsheet would run as a formula.
-
-    Line ends become line feeds: the csv module leaves a lone carriage return unquoted.
-
-    Example:
-        >>> inert("=1+1"), inert("1 + 1"), inert("two\r\nlines")
-        ("'=1+1", '1 + 1', 'two\nlines')
-    """
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def scale_text(rubric: Rubric) -> str:

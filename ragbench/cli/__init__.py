@@ -24,10 +24,14 @@ _COMMANDS = {
     "validate": "Check a config, and show how its data are read.",
     "init": "Write a config to start from.",
     "score": "Score run files as trec_eval does, or predictions against references.",
+    "explain": "Say where answers are lost, and in which queries.",
+    "show": "Show one query: question, gold, rankings, answers, verdicts, cause.",
+    "runs": "List the runs of a folder: best system, score, commit, what changed.",
     "compare": "Compare runs with a baseline: what changed, and is it more than chance?",
     "baseline": "Write the scores per query of a run to one small file to commit.",
     "report": "Write the page of a run again, or one page for several runs.",
     "calibrate": "Compare a judge with people: draw a sheet to label, then certify the judge.",
+    "nuggets": "Make the facts that good answers have of the passages of a run.",
     "list": "List components, measures, metrics and rubrics.",
     "cache": "Show or prune what is stored between runs.",
     "reproduce": "Repeat the run of a run folder and show what differs.",
@@ -35,6 +39,9 @@ _COMMANDS = {
     "schema": "Print the JSON Schema of configs.",
 }
 """Name -> what `ragbench --help` says of it, so that help loads no command."""
+
+_MODULES = {"runs": "run_list"}
+"""Command -> its module, where that has another name: `run` and `runs` are easily mistaken."""
 
 _ISSUES = "https://github.com/ragbench/ragbench/issues"
 
@@ -48,7 +55,8 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"ragbench.cli.{cmd_name}").command
+        module = _MODULES.get(cmd_name, cmd_name)
+        command: click.Command = importlib.import_module(f"ragbench.cli.{module}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

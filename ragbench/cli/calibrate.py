@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -18,19 +19,23 @@ _USES = {
     "unit": ("--unit", {"--draw"}),
     "seed": ("--seed", {"--draw", "--probe"}),
     "sample": ("--sample", {"--probe"}),
-    "scale": ("--scale", {"--labels", "--probe"}),
-    "confidence": ("--confidence", {"--labels", "--probe"}),
-    "as_json": ("--json", {"--labels", "--probe"}),
-    "good": ("--good", {"--labels"}),
-    "columns": ("--column", {"--labels"}),
-    "random": ("--random", {"--labels"}),
+    "trusted": ("--trust", {"--probe"}),
+    "scale": ("--scale", {"--labels", "--probe", "--ratings"}),
+    "judge_scale": ("--judge-scale", {"--ratings"}),
+    "model": ("--model", {"--ratings", "--pairs"}),
+    "confidence": ("--confidence", {"--labels", "--probe", "--ratings", "--pairs"}),
+    "as_json": ("--json", {"--labels", "--probe", "--ratings", "--pairs"}),
+    "good": ("--good", {"--labels", "--ratings"}),
+    "columns": ("--column", {"--labels", "--ratings", "--pairs"}),
+    "random": ("--random", {"--labels", "--ratings"}),
     "retest": ("--retest", {"--labels"}),
 }
 """Parameters that mean nothing for some of the uses: their option, and what they are for."""
+_SHARED = ("scale", "confidence", "as_json", "trusted")
 
 
 @click.command(name="calibrate")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path), required=False)
 @click.option(
     "--draw",
     "n",
@@ -46,6 +51,21 @@ _USES = {
     help="A labelled sheet, or ratings by query_id and system; repeatable, one per rater.",
 )
 @click.option(
+    "--ratings",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Without a RUN: ratings of a judge that ran elsewhere and of people, a row per answer: "
+    "query_id, system, judge, label (or label_1, label_2 ...).",
+)
+@click.option(
+    "--pairs",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Preferences of people, a row per comparison: id, system_1, system_2 (or question, "
+    "answer_1, answer_2), winner, rater. The judge's verdicts are those of RUN; without one, of "
+    "the columns verdict and verdict_swapped.",
+)
+@click.option(
     "--probe",
     "probes",
     multiple=True,
@@ -58,6 +78,14 @@ _USES = {
     type=click.IntRange(min=1),
     metavar="N",
     help=f"Ask again about N answers, drawn at random; default {_SAMPLE}.",
+)
+@click.option(
+    "--trust",
+    "trusted",
+    multiple=True,
+    metavar="URL",
+    help="Let --probe ask this address, which the run folder names; repeatable. A run folder may "
+    "be anybody's: without it no key and no text leaves for an address that only it names.",
 )
 @click.option(
     "-o",
@@ -95,6 +123,12 @@ _USES = {
     "rubric; 0..1 if it judges claims.",
 )
 @click.option(
+    "--judge-scale",
+    metavar="LOW..HIGH",
+    help="The scale of the judge's column in --ratings. Default: that of the labels.",
+)
+@click.option("--model", metavar="NAME", help="What gave the judge's column in --ratings.")
+@click.option(
     "--good",
     type=float,
     metavar="LABEL",
@@ -104,8 +138,10 @@ _USES = {
     "--column",
     "columns",
     multiple=True,
-    metavar="RUBRIC=COLUMN",
-    help="The column of your own file with the labels of a rubric; repeatable, one per rater.",
+    metavar="NAME=COLUMN",
+    help="Of your own file with --labels: RUBRIC=COLUMN, the labels of a rubric; repeatable, one "
+    "per rater. Of --ratings: query_id=, system=, answer=, judge= or label=COLUMN. Of --pairs: "
+    "winner=COLUMN and so on.",
 )
 @click.option(
     "--random",
@@ -123,12 +159,13 @@ _USES = {
     "--json", "as_json", is_flag=True, help="Print the certificate instead of the tables."
 )
 def command(
-    run: Path,
+    run: Path | None,
     n: int | None,
     labels: tuple[Path, ...],
+    ratings: Path | None,
+    pairs: Path | None,
     probes: tuple[Probe, ...],
     output: Path | None,
-    rubrics: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Compare the judge of a finished RUN with people, and probe it.
@@ -137,36 +174,62 @@ def command(
     People fill in the column `label`; for several raters, make copies. `--labels sheet.csv -o
     judge.json` then prints how well the judge agrees with them, and writes the certificate.
     `--probe injection` asks the judge about changed answers and reports the shift; it needs no
-    labels.
+    labels. `--ratings table.csv` needs no run: the judge ran elsewhere, and its ratings stand in
+    the table beside those of people. `--pairs votes.csv` holds a judge that compares two answers
+    against people who did.
     """
+    rubrics: tuple[str, ...] = options.pop("rubrics")
     given = {  # by identity: a seed of 0 and a label of 0 are given, though 0 == False
         name: value
         for name, value in options.items()
         if value is not None and value is not False and value != ()
     }
-    if (n is not None) + bool(labels or probes) != 1:
+    uses = {
+        "--draw": n is not None,
+        "--labels": bool(labels),
+        "--ratings": ratings is not None,
+        "--pairs": pairs is not None,
+        "--probe": bool(probes),
+    }
+    _check_uses(uses, run, given)
+    from ragbench.calibration.judged_run import read_judged_run
+    from ragbench.calibration.scale import Scale
+    from ragbench.cli import certificate
+
+    for name, option in (("scale", "--scale"), ("judge_scale", "--judge-scale")):
+        if name in given:
+            given[name] = Scale.parse(given[name], option)
+    if pairs is not None:
+        certificate.certify_preferences(pairs, run, output, rubrics, **given)
+        return
+    if run is None:
+        certificate.certify_ratings(cast("Path", ratings), output, rubrics, **given)
+        return
+    judged = read_judged_run(run)
+    seed, sample = given.pop("seed", judged.seed), given.pop("sample", _SAMPLE)
+    shared = {key: given.pop(key) for key in _SHARED if key in given}
+    request = certificate.Request(judged, seed, sample, output, rubrics, probes, **shared)
+    if n is not None:
+        certificate.draw_sheet(request, n, **given)
+    elif labels:
+        certificate.certify_judge(request, labels, **given)
+    else:
+        certificate.probe_judge(request)
+
+
+def _check_uses(uses: Mapping[str, bool], run: Path | None, given: Iterable[str]) -> None:
+    """Refuse what does not go together."""
+    drawing, labelled, rated, paired, probing = uses.values()
+    if drawing + (labelled or probing) + rated + paired != 1:
         raise click.UsageError(
             "either --draw N or --labels FILE (--probe NAME beside it, or alone): draw first, "
-            "label, then compare"
+            "label, then compare; or --ratings FILE, of a judge that ran elsewhere; or --pairs FILE"
         )
-    uses = {"--draw": n is not None, "--labels": bool(labels), "--probe": bool(probes)}
+    if rated and run is not None:
+        raise click.UsageError("--ratings needs no RUN: the table has the judge's ratings")
+    if not (rated or paired) and run is None:
+        raise click.UsageError("Missing argument 'RUN': a run folder; --ratings FILE needs none")
     for name in given:
         option, meant_for = _USES[name]
         if not any(uses[use] for use in meant_for):
             raise click.UsageError(f"{option} is for {' and '.join(sorted(meant_for))}")
-    from ragbench.calibration.judged_run import read_judged_run
-    from ragbench.calibration.scale import Scale
-    from ragbench.cli.certificate import Request, certify_judge, draw_sheet, probe_judge
-
-    judged = read_judged_run(run)
-    seed, sample = given.pop("seed", judged.seed), given.pop("sample", _SAMPLE)
-    if scale := given.pop("scale", None):
-        given["scale"] = Scale.parse(scale)
-    shared = {key: given.pop(key) for key in ("scale", "confidence", "as_json") if key in given}
-    request = Request(judged, seed, sample, output, rubrics, probes, **shared)
-    if n is not None:
-        draw_sheet(request, n, **given)
-    elif labels:
-        certify_judge(request, labels, **given)
-    else:
-        probe_judge(request)

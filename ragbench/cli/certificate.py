@@ -12,23 +12,33 @@ import click
 from ragbench.calibration.certificate import Calibration, certify, probe_report
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, read_judged_run
 from ragbench.calibration.labels import read_labels
+from ragbench.calibration.pairs import certify_pairs, read_judged_pairs, verdicts_in_file
 from ragbench.calibration.probes import Probe, ask_again, sample_answers
+from ragbench.calibration.ratings import RatingsForm, read_ratings
 from ragbench.calibration.scale import Scale
-from ragbench.calibration.sheet import COLUMNS, LONGEST_CELL, Question, draw, sheet_rows
+from ragbench.calibration.sheet import COLUMNS, LONGEST_CELL, Question, Unit, draw, sheet_rows
 from ragbench.cli.output import write_json, write_notes, write_result
 from ragbench.config.load import load_saved
+from ragbench.data.loaders.pairs import read_pairs
 from ragbench.data.runs.run_folder import to_csv, to_json
-from ragbench.errors import DataError
+from ragbench.errors import DataError, OptionError
+from ragbench.experiment.named_code import check_addresses
 from ragbench.experiment.plan.components import build_judge, connected
 from ragbench.experiment.plan.plan import load_collection
 from ragbench.experiment.stages.judging import totals_of
 from ragbench.files import cache_folder, write_atomically
 from ragbench.records import codec
-from ragbench.records.certificate import Certificate, ProbeFound, ProbeReport
-from ragbench.report.calibration import render_certificate, render_probes
+from ragbench.records.certificate import (
+    Certificate,
+    PreferenceCertificate,
+    ProbeFound,
+    ProbeReport,
+)
+from ragbench.registry import nearest
+from ragbench.report.calibration import render_certificate, render_preferences, render_probes
 from ragbench.score.judge.base import Item
 
-Found = TypeVar("Found", Certificate, ProbeReport)
+Found = TypeVar("Found", Certificate, PreferenceCertificate, ProbeReport)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +57,38 @@ class Request:
     """The scale of the labels; None is that of each rubric."""
     confidence: float = 0.95
     as_json: bool = False
+    trusted: Sequence[str] = ()
+    """Addresses to which probes may send: a run folder is data, and names any."""
 
     def write(
         self, what: str, record: Found, render: Callable[[Found], str], notes: Sequence[str]
     ) -> None:
         """Write a record to the file, and print it with the notes."""
-        text = to_json(codec.to_json(record))
-        if self.output is not None:
-            _write_file(self.output, text)
-            notes = [*notes, f"{what}: {self.output}"]
-        if self.as_json:
-            write_json(text)
-        else:
-            write_result(render(record))
-        write_notes(notes)
+        _write(what, record, render, notes, self.output, as_json=self.as_json)
+
+
+def _write(
+    what: str,
+    record: Found,
+    render: Callable[[Found], str],
+    notes: Sequence[str],
+    output: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    text = to_json(codec.to_json(record))
+    if output is not None:
+        _write_file(output, text)
+        notes = [*notes, f"{what}: {output}"]
+    if as_json:
+        write_json(text)
+    else:
+        write_result(render(record))
+    write_notes(notes)
 
 
 def draw_sheet(
-    request: Request, n: int, *, systems: Sequence[str] = (), unit: Any = "answer"
+    request: Request, n: int, *, systems: Sequence[str] = (), unit: Unit = "answer"
 ) -> None:
     """Draw n answers per rubric at random, and write the sheet for people."""
     run, output = request.run, request.output
@@ -102,7 +126,7 @@ def certify_judge(
     chosen = {score.name: score for score in run.chosen(request.rubrics)}
     scale, again = request.scale, None if retest is None else read_judged_run(retest)
     calibration = Calibration(scale=scale, confidence=request.confidence, again=again, **options)
-    found = read_labels(labels, run, list(chosen.values()), scale, _by_rubric(columns))
+    found = read_labels(labels, run, list(chosen.values()), scale, _by_name(columns))
     notes: list[str] = []
     if request.probes:
         labelled = [score for score in chosen.values() if score.rubric.name in found]
@@ -110,6 +134,61 @@ def certify_judge(
         calibration = replace(calibration, asked=asked)
     certificate = certify(run, chosen, found, calibration)
     request.write("certificate", certificate, render_certificate, notes)
+
+
+def certify_ratings(
+    path: Path,
+    output: Path | None,
+    rubrics: Sequence[str],
+    *,
+    scale: Scale | None = None,
+    judge_scale: Scale | None = None,
+    model: str = "not named",
+    columns: Sequence[str] = (),
+    as_json: bool = False,
+    **options: Any,
+) -> None:
+    """Compare a judge that ran elsewhere with people, by one table that has the ratings of both."""
+    if scale is None:
+        raise click.UsageError("--ratings needs the scale of its labels, such as --scale 1..5")
+    if len(rubrics) > 1:
+        raise click.UsageError("--ratings is of one rubric: --rubric once, the name of its score")
+    form = RatingsForm(
+        scale, judge_scale or scale, _by_name(columns), rubrics[0] if rubrics else None, model
+    )
+    run, labels = read_ratings(path, form)
+    certificate = certify(run, run.scores, labels, Calibration(scale=scale, **options))
+    _write("certificate", certificate, render_certificate, (), output, as_json=as_json)
+
+
+def certify_preferences(
+    path: Path,
+    run: Path | None,
+    output: Path | None,
+    rubrics: Sequence[str],
+    *,
+    columns: Sequence[str] = (),
+    model: str = "not named",
+    confidence: float = 0.95,
+    as_json: bool = False,
+) -> None:
+    """Compare a judge of pairs with people: its verdicts are in a run, or in the file itself."""
+    named = _by_name(columns)
+    if repeated := [part for part, several in named.items() if len(several) > 1]:
+        raise click.UsageError(f"--column {repeated[0]}: once; a pair has a row for each rater")
+    rows = read_pairs(path, {part: several[0] for part, several in named.items()})
+    if run is None:
+        name, judged = path.name.partition(".")[0], [verdicts_in_file(rows, model)]
+        data: Mapping[str, str] = {}
+    else:
+        name, data, judged = read_judged_pairs(run)
+    known = [each.name for each in judged]
+    for wanted in rubrics:
+        if not any(wanted in (each.name, each.rubric) for each in judged):
+            raise OptionError("--rubric", "", wanted, ", ".join(known), nearest(wanted, known))
+    chosen = [each for each in judged if not rubrics or {each.name, each.rubric} & {*rubrics}]
+    certificate = certify_pairs(name, data, chosen, rows, confidence=confidence)
+    _write("certificate", certificate, render_preferences, (), output, as_json=as_json)
 
 
 def probe_judge(request: Request) -> None:
@@ -121,13 +200,13 @@ def probe_judge(request: Request) -> None:
     request.write("probes", report, render_probes, notes)
 
 
-def _by_rubric(pairs: Sequence[str]) -> dict[str, list[str]]:
+def _by_name(pairs: Sequence[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for pair in pairs:
-        rubric, equals, column = pair.partition("=")
-        if not (rubric and equals and column):
-            raise click.UsageError(f"--column {pair}: expected RUBRIC=COLUMN")
-        found.setdefault(rubric, []).append(column)
+        name, equals, column = pair.partition("=")
+        if not (name and equals and column):
+            raise click.UsageError(f"--column {pair}: expected NAME=COLUMN")
+        found.setdefault(name, []).append(column)
     return found
 
 
@@ -138,11 +217,14 @@ def _ask_judges(
     run, seed = request.run, request.seed
     questions = _read_questions(run)
     judges = load_saved(run.folder / "config.yaml").metrics.judges or {}
+    for name in dict.fromkeys(score.judge for score in scores):
+        check_addresses(name, judges.get(name), request.trusted)
     found: dict[str, dict[str, ProbeFound]] = {}
     notes = []
     for name in dict.fromkeys(score.judge for score in scores):
         own = [score for score in scores if score.judge == name]
         keys = sample_answers(own, request.sample, seed)
+        planned = build_judge(judges[name])
         items = {
             key: Item(  # what the judge was shown
                 question=questions[key[1]].text,
@@ -151,10 +233,10 @@ def _ask_judges(
                 references=list(questions[key[1]].references),
                 query_id=key[1],
                 queries=list(run.answers[key].queries) or None,
+                nuggets=planned.nuggets_of(key[1]),
             )
             for key in keys
         }
-        planned = build_judge(judges.get(name), [score.rubric.name for score in own])
         with connected({name: planned}, cache_folder(), replay=False):
             asked = ask_again(
                 planned.judge,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -66,16 +67,17 @@ class Listed:
 @click.argument("kind", type=click.Choice([*_FAMILIES]), required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def command(kind: str | None, as_json: bool) -> None:
-    """List what a config can name: types with their options, measures, metrics and rubrics."""
+    """List what a config can name: the families, or of one KIND what is in it, with its options."""
     kinds = [kind] if kind else list(_FAMILIES)
     catalog = {name: _rubrics() if name == "rubrics" else _components(name) for name in kinds}
     if as_json:
         written = {name: [each.to_dict() for each in found] for name, found in catalog.items()}
         write_json(json.dumps(written, indent=2, ensure_ascii=False))
         return
-    for position, (name, entries) in enumerate(catalog.items()):
-        if position:
-            click.echo()
+    if kind is None:
+        _show_families(catalog)
+        return
+    for name, entries in catalog.items():
         click.secho(name, bold=True)
         group = None
         for names, entry in _alike(entries):
@@ -83,6 +85,15 @@ def command(kind: str | None, as_json: bool) -> None:
                 group = entry.group
                 click.secho(f" {group}", bold=True)
             _show(names, entry)
+
+
+def _show_families(catalog: Mapping[str, Sequence[Listed]]) -> None:
+    """Print the names of each family, wrapped, and how to see more of one."""
+    for name, entries in catalog.items():
+        click.secho(f"{name} ({len(entries)})", bold=True)
+        names = ", ".join(entry.name for entry in entries)
+        click.echo(textwrap.fill(names, 100, initial_indent="  ", subsequent_indent="  "))
+    click.echo(f"\nwith options and what they mean: ragbench list {next(iter(catalog))}")
 
 
 def _alike(entries: Sequence[Listed]) -> list[tuple[str, Listed]]:

@@ -27,6 +27,15 @@ limit_option = click.option(
     "--limit", type=click.IntRange(min=1), metavar="N", help="A seeded sample of N queries."
 )
 no_judge_option = click.option("--no-judge", is_flag=True, help="Ask no judge.")
+shard_option = click.option(
+    "--shard", metavar="I/N", help="Only part I of N of the queries and documents."
+)
+token_option = click.option(
+    "--token",
+    envvar="RAGBENCH_TOKEN",
+    metavar="WORD",
+    help="The same word for all parts of a run, and the last run.",
+)
 overrides_option = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the config."
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,8 @@ from ragbench.cli.output import (
     limit_option,
     no_judge_option,
     overrides_option,
+    shard_option,
+    token_option,
     write_json,
 )
 
@@ -38,30 +40,33 @@ _NAMES = 44  # columns of the tree
 @click.option("--only", multiple=True, metavar="NAME", help="Only these systems.")
 @no_judge_option
 @click.option("--retry-failed", is_flag=True, help="Count failed items as to do.")
+@shard_option
+@token_option
 @overrides_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def command(
     config: Path,
-    limit: int | None,
-    only: tuple[str, ...],
-    no_judge: bool,
-    retry_failed: bool,
     overrides: tuple[str, ...],
+    shard: str | None,
+    token: str | None,
     as_json: bool,
+    **choices: Any,
 ) -> None:
     """Print what `ragbench run CONFIG` would do, and what it may cost; nothing is sent.
 
     The stages form a tree: each one reads the one above it. Stored results are not computed again.
     Modules that CONFIG names are imported, but none of their classes and functions is called.
+    With --shard 3/16 it is what that part would make.
     """
     from ragbench.config.load import load_config
     from ragbench.data.runs.run_folder import to_json
     from ragbench.experiment.plan.components import missing_keys, readiness
     from ragbench.experiment.plan.plan import load_collection, make_plan
-    from ragbench.experiment.plan.records import Choices, LiveComponents
+    from ragbench.experiment.plan.records import Choices, LiveComponents, Share
     from ragbench.experiment.plan.uncalled import loads_by_code, uncalled_components
     from ragbench.experiment.stages.graph import forecast, nothing_known
 
+    share = None if shard is None else Share.parse(shard)
     checked = load_config(config, overrides=overrides)
     uncalled = list(uncalled_components(checked))
     if loads_by_code(checked):
@@ -73,14 +78,15 @@ def command(
         for name in (unknown, *uncalled):
             click.echo(f"note: {name} is not made before a run")
         return
-    choices = Choices(limit=limit, only=only, judge=not no_judge)
-    plan = make_plan(checked, load_collection(checked), choices, LiveComponents(), calls=False)
-    found = forecast(plan, retry_failed=retry_failed)
+    chosen = Choices(judge=not choices.pop("no_judge"), **choices)
+    plan = make_plan(checked, load_collection(checked), chosen, LiveComponents(), calls=False)
+    found = forecast(plan, retry_failed=chosen.retry_failed, share=share, token=token)
     if as_json:
         write_json(to_json(found.to_dict() | {"not_made": uncalled}))
         return
-    click.echo(f"{checked.name}: {len(plan.queries)} queries; nothing is sent")
-    for line in (*_tree(found.nodes), *_cost(found), *_power(plan)):
+    part = "" if share is None else f"part {share} of "
+    click.echo(f"{checked.name}: {part}{len(plan.queries)} queries; nothing is sent")
+    for line in (*_tree(found.nodes), *_cost(found), *([] if share else _power(plan))):
         click.echo(line)
     for warning in plan.warnings:
         click.echo(f"warning: {warning}")
@@ -117,11 +123,11 @@ def _cost(found: Forecast) -> Iterator[str]:
     cost = found.cost
     usd = "of unknown price" if cost.usd is None else f"{_range(cost.usd, '.2g')} USD"
     yield f"models: {_range(cost.calls)} calls, {_range(cost.tokens)} tokens, {usd}"
-    budget = found.plan.config.budget
-    if budget.usd is not None and cost.usd is not None and cost.usd[1] > budget.usd:
-        yield f"budget: {budget.usd:g} USD may not be enough"
-    if budget.tokens is not None and cost.tokens[1] > budget.tokens:
-        yield f"budget: {budget.tokens:,} tokens may not be enough"
+    budget, parts = found.plan.config.budget, found.parts
+    if budget.usd is not None and cost.usd is not None and cost.usd[1] > budget.usd / parts:
+        yield f"budget: {budget.usd / parts:g} USD may not be enough"
+    if budget.tokens is not None and cost.tokens[1] > budget.tokens // parts:
+        yield f"budget: {budget.tokens // parts:,} tokens may not be enough"
 
 
 def _range(numbers: tuple[float, float], form: str = ",.0f") -> str:

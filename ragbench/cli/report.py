@@ -16,7 +16,13 @@ import click
     metavar="FILE",
     help="The page, .html or .md; an existing file is replaced. Required for several runs.",
 )
-def command(runs: tuple[Path, ...], output: Path | None) -> None:
+@click.option(
+    "--figures",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Write the pictures of one run there as SVG files, for papers and slides.",
+)
+def command(runs: tuple[Path, ...], output: Path | None, figures: Path | None) -> None:
     """Write the page of a finished RUN again, or one page for several runs.
 
     Each RUN is a run folder, or the folder of an experiment, whose newest run is used. For one RUN,
@@ -24,8 +30,14 @@ def command(runs: tuple[Path, ...], output: Path | None) -> None:
     all systems, each compared with the system of the same name in the first RUN; if they are not
     comparable, the page lists what differs.
     """
-    from ragbench.experiment.output.pages import PAGES, write_pages
+    from ragbench.experiment.output.pages import PAGES, write_figures, write_pages
 
+    if figures is not None:
+        if len(runs) > 1 or output is not None:
+            raise click.UsageError("--figures is of one run, and without -o")
+        for path in write_figures(runs[0], figures):
+            click.echo(f"figure: {path}")
+        return
     if len(runs) > 1 and output is None:
         raise click.UsageError("several runs give one page: name it with -o side-by-side.html")
     if output is not None and output.suffix not in PAGES:

@@ -11,7 +11,7 @@ from ragbench.cli.output import write_json
 
 if TYPE_CHECKING:
     from ragbench.score.judge.base import Rubric
-    from ragbench.score.judge.methods.prompt import Preview
+    from ragbench.score.judge.methods.preview import Preview
 
 
 @click.group(name="rubric")
@@ -29,9 +29,10 @@ def show(rubric: str, zero_shot: bool, as_json: bool) -> None:
     """Print the exact prompts that a rubric sends to a language model.
 
     RUBRIC is the name of a built-in one or the path of a file. The prompts are filled with the
-    rubric's first example; nothing is sent.
+    rubric's first example; nothing is sent. A rubric that counts words has no prompts: its steps
+    say how.
     """
-    from ragbench.score.judge.methods.prompt import preview
+    from ragbench.score.judge.methods.preview import preview
     from ragbench.score.judge.rubric import load_rubric
 
     loaded = load_rubric(rubric)
@@ -72,6 +73,10 @@ def _print_text(rubric: Rubric, previews: list[Preview]) -> None:
         click.echo(
             "its prompts are shared: verdicts that another rubric has requested are used again"
         )
+    if not previews:
+        click.echo("it counts words (type: lexical) and sends no prompt:")
+        for number, step in enumerate(rubric.steps, start=1):
+            click.echo(f"{number}. {step}")
     for number, (purpose, prompt) in enumerate(previews, start=1):
         schema = json.dumps(prompt.schema, indent=2)
         for part, text in (("system", prompt.system), ("user", prompt.user), ("schema", schema)):

@@ -5,16 +5,26 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragbench.cli.output import config_argument, limit_option, no_judge_option, overrides_option
+from ragbench.cli.output import (
+    config_argument,
+    limit_option,
+    no_judge_option,
+    overrides_option,
+    shard_option,
+    token_option,
+)
 from ragbench.cli.streams import behind
 
 if TYPE_CHECKING:
+    from ragbench.config.schema import BudgetLimits, ExperimentConfig
+    from ragbench.experiment.records import SharedRun
     from ragbench.experiment.result import Experiment
 
 
@@ -43,6 +53,8 @@ class _Command(click.Command):
 @no_judge_option
 @click.option("--judge-replay", is_flag=True, help="Judge from stored replies only; send nothing.")
 @click.option("--retry-failed", is_flag=True, help="Try failed items again.")
+@shard_option
+@token_option
 @overrides_option
 @click.option("--strict", is_flag=True, help="Exit with 4 if a gate is undecided.")
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of the tables.")
@@ -53,7 +65,8 @@ def command(
     /,
     config: Path,
     overrides: tuple[str, ...],
-    strict: bool,
+    shard: str | None,
+    token: str | None,
     as_json: bool,
     quiet: bool,
     **choices: Any,
@@ -63,47 +76,102 @@ def command(
     Prints the tables, and where the report is. Results are stored item by item: a second run
     computes only what changed, and a stopped run resumes. The run folder is written at the end,
     complete or not at all.
+
+    With --shard 3/16, only the third of 16 parts of the queries and documents is made, into the
+    cache, and no run folder is written. A last run with the caches of all parts in `cache_also`
+    makes what is left and writes the run.
     """
-    from ragbench.cli.output import report_to_github, write_drawn, write_json
+    from ragbench.cli.output import write_drawn, write_json, write_result
     from ragbench.config.load import load_config
     from ragbench.data.runs.run_folder import to_json
     from ragbench.errors import AdapterError
-    from ragbench.experiment.plan.records import Choices
-    from ragbench.experiment.result import exit_code_of
-    from ragbench.experiment.runner import run_experiment
+    from ragbench.experiment.plan.records import Choices, Share
+    from ragbench.experiment.runner import run_experiment, run_share
     from ragbench.redaction import redact
-    from ragbench.report.markdown import render_markdown
     from ragbench.report.progress import Progress
     from ragbench.report.terminal import STYLES
 
-    judge = not choices.pop("no_judge")
+    judge, strict = not choices.pop("no_judge"), choices.pop("strict")
     if choices["judge_replay"] and not judge:
         raise click.UsageError("--no-judge and --judge-replay exclude each other")
+    share = None if shard is None else Share.parse(shard)
     names = [name.strip() for part in choices.pop("only") for name in part.split(",")]
     chosen = Choices(judge=judge, only=tuple(names), **choices)
+    if share is not None and (strict or chosen.judge_replay):
+        option = "--strict" if strict else "--judge-replay"
+        raise click.UsageError(f"--shard and {option} exclude each other: give it to the last run")
     checked = load_config(config, overrides=overrides)
     try:
         with contextlib.redirect_stdout(sys.stderr):  # what a component prints is no result
             progress = Progress(quiet=quiet, stream=behind(sys.stderr))
-            experiment = run_experiment(checked, choices=chosen, progress=progress)
+            if share is not None:
+                part = run_share(checked, share, token=token, choices=chosen, progress=progress)
+            else:
+                experiment = run_experiment(checked, choices=chosen, progress=progress, token=token)
     except KeyboardInterrupt:
         click.echo("finished items are stored; the same command resumes the run", err=True)
         raise
     except AdapterError as error:  # its text is the user's own and may hold a key
         raise AdapterError(redact(Exception.__str__(error), checked.secrets)) from error
-    summary, comparisons = experiment.record, experiment.compared
+    if share is not None:
+        shown = to_json(part.to_dict()) if as_json else "".join(_part(part, checked.budget))
+        (write_json if as_json else write_result)(shown)
+        ctx.exit(part.exit_code)
     if as_json:
         write_json(to_json(experiment.summary))
     else:
         write_drawn(_tables(experiment, notes=not quiet), STYLES)
-    page = partial(render_markdown, summary, comparisons)
+    ctx.exit(_reported(experiment, checked, config, strict=strict))
+
+
+def _reported(
+    experiment: Experiment, checked: ExperimentConfig, config: Path, *, strict: bool
+) -> int:
+    """Tell GitHub, verify where the config says so, and return the exit code."""
+    from ragbench.cli.output import report_to_github
+    from ragbench.experiment.result import exit_code_of
+    from ragbench.report.markdown import render_markdown
+
+    summary = experiment.record
+    page = partial(render_markdown, summary, experiment.compared)
     report_to_github(page, summary.gates, config, os.environ)
     code = exit_code_of(summary, strict=strict)
     if checked.metrics.verify:
         from ragbench.cli.verification import verify_experiment
 
         code = code or verify_experiment(checked, experiment)
-    ctx.exit(code)
+    return code
+
+
+def _part(part: SharedRun, budget: BudgetLimits) -> Iterator[str]:
+    """Say in lines what a part has made, what it could not, and what comes next."""
+    yield f"{part.name}, part {part.share}: {part.queries} of {part.of_queries} queries\n"
+    width = max(map(len, part.stages), default=0)
+    for name, work in part.stages.items():
+        made = part.made[name]
+        counts = {"stored": work.items - work.left - made, "made": made}
+        counts |= {"failed": work.failed, "left": work.left}
+        said = [f"{n:,} {word}" for word, n in counts.items() if n]
+        yield f"{name:<{width}}  {', '.join(said) or 'none'} of {work.items:,} {work.unit}\n"
+    if limits := _limits(part, budget):
+        yield f"budget: {limits} for this part{', reached' if part.over_budget else ''}\n"
+    for name, texts in part.waiting.items():
+        yield (
+            f"waiting: {name} searches when the other parts have encoded {texts:,} texts: run the "
+            "parts again, each with the caches of the others in cache_also\n"
+        )
+    # scores are one word here: every run has many of them
+    asked = [name for name in part.left_out if name.partition(" ")[0] not in ("score", "compare")]
+    yield f"left to the last run: {', '.join([*asked, 'scores', 'comparison'])}\n"
+    yield "no run was written: the last run, with the caches of all parts in cache_also, does it\n"
+
+
+def _limits(part: SharedRun, budget: BudgetLimits) -> str:
+    n = part.share.of
+    usd = None if budget.usd is None else f"{budget.usd / n:.3g} USD"
+    tokens = None if budget.tokens is None else f"{budget.tokens // n:,} tokens"
+    minutes = None if budget.minutes is None else f"{budget.minutes:g} minutes"
+    return ", ".join(each for each in (usd, tokens, minutes) if each)
 
 
 def _tables(experiment: Experiment, *, notes: bool) -> str:

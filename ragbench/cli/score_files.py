@@ -14,9 +14,9 @@ from ragbench.cli.output import Output, write_notes, write_result, write_scores
 from ragbench.cli.streams import behind
 from ragbench.comparison.evaluate import (
     evaluate_ranked_file,
-    evaluate_texts,
     rank_run_file,
     refuse_unjudged,
+    score_pairs,
 )
 from ragbench.data.files.predictions import read_pairs
 from ragbench.data.trec.trec_files import read_qrels
@@ -167,7 +167,7 @@ def score_predictions(
     bars = Progress(quiet=not sys.stderr.isatty(), stream=behind(sys.stderr))
     steps = TextScorer(metrics).steps(len(pairs.ids))
     with bars.stage(f"score {predictions}", steps, "scores") as stage:
-        evaluation = evaluate_texts(
+        evaluation = score_pairs(
             pairs.predictions,
             pairs.references,
             metrics,

@@ -28,7 +28,7 @@ def command(config: Path, overrides: tuple[str, ...]) -> None:
     CONFIG names are imported, but none of their classes and functions is called.
     """
     from ragbench.config.load import load_config
-    from ragbench.data.loaders.records import TableLoader
+    from ragbench.data.loaders.base import Previewed
     from ragbench.experiment.plan.plan import load_collection
     from ragbench.experiment.plan.uncalled import loads_by_code, uncalled_components
 
@@ -47,7 +47,7 @@ def command(config: Path, overrides: tuple[str, ...]) -> None:
     _line("data", [f"{checked.dataset.type}: {_counts(collection)}", *collection.notes])
     dataset = checked.dataset
     # what `python:` names may be a function
-    if isinstance(dataset.cls, type) and issubclass(dataset.cls, TableLoader):
+    if isinstance(dataset.cls, type) and issubclass(dataset.cls, Previewed):
         rows = dataset.cls(**dataset.options).preview(_ROWS)
         for number, row in enumerate(rows, start=1):
             _line(f"row {number}", [f"{part}: {_value(value)}" for part, value in row.items()])
@@ -86,7 +86,7 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     return [
         ("systems", [*plan.retrievers, *answering]),
         ("measures", list(plan.measures)),
-        *([("match", [rule])] if (rule := config.metrics.retrieval.match.rule) else []),
+        *([("match", [rule])] if (rule := plan.config.metrics.retrieval.match.rule) else []),
         *([("filled", [f"{graded}, by {fill.rubric.name} ({fill.name})"])] if fill else []),
         ("metrics", [metric.name for metric in plan.metrics]),
         ("judged", judged),

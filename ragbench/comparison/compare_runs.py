@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -15,6 +15,8 @@ from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
 from ragbench.comparison.summary import summarize
 from ragbench.comparison.systems import SystemScores
+from ragbench.data.runs.query_view import QUESTIONS_FILE
+from ragbench.data.runs.run_lines import Lines
 from ragbench.data.trec.trec_files import read_run
 from ragbench.records.comparison import (
     ComparedRuns,
@@ -24,6 +26,7 @@ from ragbench.records.comparison import (
     MovedQueries,
     MovedQuery,
 )
+from ragbench.records.manifest import QuestionRow
 from ragbench.score.base import ScoreColumn
 from ragbench.stats import cluster_sums, max_t_p_values, paired_differences
 from ragbench.types import Run
@@ -225,6 +228,7 @@ def better_than(
 def moved_most(comparison: Comparisons, met: Met, measure: str, n: int) -> tuple[MovedQueries, ...]:
     """Find, for each comparison of a measure, the `n` queries that moved most, up or down."""
     readers: dict[Path, Run] = {}
+    asked = _questions(met)
     found = []
     for system, base, pairs in pairs_of(comparison, met, measure):
         d = pairs.differences()
@@ -237,10 +241,26 @@ def moved_most(comparison: Comparisons, met: Met, measure: str, n: int) -> tuple
                 up=int(np.count_nonzero(d > 0)),
                 down=int(np.count_nonzero(d < 0)),
                 same=int(np.count_nonzero(d == 0)),
-                queries=tuple(_queries(pairs, n, rankings, readers)),
+                queries=tuple(
+                    replace(query, question=asked(query.query_id))
+                    for query in _queries(pairs, n, rankings, readers)
+                ),
             )
         )
     return tuple(found)
+
+
+def _questions(met: Met) -> Callable[[str], str]:
+    """What gives the text of a query: the first run folder that has its questions."""
+    files = [path for source in met.sources for path in source.rankings.values()]
+    folders = dict.fromkeys(path.parent.parent for path in files)
+    found = [Lines(folder / QUESTIONS_FILE) for folder in folders]
+
+    def asked(query: str) -> str:
+        rows = (row for lines in found for row in lines.read(QuestionRow, query))
+        return next((row.question for row in rows), "")
+
+    return asked
 
 
 def _ranking_file(row: Row, met: Met) -> Path | None:

@@ -19,7 +19,7 @@ from ragbench.comparison.pairs import Pair, having, pair_columns, pair_systems
 from ragbench.comparison.summary import finite, mean_of
 from ragbench.comparison.systems import SystemScores
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison
-from ragbench.score.base import Look
+from ragbench.score.base import Look, ScoreColumn
 from ragbench.stats import (
     cluster_sums,
     effect_size,
@@ -76,7 +76,8 @@ def _measure(
 ) -> MeasureComparison:
     first = next(iter(systems.values()))
     column = first.columns[name]
-    best, tied = _best(name, systems, method, clusters)
+    same = same_everywhere([system.columns[name] for system in systems.values()])
+    best, tied = (None, []) if same else _best(name, systems, method, clusters)
     return MeasureComparison(
         measure=name,
         kind=first.kinds[name],
@@ -84,8 +85,25 @@ def _measure(
         signature=str(column.signature),
         best=best,
         tied_with_best=tuple(tied),
+        tells_nothing=same,
         comparisons=tuple(comparisons),
     )
+
+
+def same_everywhere(columns: Sequence[ScoreColumn]) -> str | None:
+    """Say that several systems have the same value on every query; None where some differ.
+
+    Counts, such as the relevant documents, say nothing of systems anyway.
+    """
+    first, *others = columns
+    if not others or first.aggregate == "sum" or not np.isfinite(first.values).any():
+        return None
+    if not all(np.array_equal(first.values, each.values, equal_nan=True) for each in others):
+        return None
+    found = np.unique(first.values[~np.isnan(first.values)])
+    all_of_them = "both systems have" if len(columns) == 2 else f"all {len(columns)} systems have"
+    value = f"{found[0]:.3g}" if len(found) == 1 else "the same value"
+    return f"{all_of_them} {value} on every query"
 
 
 def _best(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeGuard, cast, overload
 
 from ragbench.comparison.summary import ScoreSummary, finite, summarize
 from ragbench.data.files.lines import standard_input
@@ -20,9 +21,11 @@ from ragbench.score.retrieval.evidence import Evidence, gather, numbered, subtop
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.retrieval.score_run import Rules, fingerprints_of, score_ranked, score_run
 from ragbench.types import Qrels, Run
-from ragbench.types.checks import bad_id
+from ragbench.types.checks import ids_of, no_ids
 from ragbench.types.columnar import QueryFingerprints
+from ragbench.types.columns import Table, column_of, is_table, texts_of_table
 from ragbench.types.frames import Frame, is_frame
+from ragbench.types.notebook import html_table, number
 
 if TYPE_CHECKING:
     from ragbench.score.retrieval.base import Reads
@@ -35,7 +38,7 @@ Nested = Mapping[str, Mapping[str, Any]]
 """Query -> document -> number."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """The scores of one system, with everything that a number must carry.
 
@@ -98,6 +101,20 @@ class Evaluation:
                 for name, values in self.per_query.items()
             },
         }
+
+    def __repr__(self) -> str:
+        scores = ", ".join(
+            f"{name} {number(each.mean, each.interval)}" for name, each in self.summary.items()
+        )
+        return f"<Evaluation of {len(self.query_ids)}: {scores}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [name, number(s.mean, s.interval), str(s.n), str(sum(s.failed.values()))]
+            for name, s in self.summary.items()
+        ]
+        caption = f"{len(self.query_ids)} items, {self.confidence:.0%} intervals"
+        return html_table(caption, ["score", "mean", "scored", "failed"], rows)
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame, a row per item and a column per score; needs pandas."""
@@ -166,7 +183,7 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
 def _with_scores(run: object) -> Run | Nested:
     """Return a run whose ranked lists have scores, those of a query falling from rank to rank."""
     if not isinstance(run, (Run, Mapping)):
-        raise _no_ids(run, "run")
+        raise no_ids(run, "run")
     if not _has_lists(run):
         return cast("Run | Nested", run)
     lists: dict[str, list[str]] = {}
@@ -175,8 +192,8 @@ def _with_scores(run: object) -> Run | Nested:
             continue
         # the order of a set is no ranking
         if isinstance(hits, (set, frozenset)):
-            raise _no_ids(hits, "run", query)
-        lists[query] = _ids(hits, "run", query)
+            raise no_ids(hits, "run", query)
+        lists[query] = ids_of(hits, "run", query)
     ranked = Run.from_rankings(lists)
     scores = ranked.to_dict()
     joined = {query: scores.get(query, hits) for query, hits in run.items()}
@@ -186,13 +203,13 @@ def _with_scores(run: object) -> Run | Nested:
 def _with_grades(qrels: object) -> Qrels | Nested:
     """Return qrels in which documents without grades, given as relevant, have grade 1."""
     if not isinstance(qrels, (Qrels, Mapping)):
-        raise _no_ids(qrels, "qrels")
+        raise no_ids(qrels, "qrels")
     if not _has_lists(qrels):
         return cast("Qrels | Nested", qrels)
     return {
         query: judged
         if isinstance(judged, Mapping)
-        else dict.fromkeys(_ids(judged, "qrels", query), 1)
+        else dict.fromkeys(ids_of(judged, "qrels", query), 1)
         for query, judged in qrels.items()
     }
 
@@ -202,31 +219,7 @@ def _has_lists(nested: object) -> TypeGuard[Mapping[str, object]]:
     return not all(issubclass(kind, Mapping) for kind in kinds)
 
 
-def _ids(value: object, what: str, query_id: str) -> list[str]:
-    """Return the ids of one query; refuse what is no collection of text."""
-    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise _no_ids(value, what, query_id)
-    ids = [*value]
-    for each in ids:
-        if not isinstance(each, str):
-            raise bad_id(each, what, query_id)
-    return ids
-
-
-def _no_ids(value: object, what: str, query_id: str | None = None) -> DataError:
-    """The error for what one query has, or, without an id, for what all of them are in."""
-    lists = {
-        "run": "{document id: score}, or a list of document ids, best first",
-        "qrels": "{document id: grade}, or a set or list of relevant document ids",
-    }
-    found, record = f"found {type(value).__name__}", f"{what}: query '{query_id}'"
-    if query_id is None:
-        return DataError(
-            found, record=what, allowed=f"a mapping from each query id to {lists[what]}"
-        )
-    return DataError(found, record=record, allowed=lists[what])
-
-
+@overload
 def evaluate_texts(
     predictions: Sequence[str | None],
     references: Sequence[str | Sequence[str] | None],
@@ -234,43 +227,98 @@ def evaluate_texts(
     *,
     confidence: float = 0.95,
     progress: Callable[[int, int], None] | None = None,
+) -> Evaluation: ...
+
+
+@overload
+def evaluate_texts(
+    predictions: Table,
+    *,
+    metrics: Sequence[str],
+    confidence: float = 0.95,
+    progress: Callable[[int, int], None] | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> Evaluation: ...
+
+
+def evaluate_texts(
+    predictions: Sequence[str | None] | Table,
+    references: Sequence[str | Sequence[str] | None] | None = None,
+    metrics: Sequence[str] = (),
+    *,
+    confidence: float = 0.95,
+    progress: Callable[[int, int], None] | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> Evaluation:
-    """Score predictions against references, paired by position.
+    """Score predictions against references, paired by position, or the rows of a table.
 
     Args:
-        predictions: n generated texts; None where a system has no answer.
+        predictions: n generated texts; None where a system has no answer. Columns of data frames
+            are lists too. Or a table with answers and references: a data frame (pandas, polars,
+            Arrow) or a list of mappings, by the names that files of records may have, those of
+            ragas and deepeval among them.
         references: n texts, or lists of texts where there are several; None where there is none.
         metrics: Names of metrics: `rouge1`, `rougeL.recall`, `bleu(tokenize=zh)`.
         confidence: Level of the intervals.
         progress: Called with how many scores are done, and with how many there are.
+        columns: Of a table: `{"answer": ..., "reference": ...}` where the names say something else.
 
     Raises:
-        DataError: The two differ in length.
+        DataError: The two differ in length, or a table has no such columns.
         OptionError: An unknown metric, an option that is not allowed, or mappings by query.
         MissingExtra: A metric needs a package that is not installed.
+
+    Warns:
+        UnseenText: A metric does not see some of these texts as a reader would expect: what
+            `notes` of the result says, a warning each.
 
     Example:
         >>> result = evaluate_texts(["a red fox"], ["the red fox"], ["rouge1"])
         >>> round(result.mean["rouge1"], 4), result.summary["rouge1"].n
         (0.6667, 1)
+        >>> rows = [{"response": "a red fox", "reference": "the red fox"}]
+        >>> round(evaluate_texts(rows, metrics=["rouge1"]).mean["rouge1"], 4)
+        0.6667
     """
-    if isinstance(predictions, str) or isinstance(references, str):
-        raise DataError("found a text", allowed="lists of texts, one per item")
-    for name, texts in (("predictions", predictions), ("references", references)):
-        if isinstance(texts, Mapping):  # in it, positions are those of its keys
-            raise OptionError("evaluate_texts", name, "a mapping", "a list of texts, one per item")
+    from ragbench.score.text.base import UnseenText
+
+    if is_table(predictions):
+        if references is not None:
+            raise OptionError("evaluate_texts", "references", "a table and references", "one")
+        predictions, references = texts_of_table(predictions, columns, "evaluate_texts")
+    elif columns is not None:
+        raise OptionError("evaluate_texts", "columns", columns, "with a table alone")
+    if isinstance(metrics, str) or not metrics:
+        raise OptionError("evaluate_texts", "metrics", metrics, "names of metrics, in a list")
+    texts = column_of(predictions, "evaluate_texts", "predictions")
+    gold = column_of(references, "evaluate_texts", "references")
+    evaluation = score_pairs(texts, gold, metrics, confidence=confidence, progress=progress)
+    for note in evaluation.notes:
+        warnings.warn(note, UnseenText, stacklevel=2)
+    return evaluation
+
+
+def score_pairs(
+    predictions: Sequence[str | None],
+    references: Sequence[str | Sequence[str] | None],
+    metrics: Sequence[str],
+    *,
+    confidence: float = 0.95,
+    progress: Callable[[int, int], None] | None = None,
+) -> Evaluation:
+    """Score lists of texts as `evaluate_texts` does; what is to be noted is in `notes` alone."""
     if len(predictions) != len(references):
         raise DataError(
             f"{len(predictions)} predictions and {len(references)} references",
             allowed="one reference, or list of references, for each prediction",
         )
     # only here: scoring a run needs no text metrics
-    from ragbench.score.text.columns import TextScorer
+    from ragbench.score.text.columns import Counted, TextScorer
     from ragbench.score.text.notation import text_notes
 
-    gold = [_as_list(reference) for reference in references]
+    gold = [[each] if isinstance(each, str) else list(each or ()) for each in references]
     scorer = TextScorer(metrics)
-    advance = progress and _Counted(progress, scorer.steps(len(gold)))
+    advance = progress and Counted(progress, scorer.steps(len(gold)))
     columns = {column.name: column for column in scorer.score(predictions, gold, advance)}
     counts = {
         "predictions": len(predictions),
@@ -281,21 +329,6 @@ def evaluate_texts(
     prints = {"answers": answer_fingerprints(dict(zip(ids, gold, strict=True)))}
     notes = tuple(text_notes(predictions, gold, scorer.metrics))
     return Evaluation(ids, columns, counts, confidence, prints, notes)
-
-
-class _Counted:
-    """Adds up steps for someone who wants to know how far it is."""
-
-    def __init__(self, progress: Callable[[int, int], None], total: int) -> None:
-        self._progress, self._total, self._done = progress, total, 0
-
-    def __call__(self, n: int) -> None:
-        self._done += n
-        self._progress(self._done, self._total)
-
-
-def _as_list(reference: str | Sequence[str] | None) -> list[str]:
-    return [reference] if isinstance(reference, str) else list(reference or ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,6 +141,12 @@ def pair_scores(
     )
 
 
+def both_means(pairs: PairedScores) -> list[float]:
+    """Return the mean before and after, over the queries that both have a score for."""
+    known = ~np.isnan(pairs.differences())
+    return [float(each.values[known].mean()) for each in (pairs.baseline, pairs.system)]
+
+
 def worst_queries(pairs: PairedScores) -> list[dict[str, Any]]:
     """Return the queries that lost most, worst first, with both scores; at most five."""
     d = pairs.differences()

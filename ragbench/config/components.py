@@ -276,7 +276,11 @@ def check_chunk(item: Item, type_name: str, component: Any, context: Context) ->
     before = len(report)
     values, written = check_block(block, Chunking, report)
     resolve_options(block, declared_options(Chunking), values, context)
-    if len(report) > before:
+    # a key that each member of a sweep lacks is one problem, which the first has reported
+    lacking = any(
+        each.required and name not in values for name, each in declared_options(Chunking).items()
+    )
+    if len(report) > before or lacking:
         return CheckedChunk(None, {CHUNK: written})
     try:
         return CheckedChunk(Chunking(**values), {CHUNK: written})
@@ -296,7 +300,7 @@ def _report_chunk(error: OptionError, entry: Entry, report: Report) -> None:
 
 def check_dataset_options(dataset: Item, report: Report) -> None:
     """Check the mappings as the loaders will, so that their mistakes get places too."""
-    from ragbench.data.files.table import check_mapping
+    from ragbench.data.files.columns import check_mapping
     from ragbench.data.loaders.base import parse_split
 
     checks: Mapping[str, Callable[[Mapping[str, Any], str], Any]] = {

@@ -15,9 +15,10 @@ from ragbench.config.tree import Item
 from ragbench.config.yaml_reader import UNREADABLE
 from ragbench.gates.base import Gate, KnownNames
 from ragbench.gates.kinds import gate_options, make_gate
-from ragbench.gates.scores import KnownScore, KnownScores, known_score
+from ragbench.gates.scores import KnownScore, KnownScores, known_rubric, known_score
 from ragbench.records.summary import Kind
 from ragbench.registry import declared_options, nearest
+from ragbench.score.options import add_option
 
 
 def pairs_of(retrievers: Sequence[str], generators: Mapping[str, Component | None]) -> list[str]:
@@ -37,14 +38,15 @@ def known_scores(metrics: Metrics) -> KnownScores:
     judges = metrics.judges or {}
     for judge, block in judges.items():
         for source in block.rubrics:
-            rubric = known_score(str(source), "judge")
+            rubric = known_rubric(source)
             if rubric is not None:
-                name = f"{rubric.name}(judge={judge})" if len(judges) > 1 else rubric.name
+                name = rubric.name
+                if len(judges) > 1:
+                    name = add_option(name, "judge", judge)
                 found.append(replace(rubric, name=name))
     blocks: dict[Kind, object] = {
         "retrieval": metrics.retrieval.measures,
         "generation": metrics.generation,
-        "judge": metrics.judges,
     }
     named: dict[str, KnownScore] = {score.name: score for score in found if score is not None}
     return KnownScores(named, frozenset(kind for kind, block in blocks.items() if block is None))

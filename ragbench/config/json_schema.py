@@ -11,6 +11,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal
 
+from ragbench.comparison.causes.rules import CauseRules, RightAnswer, SupportedAnswer
 from ragbench.config.components import CHUNK, CHUNK_HELP, common_keys, indexes
 from ragbench.config.judges import JudgeCommon
 from ragbench.config.schema import (
@@ -76,6 +77,7 @@ def config_schema() -> Schema:
         "apps": _mapping("app"),
         "metrics": _metrics(),
         "statistics": _object(declared_options(Statistics).values()),
+        "causes": _causes(),
         "gates": {"type": "array", "items": _object(gate_options().values())},
         "budget": _object(declared_options(BudgetLimits).values()),
         "executor": _object(declared_options(Executor).values()),
@@ -83,6 +85,15 @@ def config_schema() -> Schema:
     for block, description in BLOCKS.items():
         schema["properties"][block]["description"] = description
     return share(schema)
+
+
+def _causes() -> Schema:
+    schema = _object(declared_options(CauseRules).values())
+    records = {"right": RightAnswer, "supported": SupportedAnswer}
+    for name, record in records.items():
+        block = _object(declared_options(record).values(), CauseRules.blocks[name])
+        schema["properties"][name] = block
+    return schema
 
 
 def _metrics() -> Schema:

@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal
 from ragbench.config.components import load_type, options_of
 from ragbench.config.options import Context, check_options, resolve_options, resolve_path
 from ragbench.config.problems import Report
-from ragbench.config.schema import JudgeBlock
+from ragbench.config.schema import JudgeBlock, RubricSource
 from ragbench.config.tree import Entry, Item
-from ragbench.errors import DataError, Place
+from ragbench.data.runs.run_folder import unfit_names
+from ragbench.errors import DataError, OptionError, Place
 from ragbench.registry import Option, declared_options, nearest
 
 _FILE_SUFFIXES = (".yaml", ".yml")
@@ -23,8 +24,11 @@ class JudgeCommon:
     """Keys that every judge takes."""
 
     rubrics: Annotated[
-        list[str] | None,
-        Option("Built-in rubrics, or files; default: faithfulness, answer_relevancy, correctness."),
+        list[str | dict[str, Any]] | None,
+        Option(
+            "Built-in rubrics, files, or what would stand in a file; default: faithfulness, "
+            "answer_relevancy, correctness, or all of a judge that has none of these."
+        ),
     ] = None
     when: Annotated[
         Literal["always", "available"], Option("`available`: only if its key is set.")
@@ -43,6 +47,14 @@ class JudgeCommon:
             "gates, or the comparisons without one, are decided."
         ),
     ] = None
+    nuggets: Annotated[
+        str | None,
+        Option(
+            "Nuggets of the queries, JSON lines as in TREC RAG, for rubrics over nuggets; default: "
+            "made of the references.",
+            refers_to="path",
+        ),
+    ] = None
     always_valid: Annotated[
         bool,
         Option("stop_when: bets instead of planned looks; worth it from about 500 queries on."),
@@ -58,6 +70,8 @@ def check_judges(
         block, written = _judge(None, Entry(at, item), context)
         return None if block is None else {block.type: block}, written
     judges, all_written = {}, {}
+    for unfit, found, allowed in unfit_names(item.entries):
+        context.report.wrong(item.entries[unfit], found, allowed)
     for name, entry in item.entries.items():
         block, all_written[name] = _judge(name, entry, context)
         if block is not None:
@@ -75,7 +89,7 @@ def _judge(
     common = declared_options(JudgeCommon)
     if not isinstance(item.value, dict):
         found = f"{item.shown()} is not a mapping"
-        report.wrong(item, found, "{type: lexical, rubrics: [faithfulness]}")
+        report.wrong(item, found, "{type: nli, rubrics: [faithfulness]}")
         return None, {}
     loaded = load_type(item, JUDGES, entry.key_place, context)
     own = options_of(loaded[1]) if loaded else {}
@@ -89,8 +103,8 @@ def _judge(
         # without a type the other keys cannot be checked
         others=["type"] if loaded else list(dict.fromkeys(["type", *item.entries])),
     )
-    resolve_options(item, own, values, context)
-    rubrics = _rubrics(item.get("rubrics"), getattr(loaded and loaded[1], "served", None), context)
+    resolve_options(item, {**common, **own}, values, context)
+    rubrics = _rubrics(item.get("rubrics"), loaded and loaded[1], context)
     secret = {key for key, option in known.items() if option.option.secret}
     written = {
         key: entry.item.as_written(secret=key in secret) for key, entry in item.entries.items()
@@ -117,36 +131,43 @@ def _judge(
     return block, written
 
 
-def _rubrics(item: Item | None, served: Any, context: Context) -> tuple[str | Path, ...]:
-    """Built-in names as they are, files as absolute paths; each is read once to check it."""
-    from ragbench.score.judge.rubric import default_rubrics
+def _rubrics(item: Item | None, judge: Any, context: Context) -> tuple[RubricSource, ...]:
+    """Built-in names and mappings as they are, files as absolute paths; each is checked."""
+    from ragbench.score.judge.rubric import default_rubrics, load_rubric, not_applied
 
-    can_apply = served if isinstance(served, (list, tuple)) else None
     if item is None or item.value is None:
-        return default_rubrics(can_apply)
-    found: dict[str, str | Path] = {}
+        served = getattr(judge, "served", None)
+        return default_rubrics(served if isinstance(served, (list, tuple)) else None)
+    found: dict[str, RubricSource] = {}
     for part in item.items:
-        rubric = check_rubric(part, context) if isinstance(part.value, str) else None
+        rubric: tuple[str, RubricSource] | None = None
+        if isinstance(part.value, dict):
+            rubric = _check_mapping(part, context.report)
+        elif isinstance(part.value, str):
+            rubric = check_rubric(part, context)
         if rubric is None:
             continue
         name, source = rubric
         if name in found:
             shown = f"{part.shown()} gives a second score named '{name}'"
             context.report.wrong(part, shown, "each rubric once")
-        elif can_apply is not None and name not in can_apply:
-            shown = f"this judge cannot apply {part.shown()}"
-            context.report.wrong(part, shown, ", ".join(can_apply))
+        elif (allowed := not_applied(load_rubric(source), judge)) is not None:
+            context.report.wrong(part, f"this judge cannot apply {part.shown()}", allowed)
         found[name] = source
     return tuple(found.values())
 
 
 def _check_combination(
-    item: Item, values: dict[str, Any], rubrics: Sequence[str | Path], context: Context
+    item: Item, values: dict[str, Any], rubrics: Sequence[RubricSource], context: Context
 ) -> None:
     """Refuse what could do nothing: `pairs` or `stop_when` for these rubrics, `always_valid`."""
     from ragbench.score.judge.rubric import load_rubric
 
-    of_pairs = [load_rubric(name).method == "pairwise" for name in rubrics]
+    methods = [load_rubric(name).method for name in rubrics]
+    of_pairs = [method == "pairwise" for method in methods]
+    if values.get("nuggets") is not None and "nuggets" not in methods:
+        found = "'nuggets' means nothing without a rubric over nuggets"
+        context.report.wrong(item.entries["nuggets"], found, "rubrics: [nugget_recall]")
     if item.get("pairs") is not None and not any(of_pairs):
         found = "'pairs' means nothing without a rubric that compares two answers"
         context.report.wrong(item.entries["pairs"], found, "rubrics: [pairwise]")
@@ -171,13 +192,39 @@ def check_clusters(
             report.add(judge.place, path, found, allowed)
 
 
+def _check_mapping(item: Item, report: Report) -> tuple[str, Mapping[str, Any]] | None:
+    """Return the name of a rubric that stands in the config, and its keys; None with a problem."""
+    from ragbench.score.judge.rubric import load_rubric
+
+    keys = item.plain()
+    try:
+        return load_rubric(keys).name, keys
+    except DataError as error:
+        problem = error.problem
+        found = ": ".join(filter(None, [problem.path, problem.found]))
+        report.wrong(item, found, problem.allowed, problem.nearest)
+        return None
+
+
 def check_rubric(item: Item, context: Context) -> tuple[str, str | Path] | None:
     """Return a rubric's name, and where it is; None, with a problem, where it is nowhere."""
-    from ragbench.score.judge.rubric import built_in_rubrics, read_rubric
+    from ragbench.score.judge.rubric import (
+        built_in_rubrics,
+        is_built_in,
+        load_rubric,
+        read_rubric,
+    )
 
     report, text = context.report, str(item.value)
-    if text in (known := built_in_rubrics()):
-        return text, text
+    known = built_in_rubrics()
+    if is_built_in(text):
+        try:
+            name = load_rubric(text).name
+        except OptionError as error:
+            shown = f"{item.shown()}: {error.option}: {error.found!r}"
+            report.wrong(item, shown, error.allowed, error.nearest)
+            return None
+        return name, name
     if not text.endswith(_FILE_SUFFIXES):
         allowed = f"{', '.join(known)}, or a rubric file (.yaml)"
         report.wrong(item, f"unknown rubric {item.shown()}", allowed, nearest(text, known))

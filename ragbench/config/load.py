@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragbench.comparison.causes.rules import CauseRules
 from ragbench.config.components import (
     Checked,
     check_component,
@@ -18,7 +19,7 @@ from ragbench.config.components import (
 )
 from ragbench.config.dump import environment_of, recorded, variable_record
 from ragbench.config.judges import check_clusters
-from ragbench.config.metrics import check_metrics, check_statistics
+from ragbench.config.metrics import check_causes, check_metrics, check_statistics
 from ragbench.config.options import (
     Context,
     check_block,
@@ -42,9 +43,10 @@ from ragbench.config.sweep import Expanded, expand_sweeps
 from ragbench.config.tree import Item, PythonReader, variants
 from ragbench.config.variables import Overrides, apply_overrides, interpolate
 from ragbench.config.yaml_reader import decode, read_yaml
+from ragbench.data.runs.run_folder import LONGEST_NAME, unfit_names
 from ragbench.errors import OptionError, Place
 from ragbench.redaction import mask_addresses, note_secrets, redactor
-from ragbench.registry import Family, declared_options
+from ragbench.registry import Family, declared_options, looking_in
 from ragbench.secrets import of_process
 
 if TYPE_CHECKING:
@@ -55,7 +57,17 @@ MAX_VARIANTS = 100
 
 _RESOLVED = (
     *("name", "seed", "dataset", "retrievers", "generators", "apps", "controls", "metrics"),
-    *("statistics", "gates", "max_failed", "budget", "executor", "cache", "cache_also", "output"),
+    *(
+        "statistics",
+        "causes",
+        "gates",
+        "max_failed",
+        "budget",
+        "executor",
+        "cache",
+        "cache_also",
+        "output",
+    ),
 )
 """The order of a resolved config."""
 
@@ -63,6 +75,7 @@ _MADE_WHEN_SET = (
     *((block,) for block in BLOCKS if block != "gates"),
     *(("metrics", block) for block in ("retrieval", "judge")),
     *(("metrics", "retrieval", block) for block in RetrievalMetrics.blocks),
+    *(("causes", block) for block in CauseRules.blocks),
 )
 
 
@@ -112,7 +125,8 @@ def load_config(
         folders = (Path.cwd(), base.absolute()) if code is None else tuple(code)
         hidden |= environment_of(tree, None).secrets
         note_secrets(hidden)
-        config = _check_variants(tree, report, path, Surroundings(base, live, folders))
+        with looking_in(folders):
+            config = _check_variants(tree, report, path, Surroundings(base, live, folders))
     if config is None or report:
         clean = redactor(hidden)
         subject = os.fspath(path) if path else "the config"
@@ -260,6 +274,7 @@ class TreeCheck:
         metrics = check_metrics(self.tree.get("metrics"), self.context)
         statistics = check_statistics(self._item("statistics"), self.context)
         check_clusters(metrics.metrics.judges, statistics[0].get("cluster"), self.report)
+        causes = check_causes(self._item("causes"), metrics.metrics, self.context)
         budget = check_block(self._item("budget"), BudgetLimits, self.report)
         executor = check_block(self._item("executor"), Executor, self.report)
         gates = self._gates(metrics.metrics, generators, LOADERS)
@@ -277,6 +292,7 @@ class TreeCheck:
             "dataset": dataset.written,
             "metrics": metrics.written,
             "statistics": statistics[1],
+            "causes": causes[1],
             "gates": gates[1],
             "budget": budget[1],
             "executor": executor[1],
@@ -290,6 +306,7 @@ class TreeCheck:
             controls=tuple(dict.fromkeys(top["controls"] or ())),
             metrics=metrics.metrics,
             statistics=Statistics(**statistics[0]),
+            causes=causes[0],
             gates=gates[0],
             budget=BudgetLimits(**budget[0]),
             executor=Executor(**executor[0]),
@@ -306,8 +323,11 @@ class TreeCheck:
     def _name(self, name: str | None) -> str:
         if name is None:
             stem = self.path.stem if self.path else "experiment"
-            return re.sub(r"[^A-Za-z0-9_.-]+", "-", stem)
+            return re.sub(r"[^A-Za-z0-9_.-]+", "-", stem)[:LONGEST_NAME]
         item = self.tree.get("name")
+        if item is not None:
+            for _, found, allowed in unfit_names([name]):
+                self.report.wrong(item, found, allowed)
         if item is not None and (not _NAME.fullmatch(name) or set(name) == {"."}):
             self.report.wrong(item, f"{item.shown()} is not a name", _NAME_ALLOWED)
         return name
@@ -344,20 +364,27 @@ class TreeCheck:
         }
 
     def _check_names(self) -> None:
-        taken: dict[str, str] = {}
-        for generator, entry in self.swept["generators"].components.items():
-            for retriever in self.context.retrievers:
-                pair, file = f"{retriever}/{generator}", f"{retriever}--{generator}"
-                if taken.setdefault(file, pair) != pair:
-                    found = f"{taken[file]} and {pair} would write the same file"
-                    self.report.wrong(entry, found, "names without '--'")
+        """Report systems that cannot each have a file of their own, at what makes the last."""
+        named = {block: swept.components for block, swept in self.swept.items()}
+        places = [*named["retrievers"].items(), *named["apps"].items()]
+        places += [
+            (f"{retriever}/{generator}", entry)
+            for generator, entry in named["generators"].items()
+            for retriever in self.context.retrievers
+        ]
+        entries = dict(places)
+        told: set[int] = set()
+        for name, found, allowed in unfit_names(name for name, _ in places):
+            if id(entries[name]) not in told:  # one problem for what would make many pairs
+                told.add(id(entries[name]))
+                self.report.wrong(entries[name], found, allowed)
 
     def _may_bring_systems(self, loaders: Family) -> bool:
         """Whether the data set may: records do, and loaders that we do not know."""
         dataset = self.tree.get("dataset")
         kind = dataset.get("type") if dataset is not None else None
         type_name = kind.value if kind is not None and isinstance(kind.value, str) else None
-        return type_name not in loaders.table or type_name == "records"
+        return type_name not in loaders.table or type_name in ("pairs", "records", "traces")
 
     def _require_a_system(self, loaders: Family) -> None:
         if self.context.code is None:  # a part of a config

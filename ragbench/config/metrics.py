@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragbench.comparison.causes.rules import CauseRules, RightAnswer, SupportedAnswer
 from ragbench.config.judges import check_judges, check_rubric
 from ragbench.config.options import (
     INVALID,
@@ -340,6 +341,38 @@ def _check_test(item: Item, values: dict[str, Any], context: Context) -> None:
         place = item.entries["test"].item
         found = "mcnemar counts single queries, and the units are clusters"
         context.report.wrong(place, found, "randomization, t, wilcoxon")
+
+
+def check_causes(
+    item: Item, metrics: Metrics, context: Context
+) -> tuple[CauseRules, dict[str, Any]]:
+    """Return the rules, and the block as plain data with its defaults."""
+    values, written = check_block(item, CauseRules, context.report, tuple(CauseRules.blocks))
+    records: dict[str, Any] = {"right": RightAnswer, "supported": SupportedAnswer}
+    for name, record in records.items():
+        block = item.get(name)
+        if block is not None:
+            own, written[name] = check_block(block, record, context.report)
+            values[name] = record(**own)
+            measure = block.get("measure")
+            if measure is not None and isinstance(measure.value, str):
+                _check_answer_score(measure, metrics, context.report)
+    return CauseRules(**values), written
+
+
+def _check_answer_score(item: Item, metrics: Metrics, report: Report) -> None:
+    """Report what is no score of answers, or none that the config has."""
+    from ragbench.config.gates import known_scores  # as gates, loaded where they are used
+
+    known, name = known_scores(metrics), str(item.value)
+    score = known.find(name)
+    names = [each.name for each in known.named.values() if each.kind != "retrieval"]
+    if any(each.startswith(f"{name}(judge=") for each in names):
+        return
+    if score is None or score.kind == "retrieval":
+        what = "no score" if score is None else "a score of rankings"
+        allowed = ", ".join(names) or "a metric or a rubric, such as token_f1 or correctness"
+        report.wrong(item, f"{item.shown()} is {what}", allowed, nearest(name, names))
 
 
 def _check_field(item: Item, words: tuple[str, ...], context: Context) -> None:

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import re
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ragbench.errors import DataError
+from ragbench.registry import nearest
+
+if TYPE_CHECKING:
+    from ragbench.data.files.columns import Named
+    from ragbench.data.files.corpus import Corpus
+    from ragbench.data.files.jsonl import Entry
+    from ragbench.types import Collection
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
 _WORDS = {"no", "null", "off", "on", "true", "false", "yes"}
 _SNIFFED = 50  # rows; the keys of a JSONL file may differ from row to row
 
-_OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
-    "id": ("_id", "qid", "query_id", "question_id"),
-    "question": ("query", "prompt", "q", "user_query"),
-    "contexts": ("context", "passages", "documents", "chunks"),
-    "answer": ("generated_answer", "model_answer", "output", "prediction"),
-    "reference": ("ground_truth", "gold", "gold_answer", "answers", "expected", "target"),
+_LONG, _CHUNK, _OVERLAP = 300, 200, 40
+"""Words: documents above the first are cut into chunks of the second, which overlap by the third"""
+_MEANING = {
+    "answer": "what a system wrote",
+    "reference": "the gold answer",
+    "contexts": "what a system retrieved",
+    "relevant": "the gold documents",
+    "reference_contexts": "gold passages, found in the corpus by their words",
+    "grades": "how relevant each gold document is",
 }
-"""Part -> names that a loader does not take by itself, but that are worth a guess in a config."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,68 +53,223 @@ def scaffold_beir(file: Path) -> Scaffold:
     return Scaffold(text, (f"put your data into {folder}, or change dataset.path",))
 
 
-def scaffold_records(file: Path, records: Path) -> Scaffold:
-    """Return a config that reads a file of records, its columns guessed from their names."""
-    from ragbench.data.files.table import read_rows
+def scaffold_records(file: Path, records: Path, corpus: Path | None = None) -> Scaffold:
+    """Return a config that reads a file of records, its columns guessed from names and contents.
 
-    rows = itertools.islice(read_rows(records, "records"), _SNIFFED)
-    present = list(dict.fromkeys(key for row in rows for key in row.values))
-    columns = guess_columns(present)
-    if "question" not in columns:
-        raise DataError(
-            f"no column looks like the question (columns: {', '.join(present)})",
-            file=records,
-            allowed="a column named question, query or user_input",
-        )
-    _refuse_unclear_answers(columns, records)
+    With a corpus, the config retrieves from it; what the columns and the corpus say of each other
+    is read at once, so that mistakes of the data are errors here.
+
+    Raises:
+        DataError: No column has the question, what an answer is cannot be told, or the data are
+            wrong.
+    """
+    from ragbench.data.files.corpus import read_corpus
+
+    read = None if corpus is None else read_corpus(corpus)
+    columns, doubts = _guessed(records, read)
+    lines = [_column_line(part, column) for part, column in columns.items()]
     is_system = "answer" in columns or "contexts" in columns
-    lines = [f"    {part}: {_scalar(column)}" for part, column in columns.items()]
+    if corpus is None or read is None:
+        found = _Corpus("" if is_system else _template("corpus"), ())
+    else:
+        found = _with_corpus(file, records, columns, corpus, read)
     text = (
         _template("records")
         .replace("@FILE@", str(file))
-        .replace("@PATH@", _scalar(os.path.relpath(records, file.parent).replace(os.sep, "/")))
+        .replace("@PATH@", _scalar(_relative(records, file)))
         .replace("@COLUMNS@", "\n".join(lines))
-        .replace("@SYSTEMS@\n", "\n" if is_system else _template("corpus"))
+        .replace("@SYSTEMS@\n", found.text or "\n")
+        .replace("@MATCH@\n", found.match)
     )
-    return Scaffold(text, tuple(_notes(columns, is_system)))
+    ask_for_corpus = not is_system and corpus is None
+    return Scaffold(text, (*_notes(columns, ask_for_corpus), *doubts, *found.notes))
 
 
-def _refuse_unclear_answers(columns: Mapping[str, str], records: Path) -> None:
-    """A question with an `answer` and nothing else: people or a system may have written it."""
-    alone = "answer" in columns and not {"reference", "contexts", "system"} & set(columns)
-    if alone and columns["answer"].casefold() == "answer":
+def _guessed(records: Path, corpus: Corpus | None) -> tuple[dict[str, str | list[str]], list[str]]:
+    """Part -> its column or columns, and what else could be meant."""
+    from ragbench.data.files.columns import join_columns, resolve_columns, several_columns
+    from ragbench.data.files.gold import DocumentNames
+    from ragbench.data.files.table import read_rows
+    from ragbench.data.loaders.gold_columns import holds_ids, known_ids
+
+    whole = list(read_rows(records, "records"))
+    rows = whole[:_SNIFFED]
+    names = None if corpus is None else DocumentNames(corpus.documents, corpus.folder)
+    present = list(dict.fromkeys(key for row in rows for key in row.values))
+    several = several_columns(present, None, lambda column: holds_ids(rows, names, column))
+    entries, named = join_columns(rows, several)
+    present = list(dict.fromkeys(key for entry in entries for key in entry.values))
+    doubts: list[str] = []
+    found: dict[str, str | list[str]] = {
+        **resolve_columns(
+            present, named, records, lambda column: holds_ids(entries, names, column), doubts
+        )
+    }
+    doubts += _left_empty(found, whole, several)
+    free = [column for column in present if column not in found.values()]
+    if "relevant" not in found:  # whatever a column is called, what stands in it are documents
+        holding = (column for column in free if holds_ids(entries, names, column))
+        if (column := next(holding, None)) is not None:
+            found["relevant"] = column
+    if "relevant" not in found:
+        doubts += _perhaps_gold({column: known_ids(entries, names, column) for column in free})
+    _settle_answer(found, free, corpus is not None, records)
+    doubts = [doubt for doubt in doubts if not doubt.startswith("cannot tell")]
+    for part, names_of in several.items():
+        if names_of is not None and part in found:
+            found[part] = names_of if isinstance(names_of, str) else list(names_of)
+    return found, doubts
+
+
+def _left_empty(
+    found: dict[str, str | list[str]], rows: Sequence[Entry], several: Named
+) -> list[str]:
+    """Leave out the columns of gold that no row fills, and say so."""
+    said = []
+    for part in ("relevant", "reference_contexts", "reference"):
+        column = found.get(part)
+        if column is None or several.get(part) is not None:
+            continue
+        if all(row.values.get(str(column)) in (None, "", [], {}) for row in rows):
+            del found[part]
+            said.append(f"'{column}' is empty in every row")
+    return said
+
+
+def _perhaps_gold(counts: Mapping[str, tuple[int, int]]) -> list[str]:
+    return [
+        f"'{column}' holds {total} ids, of which the corpus knows {known}: where these are gold, "
+        f"write relevant: {_scalar(column)}"
+        for column, (known, total) in counts.items()
+        if known
+    ]
+
+
+def _settle_answer(
+    found: dict[str, str | list[str]], free: Sequence[str], searched: bool, records: Path
+) -> None:
+    """Say of a bare `answer` whether it is gold: people wrote it where they named gold documents.
+
+    So they did where a corpus is to be searched and nothing was retrieved yet; without any of
+    that, nobody can tell.
+    """
+    others = {"reference", "contexts", "system", "queries"} & set(found)
+    if str(found.get("answer", "")).strip().casefold() != "answer" or others:
+        return
+    if searched or {"relevant", "reference_contexts"} & set(found):
+        found["reference"] = found.pop("answer")
+        return
+    context = next((column for column in free if column.casefold() == "context"), None)
+    if context is None:
         raise DataError(
             "is 'answer' gold, or what a system wrote?",
             file=records,
             allowed="the column named reference (gold) or response (of a system)",
         )
+    found["contexts"] = context
 
 
-def guess_columns(present: Sequence[str]) -> dict[str, str]:
-    """Say which column plays which part, by their names; case does not matter."""
-    from ragbench.data.files.table import USUAL_NAMES
+@dataclass(frozen=True, slots=True)
+class _Corpus:
+    """What a config says of a corpus."""
 
-    by_fold = {column.casefold(): column for column in reversed(present)}
-    found = {}
-    for part, usual in USUAL_NAMES.items():
-        for name in (*usual, *_OTHER_NAMES.get(part, ())):
-            if name in by_fold:
-                found[part] = by_fold[name]
-                break
-    return found
+    text: str
+    """The key `corpus`, and the systems."""
+    notes: tuple[str, ...]
+    match: str = ""
+    """What counts as a hit, where it is not the id."""
 
 
-def _notes(columns: Mapping[str, str], is_system: bool) -> list[str]:
-    notes = ["columns: " + ", ".join(f"{part} = {name}" for part, name in columns.items())]
+def _with_corpus(
+    file: Path,
+    records: Path,
+    columns: Mapping[str, str | list[str]],
+    corpus: Path,
+    read: Corpus,
+) -> _Corpus:
+    from ragbench.data.loaders.records import Records
+
+    collection = Records(path=records, columns=dict(columns), corpus=corpus).load()
+    lengths = [len(document.text.split()) for document in read.documents]
+    middle = int(statistics.median(lengths)) if lengths else 0
+    systems = "chunks" if middle > _LONG else "documents"
+    text = (
+        _template(systems)
+        .replace("@CORPUS@", _scalar(_relative(corpus, file)))
+        .replace("@COUNT@", f"{len(lengths):,}")
+        .replace("@WORDS@", f"{middle:,}")
+        .replace("@SIZE@", str(_CHUNK))
+        .replace("@OVERLAP@", str(_OVERLAP))
+    )
+    if collection.answers:
+        text += _template("answers")
+    notes = [*collection.notes[2:], *collection.warnings]
+    if collection.qrels is None:
+        notes.append("no gold documents: add a column with their ids, or with gold passages")
+    match, said = _match(collection, read, str(columns.get("relevant")), records)
+    notes.append(
+        f"corpus: {len(lengths):,} documents, {middle:,} words in the median"
+        + (f", cut into chunks of {_CHUNK} words" if systems == "chunks" else "")
+    )
+    return _Corpus(text + "\n", (*notes, *said), match)
+
+
+def _match(
+    collection: Collection, read: Corpus, column: str, records: Path
+) -> tuple[str, list[str]]:
+    """How hits meet the gold ids: by their own, or by what their metadata say."""
+    judged = [] if collection.qrels is None else list(dict.fromkeys(collection.qrels.documents))
+    known = {document.id for document in read.documents}
+    missing = [name for name in judged if name not in known]
+    if not judged or len(missing) < len(judged):
+        said = [f"{len(judged) - len(missing)} of {len(judged)} gold documents are in the corpus"]
+        return "", said if judged else []
+    keys = dict.fromkeys(key for document in read.documents for key in document.metadata)
+    for key in keys:
+        if {str(document.metadata.get(key)) for document in read.documents}.issuperset(judged):
+            match = _template("match").replace("@KEY@", _scalar(f"metadata.{key}"))
+            return match, [f"gold documents are named by metadata.{key} of the corpus"]
+    place = collection.gold_places.get(missing[0], str(records))
+    raise DataError(
+        f"none of the {len(judged)} gold documents of '{column}' is in the corpus, such as "
+        f"'{missing[0]}'",
+        file=place,
+        allowed=f"ids such as '{min(known, default='')}'",
+        nearest=nearest(missing[0], sorted(known)),
+    )
+
+
+def _notes(columns: Mapping[str, str | list[str]], ask_for_corpus: bool) -> list[str]:
+    shown = {
+        part: name if isinstance(name, str) else " + ".join(name) for part, name in columns.items()
+    }
+    said = {part: f" ({_MEANING[part]})" if part in _MEANING else "" for part in columns}
+    listed = ", ".join(f"{part} = {name}{said[part]}" for part, name in shown.items())
+    notes = [f"columns: {listed}"]
     if "answer" in columns and "reference" not in columns:
         answer = columns["answer"]
         notes.append(
             f"'{answer}' is taken as what a system wrote; "
             f"where it is gold, write reference: {answer} instead of answer: {answer}"
         )
-    if not is_system:
+    if str(columns.get("reference")).strip().casefold() == "answer":
+        notes.append("'answer' is taken as gold; where a system wrote it, write answer: answer")
+    if ask_for_corpus:
         notes.append("put the documents that answer the questions into dataset.corpus")
     return notes
+
+
+def _column_line(part: str, column: str | list[str]) -> str:
+    names = [column] if isinstance(column, str) else column
+    written = ", ".join(map(_scalar, names))
+    if not isinstance(column, str):
+        written = f"[{written}]"
+    line = f"    {part}: {written}"
+    return f"{line}  # {_MEANING[part]}" if part in _MEANING else line
+
+
+def _relative(path: Path, file: Path) -> str:
+    return os.path.relpath(path, file.parent).replace(os.sep, "/")
 
 
 def _template(name: str) -> str:

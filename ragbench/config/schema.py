@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from ragbench.comparison.causes.rules import CauseRules
 from ragbench.errors import Place
 from ragbench.files import DEFAULT_CACHE
 from ragbench.records.manifest import EnvironmentVariable
@@ -198,6 +199,7 @@ BLOCKS: Mapping[str, str] = {
     "apps": "Applications that retrieve and answer in one call, by name.",
     "metrics": "What is scored; without a block, everything that the data allow.",
     "statistics": "How intervals and tests are computed.",
+    "causes": "By which rules each query gets the cause of its loss.",
     "gates": "Conditions that a run has to meet.",
     "budget": "Limits on the cost of a run; what exceeds them is left out, with a note.",
     "executor": "What runs the stages.",
@@ -249,6 +251,10 @@ class Component:
     """Where it stands, for errors that come later."""
 
 
+RubricSource = str | Path | Mapping[str, Any]
+"""A rubric as a config names it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeBlock:
     """One judge with what it judges, checked."""
@@ -258,8 +264,8 @@ class JudgeBlock:
     type: str
     cls: Any
     options: Mapping[str, Any]
-    rubrics: tuple[str | Path, ...]
-    """Names of built-in rubrics, and absolute paths of rubric files."""
+    rubrics: tuple[RubricSource, ...]
+    """Names of built-in rubrics, absolute paths of files, and what would stand in a file."""
     when: Literal["always", "available"] = "always"
     pairs: Literal["all", "baseline"] | None = None
     """Which systems rubrics of pairs compare; None depends on how many there are."""
@@ -267,6 +273,8 @@ class JudgeBlock:
     """Whether judging ends once its questions are decided; None judges all."""
     always_valid: bool = False
     """Whether it is decided by bets instead of bounds for planned looks."""
+    nuggets: str | None = None
+    """The file of the queries' nuggets; None where the judge makes them."""
     place: Place = field(default_factory=Place, compare=False, repr=False)
 
 
@@ -304,6 +312,7 @@ class ExperimentConfig:
     controls: tuple[Control, ...] = ()
     metrics: Metrics = field(default_factory=Metrics)
     statistics: Statistics = field(default_factory=Statistics)
+    causes: CauseRules = field(default_factory=CauseRules)
     gates: tuple[Gate, ...] = ()
     max_failed: float = 0.0
     budget: BudgetLimits = field(default_factory=BudgetLimits)

@@ -66,7 +66,10 @@ def _grid(name: str, entry: Entry, sweep: Item, report: Report) -> dict[str, Ent
             full_name += f"-{key}={_as_name(value)}"
         # two values may read the same
         numbered = itertools.chain([full_name], (f"{full_name}_{n}" for n in itertools.count(2)))
-        made[next(each for each in numbered if each not in made)] = Entry(entry.key_place, item)
+        taken = {each.casefold() for each in made}  # files may not tell capitals apart
+        made[next(each for each in numbered if each.casefold() not in taken)] = Entry(
+            entry.key_place, item
+        )
     return made
 
 

@@ -308,7 +308,9 @@ class PythonReader:
     def _mapping(self, value: Mapping[Any, Any], path: KeyPath) -> Item:
         entries = {}
         for key, part in value.items():
-            if isinstance(key, str) and not _SURROGATE.search(key):
+            if is_level(key, path):
+                entries[str(key)] = Entry(self.place, self.read(part, (*path, str(key))))
+            elif isinstance(key, str) and not _SURROGATE.search(key):
                 entries[key] = Entry(self.place, self.read(part, (*path, key)))
             else:
                 self.report.add(self.place, path, f"the key {key!r} is not text", "text")
@@ -317,6 +319,17 @@ class PythonReader:
     def _refuse(self, found: str, path: KeyPath) -> Item:
         self.report.add(self.place, path, found, "text, numbers, lists and mappings")
         return Item(None, self.place, path, "null")
+
+
+def is_level(key: object, path: KeyPath) -> bool:
+    """Whether a key is a level in the scale of a rubric, the one place where keys are numbers.
+
+    Example:
+        >>> is_level(5, ("metrics", "judge", "rubrics", 0, "scale")), is_level(5, ("metrics",))
+        (True, False)
+    """
+    of_rubric = path[-1:] == ("scale",) and "rubrics" in path
+    return of_rubric and isinstance(key, int) and not isinstance(key, bool)
 
 
 MAX_DEPTH = 50

@@ -10,7 +10,15 @@ from typing import Any
 import yaml
 
 from ragbench.config.problems import KeyPath, Report
-from ragbench.config.tree import MAX_DEPTH, Entry, Item, ScalarError, has_lone_surrogate, resolve
+from ragbench.config.tree import (
+    MAX_DEPTH,
+    Entry,
+    Item,
+    ScalarError,
+    has_lone_surrogate,
+    is_level,
+    resolve,
+)
 from ragbench.errors import Place
 
 MAX_NODES = 100_000
@@ -194,6 +202,8 @@ class _Reader:
             return None
         if isinstance(key.value, str):
             return key.value
+        if is_level(key.value, path):
+            return key.written
         self.report.add(key.place, path, f"the key {key.shown()} is not text", "a key in quotes")
         return None
 

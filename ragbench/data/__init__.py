@@ -9,7 +9,9 @@ LOADERS = Family(
         "beir": "ragbench.data.loaders.beir:Beir",
         "huggingface": "ragbench.data.loaders.huggingface:HuggingFace",
         "ir_datasets": "ragbench.data.loaders.ir_datasets:IrDatasets",
+        "pairs": "ragbench.data.loaders.pairs:Pairs",
         "records": "ragbench.data.loaders.records:Records",
+        "traces": "ragbench.data.loaders.traces:Traces",
         "trec": "ragbench.data.loaders.trec:Trec",
     },
 )

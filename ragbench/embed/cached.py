@@ -99,6 +99,14 @@ class CachedEmbedder:
                 lengths |= new
         return [lengths[key] for key in keys]
 
+    def lacking(self, texts: Sequence[str], *, prompt: str = "") -> int:
+        """Return how many distinct texts would have to be encoded; nothing is."""
+        keys = set(self._keys(texts, prompt, self._embedder.manner))
+        if self._path is None:
+            return len(keys)
+        with StoredVectors(self._path, self._also) as cache:
+            return len(keys) - sum(1 for _ in cache.find(list(keys)))
+
     def _keys(self, texts: Sequence[str], prompt: str, manner: str = "") -> list[bytes]:
         model = f"{self.identity}@{self.revision}{manner and f' {manner}'}"
         return [vector_key(model, prompt, text) for text in texts]

@@ -171,7 +171,7 @@ def _pieces(folder: Path, path: Path) -> Iterator[bytes | str]:
 def _without_places(path: Path) -> Any:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError("cannot be read as JSON", file=path) from error
     if not isinstance(content, dict):
         return content

@@ -35,6 +35,7 @@ from ragbench.registry import nearest
 from ragbench.report.comparison.base import lay_out_comparison
 from ragbench.report.comparison.table import render_table
 from ragbench.types import Qrels
+from ragbench.types.notebook import html_table, number
 
 FAMILIES = get_args(Families)
 MOVED = 5
@@ -90,6 +91,27 @@ class Comparison:
 
     def __str__(self) -> str:
         return render_table(self.record)
+
+    def to_pandas(self) -> Any:
+        """Return `differences` as a pandas DataFrame, a row each; needs pandas."""
+        import pandas as pd
+
+        return pd.DataFrame(self.differences)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [
+                family.measure,
+                made.system,
+                made.baseline,
+                number(made.difference, made.interval),
+                number(made.p_adjusted),
+            ]
+            for family in self.record.measures
+            for made in family.comparisons
+        ]
+        heads = ["measure", "system", "against", "difference", "adjusted p"]
+        return html_table(lay_out_comparison(self.record).subject, heads, rows)
 
     def __repr__(self) -> str:
         return f"<Comparison: {lay_out_comparison(self.record).subject}>"

@@ -15,6 +15,7 @@ from ragbench.config.problems import KeyPath, Report
 from ragbench.config.tree import Item, PythonReader
 from ragbench.config.yaml_reader import read_value
 from ragbench.data.runs.query_fingerprints import fingerprint_queries
+from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_folder import COMPARISONS, read_comparisons, resolve_run_folder
 from ragbench.data.runs.run_scores import IDENTIFYING
 from ragbench.errors import DataError, OptionError, Place
@@ -27,7 +28,9 @@ from ragbench.gates.base import Gate, GatedRun, KnownNames
 from ragbench.gates.decide import check_references, decide_gates, read_gate_files
 from ragbench.gates.fail_if import FailIf
 from ragbench.gates.scores import KnownScore, KnownScores
+from ragbench.llm.failures import shortened
 from ragbench.records.codec import to_json
+from ragbench.records.gate import GateVerdict
 from ragbench.records.summary import Kind, Summary
 from ragbench.report.text import counted
 from ragbench.types import Qrels
@@ -69,13 +72,22 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
         return summary
     qrels = plan.qrels if results.filled is None else results.filled.qrels
     run = gated(plan, with_costs(results), qrels, summary)
-    gates = decide_gates(plan.config.gates, run)
+    texts = {query.id: query.text for query in plan.queries}
+    gates = [with_questions(gate, texts) for gate in decide_gates(plan.config.gates, run)]
     n_undecided = sum(gate.verdict == "undecided" for gate in gates)
     warning = (
         f"{n_undecided} of {counted(len(gates), 'gates')} undecided: neither passed nor failed"
     )
     warnings = (*summary.warnings, *([warning] if n_undecided else []))
     return replace(summary, gates=tuple(gates), warnings=warnings)
+
+
+def with_questions(gate: GateVerdict, texts: Mapping[str, str]) -> GateVerdict:
+    """Return a verdict whose worst queries say what they ask."""
+    worst = gate.worst_queries
+    asked = (shortened(" ".join(texts.get(each.query_id, "").split())) for each in worst)
+    named = (replace(each, question=text) for each, text in zip(worst, asked, strict=True))
+    return replace(gate, worst_queries=tuple(named))
 
 
 def check_gates(
@@ -134,7 +146,19 @@ def check_gates(
         base=base,
         summary=held.summary,
     )
-    return [to_json(verdict) for verdict in decide_gates(checked, found)]
+    verdicts = decide_gates(checked, found)
+    texts = _questions(run, verdicts)
+    return [to_json(with_questions(verdict, texts)) for verdict in verdicts]
+
+
+def _questions(run: Source, verdicts: Sequence[GateVerdict]) -> dict[str, str]:
+    """What the queries ask that verdicts name, where a run folder says it."""
+    folder = run.path if isinstance(run, HasRunFolder) else run
+    worst = {each.query_id for verdict in verdicts for each in verdict.worst_queries}
+    if not worst or not isinstance(folder, (str, Path)) or not Path(folder).is_dir():
+        return {}
+    views = QueryViews(folder)
+    return {query: views.question(query) for query in worst}
 
 
 def _meeting(base: ScoredSystems, run: ScoredSystems) -> ScoredSystems:

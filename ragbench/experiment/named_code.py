@@ -1,18 +1,21 @@
-"""The code that a config names: which modules, where they lie, and whether that is a run folder."""
+"""What a run folder names and only its user can trust: code, models, and addresses to ask."""
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.machinery import PathFinder
 from pathlib import Path
 
 from ragbench.config.problems import Report
-from ragbench.config.schema import ExperimentConfig
+from ragbench.config.schema import ExperimentConfig, JudgeBlock
 from ragbench.config.tree import Item
 from ragbench.config.yaml_reader import decode, read_yaml
-from ragbench.errors import DataError
+from ragbench.errors import DataError, OptionError
 from ragbench.registry import PYTHON
 
 _ALLOWED = "the module where you keep it; --trust takes code from the run folder"
@@ -90,3 +93,36 @@ def _lies_in(place: Path, folder: Path) -> bool:
 
 def _is_folder_in(place: Path, folder: Path) -> bool:
     return place.is_absolute() and place.is_dir() and _lies_in(place, folder)
+
+
+def check_addresses(name: str, block: JudgeBlock | None, trusted: Sequence[str]) -> None:
+    """Refuse to ask a judge at an address that its run folder names and the user does not.
+
+    The folder may come from anybody, and the judge would send there the key of the user and what
+    was judged. An address is trusted with all below its path; the provider's own needs no trust,
+    and neither does what the user's environment says (`OPENAI_BASE_URL`).
+
+    Raises:
+        OptionError: The address, and the option that trusts it.
+    """
+    if block is None:
+        return
+    for address in _addresses(list(block.options.values())):
+        where = address.partition("?")[0].rstrip("/") + "/"
+        if any(where.startswith(own.partition("?")[0].rstrip("/") + "/") for own in trusted):
+            continue
+        key = block.options.get("api_key_env")
+        sent = f", with the key in {key}" if key and os.environ.get(key) else ""
+        found = f"judge '{name}' would ask {address}, an address from the run folder{sent}"
+        raise OptionError("--trust", "", found, f"--trust {shlex.quote(address)}, if it is yours")
+
+
+def _addresses(value: object) -> Iterator[str]:
+    """Every address in the options of a judge, those of other packages included."""
+    if isinstance(value, str) and re.match(r"\s*[A-Za-z][A-Za-z0-9+.-]*://", value):
+        yield value.strip()
+    elif isinstance(value, Mapping):
+        yield from _addresses([*value.values()])
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _addresses(part)

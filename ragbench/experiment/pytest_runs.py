@@ -111,7 +111,7 @@ def outcome_of(
             continue
         system = f"{each.system}: " if each.system else ""
         verdicts.append("fail" if each.refused else each.verdict)
-        lines = worst_lines(each.facts)
+        lines = worst_lines(each.worst_queries)
         words.append("\n".join([f"{system}{verdicts[-1]}: {each.why}", *lines]))
         facts.append((each.system or "judge", f"{each.verdict}: {each.why}"))
     for verdict in ("fail", "undecided"):

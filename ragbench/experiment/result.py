@@ -9,12 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_folder import (
     read_comparisons,
     read_per_query,
     read_summary,
     resolve_run_folder,
 )
+from ragbench.data.runs.run_lines import CAUSES_FILE, read_causes
 from ragbench.errors import (
     EXIT_BAD_INPUT,
     EXIT_GATE_FAILED,
@@ -22,12 +24,22 @@ from ragbench.errors import (
     EXIT_OK,
     EXIT_UNDECIDED,
 )
+from ragbench.records.causes import AnswerCause, CauseRow
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import Comparisons
-from ragbench.records.summary import Summary
+from ragbench.records.summary import Summary, SystemScore, SystemSummary
+from ragbench.types.notebook import html_table, number
+
+_RIGHT: AnswerCause = "right"
+_FEW_SYSTEMS = 6
+_FEW_SCORES = 3
 
 
-@dataclass(frozen=True)
+def _few(system: SystemSummary) -> list[tuple[str, SystemScore]]:
+    return list(system.scores.items())[:_FEW_SCORES]
+
+
+@dataclass(frozen=True, repr=False)
 class Experiment:
     """A run folder, read."""
 
@@ -64,6 +76,61 @@ class Experiment:
             }
             for system in self.record.systems
         }
+
+    @cached_property
+    def causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
+        """System -> query id -> where its answer is lost, and why; empty for older run folders."""
+        return read_causes(self.path / CAUSES_FILE)
+
+    @cached_property
+    def queries(self) -> QueryViews:
+        """Everything about single queries: `queries["q1"]`; iterates over all."""
+        return QueryViews(self.path)
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame, a row per system and query, a column per score; needs pandas.
+
+        `cause` is where the answer is lost; a score that there is not is NaN.
+        """
+        import pandas as pd
+
+        scores = dict.fromkeys(name for system in self.per_query.values() for name in system)
+        rows = [
+            {
+                "system": system,
+                "query_id": query,
+                "cause": lost.cause if (lost := self._cause(system, query)) else None,
+                **{name: columns.get(name, {}).get(query, math.nan) for name in scores},
+            }
+            for system, columns in self.per_query.items()
+            for query in next(iter(columns.values()), {})
+        ]
+        columns = ["system", "query_id", "cause", *scores]
+        return pd.DataFrame(rows, columns=columns).set_index(["system", "query_id"])
+
+    def _cause(self, system: str, query: str) -> CauseRow | None:
+        return self.causes.get(system, {}).get(query)
+
+    def __repr__(self) -> str:
+        systems = "; ".join(
+            f"{system.name}: " + ", ".join(f"{n} {number(s.mean)}" for n, s in _few(system))
+            for system in self.record.systems[:_FEW_SYSTEMS]
+        )
+        left = len(self.record.systems) - _FEW_SYSTEMS
+        more = f"; {left} more" if left > 0 else ""
+        return f"<Experiment {self.record.name} ({self.path}): {systems}{more}>"
+
+    def _repr_html_(self) -> str:
+        systems = self.record.systems
+        names = list(dict.fromkeys(name for system in systems for name in system.scores))
+        rows = []
+        for system in systems:
+            found = (system.scores.get(name) for name in names)
+            right = str(system.causes[_RIGHT]) if system.causes else ""
+            cells = ("" if s is None else number(s.mean, s.interval) for s in found)
+            rows.append([system.name, right, *cells])
+        caption = f"{self.record.name} {self.record.run_id}".rstrip()
+        return html_table(caption, ["system", "right", *names], rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary, JSON-ready."""

@@ -4,37 +4,49 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ragbench.config.load import load_config
 from ragbench.config.schema import ExperimentConfig
+from ragbench.data.loaders.python import PASSED, collection_of, passed
 from ragbench.data.runs.run_folder import check_output
 from ragbench.experiment.output.files import write_run
 from ragbench.experiment.plan.components import connected
 from ragbench.experiment.plan.plan import load_collection, make_plan
-from ragbench.experiment.plan.records import Choices, LiveComponents, Repetition
+from ragbench.experiment.plan.records import Choices, LiveComponents, Plan, Repetition, Share
 from ragbench.experiment.progress import Progress, Silent
+from ragbench.experiment.records import SharedRun
 from ragbench.experiment.result import Experiment
-from ragbench.experiment.session import new_session, run_in
+from ragbench.experiment.session import (
+    new_session,
+    note_part,
+    parts_in,
+    run_in,
+    token_of,
+    token_of_parts,
+)
 from ragbench.experiment.stages.base import Workspace
-from ragbench.experiment.stages.graph import run_stages
+from ragbench.experiment.stages.graph import run_stages, share_stages
 from ragbench.files import cache_folder
-from ragbench.llm import Budget
+from ragbench.llm import Budget, Replies
 from ragbench.store.items import StageStore
 
 
-def run_experiment(
+def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind of object
     source: str | Path | Mapping[str, Any] | ExperimentConfig,
     overrides: Mapping[str, Any] | None = None,
     *,
     retrievers: Mapping[str, Any] | None = None,
     generators: Mapping[str, Any] | None = None,
     apps: Mapping[str, Any] | None = None,
+    dataset: object = None,
     choices: Choices | None = None,
     progress: Progress | None = None,
     repetition: Repetition | None = None,
+    token: str | None = None,
 ) -> Experiment:
     """Run an experiment and write its run folder.
 
@@ -47,10 +59,15 @@ def run_experiment(
             functions of the same two arguments.
         apps: Live whole apps by name: objects with `answer(question)`, chains of LangChain, or
             functions of a question.
+        dataset: Data in place of the config's: a data frame (pandas, polars, Arrow) or a list of
+            mappings, a row per question, read as a file of records is, by the names of ragas and
+            deepeval too; a mapping of `queries`, `documents`, `qrels` and `answers`; or a
+            `Collection`.
         choices: A sample of the queries, some of the systems, no judge.
         progress: Shown what is being done.
         repetition: Where a run is repeated without touching what its experiment has; default: a
             new run of the experiment, which resumes one that was not finished.
+        token: The word that was given to the parts of the run, if any was.
 
     Returns:
         The summary, the scores per query, and where they were written.
@@ -62,34 +79,23 @@ def run_experiment(
         MissingExtra: A judge or metric needs a package that is not installed.
     """
     live = LiveComponents(retrievers or {}, generators or {}, apps or {})
-    config = _checked(source, overrides or {}, live)
+    config = _checked(source, overrides or {}, live, own_data=dataset is not None)
     progress, choices = progress or Silent(), choices or Choices()
     started = time.time()
-    with progress.stage("load", 1, "data sets") as stage:
-        collection = load_collection(config)
-        stage.advance()
-    plan = make_plan(config, collection, choices, live)
+    plan = _planned(config, choices, live, progress, dataset)
     experiment_folder = Path(config.output) / config.name
     check_output(experiment_folder if repetition is None else repetition.runs)
     with ExitStack() as stack:
-        cache, also, limits = cache_folder(config.cache), config.cache_also, config.budget
-        budget = Budget(usd=limits.usd, tokens=limits.tokens, minutes=limits.minutes)
-        generators = {
-            name: (plan.component("generator", name), generator)
-            for name, generator in plan.generators.items()
-        }
-        replies = stack.enter_context(
-            connected(
-                plan.asked_judges,
-                cache,
-                also,
-                replay=choices.judge_replay,
-                budget=budget,
-                generators=generators,
-            )
-        )
+        cache, also = cache_folder(config.cache), config.cache_also
+        budget, parts = _budget(config), None
+        replies = stack.enter_context(_connected(plan, budget, replay=choices.judge_replay))
         if repetition is None:
-            session = stack.enter_context(run_in(experiment_folder))
+            token = None if token is None else token_of(token)
+            if (parts := parts_in(cache, also, config, token)) is not None:
+                token = parts.token
+                with progress.stage("join", len(parts.ids), "parts") as stage:
+                    stage.advance(len(parts.ids))
+            session = stack.enter_context(run_in(experiment_folder, token))
             made = StageStore(cache, also)
         else:  # it neither resumes a run nor keeps another one waiting
             session, made = new_session(), StageStore(repetition.stages)
@@ -107,20 +113,119 @@ def run_experiment(
         results = run_stages(workspace)
         experiment = write_run(plan, results, choices, started, repetition)
         session.finished = results.spending is None or not results.spending.reached
+        if session.finished and parts is not None:
+            parts.note_joined(cache)
     return experiment
+
+
+def run_share(
+    source: str | Path | Mapping[str, Any] | ExperimentConfig,
+    share: Share,
+    *,
+    token: str | None = None,
+    choices: Choices | None = None,
+    progress: Progress | None = None,
+) -> SharedRun:
+    """Make one of several parts of a run into the cache; no run folder is written.
+
+    Parts run side by side, on any machines, each into a cache of its own. A last `run_experiment`
+    that reads all their caches makes what they left, and writes the run.
+
+    Args:
+        source: A YAML file, the same as a mapping, or a checked config.
+        share: Which part, of how many.
+        token: A word that all parts and the last run are given; None: one that is made of the
+            config, and that the last run finds in the caches.
+        choices: A sample of the queries, some of the systems, no judge; the same for all parts.
+        progress: Shown what is being done.
+
+    Returns:
+        What has become of the part's items, stage by stage.
+    """
+    live = LiveComponents()
+    config = _checked(source, {}, live, own_data=False)
+    progress, choices = progress or Silent(), choices or Choices()
+    plan = _planned(config, choices, live, progress)
+    cache, budget = cache_folder(config.cache), _budget(config, parts=share.of)
+    known = token_of_parts(config) if token is None else token_of(token)
+    note_part(cache, config, known, share)
+    with (
+        _connected(plan, budget, replay=False) as replies,
+        closing(StageStore(cache, config.cache_also)) as store,
+    ):
+        workspace = Workspace(
+            plan=plan,
+            store=store,
+            run_token=known,
+            progress=progress,
+            budget=budget,
+            retry_failed=choices.retry_failed,
+            replies=replies,
+            share=share,
+        )
+        return share_stages(workspace, share)
+
+
+def _planned(
+    config: ExperimentConfig,
+    choices: Choices,
+    live: LiveComponents,
+    progress: Progress,
+    dataset: object = None,
+) -> Plan:
+    with progress.stage("load", 1, "data sets") as stage:
+        collection = load_collection(config) if dataset is None else collection_of(dataset)
+        stage.advance()
+    return make_plan(config, collection, choices, live)
+
+
+def _budget(config: ExperimentConfig, parts: int = 1) -> Budget:
+    limits = config.budget
+    return Budget(usd=limits.usd, tokens=limits.tokens, minutes=limits.minutes, parts=parts)
+
+
+def _connected(
+    plan: Plan, budget: Budget, *, replay: bool
+) -> AbstractContextManager[Replies | None]:
+    """Connect all that asks models to servers, and to the replies in the caches."""
+    generators = {
+        name: (plan.component("generator", name), generator)
+        for name, generator in plan.generators.items()
+    }
+    return connected(
+        plan.asked_judges,
+        cache_folder(plan.config.cache),
+        plan.config.cache_also,
+        replay=replay,
+        budget=budget,
+        generators=generators,
+    )
 
 
 def _checked(
     source: str | Path | Mapping[str, Any] | ExperimentConfig,
     overrides: Mapping[str, Any],
     live: LiveComponents,
+    *,
+    own_data: bool,
 ) -> ExperimentConfig:
     if isinstance(source, ExperimentConfig):
-        return source
+        return _with_own_data(source) if own_data else source
+    if own_data and isinstance(source, Mapping):
+        source = {**source, "dataset": {"type": PASSED}}
+    elif own_data:
+        overrides = {**overrides, "dataset": {"type": PASSED}}
     return load_config(
         source,
         overrides=overrides,
         live_retrievers=live.retrievers,
         live_generators=live.generators,
         live_apps=live.apps,
+    )
+
+
+def _with_own_data(config: ExperimentConfig) -> ExperimentConfig:
+    dataset = replace(config.dataset, type=PASSED, cls=passed, options={})
+    return replace(
+        config, dataset=dataset, resolved={**config.resolved, "dataset": {"type": PASSED}}
     )

@@ -15,7 +15,7 @@ from ragbench.comparison.pairs import at_least
 from ragbench.comparison.sources import ScoredSystems
 from ragbench.comparison.systems import SystemScores
 from ragbench.errors import Place
-from ragbench.gates.scores import KnownScore, KnownScores, find_score
+from ragbench.gates.scores import KnownScore, KnownScores, find_score, known_score
 from ragbench.records.certificate import RequiredCertificate
 from ragbench.records.gate import Evidence, Power, Verdict
 from ragbench.records.summary import Summary
@@ -281,6 +281,8 @@ class SystemGate(Gate):
             names = [*known.scores.named, *(COSTS if self.subject == "measure" else ())]
             allowed = names or "a measure, metric or rubric"
             found = f"{entry.shown(self.subject)} is not scored"
+            if known_score(self.score, "judge") is not None:
+                found += ": no judge in metrics.judge names this rubric"
             entry.wrong(self.subject, found, allowed, nearest(self.score, names))
         return score
 

@@ -8,7 +8,7 @@ from ragbench.comparison.sources import ScoredSystems
 from ragbench.errors import ConfigError, DataError
 from ragbench.gates.base import Decision, Gate, GatedRun, GateFiles
 from ragbench.gates.scores import find_score
-from ragbench.records.gate import GateVerdict
+from ragbench.records.gate import GateVerdict, worse_queries
 from ragbench.registry import nearest
 
 
@@ -24,6 +24,9 @@ def _verdict(gate: Gate, system: str | None, found: Decision) -> GateVerdict:
     verdict, why, power = found.verdict, found.why, found.power
     if verdict == "undecided" and gate.undecided == "fail":
         verdict, why = "fail", f"undecided, which counts as failed here: {why}"
+    facts = dict(found.facts)
+    worst, means = worse_queries(facts), facts.pop("means", None)
+    facts.pop("worst_queries", None)
     return GateVerdict(
         gate=gate.text,
         system=system,
@@ -34,8 +37,10 @@ def _verdict(gate: Gate, system: str | None, found: Decision) -> GateVerdict:
         queries_needed=None if power is None else power.queries_needed,
         detectable=None if power is None else power.detectable,
         estimate=None if power is None else power.estimate,
+        means=None if means is None else (means[0], means[1]),
+        worst_queries=worst,
         evidence=found.evidence,
-        unknown=found.facts,
+        unknown=facts,
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ragbench.comparison.interim import look_confidence, look_of, paired_interval
 from ragbench.comparison.method import Method
-from ragbench.comparison.pairs import PairedScores, Scored, at_least, worst_queries
+from ragbench.comparison.pairs import PairedScores, Scored, at_least, both_means, worst_queries
 from ragbench.comparison.summary import finite
 from ragbench.gates.base import DecideBy, Decision, Entry, not_compared, unless_turned
 from ragbench.gates.change import (
@@ -106,6 +106,7 @@ class Drop(Change):
         rule = self._by_mean if self.decide == "mean" else self._by_interval
         found = rule(d, pairs, method)
         facts = {**found.facts, "n_failed": n_failed, "worst_queries": worst_queries(pairs)}
+        facts["means"] = both_means(pairs)
         at_ends = (
             # without a bound, anything could be
             "undecided" if np.isinf(d).any() else rule(d, pairs, method).verdict

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from ragbench.comparison.method import Method
-from ragbench.comparison.pairs import PairedScores, at_least, worst_queries
+from ragbench.comparison.pairs import PairedScores, at_least, both_means, worst_queries
 from ragbench.comparison.sources import ScoredSystems
 from ragbench.comparison.summary import finite
 from ragbench.comparison.systems import SystemScores, with_cost_column
@@ -98,7 +98,7 @@ class Increase(Change):
         )  # fmt: skip
         n_clusters = None if clusters is None else len(np.unique(clusters))
         facts = _facts(found, now, before, quantile, n_clusters)
-        facts["worst_queries"] = worst_queries(pairs)
+        facts |= {"worst_queries": worst_queries(pairs), "means": both_means(pairs)}
         if found.rule == "same_factor":
             verdict = _beyond(found, margin) or "pass"
             is_open = _is_same(found) and self.identical == "undecided"

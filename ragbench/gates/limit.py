@@ -23,7 +23,7 @@ from ragbench.gates.base import (
     within,
 )
 from ragbench.gates.scores import KnownScore
-from ragbench.records.summary import Latency, SystemSummary, Tokens
+from ragbench.records.summary import Latency, SystemSummary, Timing, Tokens
 from ragbench.registry import Option
 from ragbench.score.base import ScoreColumn
 from ragbench.types import Cause
@@ -162,7 +162,8 @@ class Cost(MeasureGate):
         took = (
             () if run is None else (each for each in run.systems if each.name == held.system.name)
         )
-        return self.decide_value(next((_cost(each, self.measure) for each in took), None))
+        timing = Timing() if run is None else run.timing
+        return self.decide_value(next((_cost(each, timing, self.measure) for each in took), None))
 
     def decide_value(self, value: float | None) -> Decision:
         """Decide by what a system took; None where that is not known."""
@@ -171,7 +172,7 @@ class Cost(MeasureGate):
         return Decision(within(value, None, self.max), f"it is {value:.4g}", {"value": value})
 
 
-def _cost(system: SystemSummary, cost: str) -> float | None:
-    latency, tokens = system.latency_ms or Latency(), system.tokens or Tokens()
+def _cost(system: SystemSummary, timing: Timing, cost: str) -> float | None:
+    latency, tokens = timing.of(system.name).latency_ms or Latency(), system.tokens or Tokens()
     known = (latency.p50, latency.p95, tokens.input, tokens.output, system.usd)
     return dict(zip(COSTS, known, strict=True))[cost]

@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 
 from ragbench.comparison.method import Method
-from ragbench.comparison.pairs import PairedScores, at_least, worst_queries
+from ragbench.comparison.pairs import PairedScores, at_least, both_means, worst_queries
 from ragbench.gates.base import Decision, not_compared
 from ragbench.gates.change import Change
 from ragbench.registry import Option
@@ -61,7 +61,9 @@ class QueriesWorse(Change):
             "n_failed": int(pairs.failed.sum()),
             "worst_queries": worst_queries(pairs),
         }
-        if not n:
+        if n:
+            facts["means"] = both_means(pairs)
+        else:
             return Decision("undecided", not_compared(int(pairs.failed.sum())), facts)
         if least > self.max_queries_worse:
             return Decision("fail", why, facts)

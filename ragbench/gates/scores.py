@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from ragbench.errors import RagbenchError
 from ragbench.records.summary import Kind
@@ -31,7 +33,8 @@ class KnownScores:
 
     named: Mapping[str, KnownScore]
     open: frozenset[Kind]
-    """The kinds whose block is left out: the data will say which scores there are."""
+    """The kinds that may have other scores: their block is left out, so that the data decide, or
+    what they name was not run."""
 
     def find(self, name: str) -> KnownScore | None:
         """Return the score that a name means, in whatever spelling; None for no score."""
@@ -77,7 +80,6 @@ def canonical(name: str) -> str | None:
 
 def known_score(name: str, kind: Kind) -> KnownScore | None:
     """Return what is known of a measure, a metric or a rubric; None where there is none."""
-    from ragbench.score.judge.rubric import load_rubric
     from ragbench.score.retrieval.notation import parse_measure
     from ragbench.score.text.notation import parse_metric
 
@@ -89,7 +91,17 @@ def known_score(name: str, kind: Kind) -> KnownScore | None:
             metric = parse_metric(name)
             declared = metric.declaration
             return KnownScore(name, kind, declared.direction, *metric.range, declared.aggregate)
-        rubric = load_rubric(name)
     except RagbenchError:  # reported where it stands in the metrics, or no score at all
         return None
-    return KnownScore(rubric.name, kind, rubric.direction, 0.0, 1.0, "mean")
+    return known_rubric(name)
+
+
+def known_rubric(source: str | Path | Mapping[str, Any]) -> KnownScore | None:
+    """Return what is known of a rubric by name, in a file or as a mapping; None for no rubric."""
+    from ragbench.score.judge.rubric import load_rubric
+
+    try:
+        rubric = load_rubric(source)
+    except RagbenchError:  # reported where it stands in the metrics, or no score at all
+        return None
+    return KnownScore(rubric.name, "judge", rubric.direction, 0.0, 1.0, "mean")

@@ -43,6 +43,10 @@ class Generator:
         """What asks models for replies, where it does."""
         return None
 
+    def told(self, question: str, contexts: Sequence[Document]) -> str | None:
+        """Return the prompt for a question and what was read; None where it is not known here."""
+        return None
+
     def check(self) -> None:
         """See that nothing is missing, before anything is asked."""
 

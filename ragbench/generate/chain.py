@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ragbench import llm
@@ -13,12 +15,12 @@ from ragbench.errors import AdapterError
 from ragbench.llm.completions import read_text
 from ragbench.llm.langchain import read_usage
 from ragbench.registry import shown
-from ragbench.types import Document, Prediction, Usage
+from ragbench.types import Document, Prediction, ToolCall, Usage
 from ragbench.types.records import add_usage
 
 
 class Heard:
-    """The passages, queries and tokens of one answer.
+    """The passages, queries, tools and tokens of one answer.
 
     Passages are those of the outermost retrievers: one that asks others (an ensemble, several
     queries) tells its own list, and what it asks them are formulated queries.
@@ -30,6 +32,7 @@ class Heard:
         self._retrievers: set[Any] = set()
         self._passages: dict[str, Document] = {}
         self._queries: dict[str, None] = {}
+        self._calls: dict[object, ToolCall] = {}
         self._usages: list[Usage] = []
 
     def started(self, run: Any, parent: Any) -> None:
@@ -51,6 +54,19 @@ class Heard:
                 return
             above = self._parents.get(above)
         self.add(documents)
+
+    def called(self, run: object, parent: object, name: str, inputs: object) -> None:
+        """Note a tool and what it was given: arguments, or a text."""
+        self.started(run, parent)
+        arguments = dict(inputs) if isinstance(inputs, Mapping) else {"input": inputs}
+        self._calls[run] = ToolCall(name, arguments)
+
+    def returned(self, run: object, output: object) -> None:
+        """Note what a tool returned."""
+        content = getattr(output, "content", output)
+        if run in self._calls and content is not None:
+            text = content if isinstance(content, str) else json.dumps(content, default=str)
+            self._calls[run] = replace(self._calls[run], output=text)
 
     def add(self, documents: Sequence[Any]) -> None:
         """Take over passages, each once."""
@@ -86,6 +102,11 @@ class Heard:
         return list(self._queries)
 
     @property
+    def tool_calls(self) -> tuple[ToolCall, ...] | None:
+        """The tools that were called, in order; None where nothing was heard of any."""
+        return tuple(self._calls.values()) or None
+
+    @property
     def usage(self) -> Usage:
         """The sum over all replies; unknown where no model was heard."""
         return add_usage(self._usages) if self._usages else Usage()
@@ -119,6 +140,22 @@ def callbacks_of(heard: Heard) -> list[Any]:
 
         def on_retriever_end(self, documents: Any, *, run_id: Any, **kwargs: Any) -> None:
             heard.found(run_id, documents)
+
+        def on_tool_start(
+            self,
+            serialized: Mapping[str, object] | None,
+            input_str: str,
+            *,
+            run_id: object,
+            parent_run_id: object = None,
+            inputs: object = None,
+            **kwargs: object,
+        ) -> None:
+            name = str((serialized or {}).get("name") or kwargs.get("name") or "unknown")
+            heard.called(run_id, parent_run_id, name, input_str if inputs is None else inputs)
+
+        def on_tool_end(self, output: object, *, run_id: object, **kwargs: object) -> None:
+            heard.returned(run_id, output)
 
         def on_llm_end(self, response: Any, **kwargs: Any) -> None:
             for generation in [part for row in response.generations for part in row]:
@@ -162,7 +199,13 @@ class Chain:
             result = self._invoke(given)
         if heard.passages is None and (documents := _documents_in(result)):
             heard.add(documents)
-        return Prediction(self._text(result, heard), heard.passages, heard.usage, heard.queries)
+        return Prediction(
+            self._text(result, heard),
+            heard.passages,
+            heard.usage,
+            heard.queries,
+            tool_calls=heard.tool_calls,
+        )
 
     def _text(self, result: Any, heard: Heard) -> str:
         found = result if self._answer is None else self._answer.one(result)

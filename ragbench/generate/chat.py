@@ -135,6 +135,10 @@ class ChatGenerator(Connected, Generator):
         """A short hash of the prompt; None where another one's code has it."""
         return self.prompt.hash
 
+    def told(self, question: str, contexts: Sequence[Document]) -> str | None:
+        """Return the prompt; None where another one's code has it."""
+        return None if self.prompt_hash is None else self.prompt.text(question, contexts)
+
     def signature_parts(self) -> Mapping[str, Any]:
         """Return what answers depend on besides question and passages."""
         request = self._request
@@ -158,17 +162,21 @@ class ChatGenerator(Connected, Generator):
         these; its latency is that of the reply, also where that was stored. A refusal is a
         `CallFailure`.
         """
-        return self._answered(question, contexts, 0)
+        return self._answered(Query("", question), contexts, 0)
+
+    def generate_for(self, query: Query, contexts: Sequence[Document]) -> Prediction:
+        """Answer a question after what was said before it: earlier turns are messages."""
+        return self._answered(query, contexts, 0)
 
     def generate_sample(
         self, query: Query, contexts: Sequence[Document], sample: int
     ) -> Prediction:
         """Answer once more: in a call of its own, with the next seed where there is one."""
-        return self._answered(query.text, contexts, sample)
+        return self._answered(query, contexts, sample)
 
-    def _answered(self, question: str, contexts: Sequence[Document], sample: int) -> Prediction:
+    def _answered(self, query: Query, contexts: Sequence[Document], sample: int) -> Prediction:
         passages = fit(contexts, self._context_tokens)
-        reply = self.engine.ask(replace(self._asking(question, passages), sample=sample))
+        reply = self.engine.ask(replace(self._asking(query, passages), sample=sample))
         if reply.refused:
             said = reply.refusal or f"finish reason {reply.finish_reason}"
             raise CallFailure(Cause.REFUSED, said, replies=(reply,))
@@ -184,15 +192,16 @@ class ChatGenerator(Connected, Generator):
             left_out=reply.left_out,
         )
 
-    def estimate(self, asked: Sequence[tuple[str, Sequence[Document]]]) -> Estimate:
+    def estimate(self, asked: Sequence[tuple[Query, Sequence[Document]]]) -> Estimate:
         """Estimate what answering questions from passages takes; nothing is sent."""
 
         def ask(model: ChatModel) -> None:
-            for question, contexts in asked:
-                request = self._asking(question, fit(contexts, self._context_tokens))
+            for query, contexts in asked:
+                request = self._asking(query, fit(contexts, self._context_tokens))
                 asyncio.run(model.complete(request))
 
         return estimate(ask, self.load_prices())
 
-    def _asking(self, question: str, passages: Sequence[Document]) -> ChatRequest:
-        return replace(self._request, messages=self.prompt.messages(question, passages))
+    def _asking(self, query: Query, passages: Sequence[Document]) -> ChatRequest:
+        messages = self.prompt.messages(query.text, passages, query.turns)
+        return replace(self._request, messages=messages)

@@ -145,6 +145,10 @@ class HuggingfaceGenerator(Generator):
         self._stop, self._context_tokens = tuple(chosen.stop or ()), chosen.context_tokens
         self._model = LocalModel(self._checkpoint, chosen.device)
 
+    def told(self, question: str, contexts: Sequence[Document]) -> str:
+        """Return the prompt, without what the model's own template adds."""
+        return self.prompt.text(question, contexts)
+
     @property
     def prompt_hash(self) -> str:
         """A short hash of the prompt."""

@@ -18,7 +18,7 @@ from ragbench.llm import ChatRequest, LangchainChat, Totals
 from ragbench.llm.options import CallOptions
 from ragbench.registry import Option
 from ragbench.signature import fingerprint_json
-from ragbench.types import Document, Prediction
+from ragbench.types import Document, Prediction, Query
 
 _DEFAULT_INPUT = {"question": "{question}", "context": "{context}"}
 
@@ -107,10 +107,10 @@ class LangchainGenerator(ChatGenerator):
         """Return what a chat model has cost; a chain's calls are in the usage of its answers."""
         return super().totals() if self._chain is None else Totals()
 
-    def _answered(self, question: str, contexts: Sequence[Document], sample: int) -> Prediction:
+    def _answered(self, query: Query, contexts: Sequence[Document], sample: int) -> Prediction:
         if self._chain is None:
-            return super()._answered(question, contexts, sample)
-        return self._chain.ask(question, passage_values(contexts))
+            return super()._answered(query, contexts, sample)
+        return self._chain.ask(query.text, passage_values(contexts))
 
 
 def is_chat_model(target: Any) -> bool:

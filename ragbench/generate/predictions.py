@@ -49,4 +49,9 @@ class Predictions(Generator):
         found = stored.get(query.id) or stored.get(query.text)
         if found is None or found.answer is None:
             raise MissingPrediction(query.id)
-        return Prediction(found.answer, found.contexts)
+        return Prediction(
+            found.answer,
+            found.contexts,
+            queries=list(found.queries),
+            tool_calls=found.tool_calls,
+        )

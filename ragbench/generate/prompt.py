@@ -11,7 +11,7 @@ from ragbench.errors import DataError, OptionError
 from ragbench.llm import Message
 from ragbench.registry import nearest
 from ragbench.signature import fingerprint
-from ragbench.types import Document
+from ragbench.types import Document, Turn
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -40,15 +40,26 @@ class Prompt:
         """A short hash of both texts; it moves when a word of them does."""
         return fingerprint([self.system, self.user])
 
-    def messages(self, question: str, passages: Sequence[Document]) -> tuple[Message, ...]:
-        """Return the conversation that asks a question; no value in it is read as a template."""
+    def messages(
+        self, question: str, passages: Sequence[Document], turns: Sequence[Turn] = ()
+    ) -> tuple[Message, ...]:
+        """Return the conversation that asks a question; no value in it is read as a template.
+
+        What was said before the question, by user and assistant, stands before it.
+        """
         listed = [
             {"number": number, "id": d.id, "title": d.title, "text": d.text}
             for number, d in enumerate(passages, start=1)
         ]
         user = self.template.render(question=question, passages=listed).strip()
         first = (Message("system", self.system),) if self.system else ()
-        return (*first, Message("user", user))
+        said = [Message(t.role, t.text) for t in turns if t.role != "system" and t.text]
+        return (*first, *said, Message("user", user))
+
+    def text(self, question: str, passages: Sequence[Document]) -> str:
+        """Return the conversation as a person reads it."""
+        turns = self.messages(question, passages)
+        return "\n\n".join(f"{turn.role}:\n{turn.content}" for turn in turns)
 
 
 def load_prompt(source: str, system: str | None = None, owner: str = "prompt") -> Prompt:

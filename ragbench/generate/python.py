@@ -17,6 +17,7 @@ from ragbench.generate.base import App, AskingGenerator, Generator
 from ragbench.generate.langchain import LangchainApp
 from ragbench.registry import adapt, shown
 from ragbench.types import Document, Prediction, Query, ScoredDocument, Usage
+from ragbench.types.conversation import read_tool_calls
 
 
 class CallableGenerator(Generator):
@@ -131,10 +132,11 @@ _TEXTS = ("text", "page_content", "content")
 def read_answer(answer: Any) -> Prediction:
     """Turn what a generator or an app returned into a `Prediction` whose parts are what they say.
 
-    Accepts a text, a `Prediction`, or a mapping with `answer` and, where known, `contexts` and
-    `queries`. Passages may be texts, documents of ragbench or LangChain, or mappings with `text`
-    and, where known, `id`, `title`, `metadata`; one without an id gets a hash of its text. Anything
-    else is an `AdapterError`.
+    Accepts a text, a `Prediction`, or a mapping with `answer` and, where known, `contexts`,
+    `queries` and `tool_calls` (`{name, arguments, output}`, or as OpenAI has them). Passages may be
+    texts, documents of ragbench or LangChain, or mappings with `text` and, where known, `id`,
+    `title`, `metadata`; one without an id gets a hash of its text. Anything else is an
+    `AdapterError`.
     """
     if isinstance(answer, str):
         return Prediction(answer)
@@ -142,9 +144,16 @@ def read_answer(answer: Any) -> Prediction:
     if not isinstance(prediction, Prediction) or not isinstance(prediction.answer, str):
         raise AdapterError(f"found {shown(answer)} instead of an answer, allowed: {_SHAPES}")
     _check_rest(prediction)
+    if prediction.tool_calls is not None:
+        calls = read_tool_calls(prediction.tool_calls, _no_calls)
+        prediction = replace(prediction, tool_calls=calls)
     if prediction.contexts is None:
         return prediction
     return replace(prediction, contexts=_passages(prediction.contexts))
+
+
+def _no_calls(found: str, allowed: str) -> AdapterError:
+    return AdapterError(f"tool_calls: {found}, allowed: {allowed}")
 
 
 def _of_mapping(answer: Mapping[str, Any]) -> Prediction | None:
@@ -152,7 +161,12 @@ def _of_mapping(answer: Mapping[str, Any]) -> Prediction | None:
         return None
     queries = answer.get("queries")
     queries = [] if queries is None else queries
-    return Prediction(answer["answer"], answer.get("contexts"), queries=queries)
+    return Prediction(
+        answer["answer"],
+        answer.get("contexts"),
+        queries=queries,
+        tool_calls=answer.get("tool_calls"),
+    )
 
 
 def _check_rest(prediction: Prediction) -> None:

@@ -111,6 +111,8 @@ class ChatReply:
     attempts: tuple[Attempt, ...] = ()
     cost_usd: float | None = None
     """What it cost when it was paid for; None where the price or the usage is not known."""
+    price_share: float = 1.0
+    """What it cost as a part of the usual price: 0.5 in a batch."""
     stored: bool = False
     """Whether it was read from the reply store: nothing was sent, nothing was paid."""
 
@@ -137,6 +139,8 @@ class ChatReply:
         """Return a JSON-ready mapping of all that is kept on disk."""
         kept = asdict(self)
         del kept["stored"]
+        if self.price_share == 1.0:
+            del kept["price_share"]
         return kept
 
     @classmethod

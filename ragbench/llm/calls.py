@@ -1,6 +1,7 @@
 """Calls of a model: each tried until it succeeds, cannot succeed, or has had its time.
 
-And many items at once: a bounded number under way, none lost.
+And many items at once: a bounded number under way, none lost; and values in the form of a schema:
+the reply is read, and asked for once more if that fails.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
-from ragbench.llm.base import Attempt, CallFailure, ChatModel, ChatReply, ChatRequest
+from ragbench.errors import OptionError
+from ragbench.llm.base import Attempt, CallFailure, ChatModel, ChatReply, ChatRequest, Message
+from ragbench.llm.json_reply import Unreadable, check_schema, read_json
 from ragbench.llm.limits import AdaptiveLimit, Backoff, Limits
 from ragbench.types import Cause
 
@@ -22,6 +25,7 @@ Keep = Callable[[ChatReply], Awaitable[ChatReply]]
 """Puts a reply where it is safe, and returns it as it is there."""
 
 _REFUSED_WITHIN_S = 10.0
+_LOOK_S = 1.0  # a call is looked at so often
 _REFUSALS = 3  # as many in a row, and no further call is sent
 
 
@@ -50,7 +54,7 @@ class Sender:
         while True:
             left_s = None if self._limits.timeout is None else self._limits.timeout - spent_s
             await self.limit.enter(again=bool(attempts))
-            start = self._clock()
+            start, watch = self._clock(), _Watch(self.limit)
             # unless told otherwise: cancelled, and nothing was learnt about the server
             outcome: ChatReply | CallFailure = CallFailure(Cause.ERROR, "cancelled")
             took_s = 0.0
@@ -63,7 +67,7 @@ class Sender:
                     return await keep(tried)
             finally:
                 failure = outcome if isinstance(outcome, CallFailure) else None
-                self.limit.leave(failure, took_s)
+                self.limit.leave(failure, took_s, stood_aside=watch.ended())
             spent_s += took_s
             attempts.append(Attempt(outcome.cause.word, outcome.detail, took_s * 1000))
             await asyncio.sleep(self._wait(outcome, attempts, spent_s))
@@ -102,6 +106,27 @@ class Sender:
         else:
             return self._backoff.seconds(failure, len(attempts))
         raise failure.but(detail=failure.detail + why, attempts=tuple(attempts))
+
+
+class _Watch:
+    """Looks now and then whether a call hangs; its place then goes to another one."""
+
+    def __init__(self, limit: AdaptiveLimit) -> None:
+        self._limit, self._stands_aside = limit, False
+        self._loop = asyncio.get_running_loop()
+        self._start = self._loop.time()
+        self._alarm = self._loop.call_later(_LOOK_S, self._look)
+
+    def _look(self) -> None:
+        if self._loop.time() - self._start >= self._limit.patience_s():
+            self._stands_aside = self._limit.step_aside()
+        if not self._stands_aside:
+            self._alarm = self._loop.call_later(_LOOK_S, self._look)
+
+    def ended(self) -> bool:
+        """Stop looking; whether the call has given up its place."""
+        self._alarm.cancel()
+        return self._stands_aside
 
 
 def _times(attempts: Sequence[Attempt]) -> str:
@@ -210,3 +235,71 @@ async def in_order(
 
 async def _awaited(value: Awaitable[Value]) -> Value:
     return await value
+
+
+Ask = Callable[[ChatRequest], Awaitable[ChatReply]]
+
+
+@dataclass(frozen=True, slots=True)
+class StructuredReply:
+    """A value that was read, and every reply that it took."""
+
+    value: Any
+    replies: tuple[ChatReply, ...]
+    """All replies; the last one holds the value, those before could not be read."""
+
+    @property
+    def reply(self) -> ChatReply:
+        """The reply that holds the value."""
+        return self.replies[-1]
+
+
+async def ask_structured(
+    ask: Ask,
+    request: ChatRequest,
+    *,
+    reasks: int = 1,
+    check: Callable[[Any], None] | None = None,
+) -> StructuredReply:
+    """Return the value that a model answers to a request with a schema.
+
+    A reply that cannot be read is shown to the model again, `reasks` times, with what was wrong
+    with it; so is one that `check` refuses as `Unreadable`. A `CallFailure` has all the replies
+    that came.
+    """
+    if request.schema is None:
+        raise OptionError("ask_structured", "schema", None, "a JSON schema")
+    check_schema(request.schema)
+    replies: list[ChatReply] = []
+    asked, problem = request, ""
+    while True:
+        try:
+            reply = await ask(asked)
+        except CallFailure as failure:
+            if problem and failure.cause is Cause.TOO_LONG:
+                # the item is not: only with its reply beside it
+                failure = failure.but(
+                    cause=Cause.UNREADABLE, detail=f"{problem}; too long to be asked again"
+                )
+            raise failure.but(replies=(*replies, *failure.replies)) from None
+        replies.append(reply)
+        if reply.refused:
+            said = reply.refusal or "the reply was held back by a content filter"
+            raise CallFailure(Cause.REFUSED, said, replies=tuple(replies))
+        if reply.ran_out:  # as it would again
+            raise CallFailure(Cause.OUT_OF_TOKENS, reply.ran_out, replies=tuple(replies))
+        try:
+            value = read_json(reply.text, request.schema)
+            if check is not None:
+                check(value)
+            return StructuredReply(value, tuple(replies))
+        except Unreadable as error:
+            problem = str(error)
+            if reply.finish_reason == "length":
+                problem += "; the reply ended at the longest that was allowed"
+        if len(replies) > reasks:
+            raise CallFailure(Cause.UNREADABLE, problem, replies=tuple(replies))
+        asked = request.followed_by(
+            Message("assistant", reply.text),
+            Message("user", f"This could not be read: {problem}. Answer again, with JSON alone."),
+        )

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ragbench.errors import OptionError
 from ragbench.llm.base import ChatModel
+from ragbench.llm.batch import BatchChat
 from ragbench.llm.engine import ChatEngine, Replies
+from ragbench.llm.langchain import LangchainChat
 from ragbench.llm.limits import Limits
-from ragbench.llm.openai import Address, OpenAIChat, is_azure
+from ragbench.llm.openai import Address, OpenAIChat, OpenAILike, is_azure
 from ragbench.llm.usage import Budget, Prices, Totals
+
+
+def speaks_openai(client: object) -> bool:
+    """Whether an object is asked by `chat.completions.create`, as those of `openai` are."""
+    completions = getattr(getattr(client, "chat", None), "completions", None)
+    return callable(getattr(completions, "create", None))
+
+
+def _is_of_openai(client: object) -> bool:
+    openai = sys.modules.get("openai")  # who has made a client has imported it
+    return openai is not None and isinstance(client, (openai.OpenAI, openai.AsyncOpenAI))
 
 
 class Connected:
@@ -49,9 +64,13 @@ class Connected:
         """What asks; made on first use."""
         with self._lock:
             if self._engine is None:
+                limits = self._limits
+                if self._budget is not None:
+                    most = self._budget.concurrency(limits.concurrency)
+                    limits = replace(limits, concurrency=most)
                 self._engine = ChatEngine(
                     self._connect(self._replies),
-                    limits=self._limits,
+                    limits=limits,
                     replies=self._replies,
                     prices=self.load_prices(),
                     budget=self._budget,
@@ -82,7 +101,10 @@ class Server:
     api_key_env: str = "OPENAI_API_KEY"
     stream: bool = False
     client: Any = None
-    """A ready client in place of all that."""
+    """A ready client in place of all that: of `openai`, an object like it, a chat model of
+    LangChain, or a function of messages."""
+    mode: str = "live"
+    """`batch` asks by files of the batch API."""
 
     def __post_init__(self) -> None:
         """Refuse an address that could not be asked, before anything is made."""
@@ -99,11 +121,19 @@ class Server:
 
     def connect(self, replies: Replies | None) -> ChatModel:
         """Return the chat model behind it."""
+        if self.client is not None and not _is_of_openai(self.client):
+            if self.mode == "batch":
+                found = type(self.client).__name__
+                raise OptionError("openai", "client", found, "with mode: batch, one of openai")
+            known = speaks_openai(self.client)
+            return OpenAILike(self.client) if known else LangchainChat(self.client)
         if self.client is not None:
-            return OpenAIChat(client=self.client)
-        return OpenAIChat(
-            base_url=self.base_url,
-            api_key_env=self.api_key_env,
-            stream=self.stream,
-            keyless=replies is not None and replies.replay,
-        )
+            chat = OpenAIChat(client=self.client)
+        else:
+            chat = OpenAIChat(
+                base_url=self.base_url,
+                api_key_env=self.api_key_env,
+                stream=self.stream,
+                keyless=replies is not None and replies.replay,
+            )
+        return BatchChat(chat, replies) if self.mode == "batch" else chat

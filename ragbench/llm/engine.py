@@ -77,8 +77,8 @@ def _plain(value: Any) -> Any:
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 
-_WAITING = 64  # items taken beyond twice the concurrency: those that wait before they try again
-_AHEAD = 1_024  # values that may be done before the oldest is, where they are wanted in order
+_WAITING = 64  # items taken beyond twice the concurrency: they hang, or wait to be tried again
+_AHEAD = 4_096  # values that may be done before the oldest is, where they are wanted in order
 
 
 class ChatEngine:
@@ -214,7 +214,8 @@ class ChatEngine:
 
     def _priced(self, request: ChatRequest, reply: ChatReply) -> ChatReply:
         price = self.prices.of(request.model)
-        return replace(reply, cost_usd=None if price is None else price.cost_usd(reply.usage))
+        usual = None if price is None else price.cost_usd(reply.usage)
+        return replace(reply, cost_usd=None if usual is None else usual * reply.price_share)
 
     async def _send_in_turn(self, key: str, request: ChatRequest) -> ChatReply:
         """Send, once it is known what the model refuses; waiting holds neither place nor budget."""
@@ -260,7 +261,8 @@ class ChatEngine:
         if self.budget is None or self.budget.usd is None:
             usd: float | None = 0.0
         else:
-            usd = None if price is None else price.cost_usd(usage)
+            usual = None if price is None else price.cost_usd(usage)
+            usd = None if usual is None else usual * getattr(self.model, "price_share", 1.0)
         if usd is None:
             found = f"a limit, with {request.model!r}, whose price is not known"
             allowed = (

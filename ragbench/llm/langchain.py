@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,8 @@ from ragbench.types import Cause
 class LangchainChat:
     """Asks a chat model of the user's own, by its `ainvoke(messages)` or `invoke(messages)`.
 
+    A function of messages, also an asynchronous one, is one too.
+
     Its parameters (temperature, longest reply, ...) are those that it was made with: vendors name
     them differently. Of a request, only the messages and `stop` reach it; a schema is put into
     words. Set the model's own retries to 0, or calls are repeated without being counted. `version`
@@ -25,16 +28,15 @@ class LangchainChat:
     """
 
     def __init__(self, model: Any, *, version: str = "") -> None:
-        if not callable(getattr(model, "ainvoke", None) or getattr(model, "invoke", None)):
-            found = type(model).__name__
-            raise OptionError("langchain", "model", found, "an object with ainvoke or invoke")
+        if not callable(getattr(model, "ainvoke", None) or getattr(model, "invoke", model)):
+            allowed = "an object with ainvoke or invoke, or a function of messages"
+            raise OptionError("langchain", "model", type(model).__name__, allowed)
         self._model = model
         self._clean = Redactor(_secrets_of(model))
-        kind = type(model)
         self.name = str(getattr(model, "model_name", None) or getattr(model, "model", None) or "")
         self.identity: Mapping[str, str] = {
             "type": "langchain",
-            "class": f"{kind.__module__}.{kind.__qualname__}",
+            "class": _named(model),
             "model": self.name,
             "temperature": str(getattr(model, "temperature", "")),
             "version": version,
@@ -58,7 +60,12 @@ class LangchainChat:
     async def _invoke(self, messages: Any, options: Mapping[str, Any]) -> Any:
         if callable(ainvoke := getattr(self._model, "ainvoke", None)):
             return await ainvoke(messages, **options)
-        return await in_thread(lambda: self._model.invoke(messages, **options))
+        if callable(invoke := getattr(self._model, "invoke", None)):
+            return await in_thread(lambda: invoke(messages, **options))
+        if inspect.iscoroutinefunction(self._model):
+            return await self._model(messages)
+        said = await in_thread(lambda: self._model(messages))
+        return await said if inspect.isawaitable(said) else said
 
     def _reply(self, message: Any) -> ChatReply:
         if isinstance(message, str):
@@ -81,6 +88,12 @@ class LangchainChat:
             model=str(told.get("model_name") or told.get("model") or self.name),
             system_fingerprint=told.get("system_fingerprint"),
         )
+
+
+def _named(model: Any) -> str:
+    """The class of an object, or the function itself."""
+    kind = model if inspect.isroutine(model) else type(model)
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def read_usage(told: Mapping[str, Any]) -> Usage:

@@ -34,6 +34,10 @@ _PROBED, _LEAST_PROBED = 60, 25  # for so many answers, or at least so many
 _PROBES = 2  # the first ends what a burst had left, the second decides
 _FULL = 0.45  # a server that turns away more of the calls is full
 _OUTRUN = 0.6  # a probe faster than 1 / 0.6 times the answers began with a burst
+_HANGS, _HANGS_S = 10.0, 5.0  # times the usual latency, and seconds: who waits longer hangs
+_HANGING = 3  # as many calls as this times the most may hang without a place
+_TYPICAL = 64  # the usual latency is the median of so many answers,
+_FEW_TYPICAL = 5  # and not known from fewer
 _KNOWN, _KNOWN_S = 5_000, 60.0  # after so many answers and so long it is asked anew
 
 
@@ -42,7 +46,8 @@ class Limits:
     """How a server is asked."""
 
     concurrency: int = 16
-    """The most calls under way at once; fewer while the server complains."""
+    """The most calls under way at once; fewer while the server complains. A call that hangs while
+    others are answered counts no more, so that a few of them do not hold up the rest."""
     timeout: float | None = 60.0
     """Seconds that the server may take over one item, all tries together; waiting for a free
     place or because the server asked to does not count. None: no limit."""
@@ -94,7 +99,8 @@ class AdaptiveLimit:
     bear. Rarer ones take away one place. Answers give back one place each up to half of the old
     limit, from there a tenth each, up to `most`, where it starts. `Pace` spreads the calls in time,
     and `Probe` finds out which share is turned away whatever is sent: that share counts as none.
-    Belongs to one event loop.
+    A call that takes ten times as long as usual, and 5 s, gives its place to another one as long as
+    others are answered: three times `most` may hang so. Belongs to one event loop.
     """
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -105,6 +111,10 @@ class AdaptiveLimit:
         self._share_of_few, self._share_of_many = 0.0, 0.0
         self._usual, self._latency_s = 0.0, 0.0
         self._counted_at, self._cut_at = clock(), -math.inf
+        self.hanging = 0
+        """Calls under way that have given up their place."""
+        self._took: deque[float] = deque(maxlen=_TYPICAL)
+        self._answered_at = -math.inf
         self._clock = clock
         # who was turned away goes first: a row must not fail because newer ones overtook it
         self._again: deque[asyncio.Future[None]] = deque()
@@ -127,9 +137,33 @@ class AdaptiveLimit:
                 queue.remove(place)
             raise
 
-    def leave(self, failure: CallFailure | None, took_s: float) -> None:
+    def patience_s(self) -> float:
+        """Return the seconds after which a call hangs; more than any where that is not known."""
+        if len(self._took) < _FEW_TYPICAL:
+            return math.inf
+        return max(_HANGS_S, _HANGS * sorted(self._took)[len(self._took) // 2])
+
+    def step_aside(self) -> bool:
+        """Give the place of a call that hangs to another one, if others are answered meanwhile.
+
+        Where none is, the server as a whole hangs, and more calls would not help it.
+        """
+        now = self._clock()
+        if self.hanging >= _HANGING * self.most or now > self._answered_at + _HANGS_S:
+            return False
+        self.hanging += 1
+        self._count(-1)
+        self._wake()
+        return True
+
+    def leave(
+        self, failure: CallFailure | None, took_s: float, *, stood_aside: bool = False
+    ) -> None:
         """Give a place back, and learn from what came of the call."""
         now = self._clock()
+        if failure is None:
+            self._took.append(took_s)
+            self._answered_at = now
         complaint = failure is not None and failure.throttled
         self._share_of_few += _FEW * (complaint - self._share_of_few)
         self._share_of_many += _MANY * (complaint - self._share_of_many)
@@ -139,7 +173,7 @@ class AdaptiveLimit:
             self._end_probe(now)
         if complaint:
             self._complained(now)
-        else:
+        elif not stood_aside:  # else it says nothing about what the server bears
             weight = _MEMORY if self._latency_s else 1.0
             self._latency_s += weight * (took_s - self._latency_s)
             # a limit that is not reached has not been tried
@@ -147,7 +181,10 @@ class AdaptiveLimit:
             if failure is None and self.in_flight >= int(self.size) and is_open:
                 step = 1.0 if self.size < self._fast_until else _SLOWLY
                 self.size = min(float(self.most), self.size + step)
-        self._count(-1)
+        if stood_aside:
+            self.hanging -= 1
+        else:
+            self._count(-1)
         self._wake()
 
     def _complained(self, now: float) -> None:

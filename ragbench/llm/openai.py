@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -99,7 +101,7 @@ class OpenAIChat:
         known, refused_all = self._refused.get(model, Refused()), False
         try:
             while True:
-                wording = word(request, known)
+                wording = word(request, known, stream=self._stream)
                 try:
                     reply = await self._ask(wording)
                 except CallFailure as failure:
@@ -118,12 +120,29 @@ class OpenAIChat:
 
     def parameters(self, request: ChatRequest) -> frozenset[str]:
         """Return what a request asks for that its model may refuse, by name."""
-        return parameters(request)
+        return parameters(request, stream=self._stream)
 
     async def aclose(self) -> None:
         """Give back the connections."""
         if self._owns_client:
             await self._client.close()
+
+    async def invoke(self, name: str, **arguments: Any) -> Any:
+        """Return what a method of the client returns, such as `files.create`.
+
+        Raises:
+            CallFailure: The server refuses, or there is no connection.
+        """
+        import openai
+
+        method = functools.reduce(getattr, name.split("."), self._client)
+        call = functools.partial(method, **arguments)
+        try:
+            return await (in_thread(call) if self._waits else call())
+        except openai.APIConnectionError as error:
+            raise self._connection_failure(error) from None
+        except openai.APIError as error:
+            raise failure_of_exception(error, self.clean) from None
 
     async def _ask(self, wording: Wording) -> ChatReply:
         import openai
@@ -134,9 +153,9 @@ class OpenAIChat:
             raise self._connection_failure(error) from None
         except openai.APIStatusError as error:
             # `from None`: the client's exception holds the request with its headers
-            raise failure_of_exception(error, self._clean) from None
+            raise failure_of_exception(error, self.clean) from None
         except openai.APIError as error:  # an error in the middle of a stream has no status
-            raise failure_of_body(error.body, self._clean(error.message)) from None
+            raise failure_of_body(error.body, self.clean(error.message)) from None
         return read_completion(body)
 
     async def _whole(self, wording: Wording) -> str:
@@ -145,18 +164,17 @@ class OpenAIChat:
         post = functools.partial(
             self._client.post, "/chat/completions", cast_to=str, body=wording.body
         )
-        return self._clean(await (in_thread(post) if self._waits else post()))
+        return self.clean(await (in_thread(post) if self._waits else post()))
 
     async def _streamed(self, wording: Wording) -> str:
         import openai
         from openai.types.chat import ChatCompletionChunk
 
-        options = {"stream": True, "stream_options": {"include_usage": True}}
         chunks = []
         stream = await self._client.post(
             "/chat/completions",
             cast_to=ChatCompletionChunk,
-            body={**wording.body, **options},
+            body=wording.body,
             stream=True,
             stream_cls=openai.AsyncStream[ChatCompletionChunk],
         )
@@ -169,7 +187,7 @@ class OpenAIChat:
             raise self._connection_failure(error) from None
         finally:
             await stream.close()
-        return self._clean(join_chunks(chunks))
+        return self.clean(join_chunks(chunks))
 
     def _connection_failure(self, error: BaseException) -> CallFailure:
         import openai
@@ -179,13 +197,43 @@ class OpenAIChat:
             return CallFailure(Cause.TIMEOUT, detail, retryable=True)
         cause = error.__cause__ or error
         if isinstance(cause, CallFailure):
-            return cause.but(detail=self._clean(cause.detail))
+            return cause.but(detail=self.clean(cause.detail))
         where = self.identity["base_url"]
         words = f"{where}: {type(cause).__name__}: {cause}".rstrip(": ")
-        return failure_of_connection(self._clean(words))
+        return failure_of_connection(self.clean(words))
 
-    def _clean(self, text: str) -> str:
+    def clean(self, text: str) -> str:
+        """Return a text of the server's without secrets."""
         return redact(text, self._secrets)
+
+
+class OpenAILike(OpenAIChat):
+    """Asks an object of the user's that has the interface of `openai`: `chat.completions.create`.
+
+    What it returns is a completion as `openai` has it, or the same as a mapping.
+    """
+
+    def __init__(self, client: Any) -> None:
+        key = str(getattr(client, "api_key", None) or "")
+        self._secrets = {"client.api_key": key} if len(key) >= _SHORTEST_SECRET else {}
+        self._client, self._owns_client, self._stream = client, False, False
+        self._refused: dict[str, Refused] = {}
+        kind = type(client)
+        self.identity = {"type": "openai", "class": f"{kind.__module__}.{kind.__qualname__}"}
+
+    async def _ask(self, wording: Wording) -> ChatReply:
+        create = self._client.chat.completions.create
+        try:
+            if inspect.iscoroutinefunction(create):
+                made = await create(**wording.body)
+            else:
+                made = await in_thread(functools.partial(create, **wording.body))
+                made = await made if inspect.isawaitable(made) else made
+        except Exception as error:  # noqa: BLE001 - a user's client raises anything
+            raise failure_of_exception(error, self.clean) from None
+        dump = getattr(made, "model_dump_json", None)
+        body = dump() if callable(dump) else json.dumps(made, default=vars)
+        return read_completion(self.clean(body))
 
 
 def is_azure(address: str) -> bool:

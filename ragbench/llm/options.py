@@ -6,7 +6,7 @@ lists, docs and resolved configs have the options.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
@@ -18,6 +18,10 @@ from ragbench.registry import Option
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 """How long reasoning models think; each of them knows some of these."""
+Mode = Literal["live", "batch"]
+"""Whether calls are sent one by one, or in files."""
+
+_IN_A_BATCH = 10_000  # calls under way
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,12 +44,14 @@ class ServerOptions:
         str | None, Option("Version of the interface of `azure_endpoint`, such as `2024-10-21`.")
     ] = None
 
-    def server(self, *, stream: bool = False, client: Any = None) -> Server:
+    def server(self, *, stream: bool = False, mode: Mode = "live", client: Any = None) -> Server:
         """Return the server that these name.
 
         Raises:
-            OptionError: Options of Azure that do not fit together.
+            OptionError: Options of Azure that do not fit together, or a stream in a batch.
         """
+        if stream and mode == "batch":
+            raise OptionError("openai", "stream", stream, "false with mode: batch")
         address = self.base_url
         if self.azure_endpoint:
             if address:
@@ -63,7 +69,7 @@ class ServerOptions:
                 if (found := getattr(self, option)) is not None:
                     allowed = "only with azure_endpoint; in base_url they are written themselves"
                     raise OptionError("openai", option, found, allowed)
-        return Server(address, self.api_key_env, stream, client)
+        return Server(address, self.api_key_env, stream, client, mode)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +118,25 @@ class ReplyOptions:
     extra: Annotated[dict[str, Any] | None, Option("Further parameters that the server knows.")] = (
         None
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchOptions:
+    """Whether calls are sent at once, or in files for half the price."""
+
+    mode: Annotated[
+        Mode,
+        Option(
+            "`batch` sends all calls in files of OpenAI's batch API, at half the price, answered "
+            "within a day; `concurrency` and `timeout` do not apply then."
+        ),
+    ] = "live"
+
+    def in_batches(self, limits: Limits) -> Limits:
+        """Return the limits of the calls: in a batch, all are under way at once for hours."""
+        if self.mode == "live":
+            return limits
+        return replace(limits, concurrency=_IN_A_BATCH, timeout=None)
 
 
 @dataclass(frozen=True, kw_only=True)

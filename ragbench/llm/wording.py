@@ -30,7 +30,7 @@ _UNKNOWN = re.compile(
 _BAD_VALUE = re.compile(r"may only be|must be|only the default", re.IGNORECASE)
 _NO_PARAMETER = re.compile(r"parameter|extra[_ ]|unrecognized|argument", re.IGNORECASE)
 _LONGEST = ("max_tokens", "max_completion_tokens")
-_OPTIONAL = ("temperature", "seed", "stop", "logprobs", *_LONGEST)
+_OPTIONAL = ("temperature", "seed", "stop", "logprobs", *_LONGEST, "stream_options")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,11 @@ class Wording:
     """What was asked for and is not in it, since the model refuses it."""
 
 
-def word(request: ChatRequest, refused: Refused) -> Wording:
+def word(request: ChatRequest, refused: Refused, *, stream: bool = False) -> Wording:
     """Word a request as far as its model is known to take it.
 
-    The longest reply has two names, of which a model takes one.
+    The longest reply has two names, of which a model takes one. A server that does not count the
+    tokens of a stream gives the same reply: nothing that was asked for is left out.
 
     Example:
         >>> request = ChatRequest("m", (), temperature=0.0, max_tokens=9)
@@ -96,12 +97,16 @@ def word(request: ChatRequest, refused: Refused) -> Wording:
         left_out += ["response_format"] * (refused.formats > 0)
     if request.reasoning_effort is not None:
         body["reasoning_effort"] = request.reasoning_effort
+    if stream:
+        body["stream"] = True
+        if "stream_options" not in refused.names:
+            body["stream_options"] = {"include_usage": True}
     return Wording({**body, **request.extra}, wanted, tuple(sorted(left_out)))
 
 
-def parameters(request: ChatRequest) -> frozenset[str]:
+def parameters(request: ChatRequest, *, stream: bool = False) -> frozenset[str]:
     """Return what a request asks for that a model may refuse, by name."""
-    told = word(request, Refused()).body.keys() - {"model", "messages"}
+    told = word(request, Refused(), stream=stream).body.keys() - {"model", "messages"}
     return frozenset(told)
 
 

@@ -1,4 +1,4 @@
-"""`ragbench.certificate/1` and `ragbench.probes/1`: how well a judge agrees with people."""
+"""`ragbench.certificate/1`, `preferences/1`, `probes/1`: how well a judge agrees with people."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ragbench.records.summary import Ends
 
 CERTIFICATE_SCHEMA = "ragbench.certificate/1"
 PROBES_SCHEMA = "ragbench.probes/1"
+PREFERENCES_SCHEMA = "ragbench.preferences/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,36 @@ class AgreementFound(Record):
     rule: str = ""
     """How the interval was computed."""
     reason: str | None = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorrelationLevel(Record):
+    """The judge's scores beside the mean label of people, at one level."""
+
+    unit: str
+    """What is counted: answers, queries or systems."""
+    n: int
+    """How many of them the coefficients are of."""
+    constant_people: int = 0
+    """Queries left out since people give all answers the same rating."""
+    constant_judge: int = 0
+    """Queries left out since the judge gives all answers the same score, and people do not."""
+    single: int = 0
+    """Queries left out since they have one rated answer."""
+    coefficients: Mapping[str, AgreementFound]
+    """Pearson's, Spearman's and Kendall's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correlations(Record):
+    """The levels at which papers print correlations."""
+
+    item: CorrelationLevel
+    """Over all answers."""
+    question: CorrelationLevel
+    """Inside each query, averaged over the queries: the summary or sample level of papers."""
+    system: CorrelationLevel
+    """Of the systems' means."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +197,8 @@ class CertifiedRubric(JudgedRubric):
     """Statistic -> judge and people."""
     ceiling: Mapping[str, AgreementFound]
     """Statistic -> people among each other; empty where there is one rater."""
+    correlations: Correlations
+    """Of the judge's scores with the mean label."""
     confusion: Confusion
     probes: Mapping[str, ProbeFound]
     """Probe -> what came out."""
@@ -189,6 +222,68 @@ class Certificate(Record):
     """The systems that were judged."""
     confidence: float
     rubrics: Mapping[str, CertifiedRubric]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairsRead(Record):
+    """The preferences that a certificate rests on, and those that it leaves out."""
+
+    pairs: int
+    """Pairs of answers with a preference and a verdict."""
+    votes: int
+    """Preferences on them; several raters give several."""
+    raters: int
+    queries: int
+    without_label: int
+    """Pairs on which nobody says anything."""
+    without_verdict: int
+    """Pairs on which the judge has no verdict."""
+    fingerprint: str
+    """Of who prefers what."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairOutcomes(Record):
+    """How votes and verdicts fall together."""
+
+    same: int
+    """Both prefer the same answer."""
+    opposite: int
+    judge_tie: int
+    """People prefer one, and the judge does not, or not in both orders."""
+    people_tie: int
+    both_tie: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertifiedPairs(Record):
+    """A judge that compares two answers, against people who did."""
+
+    rubric: str
+    judge: str
+    model: str
+    labels: PairsRead
+    outcomes: PairOutcomes
+    agreement: Mapping[str, AgreementFound]
+    """`accuracy` (of votes for one answer; a tie of the judge is half a hit), `accuracy_decided`
+    (both prefer one), `same` (ties too), `kappa` (of the three outcomes)."""
+    ceiling: Mapping[str, AgreementFound]
+    """The same of people among each other; empty where each pair has one vote."""
+    position: Mapping[str, AgreementFound]
+    """`consistency`, the share of pairs judged alike in both orders, and `first_place`, how often
+    the answer shown first is preferred (0.5: no bias); empty where one order was asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreferenceCertificate(Record):
+    """What preferences of people say of a judge that compares pairs."""
+
+    schema: str = PREFERENCES_SCHEMA
+    run: str
+    data: Mapping[str, str]
+    """Fingerprints of the data set."""
+    confidence: float
+    rubrics: Mapping[str, CertifiedPairs]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,9 @@ class _MayHoldSecrets:
 Prose = Annotated[str, _MayHoldSecrets]
 """Text that may hold the value of a variable, as the text of an error may: see `cleaned`."""
 
+ProseTree = Annotated[object, _MayHoldSecrets]
+"""Any JSON value, whose texts and keys may all hold it: what somebody's tool was given."""
+
 _OMITTED = "omitted"  # key of a field's metadata
 _KINDS = {dict: "an object", list: "a list", str: "text", bool: "a truth value", int: "an integer"}
 
@@ -41,6 +44,11 @@ class Record:
 
     unknown: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Keys that this version does not know, as they stood in the file."""
+
+    @classmethod
+    def renewed(cls, value: dict[str, Any]) -> dict[str, Any]:
+        """Return an object as this version writes it, where an older one wrote it otherwise."""
+        return value
 
     def check(self) -> None:
         """Look at what types cannot say, when a record was read; raise `Unfit`."""
@@ -145,6 +153,8 @@ def _cleaner(hint: Any) -> Clean | None:
     origin, inner = get_origin(hint), get_args(hint)
     if hint == Prose:
         return lambda value, clean: clean(value)
+    if hint == ProseTree:
+        return clean_tree
     if isinstance(hint, type) and issubclass(hint, Record):
         made: Any = hint
         return cleaned if _cleaners(made) else None
@@ -157,6 +167,15 @@ def _cleaner(hint: Any) -> Clean | None:
     if origin in (Union, types.UnionType):
         return lambda value, clean: None if value is None else change(value, clean)
     return lambda value, clean: {key: change(each, clean) for key, each in value.items()}
+
+
+def clean_tree(value: Any, clean: Callable[[str], str]) -> Any:
+    """Write every text of a JSON value anew, those of keys too."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, Mapping):
+        return {clean(key): clean_tree(each, clean) for key, each in value.items()}
+    return [clean_tree(each, clean) for each in value] if isinstance(value, list) else value
 
 
 @cache
@@ -354,6 +373,7 @@ def _record(made: Any) -> Read:
             raise Unfit(f"found {kind(value)}", allowed="an object")
         if not hints:
             prepare()
+        value = made.renewed(value)
         given: dict[str, Any] = {}
         for name, key, inner, required in hints:
             if key in value:

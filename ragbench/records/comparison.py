@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ragbench.records.codec import Record, optional
+from ragbench.records.causes import CauseFlow
+from ragbench.records.codec import Prose, Record, optional
 from ragbench.records.gate import Verdict
 from ragbench.records.summary import (
     Early,
@@ -110,12 +111,31 @@ class MeasureComparison(Record):
     direction: Direction = "higher"
     signature: str | None = None
     best: str | None = None
-    """The system with the best mean; None for a count."""
+    """The system with the best mean; None for a count, and where the measure tells nothing."""
     tied_with_best: tuple[str, ...] = ()
     """The best, and those that were compared with it and cannot be told from it."""
     comparisons: tuple[Difference, ...] = ()
+    tells_nothing: Prose | None = optional()
+    """Why no system can be told from another by it: all have the same value on every query, or it
+    cannot have another one here."""
     better_than: Mapping[str, tuple[str, ...]] | None = optional()
     """System -> those that it is significantly better than, where runs are compared."""
+
+    @property
+    def untold(self) -> tuple[str, ...]:
+        """The systems that cannot be told from the best one, which is not among them.
+
+        Of a system and its baseline their own test decides, which was planned and has more power;
+        of all other pairs the test over all pairs. So no pair has two answers.
+        """
+        planned = {
+            c.system if c.baseline == self.best else c.baseline: c.differs
+            for c in self.comparisons
+            if self.best in (c.system, c.baseline) and c.differs is not None
+        }
+        known = dict.fromkeys(name for name in self.tied_with_best if name != self.best)
+        known |= dict.fromkeys(name for name, differs in planned.items() if not differs)
+        return tuple(name for name in known if not planned.get(name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +271,8 @@ class Comparisons(Record):
     over_sources: tuple[OverSource, ...] = optional(())
     """What retrievers over others add to these."""
     controls: tuple[ControlDifference, ...] = optional(())
+    causes: tuple[CauseFlow, ...] = optional(())
+    """Each system beside its baseline: which queries moved from which cause to which."""
 
     def measure(self, name: str) -> MeasureComparison | None:
         """Return what is known of a measure; None where nothing is."""
@@ -307,6 +329,8 @@ class MovedQuery(Record):
     """Of what it is compared with."""
     difference: float
     """The first minus the second."""
+    question: str = optional("")
+    """What it asks, where a run folder of either says it."""
     ranking: tuple[str, ...] | None = optional()
     """The system's first documents, where rankings are at hand."""
     baseline_ranking: tuple[str, ...] | None = optional()

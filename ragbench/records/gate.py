@@ -54,6 +54,23 @@ class Evidence(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorseQuery(Record):
+    """A query that lost much."""
+
+    query_id: str
+    score: float
+    baseline: float
+    """What it was."""
+    question: Prose = optional("")
+    """Empty where it is not known."""
+
+
+def worse_queries(facts: Mapping[str, Any]) -> tuple[WorseQuery, ...]:
+    """Read the queries that lost most, the worst first, from the numbers behind a verdict."""
+    return tuple(WorseQuery(**row) for row in facts.get("worst_queries") or ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GateVerdict(Record):
     """One gate, held against one system.
 
@@ -76,6 +93,10 @@ class GateVerdict(Record):
     """This and what follows: of an undecided difference, see `Power`."""
     detectable: float | None = optional()
     estimate: Side | None = optional()
+    means: tuple[float, float] | None = optional()
+    """Of a difference: before and after, over the queries that both have."""
+    worst_queries: tuple[WorseQuery, ...] = optional(())
+    """Of a difference: those that lost most, the worst first; at most five."""
     evidence: Evidence | None = optional()
     """What the history that it is compared with adds; None where it is compared with one run."""
 

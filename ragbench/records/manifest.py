@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragbench.records.codec import ABSENT, Prose, Record, optional
+from ragbench.records.codec import ABSENT, Prose, ProseTree, Record, optional
 from ragbench.records.summary import Tokens
+from ragbench.types.conversation import ToolCall
 from ragbench.types.records import Usage
 from ragbench.types.scores import Verdict
 
@@ -70,6 +71,8 @@ class Manifest(Record):
     """Component -> its version, where the config gives one."""
     environment: Mapping[str, EnvironmentVariable] = optional({})
     """Variable that the config names -> what it held."""
+    commit: str | None = optional()
+    """The commit of the repository that the config lies in; None where there is none."""
     reproduces: str | None = optional()
     """The run that this one repeats."""
     data: Mapping[str, str]
@@ -120,6 +123,22 @@ class Passage(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallRow(Record):
+    """A tool that a system called."""
+
+    name: Prose
+    arguments: ProseTree
+    """Argument -> value."""
+    output: Prose | None = optional()
+    """What it returned; None where that is not known."""
+
+    @classmethod
+    def of(cls, call: ToolCall) -> ToolCallRow:
+        """Return the record of a call."""
+        return cls(name=call.name, arguments=dict(call.arguments), output=call.output)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UsageRow(Record):
     """What an answer took; None where it is not known."""
 
@@ -158,6 +177,11 @@ class PredictionRow(Record):
     """The passages that it was made from; None where they are not known."""
     queries: tuple[Prose, ...] = optional(())
     """The queries that the system formulated."""
+    tool_calls: tuple[ToolCallRow, ...] | None = optional()
+    """The tools that it called; None where that is not known."""
+    prompt: Prose | None = optional()
+    """What the model was told, `[[passage 1]]` in the place of a text; None where it is not known
+    here."""
     usage: UsageRow | None = optional()
     """What it took; None where it failed."""
     latency_ms: float | None = None
@@ -214,6 +238,9 @@ class VerdictRow(Record):
     """The scores one by one where several were asked for; None where one failed."""
     spread: float | None = None
     """Standard deviation of these scores."""
+    orders: tuple[float, ...] = optional(())
+    """Of a pair: the score in this order and in the other one, for each time that both were
+    asked."""
     usage: UsageRow = UsageRow()
     judge: str
 
@@ -230,6 +257,7 @@ class VerdictRow(Record):
             weighted=verdict.weighted,
             samples=tuple(verdict.samples),
             spread=verdict.spread,
+            orders=tuple(verdict.orders),
             usage=UsageRow.of(verdict.usage),
             **asked,
         )
@@ -238,3 +266,27 @@ class VerdictRow(Record):
     def answer(self) -> tuple[str, int]:
         """The answer that it is on: its query, and which of several it is."""
         return self.query_id, self.sample or 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionRow(Record):
+    """A line of `questions.jsonl`: what a query asks, and what is known to be right."""
+
+    query_id: str
+    question: Prose
+    answers: tuple[Prose, ...] = optional(())
+    """Gold answers."""
+    judged: Mapping[str, int] = optional({})
+    """Document -> its grade; judged by people, or filled in by a model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextRow(Passage):
+    """A line of `texts.jsonl`: the text of a gold document, or of a hit near the top."""
+
+    system: str | None = optional()
+    """Whose hit it is, where another text has the same id; None holds for all."""
+    query_id: str | None = optional()
+    """The question that it was found for, beside `system`."""
+    cut: bool = optional(False)
+    """Whether the text goes on."""

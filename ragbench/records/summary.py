@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+from ragbench.records.causes import AnswerCause, CauseShare
 from ragbench.records.codec import Prose, Record, Unfit, optional
 from ragbench.records.gate import GateVerdict
 from ragbench.types import Direction
@@ -20,6 +21,7 @@ Kind = Literal["retrieval", "generation", "judge"]
 Role = Literal["system", "app", "control"]
 """What a system is: part of the grid, a whole app, or what no system competes with."""
 Aggregate = Literal["mean", "sum", "geometric_mean", "corpus"]
+_TIMES = ("latency_ms", "queries_per_second")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +206,29 @@ class Latency(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SystemTiming(Record):
+    """How fast a system was."""
+
+    latency_ms: Latency | None = None
+    queries_per_second: float | None = None
+    """By what the calls took, with as many at once as the config allows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing(Record):
+    """All that differs where the same run is made twice."""
+
+    run_id: str = ""
+    """The name of its folder: when it was started, and a random part."""
+    systems: Mapping[str, SystemTiming] = field(default_factory=dict)
+    """System -> how fast it was."""
+
+    def of(self, system: str) -> SystemTiming:
+        """Return how fast a system was, as far as it is known."""
+        return self.systems.get(system, SystemTiming())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SystemSummary(Record):
     """One system: what it scored, and what it took."""
 
@@ -220,10 +245,14 @@ class SystemSummary(Record):
     """Score name -> what is known of it, in the order of the config."""
     counts: Mapping[str, Any] = optional({})
     """How its run was read: missing queries, repeated documents, judged share."""
+    causes: Mapping[AnswerCause, int] = optional({})
+    """Where answers are lost: cause -> how many queries; they add up to the queries. Empty in a
+    file of an older version."""
+    cause_shares: Mapping[AnswerCause, CauseShare] = optional({})
+    """Cause that occurs -> its share of the queries, with an interval."""
+    causes_by: Mapping[str, Mapping[str, Mapping[AnswerCause, int]]] = optional({})
+    """Field -> slice -> how many of its queries have each cause that occurs there."""
     answers: AnswerCounts | None = optional()
-    latency_ms: Latency | None = None
-    queries_per_second: float | None = None
-    """By what the calls took, with as many at once as the config allows."""
     tokens: Tokens | None = None
     """What models got and sent."""
     usd: float | None = None
@@ -342,7 +371,6 @@ class Summary(Record):
 
     schema: str = SUMMARY_SCHEMA
     name: str
-    run_id: str = ""
     complete: bool = True
     """Whether so many items were scored that the means are to be trusted."""
     dataset: Dataset | None = None
@@ -372,7 +400,36 @@ class Summary(Record):
     """What makes numbers doubtful, a sentence each."""
     notes: tuple[Prose, ...] = ()
     """What the reader of the numbers should know, a sentence each."""
+    timing: Timing = field(default_factory=Timing)
+    """What varies from run to run; all else is the same as long as config, data, code and replies
+    are."""
+
+    @property
+    def run_id(self) -> str:
+        """The name of its folder."""
+        return self.timing.run_id
+
+    @classmethod
+    def renewed(cls, value: dict[str, Any]) -> dict[str, Any]:
+        """Move times where they belong, which older versions wrote beside the scores."""
+        kept = dict(value)
+        systems = kept.pop("systems", None)
+        if "timing" in value or not isinstance(systems, list):
+            return value
+        moved = [_without_times(each) for each in systems]
+        run = {"run_id": kept.pop("run_id")} if "run_id" in kept else {}
+        times = dict(entry for _, entry in moved if entry is not None)
+        return {**kept, "systems": [each for each, _ in moved], "timing": {**run, "systems": times}}
 
     def system(self, name: str) -> SystemSummary | None:
         """Return a system by name; None where there is none."""
         return next((system for system in self.systems if system.name == name), None)
+
+
+def _without_times(system: Any) -> tuple[Any, tuple[str, dict[str, Any]] | None]:
+    """A system as an older version wrote it without its times, and these under its name."""
+    if not isinstance(system, dict):
+        return system, None
+    times = {key: each for key, each in system.items() if key in _TIMES}
+    kept = {key: each for key, each in system.items() if key not in _TIMES}
+    return kept, (str({**system}.pop("name", "")), times) if times else None

@@ -10,7 +10,14 @@ Validation, the JSON Schema, `ragbench list` and the docs all read that declarat
 """
 
 from ragbench.registry.adapt import OwnComponent, adapt, is_factory, make_object, shown
-from ragbench.registry.family import PYTHON, Family, load_object, nearest, summary_line
+from ragbench.registry.family import (
+    PYTHON,
+    Family,
+    load_object,
+    looking_in,
+    nearest,
+    summary_line,
+)
 from ragbench.registry.options import (
     REQUIRED,
     DeclaredOption,
@@ -20,6 +27,8 @@ from ragbench.registry.options import (
     checked,
     declared_options,
     describe_allowed,
+    plain_signature,
+    source_print,
 )
 
 __all__ = [
@@ -37,8 +46,11 @@ __all__ = [
     "describe_allowed",
     "is_factory",
     "load_object",
+    "looking_in",
     "make_object",
     "nearest",
+    "plain_signature",
     "shown",
+    "source_print",
     "summary_line",
 ]

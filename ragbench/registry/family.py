@@ -6,7 +6,9 @@ import difflib
 import importlib
 import inspect
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,6 +64,22 @@ def _load_plugin(noun: str, point: Any) -> Any:
         raise DataError(f"{noun} '{point.name}' of {package} cannot be loaded: {reason}") from error
 
 
+_SEARCH: ContextVar[tuple[Path, ...]] = ContextVar("search", default=())
+
+
+@contextmanager
+def looking_in(folders: Sequence[Path]) -> Iterator[None]:
+    """Look for code in these folders first, as long as the block runs, where no others are named.
+
+    For names of code that lie deep in a text, such as those of measures with their options.
+    """
+    token = _SEARCH.set(tuple(folders))
+    try:
+        yield
+    finally:
+        _SEARCH.reset(token)
+
+
 def load_object(path: str, search: Sequence[Path] = ()) -> Any:
     """Import `package.module:Name` and return the object.
 
@@ -71,6 +89,7 @@ def load_object(path: str, search: Sequence[Path] = ()) -> Any:
     module_name, _, name = path.partition(":")
     if not module_name or not name:
         raise DataError(f"found '{path}'", allowed="package.module:Name")
+    search = search or _SEARCH.get()
     for folder in reversed([str(folder) for folder in search]):
         if folder not in sys.path:
             sys.path.insert(0, folder)

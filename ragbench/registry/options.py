@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 import inspect
 import itertools
 import operator
@@ -143,6 +144,58 @@ def declared_options(component: Any) -> dict[str, DeclaredOption]:
         if option is not None:
             found[name] = DeclaredOption(name, _bare(annotation), default, option)
     return found
+
+
+def plain_signature(
+    function: Callable[..., Any], owner: str, inputs: Sequence[int], taken: str
+) -> tuple[int, inspect.Signature]:
+    """Return how many inputs a plain function takes, and a signature that declares its options.
+
+    Inputs are the parameters without a default that may be given by position; every other one is
+    an option, by its `Option`, or else by its annotation or the type of its default.
+
+    Args:
+        function: A function that declares nothing.
+        owner: What it is called, for messages.
+        inputs: How many inputs are allowed.
+        taken: These inputs in words: `(prediction, references)`.
+
+    Raises:
+        OptionError: It is no function, or takes something else.
+    """
+    allowed = f"a function of {taken}, and of options with a default"
+    if not inspect.isroutine(function):
+        raise OptionError(owner, "", type(function).__name__, allowed)
+    signature = inspect.signature(function)
+    first = [
+        each
+        for each in signature.parameters.values()
+        if each.default is each.empty
+        and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    rest = [each for each in signature.parameters.values() if each not in first]
+    plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    wrong = any(each.default is each.empty or each.kind not in plain for each in rest)
+    if len(first) not in inputs or wrong:
+        raise OptionError(owner, "", f"{function.__name__}{signature}", allowed)
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError):  # names that only a type checker can resolve
+        hints = {}
+    made = []
+    for each in rest:
+        kind = hints.get(each.name, type(each.default) if each.default is not None else str)
+        known = kind if _option_of(kind) is not None else typing.Annotated[kind, Option("")]
+        made.append(each.replace(kind=each.KEYWORD_ONLY, annotation=known))
+    return len(first), inspect.Signature([*first, *made])
+
+
+def source_print(function: Callable[..., Any]) -> str:
+    """Return what tells a version of a function from another: a hash of its source, or nothing."""
+    try:
+        return hashlib.sha256(inspect.getsource(function).encode()).hexdigest()[:12]
+    except (OSError, TypeError):
+        return ""
 
 
 def check_values(

@@ -112,7 +112,9 @@ class Gate:
     gate: str
     system: str
     why: str
-    """The numbers behind the verdict."""
+    """The numbers behind the verdict, both means first."""
+    worst: tuple[tuple[str, str], ...] = ()
+    """Where it did not pass: the id and the question of those that lost most, with both scores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +208,11 @@ class Layout:
     """How data were read and what a reader should know."""
     warnings: tuple[str, ...]
     """What may make the numbers mean something else."""
+    price: str
+    """What the best systems take, beside what they are compared with; empty where it is unknown."""
+    doubts: tuple[str, ...]
+    """What of the numbers not to trust, beyond the warnings: failed items, few queries, a judge
+    whom no certificate vouches for."""
     costs: tuple[Cost, ...]
     """Time, tokens and money by system; empty where nothing is known of any."""
     signatures: tuple[tuple[str, str], ...]

@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping
 from ragbench.records.certificate import (
     AgreementFound,
     Certificate,
+    CertifiedPairs,
     CertifiedRubric,
     Correction,
+    CorrelationLevel,
+    PreferenceCertificate,
     ProbeFound,
     ProbeReport,
     RetestFound,
@@ -32,6 +35,7 @@ _NAMES = {
     "alpha_nominal": "alpha, nominal",
     "alpha_ordinal": "alpha, ordinal",
     "alpha_interval": "alpha, interval",
+    "pearson": "Pearson's r",
     "spearman": "Spearman's rho",
     "kendall": "Kendall's tau-b",
     "auc": "AUC",
@@ -55,6 +59,61 @@ def render_probes(document: ProbeReport) -> str:
     return "\n\n".join(["\n".join(block) for block in blocks] + [note]) + "\n"
 
 
+_OF_PAIRS = {
+    "accuracy": "accuracy, a tie is half a hit",
+    "accuracy_decided": "accuracy where both prefer one",
+    "same": "same verdict, ties too",
+    "kappa": "kappa of the three verdicts",
+}
+
+
+def render_preferences(certificate: PreferenceCertificate) -> str:
+    """Draw how judges and people compare pairs."""
+    blocks = []
+    for name, rubric in certificate.rubrics.items():
+        labels, done = rubric.labels, rubric.outcomes
+        columns = [["agreement on pairs", *(_OF_PAIRS[each] for each in rubric.agreement)]]
+        columns.append(["judge and people", *map(_cell, rubric.agreement.values())])
+        if rubric.ceiling:
+            columns.append(["people and people", *map(_cell, rubric.ceiling.values())])
+        columns.append(["votes", *(str(each.n) for each in rubric.agreement.values())])
+        head = f"{certificate.run}: {name} by judge {rubric.judge} ({rubric.model})"
+        raters = counted(labels.raters, "raters")
+        blocks.append([f"{printable(head)}, against the preferences of {raters}"])
+        blocks[-1] += [
+            f"{counted(labels.votes, 'votes')} on {counted(labels.pairs, 'pairs')} to "
+            f"{counted(labels.queries, 'queries')}",
+            "",
+            *draw(columns),
+            "",
+            *_place(rubric),
+            f"votes: {done.same} same, {done.opposite} opposite, {done.judge_tie} where only the "
+            f"judge ties, {done.people_tie} where only people tie, {done.both_tie} where both do",
+        ]
+        told = {
+            "pairs without a preference, left out": labels.without_label,
+            "pairs without a verdict of the judge, left out": labels.without_verdict,
+        }
+        blocks[-1] += [f"note: {text}: {count}" for text, count in told.items() if count]
+    note = (
+        f"[low, high]: {certificate.confidence * 100:g} % interval; the queries are sampled; two "
+        "orders that disagree are a tie"
+    )
+    return "\n\n".join(["\n".join(block) for block in blocks] + [note]) + "\n"
+
+
+def _place(rubric: CertifiedPairs) -> Iterator[str]:
+    if not rubric.position:
+        yield "position consistency: not available: no pair was asked in both orders"
+        return
+    consistency, first = rubric.position.values()
+    yield (
+        f"position consistency: {_cell(consistency)} of {counted(consistency.n, 'pairs')} are "
+        "judged alike in both orders"
+    )
+    yield f"preference for the answer shown first: {_cell(first)}; 0.5 is none"
+
+
 def _score(name: str, rubric: CertifiedRubric, certificate: Certificate) -> list[str]:
     labels = rubric.labels
     head = f"{certificate.run}: {name} by judge {rubric.judge} ({rubric.model})"
@@ -66,6 +125,8 @@ def _score(name: str, rubric: CertifiedRubric, certificate: Certificate) -> list
         f"labels on {scale}",
         "",
         *_agreement(rubric),
+        "",
+        *_correlations(rubric),
         "",
         *_confusion(rubric),
         "",
@@ -86,6 +147,22 @@ def _agreement(rubric: CertifiedRubric) -> list[str]:
         columns.append(["people and people", *(_cell(ceiling.get(name)) for name in found)])
     columns.append(["level", *(each.level for each in found.values())])
     return draw(columns)
+
+
+def _correlations(rubric: CertifiedRubric) -> list[str]:
+    """The coefficients at each level, one line a level."""
+    levels = _levels(rubric)
+    columns = [["correlation, level", *levels]]
+    columns.append(["of", *(f"{each.n} {each.unit}" for each in levels.values())])
+    for name in rubric.correlations.item.coefficients:
+        cells = (_cell(each.coefficients[name]) for each in levels.values())
+        columns.append([_NAMES[name], *cells])
+    return draw(columns)
+
+
+def _levels(rubric: CertifiedRubric) -> dict[str, CorrelationLevel]:
+    levels = rubric.correlations
+    return {"item": levels.item, "question": levels.question, "system": levels.system}
 
 
 def _cell(found: AgreementFound | None) -> str:
@@ -186,16 +263,38 @@ def _notes(rubric: CertifiedRubric, confidence: float) -> Iterator[str]:
         yield "kappa, alpha nominal and ordinal: on the nearest level, halfway the better one"
     if len(labels.raters) > 1:
         yield "judge and people: mean over the raters; people and people: mean over their pairs"
+    yield from _on_levels(rubric)
     told = {
         "rows without a label, left out": labels.without_label,
         "labels without a verdict of the judge, left out": labels.without_verdict,
         "labels between two levels": labels.between_levels,
     }
     yield from (f"note: {text}: {count}" for text, count in told.items() if count)
-    for statistics in (rubric.agreement, rubric.ceiling):
+    levels = _levels(rubric)
+    by_level = {
+        f"{name} level": next(iter(of.coefficients.values())) for name, of in levels.items()
+    }
+    for statistics in (rubric.agreement, rubric.ceiling, by_level):
         reasons: dict[str, list[str]] = {}
         for name, found in statistics.items():
             if found.reason:
-                reasons.setdefault(found.reason, []).append(_NAMES[name])
+                reasons.setdefault(found.reason, []).append(_NAMES.get(name, name))
         for reason, names in reasons.items():
             yield f"note: {', '.join(names)}: {reason}"
+
+
+def _on_levels(rubric: CertifiedRubric) -> Iterator[str]:
+    """How the levels of correlation are made, and which queries have none."""
+    yield (
+        "correlation: scores with the mean label; question: inside each query, then their mean "
+        "(summary level in papers); system: of the systems' means, the systems are what is sampled"
+    )
+    inside = rubric.correlations.question
+    left_out = {
+        "people give all answers one rating": inside.constant_people,
+        "the judge gives all answers one score": inside.constant_judge,
+        "one answer is rated": inside.single,
+    }
+    told = ", ".join(f"{n} where {why}" for why, n in left_out.items() if n)
+    if told:
+        yield f"question level leaves out {counted(sum(left_out.values()), 'queries')}: {told}"

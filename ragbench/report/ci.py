@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 from xml.etree import ElementTree
 
-from ragbench.records.gate import GateVerdict
+from ragbench.records.gate import GateVerdict, WorseQuery
 from ragbench.records.summary import Summary
 from ragbench.report.text import printable, significant
 
 
-def render_junit(summary: Summary) -> str:
+def render_junit(summary: Summary, seconds: float | None = None) -> str:
     """Write the gates of a run as JUnit XML, foreign text escaped and control characters shown.
 
-    A run without gates is an empty suite: a reader then has a file, and nothing to count.
+    `seconds` is how long the run took; of a single gate no time is known, and none is said. A run
+    without gates is an empty suite: a reader then has a file, and nothing to count.
 
     Example:
         >>> gate = GateVerdict(gate="map >= 0.2", system="bm25", verdict="fail", why="it is 0.1")
-        >>> text = render_junit(Summary(name="mine", run_id="1", systems=(), gates=(gate,)))
+        >>> text = render_junit(Summary(name="mine", systems=(), gates=(gate,)))
         >>> [line.strip() for line in text.splitlines() if "<failure" in line]
         ['<failure message="map &gt;= 0.2: it is 0.1" type="fail">it is 0.1</failure>']
     """
@@ -30,8 +30,9 @@ def render_junit(summary: Summary) -> str:
         "errors": sum(gate.refused for gate in gates),
     }
     skipped = sum(gate.verdict == "undecided" and not gate.refused for gate in gates)
-    root = ElementTree.Element("testsuites", {"name": "ragbench", "time": "0", **_text(counts)})
-    of_suite = {"name": name, "time": "0", **_text({**counts, "skipped": skipped})}
+    took = {} if seconds is None else {"time": f"{seconds:.3f}"}
+    root = ElementTree.Element("testsuites", {"name": "ragbench", **took, **_text(counts)})
+    of_suite = {"name": name, **took, **_text({**counts, "skipped": skipped})}
     suite = ElementTree.SubElement(root, "testsuite", of_suite)
     run = {"name": "run_id", "value": printable(summary.run_id)}
     ElementTree.SubElement(ElementTree.SubElement(suite, "properties"), "property", run)
@@ -47,15 +48,18 @@ def _add_case(suite: ElementTree.Element, class_name: str, gate: GateVerdict) ->
     text, why = printable(gate.gate), printable(gate.why)
     system = printable(gate.system or "judge")
     case = ElementTree.SubElement(
-        suite, "testcase", {"name": text, "classname": f"{class_name}.{system}", "time": "0"}
+        suite, "testcase", {"name": text, "classname": f"{class_name}.{system}"}
     )
+    why = ": ".join(filter(None, [before_and_after(gate), why]))
     message = {"message": f"{text}: {why}"}
+    said = "\n".join([why, *worst_lines(gate.worst_queries)])
     if gate.refused:
         ElementTree.SubElement(case, "error", {**message, "type": "refused"}).text = why
     elif gate.verdict == "fail":
-        ElementTree.SubElement(case, "failure", {**message, "type": "fail"}).text = why
+        ElementTree.SubElement(case, "failure", {**message, "type": "fail"}).text = said
     elif gate.verdict == "undecided":
-        ElementTree.SubElement(case, "skipped", {"message": f"undecided: {why}"})
+        skipped = ElementTree.SubElement(case, "skipped", {"message": f"undecided: {why}"})
+        skipped.text = said if gate.worst_queries else None
     else:
         ElementTree.SubElement(case, "system-out").text = why
 
@@ -94,7 +98,9 @@ def annotate(gates: Sequence[GateVerdict], file: str | None) -> list[str]:
         place = "" if file is None else f"file={_property(file)},"
         place += f"line={gate.line}," if file is not None and gate.line else ""
         system = f" ({gate.system})" if gate.system else ""
-        text = _data(printable(f"{gate.gate}{system}: {gate.why}"))
+        means = before_and_after(gate)
+        why = f"{means}: {gate.why}" if means else gate.why
+        text = _data(printable(f"{gate.gate}{system}: {why}"))
         lines.append(f"::{level} {place}title=gate {gate.verdict}::{text}")
     return lines
 
@@ -109,18 +115,33 @@ def step_summary(report: str) -> str:
     return f"{kept.rpartition(chr(10))[0]}{_CUT}"
 
 
-def worst_lines(facts: Mapping[str, Any]) -> list[str]:
+def worst_lines(worst: Sequence[WorseQuery]) -> list[str]:
     """Write the queries that lost most as an aligned table; nothing where none did."""
-    worst = facts.get("worst_queries") or ()
     if not worst:
         return []
-    rows = [("query", "score", "baseline")]
+    rows = [("query", "score", "baseline", "")]
     rows += [
-        (printable(row["query_id"]), significant(row["score"]), significant(row["baseline"]))
-        for row in worst
+        (
+            printable(each.query_id),
+            significant(each.score),
+            significant(each.baseline),
+            printable(each.question),
+        )
+        for each in worst
     ]
-    width = max(len(query) for query, _, _ in rows)
-    return [f"  {query:{width}}  {score:>6}  {before}" for query, score, before in rows]
+    width = max(len(query) for query, *_ in rows)
+    return [f"  {row[0]:{width}}  {row[1]:>6}  {row[2]:8}  {row[3]}".rstrip() for row in rows]
+
+
+def before_and_after(gate: GateVerdict) -> str:
+    """Write both means of a gate on a difference: `0.594 -> 0.469`; empty for others.
+
+    Example:
+        >>> before_and_after(
+        ...     GateVerdict(gate="g", system="a", verdict="fail", why="", means=(0.594, 0.469)))
+        '0.594 -> 0.469'
+    """
+    return "" if gate.means is None else " -> ".join(map(significant, gate.means))
 
 
 def _data(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ragbench.records.comparison import Difference, MeasureComparison
 from ragbench.records.summary import SystemScore
@@ -57,7 +57,7 @@ def headline(
     best = None if family is None else family.best
     if family is None or best is None or len(measured) == 1 or best not in measured:
         return _without_comparison(name, measured, confidence)
-    others = [s for s in family.tied_with_best if s != best and s in measured]
+    others = [s for s in family.untold if s in measured]
     against = baselines.get(best)
     pairs = (c for c in family.comparisons if (c.system, c.baseline) == (best, against))
     comparison = next(pairs, None)
@@ -80,6 +80,27 @@ def headline(
     )
 
 
+def says_nothing(measures: Sequence[str], why: str) -> str:
+    """Write that measures tell no system from another, and why.
+
+    Example:
+        >>> says_nothing(["mrr", "map"], "both systems have 0 on every query")
+        'mrr and map tell nothing here: both systems have 0 on every query'
+    """
+    verb = "tells" if len(measures) == 1 else "tell"
+    return f"{listed([*map(printable, measures)])} {verb} nothing here: {printable(why)}"
+
+
+def nothing_told(families: Iterable[MeasureComparison]) -> list[str]:
+    """Write a sentence for each reason why measures tell nothing."""
+    by_reason: dict[tuple[str, str | None], list[str]] = {}
+    for family in families:
+        if family.tells_nothing:
+            reason = (family.tells_nothing, family.kind)
+            by_reason.setdefault(reason, []).append(family.measure)
+    return [says_nothing(measures, why) for (why, _), measures in by_reason.items()]
+
+
 def _without_comparison(name: str, measured: Mapping[str, SystemScore], confidence: float) -> str:
     values = [
         f"{printable(system)} has {name} {with_interval(score.mean, score.interval)}"
@@ -98,7 +119,7 @@ def _best_is_baseline(
     outcomes: Mapping[str, Outcome],
     baseline: bool,
 ) -> str:
-    role = ", the baseline," if baseline else ""
+    role = ", which the others are compared with," if baseline else ""
     value = with_interval(measured[best].mean, measured[best].interval)
     equal = [system for system in others if outcomes.get(system) == "identical"]
     apart = [system for system in measured if outcomes.get(system) == "not compared"]

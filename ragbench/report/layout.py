@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
 
 from ragbench.records.comparison import Comparisons, SliceDifference
@@ -14,17 +14,21 @@ from ragbench.records.summary import (
     Summary,
     SystemScore,
     SystemSummary,
+    Timing,
     Tokens,
 )
 from ragbench.report.base import Cost, Gate, Layout, Section, SliceRow, Slices
-from ragbench.report.headline import headline
+from ragbench.report.ci import before_and_after
+from ragbench.report.headline import headline, nothing_told
 from ragbench.report.legend import answered_again, legend
 from ragbench.report.preferences import lay_out_preferences
 from ragbench.report.sections import Group, Scores, build_section, find_baselines
 from ragbench.report.text import (
     MISSING,
+    causes,
     counted,
     difference,
+    listed,
     percent,
     printable,
     probability,
@@ -68,8 +72,11 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
         preferences=tuple(preferences),
         legend=tuple(legend(sections, comparisons, answered_again(summary))),
         notes=_lines(() if summary.dataset is None else summary.dataset.notes, summary.notes),
-        warnings=_lines(incomplete, summary.warnings),
-        costs=tuple(_costs(summary.systems)),
+        # what the headlines say is not said again
+        warnings=tuple(w for w in _lines(incomplete, summary.warnings) if w not in results),
+        price=_price(summary, comparisons),
+        doubts=tuple(_doubts(summary)),
+        costs=tuple(_costs(summary.systems, summary.timing)),
         signatures=tuple(_signatures(summary.systems)),
     )
 
@@ -97,15 +104,23 @@ def _headlines(
     sections: Sequence[Section],
     comparisons: Comparisons,
 ) -> list[str]:
-    """Write one sentence for the first measure of each section; a judge is named with it."""
+    """Write one sentence for the first measure of each section; a judge is named with it.
+
+    Measures that tell nothing come before all others, with the reason; the sentence of a section is
+    about its first measure that tells something.
+    """
     families = {family.measure: family for family in comparisons.measures}
     corrected = comparisons.correction != "none"
-    sentences = []
+    sentences = nothing_told(comparisons.measures)
+    silent = {family.measure for family in comparisons.measures if family.tells_nothing}
     for scores, section in zip(groups.values(), sections, strict=True):
         names = dict.fromkeys(name for by_name in scores.values() for name in by_name)
         by_name = {n: {s: own[n] for s, own in scores.items() if n in own} for n in names}
         valued = (n for n, own in by_name.items() if any(s.mean is not None for s in own.values()))
-        first = next(valued, next(iter(names)))
+        telling = [name for name in valued if name not in silent]
+        if not telling and silent.intersection(names):
+            continue
+        first = next(iter(telling), next(iter(names)))
         baselines = find_baselines(summary, scores)
         text = headline(
             first,
@@ -151,7 +166,22 @@ def _system_counts(systems: Sequence[SystemSummary]) -> list[str]:
 
 
 def _gate(gate: GateVerdict) -> Gate:
-    return Gate(*map(printable, (gate.verdict, gate.gate, gate.system or "", gate.why)))
+    why = ": ".join(filter(None, [before_and_after(gate), gate.why]))
+    worst = () if gate.verdict == "pass" else gate.worst_queries
+    return Gate(
+        verdict=printable(gate.verdict),
+        gate=printable(gate.gate),
+        system=printable(gate.system or ""),
+        why=printable(why),
+        worst=tuple(
+            (
+                printable(each.query_id),
+                f"{printable(each.question)} {significant(each.baseline)} -> "
+                f"{significant(each.score)}".strip(),
+            )
+            for each in worst
+        ),
+    )
 
 
 def _gate_counts(gates: Sequence[Gate]) -> list[str]:
@@ -162,10 +192,65 @@ def _gate_counts(gates: Sequence[Gate]) -> list[str]:
     return [f"gates: {', '.join(parts)}"] if parts else []
 
 
-def _costs(systems: Sequence[SystemSummary]) -> list[Cost]:
+def _price(summary: Summary, comparisons: Comparisons) -> str:
+    """Say what the best system of each kind of score takes, and what its baseline does."""
+    bests: dict[str, None] = {}
+    kinds = {name: score.kind for each in summary.systems for name, score in each.scores.items()}
+    for kind in dict.fromkeys(kinds.values()):
+        families = (f for f in comparisons.measures if kinds.get(f.measure) == kind and f.best)
+        best = next(families, None)
+        system = None if best is None or best.best is None else summary.system(best.best)
+        if system is not None:
+            bests |= dict.fromkeys(filter(None, (system.name, system.baseline)))
+    found = (_taken(system, summary.timing) for system in summary.systems if system.name in bests)
+    return "; ".join(filter(None, found))
+
+
+def _taken(system: SystemSummary, timing: Timing) -> str:
+    latency, tokens = timing.of(system.name).latency_ms or Latency(), system.tokens or Tokens()
+    parts = []
+    if latency.p50 is not None:
+        parts.append(f"{significant(latency.p50)} ms a query (median)")
+    if tokens.input:
+        parts.append(f"{tokens.input:,} tokens sent, {tokens.output or 0:,} received")
+    if system.usd:
+        parts.append(f"{significant(system.usd)} USD")
+    return f"{printable(system.name)}: {', '.join(parts)}" if parts else ""
+
+
+_FEW_QUERIES = 50
+_MOST_DOUBTS = 6
+
+
+def _doubts(summary: Summary) -> Iterator[str]:
+    failed = [
+        f"{score.n_failed} of {score.n_failed + score.n} failed: {printable(name)} of "
+        f"{printable(system.name)}{causes(score.failed.items())}"
+        for system in summary.systems
+        for name, score in system.scores.items()
+        if score.n_failed
+    ]
+    yield from failed[:_MOST_DOUBTS]
+    if len(failed) > _MOST_DOUBTS:
+        yield f"{len(failed) - _MOST_DOUBTS} more scores have failed items"
+    scored = [score.n for system in summary.systems for score in system.scores.values()]
+    if scored and max(scored) < _FEW_QUERIES:
+        yield f"{counted(max(scored), 'queries')}: small differences cannot be seen with so few"
+    certified = any("certificate" in gate.gate and gate.verdict == "pass" for gate in summary.gates)
+    judges = {s.judge for each in summary.systems for s in each.scores.values() if s.judge}
+    if judges and not certified:
+        names = listed([*map(printable, sorted(judges))])
+        yield (
+            f"no certificate says how far judge {names} agrees with people: compare its scores, "
+            "but do not read them as shares of right answers (ragbench calibrate)"
+        )
+
+
+def _costs(systems: Sequence[SystemSummary], timing: Timing) -> list[Cost]:
     rows = []
     for system in systems:
-        latency, tokens = system.latency_ms or Latency(), system.tokens or Tokens()
+        times, tokens = timing.of(system.name), system.tokens or Tokens()
+        latency = times.latency_ms or Latency()
         counts = (tokens.input, tokens.output)
         sent, received = (MISSING if count is None else str(count) for count in counts)
         rows.append(
@@ -173,7 +258,7 @@ def _costs(systems: Sequence[SystemSummary]) -> list[Cost]:
                 printable(system.name),
                 significant(latency.p50),
                 significant(latency.p95),
-                significant(system.queries_per_second),
+                significant(times.queries_per_second),
                 sent,
                 received,
                 significant(system.usd),

@@ -48,7 +48,10 @@ def legend(
     if "best" in marks:
         explained.append((SIGNS["best"], "best value of the measure"))
     if "tied" in marks:
-        text = f"cannot be told from the best (max-T test over all pairs, {confidence})"
+        text = (
+            f"cannot be told from the best ({confidence}): a system and what it is compared with "
+        )
+        text += "by their own test, see p; all other pairs by max-T over all pairs"
         explained.append((SIGNS["tied"], text))
     explained += _of_differences(sections, comparisons)
     if outcomes & {"better", "worse"}:

@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple
 
+from ragbench.records.causes import CAUSES, AnswerCause
 from ragbench.records.comparison import Comparisons
-from ragbench.records.summary import Summary
+from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report.base import (
     COST_HEADS,
     SLICE_HEADS,
+    Gate,
     Layout,
     Preference,
     ScoreCell,
@@ -18,6 +20,7 @@ from ragbench.report.base import (
     Slices,
 )
 from ragbench.report.layout import lay_out
+from ragbench.report.text import cause_words, flow_lines, printable, with_interval
 
 _FOREIGN = re.compile(
     r"""
@@ -43,10 +46,12 @@ def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
     if page.gates:
         rows = [(g.verdict, g.gate, g.system, g.why) for g in page.gates]
         blocks.append(table_lines(["verdict", "gate", "system", "why"], map(_escaped, rows)))
+        blocks += [_worst(gate) for gate in page.gates if gate.worst]
     if page.warnings:
         blocks.append([f"- warning: {escape(warning)}" for warning in page.warnings])
     for section in page.sections:
         blocks += _section(section)
+    blocks += _causes(summary, comparisons)
     if page.slices:
         blocks += _slices(page.slices)
     for preference in page.preferences:
@@ -95,6 +100,13 @@ def table_lines(
     return [f"| {' | '.join(row)} |" for row in [head, rule, *rows]]
 
 
+def _worst(gate: Gate) -> list[str]:
+    """The questions that lost most, in words."""
+    whose = f"{gate.gate} ({gate.system})" if gate.system else gate.gate
+    lines = [f"- {escape(query)}: {escape(text)}" for query, text in gate.worst]
+    return [f"{escape(whose)}, {gate.verdict}; the queries that lost most:", "", *lines]
+
+
 def _section(section: Section) -> list[list[str]]:
     head = ["system", *(escape(measure.title) for measure in section.measures)]
     names = [escape(system) for system in section.systems]
@@ -109,6 +121,37 @@ def _section(section: Section) -> list[list[str]]:
         blocks.append(table_lines(head, zip(names, *columns, strict=True), numbers=True))
     blocks.append([f"- {escape(line)}" for line in section.counts])
     return blocks
+
+
+def _causes(summary: Summary, comparisons: Comparisons) -> list[list[str]]:
+    """Draw where answers are lost, with what moved against each baseline folded."""
+    systems = [system for system in summary.systems if system.causes]
+    if not systems:
+        return []
+    blocks = [["### where answers are lost"], share_table(systems)]
+    moved = [escape(line) for flow in comparisons.causes for line in flow_lines(flow)]
+    if moved:
+        blocks.append(["<details>", "<summary>which queries moved</summary>"])
+        blocks.append([f"- {line}" for line in moved])
+        blocks.append(["</details>"])
+    return blocks
+
+
+def share_table(systems: Sequence[SystemSummary]) -> list[str]:
+    """Draw how many queries have which cause, with shares and their intervals."""
+    present = [cause for cause in CAUSES if any(s.causes.get(cause) for s in systems)]
+    rows = [
+        [escape(printable(system.name)), *(_share(system, cause) for cause in present)]
+        for system in systems
+    ]
+    return table_lines(["system", *map(cause_words, present)], rows, numbers=True)
+
+
+def _share(system: SystemSummary, cause: AnswerCause) -> str:
+    found = system.cause_shares.get(cause)
+    if found is None:
+        return "0"
+    return f"{found.count}, {escape(with_interval(found.share, found.interval))}"
 
 
 def _slices(slices: Slices) -> list[list[str]]:

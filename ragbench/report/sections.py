@@ -103,7 +103,7 @@ def _title(name: str, score: SystemScore) -> str:
 def _mark(system: str, family: MeasureComparison | None) -> Mark:
     if family is None:
         return ""
-    return "best" if system == family.best else "tied" if system in family.tied_with_best else ""
+    return "best" if system == family.best else "tied" if system in family.untold else ""
 
 
 def _score_cell(score: SystemScore | None, mark: Mark) -> ScoreCell:

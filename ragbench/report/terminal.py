@@ -9,7 +9,7 @@ from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
 from ragbench.report.base import SIGNS, Grid, Layout, Measure, Section
 from ragbench.report.layout import lay_out
-from ragbench.report.text import GAP, align, printable
+from ragbench.report.text import GAP, align, cause_lines, printable
 
 _STYLES = {
     "title": "\x1b[1m",
@@ -60,6 +60,9 @@ def render_terminal(
     for preference in page.preferences:
         lines += ["", _style(preference.title, "title", color), *preference.labels]
         lines += [line for grid in preference.grids for line in _grid(grid, color)]
+    lost = cause_lines(summary.systems)
+    if lost:
+        lines += ["", _style("where answers are lost", "title", color), *lost]
     if page.legend:
         lines += ["", *(f"{sign}: {meaning}" for sign, meaning in page.legend)]
     closing = [f"note: {note}" for note in page.notes if notes]

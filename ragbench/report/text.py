@@ -1,12 +1,16 @@
-"""Plain text: three significant digits, names without control characters, aligned tables."""
+"""Plain text: three significant digits, names without control characters, tables, causes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow
+from ragbench.records.summary import SystemSummary
 
 MISSING = "-"
 _PLAIN_FROM, _PLAIN_BELOW = -4, 6  # powers of ten between which no exponent is written
 _SMALLEST_P = 0.0001
+_LONGEST_LINE = 10_000
 
 
 def significant(value: float | None) -> str:
@@ -108,13 +112,15 @@ def printable(text: object) -> str:
     r"""Make one line of a foreign text, with every invisible character shown as an escape.
 
     Line breaks become spaces. What could move the cursor, turn the direction of the text or
-    break a UTF-8 file becomes visible instead of active.
+    break a UTF-8 file becomes visible instead of active. No line has more than 10,000 characters.
 
     Example:
         >>> print(printable("two\nlines"), printable("red\x1b[31m"))
         two lines red\x1b[31m
     """
     line = " ".join(str(text).split())
+    if len(line) > _LONGEST_LINE:
+        line = f"{line[:_LONGEST_LINE]}… ({len(line) - _LONGEST_LINE:,} more characters)"
     return "".join(ch if ch.isprintable() else ch.encode("unicode_escape").decode() for ch in line)
 
 
@@ -171,3 +177,71 @@ def side_by_side(
 def draw(columns: Sequence[Sequence[str]]) -> list[str]:
     """Draw one table, its columns aligned."""
     return [GAP.join(row).rstrip() for row in align(columns)]
+
+
+CAUSE_SIGNS: Mapping[AnswerCause, str] = dict(zip(CAUSES, "#cnlusraf?", strict=True))
+"""What stands for a cause in a bar of text."""
+_BAR = 30
+_LISTED_MOVES = 6
+
+
+def cause_words(cause: AnswerCause) -> str:
+    """Write a cause as people do: `not_retrieved` is `not retrieved`."""
+    return cause.replace("_", " ")
+
+
+def cause_sentence(causes: Mapping[AnswerCause, int]) -> str:
+    """Say how many queries have which cause, the usual order first.
+
+    Example:
+        >>> cause_sentence({"right": 61, "not_retrieved": 17, "refused": 0, "not_used": 22})
+        'of 100 queries: 61 right, 17 not retrieved, 22 not used'
+    """
+    found = [f"{causes[cause]} {cause_words(cause)}" for cause in CAUSES if causes.get(cause)]
+    return f"of {counted(sum(causes.values()), 'queries')}: {', '.join(found)}"
+
+
+def cause_bar(causes: Mapping[AnswerCause, int], width: int = _BAR) -> str:
+    """Draw shares as a bar of letters, one at least for each cause that occurs.
+
+    Example:
+        >>> cause_bar({"right": 8, "not_retrieved": 1, "not_used": 1}, width=10)
+        '########nu'
+    """
+    total = sum(causes.values())
+    if not total:
+        return ""
+    present = [cause for cause in CAUSES if causes.get(cause)]
+    cells = {cause: max(1, round(width * causes[cause] / total)) for cause in present}
+    # what rounding adds or takes is given to the largest
+    largest = max(present, key=lambda cause: causes[cause])
+    cells[largest] = max(1, cells[largest] + width - sum(cells.values()))
+    return "".join(CAUSE_SIGNS[cause] * n for cause, n in cells.items())
+
+
+def cause_lines(systems: Sequence[SystemSummary]) -> list[str]:
+    """Draw a line per system: its name, a bar, and how many queries have which cause."""
+    known = [system for system in systems if system.causes]
+    if not known:
+        return []
+    names = [printable(system.name) for system in known]
+    bars = [cause_bar(system.causes) for system in known]
+    return draw([names, bars, [cause_sentence(system.causes) for system in known]])
+
+
+def flow_lines(flow: CauseFlow) -> list[str]:
+    """Say what moved between a baseline and a system: a line, then one for each kind of move."""
+    moved = sum(len(move.queries) for move in flow.moves)
+    gained = sum(len(move.queries) for move in flow.moves if move.after == "right")
+    lost = sum(len(move.queries) for move in flow.moves if move.before == "right")
+    head = f"{printable(flow.baseline)} -> {printable(flow.system)}: "
+    head += f"{gained} became right, {lost} no longer right; {moved} moved, {flow.same} did not"
+    lines = [head]
+    for move in flow.moves:
+        names = [printable(query) for query in move.queries[:_LISTED_MOVES]]
+        more = len(move.queries) - len(names)
+        shown = ", ".join(names) + (f" and {more} more" if more else "")
+        lines.append(
+            f"{len(move.queries)} {cause_words(move.before)} -> {cause_words(move.after)}: {shown}"
+        )
+    return lines

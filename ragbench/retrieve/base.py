@@ -56,6 +56,11 @@ class Retriever:
     """Told while `index` runs how many further documents are done."""
 
     @property
+    def encodes(self) -> bool:
+        """Whether `index` takes vectors from the caches: several machines can `encode` shares."""
+        return False
+
+    @property
     def encodings(self) -> Encodings | None:
         """How many texts it has had encoded so far; None of one that encodes nothing."""
         return None
@@ -67,6 +72,13 @@ class Retriever:
 
     def load(self) -> None:
         """Get ready; called once, before `index`."""
+
+    def encode(self, documents: Sequence[Document]) -> None:
+        """Put vectors of some documents into the cache; called after `load` where it `encodes`."""
+
+    def lacking(self, documents: Sequence[Document]) -> int:
+        """Return of how many texts of some documents no cache has a vector."""
+        return 0
 
     def index(self, corpus: Sequence[Document]) -> None:
         """Read the documents; called once where it `indexes`, before any `retrieve`."""

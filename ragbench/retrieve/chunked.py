@@ -46,6 +46,11 @@ class Chunked(Retriever):
         return [*self._lost_text, *self.retriever.notes]
 
     @property
+    def encodes(self) -> bool:
+        """Whether the retriever takes vectors from the caches."""
+        return self.retriever.encodes
+
+    @property
     def encodings(self) -> Encodings | None:
         """How many texts the retriever has had encoded so far."""
         return self.retriever.encodings
@@ -55,6 +60,17 @@ class Chunked(Retriever):
         self.retriever.cache_folder = self.cache_folder
         self.retriever.cache_also = self.cache_also
         self.retriever.load()
+
+    def encode(self, documents: Sequence[Document]) -> None:
+        """Let the retriever put vectors of the chunks of some documents into the cache."""
+        self.retriever.encode(self._cut(documents))
+
+    def lacking(self, documents: Sequence[Document]) -> int:
+        """Return of how many chunks of some documents no cache has a vector."""
+        return self.retriever.lacking(self._cut(documents))
+
+    def _cut(self, documents: Sequence[Document]) -> list[Document]:
+        return [chunk for each in documents for chunk in self._chunker.chunks_of(each)]
 
     def index(self, corpus: Sequence[Document]) -> None:
         """Cut the documents, and let the retriever index the chunks."""

@@ -103,7 +103,7 @@ class Dense(Retriever):
         self._truncated = 0
         self._asked: dict[str, str] = {}
         self._normalize = similarity == "cosine" if normalize is None else normalize
-        self._kind, self._probes = index, probes or DEFAULT_PROBES
+        self._kind, self._probes, self._keeps = index, probes or DEFAULT_PROBES, cache
         self._open: Callable[[], CachedEmbedder] = lambda: open_embedder(
             _OWNER,
             model,
@@ -121,6 +121,11 @@ class Dense(Retriever):
     def encoded(self) -> int:
         """How many texts the model has encoded so far; the others were in the cache."""
         return 0 if self._embedder is None else self._embedder.encoded
+
+    @property
+    def encodes(self) -> bool:
+        """Whether vectors are kept."""
+        return self._keeps
 
     @property
     def encodings(self) -> Encodings | None:
@@ -154,13 +159,25 @@ class Dense(Retriever):
             ),
         ]
 
+    def encode(self, documents: Sequence[Document]) -> None:
+        """Encode some documents, as far as the cache lacks them."""
+        self._embedder = self._embedder or self._open()
+        texts = [document.full_text for document in documents]
+        self._encode(self._embedder, texts, "document", self.advance)
+
+    def lacking(self, documents: Sequence[Document]) -> int:
+        """Return of how many texts of some documents no cache has a vector."""
+        embedder = self._embedder = self._embedder or self._open()
+        texts = [document.full_text for document in documents]
+        return embedder.lacking(texts, prompt=embedder.prompts["document"])
+
     def index(self, corpus: Sequence[Document]) -> None:
         """Encode the documents, as far as the cache lacks them."""
         if not corpus:
             raise DataError("dense: there is no document", allowed="a corpus with text")
         if self._kind == "faiss":
             check_faiss(_OWNER)
-        self._embedder = self._open()
+        self._embedder = self._embedder or self._open()
         texts = [document.full_text for document in corpus]
         self._vectors = self._encode(self._embedder, texts, "document", self.advance)
         self._truncated = _count_truncated(self._embedder, texts, "document")

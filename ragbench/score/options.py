@@ -81,6 +81,16 @@ def write_options(options: Mapping[str, Any]) -> str:
     return f"({written})" if written else ""
 
 
+def add_option(name: str, option: str, value: str) -> str:
+    """Add an option to the name of a score.
+
+    Example:
+        >>> add_option("fluency", "judge", "a"), add_option("rbp(p=0.5)", "judge", "a")
+        ('fluency(judge=a)', 'rbp(p=0.5,judge=a)')
+    """
+    return f"{name[:-1]},{option}={value})" if name.endswith(")") else f"{name}({option}={value})"
+
+
 def read_value(owner: str, option: DeclaredOption, text: str) -> Any:
     """Read an integer, a number or a word, as the option wants it; quotes make it a text."""
     if quoted := _QUOTED.fullmatch(text):

@@ -9,8 +9,8 @@ cost: `increase_interval`. A family of comparisons: `holm_p_values`, `benjamini_
 `minimum_detectable_difference`, `queries_needed`, `queries_to_exclude`, `split_variance`,
 `cheapest_design`. Looking early: `look_sizes`, `spending_bounds`, `interim_interval`,
 `betting_interval`; commit after commit: `drop_evidence`. Raters: `cohen_kappa`,
-`krippendorff_alpha`, `spearman`, `kendall_tau_b`, `roc_auc`; their labels correct a judge's mean by
-`ppi_mean`.
+`krippendorff_alpha`, `pearson`, `spearman`, `kendall_tau_b`, `mean_correlation`, `roc_auc`; their
+labels correct a judge's mean by `ppi_mean`.
 
 An argument that is no number, not finite, of another shape or length, or outside its range raises
 an `OptionError` that says what is allowed; docstrings name only what one would not expect.
@@ -31,6 +31,12 @@ if TYPE_CHECKING:
     from ragbench.stats.bradley_terry import Strengths as Strengths
     from ragbench.stats.bradley_terry import bradley_terry_strengths as bradley_terry_strengths
     from ragbench.stats.clusters import cluster_sums as cluster_sums
+    from ragbench.stats.correlation import GroupedCorrelation as GroupedCorrelation
+    from ragbench.stats.correlation import kendall_tau_b as kendall_tau_b
+    from ragbench.stats.correlation import mean_correlation as mean_correlation
+    from ragbench.stats.correlation import pearson as pearson
+    from ragbench.stats.correlation import roc_auc as roc_auc
+    from ragbench.stats.correlation import spearman as spearman
     from ragbench.stats.difference import DifferenceInterval as DifferenceInterval
     from ragbench.stats.difference import difference_interval as difference_interval
     from ragbench.stats.difference import effect_size as effect_size
@@ -64,9 +70,6 @@ if TYPE_CHECKING:
     from ragbench.stats.ppi import CorrectedMean as CorrectedMean
     from ragbench.stats.ppi import ppi_difference as ppi_difference
     from ragbench.stats.ppi import ppi_mean as ppi_mean
-    from ragbench.stats.rank_correlation import kendall_tau_b as kendall_tau_b
-    from ragbench.stats.rank_correlation import roc_auc as roc_auc
-    from ragbench.stats.rank_correlation import spearman as spearman
     from ragbench.stats.sequential import betting_interval as betting_interval
     from ragbench.stats.sequential import interim_interval as interim_interval
     from ragbench.stats.sequential import look_sizes as look_sizes
@@ -86,6 +89,7 @@ _HOMES = {
     "bootstrap": "bca_bootstrap percentile_bootstrap studentized_bootstrap",
     "bradley_terry": "Strengths bradley_terry_strengths",
     "clusters": "cluster_sums",
+    "correlation": "GroupedCorrelation kendall_tau_b mean_correlation pearson roc_auc spearman",
     "difference": "DifferenceInterval difference_interval paired_differences effect_size "
     "effect_size_interval",
     "evidence": "DropEvidence drop_evidence",
@@ -100,7 +104,6 @@ _HOMES = {
     "planning": "queries_to_exclude",
     "power": "minimum_detectable_difference noncentral_t_sf queries_needed",
     "ppi": "CorrectedMean ppi_difference ppi_mean",
-    "rank_correlation": "kendall_tau_b roc_auc spearman",
     "sequential": "betting_interval interim_interval look_sizes spending_bounds",
     "student": "t_cdf t_quantile t_sf",
     "tilting": "tilting_interval",

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 Level = Literal["nominal", "ordinal", "interval"]
 """What a statistic takes from ratings: whether they are equal, their order, or their distances."""
 
-AgreementRule = Literal["jackknife", "plus_two", "undefined"]
+AgreementRule = Literal["jackknife", "plus_two", "mean", "undefined"]
+"""Of a mean over groups `mean`: that of `mean_interval`."""
 
 FEWEST = 3
 """With fewer items there is no interval."""
@@ -76,6 +77,7 @@ def mean_agreement(
     span: tuple[float, float] = (-1.0, 1.0),
     groups: ArrayLike | None = None,
     confidence: float = 0.95,
+    rare: bool = True,
 ) -> Agreement:
     """Give the mean of a statistic over several tables of the same n items, with its interval.
 
@@ -94,6 +96,10 @@ def mean_agreement(
         groups: What the n items belong to; items of a group vary together, so that the groups
             are what is sampled. By default each item is its own group.
         confidence: Coverage that is aimed at.
+        rare: Whether ratings have few levels, of which one may be rare. Without, `plus_two` is
+            only for what varies in no item: of means of many ratings, normal and correlated by 0
+            to .95, the jackknife covers 93 % or more from 5 items on, and adding two to them makes
+            the interval up to four times as wide.
 
     Returns:
         The mean over the tables in which the statistic is defined, with the number of items. NaN
@@ -112,14 +118,15 @@ def mean_agreement(
     reason = f"{len(plain) - len(defined)} of {len(plain)} left out: " if reasons else ""
     reason += "; ".join(reasons)
     if n < FEWEST:
-        why = f"{n} items say nothing about others: {FEWEST} are the fewest"
+        few = "one item says" if n == 1 else f"{n} items say"
+        why = f"{few} nothing about others: {FEWEST} are the fewest"
         return Agreement(value, math.nan, math.nan, n, level, "undefined", why)
 
     tables, used = [tables[place] for place in defined], [used[place] for place in defined]
     spread = Spread.of([plain[place] for place in defined], used, labels, span)
     rule: AgreementRule = "jackknife"
     limits = [spread.limits(confidence)]
-    if spread.carriers < CARRIERS:
+    if spread.carriers < CARRIERS and (rare or limits[0] is None):
         rule = "plus_two"
         limits.append(plus_two(statistic, tables, used, labels, span).limits(confidence))
     ends = [value, *(end for pair in limits if pair is not None for end in pair)]

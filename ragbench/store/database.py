@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -19,7 +18,7 @@ from typing import TypeVar
 
 from ragbench.errors import DataError
 from ragbench.files import locked_beside, remove_left_over, temporary_beside
-from ragbench.store.kinds import FileKind
+from ragbench.store.kinds import FileKind, use_journal
 from ragbench.store.pages import is_log_damaged, log_of
 from ragbench.store.salvage import is_ours, salvage
 
@@ -157,7 +156,7 @@ def _prepare(connection: sqlite3.Connection, path: Path, kind: FileKind, *, thor
         raise sqlite3.DatabaseError("its write-ahead log is damaged")
     # counts for a fresh file alone
     connection.execute(f"PRAGMA page_size={kind.page_bytes}")
-    _use_wal(connection)
+    use_journal(connection, path, _PATIENCE_S)
     level = "FULL" if kind.survives_power_cut else "NORMAL"
     connection.execute(f"PRAGMA synchronous={level}")
     _make_tables(connection, path, kind)
@@ -394,23 +393,6 @@ def _closed_if_refused(connection: sqlite3.Connection) -> Iterator[sqlite3.Conne
     except (sqlite3.Error, DataError):
         connection.close()
         raise
-
-
-def _use_wal(connection: sqlite3.Connection) -> None:
-    """Switch to WAL, as often as it takes.
-
-    Several processes that switch a fresh file at once may be told 'database is locked' at once,
-    whatever the timeout (SQLite 3.40). Where the file system has no WAL, the old mode stays.
-    """
-    deadline = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
 
 
 def _make_tables(connection: sqlite3.Connection, path: Path, kind: FileKind) -> None:

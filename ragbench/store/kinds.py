@@ -1,10 +1,22 @@
-"""What the SQLite files of a cache are for: their tables, checksums and names in messages."""
+"""What the SQLite files of a cache are for: tables, checksums, names in messages, journals."""
 
 from __future__ import annotations
 
 import hashlib
+import sqlite3
+import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from ragbench.files import network_file_system
+
+_told: set[Path] = set()
+
+
+class NetworkCache(UserWarning):
+    """A cache on a network file system, which several machines must not write at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +62,33 @@ class FileKind:
     def names(self) -> tuple[str, ...]:
         """The names of the columns, in order."""
         return tuple(column.split()[0] for column in self.columns.split(","))
+
+
+def use_journal(connection: sqlite3.Connection, path: Path, patience_s: float) -> None:
+    """Keep changes in a write-ahead log; in a rollback journal on a network file system.
+
+    The log needs memory that its readers and writers share, which machines do not: SQLite says
+    that it does not work there. Several processes that switch a fresh file at once may be told
+    'database is locked' at once, whatever the timeout (SQLite 3.40): as often as it takes. Where
+    the file system has no log, the old mode stays.
+
+    References:
+        https://www.sqlite.org/wal.html, https://www.sqlite.org/useovernet.html
+    """
+    network, deadline = network_file_system(path), time.monotonic() + patience_s
+    if network is not None and path.parent not in _told:
+        _told.add(path.parent)
+        text = (
+            f"{path.parent} lies on a network file system ({network}): one machine at a time may "
+            "write there; give each its own folder and join them by cache_also (see docs/scale.md)"
+        )
+        warnings.warn(NetworkCache(text), stacklevel=2)
+    mode = "WAL" if network is None else "DELETE"
+    while True:
+        try:
+            connection.execute(f"PRAGMA journal_mode={mode}")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)

@@ -126,5 +126,5 @@ def _about(path: Path) -> str:
         return "?"
     try:
         return str(json.loads(head.removeprefix(f"{FORMAT} "))["of"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return "?"

@@ -14,13 +14,15 @@ import threading
 import time
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from ragbench.errors import DataError
+from ragbench.files import write_atomically
 from ragbench.store.claims import claims_beside
 from ragbench.store.database import (
     DamagedDatabase,
@@ -70,6 +72,58 @@ class DamagedReply(UserWarning):
     """A stored reply whose checksum does not fit; it is asked for again."""
 
 
+@dataclass(frozen=True, slots=True)
+class BatchNote:
+    """A batch of calls that was sent, or was about to be."""
+
+    name: str
+    """What the batch is told to carry."""
+    batch: str | None
+    """How the server calls it; None: it may not have been made."""
+    keys: tuple[str, ...]
+    """The keys of the calls in it that have no other answer."""
+    refused: tuple[str, ...] = ()
+    """Parameters that the calls lack, since their model refuses them."""
+    formats: int = 0
+    """How many response formats it refuses."""
+
+
+class BatchNotes:
+    """Notes of batches, a JSON file each, in a folder beside the replies."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def write(self, note: BatchNote) -> None:
+        """Put a note on disk, in place of an earlier one of its name."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(self._folder / f"{note.name}.json", json.dumps(asdict(note)))
+
+    def without(self, note: BatchNote, keys: Collection[str]) -> None:
+        """Leave calls out of a note; one without calls is removed."""
+        path = self._folder / f"{note.name}.json"
+        now = _read_note(path) or note
+        left = tuple(key for key in now.keys if key not in keys)
+        if left:
+            self.write(replace(now, keys=left))
+        else:
+            path.unlink(missing_ok=True)
+
+    def all(self) -> list[BatchNote]:
+        """Return the notes that can be read."""
+        paths = sorted(self._folder.glob("*.json")) if self._folder.is_dir() else []
+        return [note for note in map(_read_note, paths) if note is not None]
+
+
+def _read_note(path: Path) -> BatchNote | None:
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        lists = {name: tuple(kept[name]) for name in ("keys", "refused")}
+        return BatchNote(**{**kept, **lists})
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None  # of a batch that cannot be found again: its calls are sent anew
+
+
 class Reply(Protocol):
     """What is stored of a model's reply."""
 
@@ -112,6 +166,15 @@ class ReplyStore(Generic[Stored]):
         """Held while a call is under way, so that others who share the file wait for its reply."""
         self._again_from: float | None = None
         self._told: set[str] = set()
+
+    @property
+    def batches(self) -> BatchNotes:
+        """Notes of the batches of calls whose replies are to come here."""
+        return BatchNotes(self.path.parent / "batches")
+
+    def holds(self, key: str) -> bool:
+        """Whether there is a reply under a key, also one that is to be asked for again."""
+        return any(self._row(reader, key) is not None for reader in list(self._readers))
 
     @contextmanager
     def asking_again(self) -> Iterator[None]:

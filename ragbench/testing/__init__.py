@@ -8,6 +8,7 @@ with ChatServer([Answer('{"score": 4}')]) as server:
 """
 
 from ragbench.testing.chat_answers import FAULTS, Answer, Fault, Faults
+from ragbench.testing.chat_batches import Batches
 from ragbench.testing.chat_models import (
     ReasoningModel,
     exceed_context,
@@ -19,6 +20,7 @@ from ragbench.testing.chat_server import ChatServer, Counters, Received
 __all__ = [
     "FAULTS",
     "Answer",
+    "Batches",
     "ChatServer",
     "Counters",
     "Fault",

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from ragbench.testing import chat_answers
 from ragbench.testing.chat_answers import Answer, Script
+from ragbench.testing.chat_batches import Batches
 
 _KEPT = 1_000  # bodies that are kept for tests to look at: memory must not grow with the calls
 
@@ -66,6 +67,8 @@ class ChatServer:
         latency_s: How long every answer takes.
         formats: The response formats that it knows; a request for another one gets a 400.
         model: What it calls itself; by default what the request calls it.
+        batches: How its batches go, at `/v1/files` and `/v1/batches`; by default they are complete
+            when they are first looked at.
         key: The key that a request must carry, else it gets a 401: in the header `api-key` at an
             address of Azure's, as bearer elsewhere. None takes any.
         port: Port on 127.0.0.1; 0 takes a free one.
@@ -90,6 +93,7 @@ class ChatServer:
         formats: Sequence[str] = ("json_schema", "json_object", "text"),
         model: str = "",
         key: str | None = None,
+        batches: Batches | None = None,
         port: int = 0,
     ) -> None:
         self._script = script
@@ -97,6 +101,7 @@ class ChatServer:
         self.burst = max(1.0, burst if burst is not None else (requests_per_second or 0.0))
         self.latency_s, self.formats, self.model = latency_s, tuple(formats), model
         self.key = key
+        self.batches = batches or Batches()
         self.counters = Counters()
         self.received: deque[Received] = deque(maxlen=_KEPT)
         self._port = port
@@ -254,6 +259,9 @@ class ChatProtocol(asyncio.Protocol):
         self._handle(method, path, headers, content)
 
     def _handle(self, method: str, path: str, headers: Mapping[str, str], content: bytes) -> None:
+        if (found := self._batches(method, path, headers, content)) is not None:
+            self._send(found)
+            return
         if method == "GET":
             self._send(chat_answers.response(200, {}, self._get(path)))
             return
@@ -292,6 +300,31 @@ class ChatProtocol(asyncio.Protocol):
         if key is not None and headers.get(name) != wanted.format(key):
             return Answer(f"no valid key in {name}", status=401, error_code="invalid_api_key")
         return None
+
+    def _batches(
+        self, method: str, path: str, headers: Mapping[str, str], content: bytes
+    ) -> bytes | None:
+        """The response to a request about files or batches; None where it is about neither."""
+        place = path.partition("?")[0].removeprefix("/v1/").removeprefix("/openai/")
+        if place.split("/")[0] not in ("files", "batches"):
+            return None
+        server = self._server
+        if server.key is not None and f"Bearer {server.key}" != headers.get("authorization"):
+            refused = Answer("no valid key in authorization", 401, error_code="invalid_api_key")
+            return chat_answers.response(401, {}, chat_answers.error(refused))
+
+        def complete(body: Mapping[str, Any]) -> tuple[int, bytes]:
+            server.received.append(Received(path, headers, body))
+            answer = server.answer_to(body)
+            server.counters.statuses[answer.status] += 1
+            if answer.status != 200:
+                return answer.status, chat_answers.error(answer)
+            server.counters.answered += 1
+            number = server.counters.requests
+            return 200, chat_answers.completion(body, answer, number, server.model)
+
+        status, body = server.batches.respond(method, place, headers, content, complete)
+        return chat_answers.response(status, {}, body)
 
     def _get(self, path: str) -> bytes:
         counters = self._server.counters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -50,7 +51,8 @@ class Chunking:
         str | None,
         Option(
             "langchain: `module:Name` of what returns a text splitter when it is called with "
-            "chunk_size and chunk_overlap, such as its class.",
+            "chunk_size and chunk_overlap, such as its class; or of a function of a text that "
+            "returns its pieces.",
             refers_to="object",
         ),
     ] = None
@@ -140,6 +142,8 @@ class Chunker:
         chunking = self.chunking
         owner = f"chunk: factory {chunking.factory}"
         make = load_object(str(chunking.factory))
+        if cuts_texts(make):
+            return self._by(make, owner, "the function")
         try:
             splitter: Any = make(chunk_size=chunking.size, chunk_overlap=chunking.overlap)
         except Exception as error:  # code of the user's may raise anything
@@ -147,19 +151,36 @@ class Chunker:
         if not callable(getattr(splitter, "split_text", None)):
             found = f"returned {shown(splitter)}"
             raise AdapterError(f"{owner}: {found}, allowed: an object with split_text")
+        return self._by(splitter.split_text, owner, "split_text")
 
+    def _by(
+        self, split: Callable[[str], Any], owner: str, named: str
+    ) -> Callable[[str], list[Chunk]]:
         def cut(text: str) -> list[Chunk]:
             try:
-                made = splitter.split_text(text)
+                made = split(text)
             except Exception as error:  # code of the user's may raise anything
                 raise AdapterError(f"{owner}: {type(error).__name__}: {error}") from error
             pieces = list(made) if isinstance(made, (list, tuple)) else [made]
             if wrong := [piece for piece in pieces if not isinstance(piece, str)]:
-                found = f"split_text returned {shown(wrong[0])}"
+                found = f"{named} returned {shown(wrong[0])}"
                 raise AdapterError(f"{owner}: {found}, allowed: a list of texts")
             return _placed(pieces, text)
 
         return cut
+
+
+def cuts_texts(named: object) -> bool:
+    """Whether code that is named cuts a text itself: a function of one text, no factory."""
+    if not inspect.isfunction(named):
+        return False
+    parameters = inspect.signature(named).parameters
+    needed = [
+        each.name
+        for each in parameters.values()
+        if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD
+    ]
+    return len(needed) == 1 and needed[0] != "chunk_size"
 
 
 def _placed(pieces: list[str], text: str) -> list[Chunk]:

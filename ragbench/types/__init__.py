@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from ragbench.types.conversation import ToolCall, Turn
 from ragbench.types.records import (
     Answered,
     Collection,
@@ -48,6 +49,8 @@ __all__ = [
     "Run",
     "Score",
     "ScoredDocument",
+    "ToolCall",
+    "Turn",
     "Usage",
     "Verdict",
 ]

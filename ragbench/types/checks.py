@@ -141,3 +141,28 @@ def read_hit(item: Any, query_id: str) -> tuple[str, Any]:
     if not isinstance(document, str):
         raise bad_id(document, "run", query_id)
     return document, score
+
+
+def ids_of(value: object, what: str, query_id: str) -> list[str]:
+    """Return the ids of one query; refuse what is no collection of text."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise no_ids(value, what, query_id)
+    ids = [*value]
+    for each in ids:
+        if not isinstance(each, str):
+            raise bad_id(each, what, query_id)
+    return ids
+
+
+def no_ids(value: object, what: str, query_id: str | None = None) -> DataError:
+    """Return the error for what one query has, or, without an id, for what all of them are in."""
+    lists = {
+        "run": "{document id: score}, or a list of document ids, best first",
+        "qrels": "{document id: grade}, or a set or list of relevant document ids",
+    }
+    found, record = f"found {type(value).__name__}", f"{what}: query '{query_id}'"
+    if query_id is None:
+        return DataError(
+            found, record=what, allowed=f"a mapping from each query id to {lists[what]}"
+        )
+    return DataError(found, record=record, allowed=lists[what])

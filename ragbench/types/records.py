@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from ragbench.types.conversation import ToolCall, Turn
 
 if TYPE_CHECKING:
     from ragbench.types.columnar import Qrels
@@ -41,6 +43,8 @@ class Query:
     """The question as the user asked it."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """Anything else that is known about it: topic, kind, language."""
+    turns: tuple[Turn, ...] = ()
+    """What was said before it, in a conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,8 @@ class Prediction:
     reply that was stored took its time when it was paid for."""
     left_out: tuple[str, ...] = ()
     """What was asked for and not sent, since the model refuses it: `temperature`, `seed`."""
+    tool_calls: tuple[ToolCall, ...] | None = None
+    """The tools that were called on the way, in order; None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +142,15 @@ class Answered:
     contexts: list[Document] | None = None
     """The passages that it retrieved, best first; None where the record has none."""
     queries: list[str] = field(default_factory=list)
-    """The queries that it formulated."""
+    """The queries that it formulated, the standalone question among them."""
+    tool_calls: tuple[ToolCall, ...] | None = None
+    """The tools that it called, in order; None where the records do not say."""
+    error: str | None = None
+    """Why the call failed; None where it did not, or where the records do not say."""
+    usage: Usage = Usage()
+    """What the answer took."""
+    latency_ms: float | None = None
+    """How long it took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +163,36 @@ class Collection:
     """The corpus; None where the data set has none."""
     qrels: Qrels | None = None
     """Graded judgements; None where there are none."""
+    gold_passages: Mapping[str, Document] = field(default_factory=dict)
+    """Judged passages by id, where the judgements are of texts and not of the corpus."""
+    gold_places: Mapping[str, str] = field(default_factory=dict)
+    """Judged id -> where it stands in a file; of those that the corpus lacks, as far as known."""
     answers: Mapping[str, list[str]] = field(default_factory=dict)
     """Gold answers by query id; a query without one is absent."""
+    expected_tool_calls: Mapping[str, tuple[ToolCall, ...]] = field(default_factory=dict)
+    """Gold tool calls by query id, in order; empty where none is right."""
     given: Mapping[str, list[Answered]] = field(default_factory=dict)
     """Systems whose contexts or answers the records carry, by name."""
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     """Short content hashes: `corpus`, `queries`, `qrels`, `answers`."""
     notes: list[str] = field(default_factory=list)
     """How the data were read, one sentence each: counts, duplicates, what was left out."""
+    warnings: list[str] = field(default_factory=list)
+    """What makes numbers doubtful, one sentence each: gold that could not be placed."""
+
+
+IMPORTANCES = ("vital", "okay")
+"""How much a nugget matters."""
+ASSIGNMENTS = ("support", "partial_support", "not_support")
+"""How far an answer has a nugget."""
+
+
+class Nugget(NamedTuple):
+    """A fact that a good answer to a question has."""
+
+    text: str
+    """What it says, in a few words."""
+    importance: str
+    """A word of `IMPORTANCES`: without a vital one an answer is not good."""
+    assignment: str | None = None
+    """A word of `ASSIGNMENTS`, about one answer; None where nobody has looked."""

@@ -6,12 +6,15 @@ from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import Any, Literal
 
+from ragbench.types.notebook import html_table, number
 from ragbench.types.records import Usage
 
 Direction = Literal["higher", "lower"]
 """Which way is better."""
 
 _FIRST_FAILURE = 64
+_SHOWN = 120
+"""Characters of a reasoning that a verdict shows in one line."""
 NOTHING = Usage(0, 0, 0.0)
 """The usage of a judge that asks no model."""
 
@@ -54,6 +57,12 @@ class Cause(IntEnum):
     """No passage has anything of the reference that the answer could have used."""
     STOPPED_EARLY = 15
     """Not judged: what `stop_when` asks about was decided before."""
+    NO_TURNS = 20
+    """The rubric is about a conversation, and nothing was said before the question."""
+    NO_EXPECTED_CALLS = 21
+    """The metric compares tool calls with gold ones, and the question has none."""
+    NO_TOOL_CALLS = 22
+    """The metric is about tool calls, and it is not known which tools the system called."""
     ERROR = 64
     """The component raised an error."""
     TIMEOUT = 65
@@ -93,6 +102,22 @@ class Cause(IntEnum):
         return self.name.lower()
 
 
+class Value(float):
+    """The result of a scorer that gives one number: a float that can also be written down.
+
+    Example:
+        >>> value = Value(0.5)
+        >>> value, value + 0.25, value.to_dict()
+        (0.5, 0.75, {'score': 0.5})
+    """
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Return a JSON-ready mapping; a missing score is null, never NaN."""
+        return {"score": float(self) if self == self else None}
+
+
 @dataclass(frozen=True, slots=True)
 class Score:
     """One item's value by one measure or metric, or the reason why there is none."""
@@ -108,8 +133,12 @@ class Score:
         """Return a JSON-ready mapping; a missing value is null, never NaN."""
         return {"value": self.value, "cause": self.cause.word, "detail": self.detail}
 
+    def __float__(self) -> float:
+        """Return the value; NaN where there is none."""
+        return float("nan") if self.value is None else float(self.value)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Verdict:
     """What a judge says of one item by one rubric."""
 
@@ -133,16 +162,41 @@ class Verdict:
     """The scores one by one where several samples or models were asked; None where one failed."""
     spread: float | None = None
     """Standard deviation of these scores (n - 1); None where there are not two."""
+    orders: tuple[float, ...] = ()
+    """Of a pair: the score with the answers in this order and in the other one, for each time
+    that both were asked; empty where the two texts are the same."""
     left_out: tuple[str, ...] = ()
     """What its requests lacked, since the model refuses it: `temperature`, `response_format`."""
     usage: Usage = NOTHING
     """What the replies took that no earlier verdict on the same item rests on, so that sums count
     nothing twice; what they took when they were paid for, also where they come from a store."""
 
+    def __repr__(self) -> str:
+        said = self.reasoning if len(self.reasoning) <= _SHOWN else f"{self.reasoning[:_SHOWN]}..."
+        level = "" if self.level is None else f", level={self.level:g}"
+        why = "" if self.status == "scored" else f", status={self.status!r}, cause={self.cause!r}"
+        value = None if self.score is None else round(self.score, 4)
+        return f"Verdict(score={value}{level}{why}, reasoning={said!r})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("score", number(self.score)),
+            ("level", "-" if self.level is None else f"{self.level:g}"),
+            ("status", self.status if self.status == "scored" else f"{self.status}: {self.cause}"),
+            ("reasoning", self.reasoning),
+            ("model", self.model),
+        ]
+        return html_table("verdict", [], [row for row in rows if row[1]])
+
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping; a missing score is null, never NaN."""
         return {
             **asdict(self),
             "samples": list(self.samples),
+            "orders": list(self.orders),
             "left_out": list(self.left_out),
         }
+
+    def __float__(self) -> float:
+        """Return the score; NaN where there is none."""
+        return float("nan") if self.score is None else float(self.score)

@@ -20,6 +20,7 @@ from ragbench.calibration.scale import Scale
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.judge import make_judge
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
+from ragbench.types.conversation import Turn
 from ragbench.types.scores import Verdict
 from tests.calibration.runs import planted, score_of
 
@@ -133,7 +134,10 @@ def test_an_answer_that_cites_by_number_keeps_its_order():
 @pytest.mark.parametrize("probe", PROBES)
 def test_every_rubric_is_probed_or_says_why_not(name, probe):
     rubric = load_rubric(name)
-    item = dataclasses.replace(ITEM, references=["1932"], guidelines=["Be kind."], other="1931.")
+    item = dataclasses.replace(
+        ITEM, references=["1932"], guidelines=["Be kind."], other="1931.",
+        turns=(Turn("user", "Say it briefly."),),
+    )  # fmt: skip
 
     entry = ask_again(Gullible(), [rubric], {("one", "q"): item}, [probe])[name][probe]
 
@@ -158,7 +162,8 @@ def test_the_lexical_judge_is_not_moved_by_the_order_of_passages():
         for i in range(20)
     }
 
-    entry = ask_again(judge, [FAITHFUL], items, ["position"])["faithfulness"]["position"]
+    [found] = ask_again(judge, [load_rubric("context_overlap")], items, ["position"]).values()
+    entry = found["position"]
 
     assert (entry.value, entry.flip_rate) == (0, 0)
     assert entry.finding == "no shift shown"

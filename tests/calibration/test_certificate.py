@@ -11,6 +11,7 @@ from ragbench.calibration.scale import Scale
 from ragbench.calibration.sheet import draw
 from ragbench.errors import DataError
 from ragbench.records.codec import to_json
+from ragbench.report.calibration import render_certificate
 from tests.calibration.runs import RUBRIC, labels_of, planted, score_of
 
 KEYS = [(system, f"q{n}") for n in range(40) for system in ("one", "two")]
@@ -37,7 +38,7 @@ def _certified(run, labels, **options):
 
 
 def test_one_rater():
-    from scipy.stats import kendalltau, spearmanr
+    from scipy.stats import kendalltau, pearsonr, spearmanr
     from sklearn.metrics import cohen_kappa_score, confusion_matrix, roc_auc_score
 
     judge, people = _noisy(1), _noisy(2)
@@ -49,6 +50,7 @@ def test_one_rater():
     assert values["raw"] == pytest.approx((x == y).mean())
     assert values["kappa"] == pytest.approx(cohen_kappa_score(x, y))
     assert values["kappa_quadratic"] == pytest.approx(cohen_kappa_score(x, y, weights="quadratic"))
+    assert values["pearson"] == pytest.approx(pearsonr(x, y)[0])
     assert values["spearman"] == pytest.approx(spearmanr(x, y)[0])
     assert values["kendall"] == pytest.approx(kendalltau(x, y)[0])
     assert values["auc"] == pytest.approx(roc_auc_score(y > 3, x))
@@ -92,6 +94,69 @@ def test_several_raters_are_averaged_beside_their_ceiling():
     )
     assert found["ceiling"]["alpha_ordinal"]["value"] > found["agreement"]["alpha_ordinal"]["value"]
     assert "auc" not in found["ceiling"]
+
+
+def test_items_questions_and_systems_as_papers_print_them():
+    """Two raters, five systems; q0 is constant for people, q1 for the judge, q2 has one answer."""
+    from scipy import stats
+
+    rng = np.random.default_rng(8)
+    keys = [(f"s{s}", f"q{q}") for q in range(12) for s in range(5) if q != 2 or s == 0]
+    truth = {key: int(rng.integers(1, 6)) for key in keys}
+    judge = {k: float(np.clip(t + rng.integers(-1, 2), 1, 5)) for k, t in truth.items()}
+    raters = [
+        {k: float(np.clip(t + rng.integers(-1, 2), 1, 5)) for k, t in truth.items()}
+        for _ in range(2)
+    ]
+    for key in keys:
+        if key[1] == "q0":
+            raters[0][key], raters[1][key] = (3.0, 4.0) if key[0] == "s0" else (4.0, 3.0)
+        if key[1] == "q1":
+            judge[key] = 2.0
+    people = {key: np.mean([rater[key] for rater in raters]) for key in keys}
+
+    found = _certified(planted(_scores(judge)), labels_of(*raters))["correlations"]
+
+    def of(some):
+        x, y = ([each[key] for key in some] for each in (judge, people))
+        return [f(x, y)[0] for f in (stats.pearsonr, stats.spearmanr, stats.kendalltau)]
+
+    def values(level):
+        return [each["value"] for each in found[level]["coefficients"].values()]
+
+    inside = [of([k for k in keys if k[1] == f"q{q}"]) for q in range(3, 12)]
+    of_systems = [
+        [np.mean([each[k] for k in keys if k[0] == f"s{s}"]) for s in range(5)]
+        for each in (judge, people)
+    ]
+    assert values("item") == pytest.approx(of(keys))
+    assert values("question") == pytest.approx(np.mean(inside, axis=0))
+    assert values("system") == pytest.approx(
+        [f(*of_systems)[0] for f in (stats.pearsonr, stats.spearmanr, stats.kendalltau)]
+    )
+    assert [found[level]["n"] for level in found] == [56, 9, 5]
+    left_out = found["question"]
+    assert [left_out[k] for k in ("constant_people", "constant_judge", "single")] == [1, 1, 1]
+    for level in found.values():
+        for each in level["coefficients"].values():
+            assert each["interval"][0] < each["value"] < each["interval"][1]
+
+
+def test_one_system_has_no_order_of_systems():
+    keys = [("one", f"q{n}") for n in range(20)]
+    run = planted({key: (TRUTH[key] - 1) / 4 for key in keys})
+
+    certificate = certify(
+        run, run.scores, {RUBRIC.name: labels_of({k: TRUTH[k] for k in keys})}, Calibration()
+    )
+
+    levels = certificate.rubrics[RUBRIC.name].correlations
+    assert levels.item.coefficients["pearson"].value == 1
+    assert levels.system.coefficients["pearson"].reason == "one item has no order"
+    assert (levels.question.n, levels.question.single) == (0, 20)
+    printed = render_certificate(certificate)
+    assert "question level leaves out 20 queries: 20 where one answer is rated" in printed
+    assert "note: system level: one item has no order" in printed
 
 
 def test_a_scale_that_runs_down_turns_labels_round():
@@ -158,7 +223,7 @@ def test_what_cannot_be_probed_says_why():
     assert "planted/1" in found["self_preference"]["reason"]
     assert "does not look at passages" in found["position"]["reason"]
     assert "--probe injection asks the judge again" in found["injection"]["reason"]
-    assert "the value 0" in found["verbosity"]["reason"], "a judge without error has no bias"
+    assert "one value" in found["verbosity"]["reason"], "a judge without error has no bias"
 
 
 def test_flips_are_counted_over_the_answers_that_stayed():

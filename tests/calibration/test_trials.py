@@ -22,16 +22,16 @@ def _calibrate(run, labels, *options):
         subprocess.run([*call, *options, *form], capture_output=True, text=True, check=True).stdout
         for form in ([], ["--json"])
     ]
-    return printed[0], json.loads(printed[1])["rubrics"]["faithfulness"]
+    return printed[0], json.loads(printed[1])["rubrics"]["context_overlap"]
 
 
 def _sides(run, labels, column):
     """Scores of the judge and labels of people, from the files."""
     with (run / "per_query.csv").open(encoding="utf-8", newline="") as stream:
         scores = {
-            (row["system"], row["query_id"]): float(row["faithfulness"])
+            (row["system"], row["query_id"]): float(row["context_overlap"])
             for row in csv.DictReader(stream)
-            if row["faithfulness"]
+            if row["context_overlap"]
         }
     with labels.open(encoding="utf-8", newline="") as stream:
         rated = {(r["system"], r["query_id"]): float(r[column]) for r in csv.DictReader(stream)}
@@ -73,10 +73,10 @@ def _is_documented(tables, repository, ratings):
 
 
 def test_summeval(lent_data, tmp_path, repository):
-    """Consistency, 1 to 5, the mean of three experts, against the lexical judge's faithfulness."""
+    """Consistency, 1 to 5, the mean of three experts, against the overlap with the source."""
     run, labels = summeval(lent_data, tmp_path)
 
-    options = ["--column", "faithfulness=consistency", "--scale", "1..5"]
+    options = ["--column", "context_overlap=consistency", "--scale", "1..5"]
     tables, found = _calibrate(run, labels, *options)
 
     judge, people = _sides(run, labels, "consistency")

@@ -12,7 +12,7 @@ def lent_rows(path):
         return [json.loads(line) for line in stream]
 
 
-def judged(folder, name, records, rubrics=("faithfulness",), judge=None):
+def judged(folder, name, records, rubrics=("context_overlap",), judge=None):
     """Run the lexical judge, or the block of another, over records; return the run folder."""
     path, records = folder / f"{name}.jsonl", list(records)
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")

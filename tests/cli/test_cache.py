@@ -35,7 +35,7 @@ def test_sizes_by_stage(cache, quickstart):
 
     kinds = [line.split()[0] for line in text.splitlines()[1:]]
     assert code == 0
-    assert kinds == ["retrieve", "generate", "score", "judge", "compare", "embed", "replies"]
+    assert kinds == ["retrieve", "generate", "score", "compare", "embed", "replies"]
     assert text.startswith("cache: ")
 
 

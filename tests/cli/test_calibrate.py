@@ -38,7 +38,7 @@ def _records():
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("calibrate")
-    return judged(folder, "bridges", _records(), ["faithfulness", "answer_relevancy"])
+    return judged(folder, "bridges", _records(), ["context_overlap", "question_overlap"])
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def _label(path, to, by):
 
 def _truth(row):
     sold = "pirates" in row["answer"]
-    return (0 if sold else 1) if row["rubric"] == "faithfulness" else (2 if sold else 5)
+    return (0 if sold else 1) if row["rubric"] == "context_overlap" else (0.25 if sold else 1)
 
 
 def _upside_down(row):
@@ -79,10 +79,13 @@ def _upside_down(row):
 def test_draw_label_certify(calibrate, tmp_path):
     code, out, notes = calibrate("--draw", 50, "-o", "sheet.csv")
     assert (code, out) == (0, "")
-    assert "note: 100 rows to label: 50 of faithfulness, 50 of answer_relevancy; seed 13" in notes
+    assert (
+        "note: 100 rows to label: 50 of context_overlap, 50 of question_overlap; seed 13" in notes
+    )
 
     rows = _label(tmp_path / "sheet.csv", tmp_path / "done.csv", _truth)
-    assert all(row["question"].startswith("When was the bridge") for row in rows)
+    asked = [row["question"] for row in rows if row["rubric"] == "question_overlap"]
+    assert all(question.startswith("When was the bridge") for question in asked)
     assert {row["answer"][:2] for row in rows} == {"Th", "'="}
     code, tables, notes = calibrate("--labels", "done.csv", "-o", "judge.json")
 
@@ -90,15 +93,17 @@ def test_draw_label_certify(calibrate, tmp_path):
     assert "note: certificate: judge.json" in notes
     certificate = json.loads((tmp_path / "judge.json").read_text(encoding="utf-8"))
     assert certificate["schema"] == "ragbench.certificate/1"
-    assert list(certificate["rubrics"]) == ["faithfulness", "answer_relevancy"]
-    found = certificate["rubrics"]["faithfulness"]
-    assert (found["judge"], found["model"]) == ("lexical", "lexical/1")
+    assert list(certificate["rubrics"]) == ["context_overlap", "question_overlap"]
+    found = certificate["rubrics"]["context_overlap"]
+    assert (found["judge"], found["model"]) == ("lexical", "lexical/2")
     assert found["labels"]["random"] is True
     assert found["agreement"]["kappa"]["value"] == 1.0
     assert found["agreement"]["kappa"]["interval"][0] < 0.95, "fifty labels prove no perfection"
     assert found["corrected"]["good"]["status"] == "corrected"
     assert found["rubric_fingerprint"] in found["signature"]
-    assert tables.startswith("bridges: faithfulness by judge lexical (lexical/1), against 1 rater")
+    assert tables.startswith(
+        "bridges: context_overlap by judge lexical (lexical/2), against 1 rater"
+    )
     for part in ("Spearman's rho", "people / judge", "bias, verbosity", "corrected mean", "lambda"):
         assert part in tables
 
@@ -129,8 +134,8 @@ def test_the_certificate_is_the_same_file_every_time(calibrate, tmp_path):
 
 
 def test_two_raters_and_a_retest(calibrate, run, tmp_path):
-    calibrate("--draw", 50, "-o", "sheet.csv", "--rubric", "answer_relevancy")
-    for name, by in (("anna", _truth), ("ben", lambda row: max(_truth(row) - 1, 1))):
+    calibrate("--draw", 50, "-o", "sheet.csv", "--rubric", "question_overlap")
+    for name, by in (("anna", _truth), ("ben", lambda row: max(_truth(row) - 0.25, 0.25))):
         _label(tmp_path / "sheet.csv", tmp_path / f"{name}.csv", by)
 
     code, tables, problems = calibrate(
@@ -144,8 +149,8 @@ def test_two_raters_and_a_retest(calibrate, run, tmp_path):
 
 
 def test_whole_queries_of_one_system(calibrate):
-    _, text, _ = calibrate("--draw", 5, "--unit", "query", "--rubric", "faithfulness")
-    _, single, _ = calibrate("--draw", 5, "--system", "good", "--rubric", "faithfulness")
+    _, text, _ = calibrate("--draw", 5, "--unit", "query", "--rubric", "context_overlap")
+    _, single, _ = calibrate("--draw", 5, "--system", "good", "--rubric", "context_overlap")
 
     assert len(list(csv.DictReader(io.StringIO(text)))) == 10
     rows = list(csv.DictReader(io.StringIO(single)))
@@ -154,8 +159,8 @@ def test_whole_queries_of_one_system(calibrate):
 
 def test_one_sheet_certifies_every_judge_of_a_rubric(calibrate, tmp_path):
     judges = {
-        name: {"type": "lexical", "rubrics": ["faithfulness"], "threshold": threshold}
-        for name, threshold in (("strict", 1.0), ("loose", 0.1))
+        name: {"type": "lexical", "rubrics": ["context_overlap"], "language": language}
+        for name, language in (("strict", "de"), ("loose", "en"))
     }
     both = judged(tmp_path, "both", _records(), judge=judges)
     calibrate("--draw", 50, "-o", "sheet.csv", of=both)
@@ -165,20 +170,24 @@ def test_one_sheet_certifies_every_judge_of_a_rubric(calibrate, tmp_path):
 
     assert (code, len(rows)) == (0, 50), problem
     found = json.loads(text)["rubrics"]
-    assert list(found) == ["faithfulness(judge=strict)", "faithfulness(judge=loose)"]
+    assert list(found) == ["context_overlap(judge=strict)", "context_overlap(judge=loose)"]
     assert [each["judge"] for each in found.values()] == ["strict", "loose"]
     assert all(each["labels"]["random"] for each in found.values())
     _, text, _ = calibrate(
-        "--labels", "done.csv", "--json", "--rubric", "faithfulness(judge=loose)", of=both
+        "--labels", "done.csv", "--json", "--rubric", "context_overlap(judge=loose)", of=both
     )
-    assert list(json.loads(text)["rubrics"]) == ["faithfulness(judge=loose)"]
+    assert list(json.loads(text)["rubrics"]) == ["context_overlap(judge=loose)"]
 
 
-def test_a_rubric_of_the_users_own_is_found_again(calibrate, tmp_path, repository):
+def test_a_rubric_of_the_users_own_is_found_again(calibrate, tmp_path, repository, monkeypatch):
     source = repository / "ragbench/score/judge/rubrics/faithfulness.yaml"
     rubric = tmp_path / "faithfulness.yaml"
-    rubric.write_text(source.read_text(encoding="utf-8").replace("one by one", "twice"), "utf-8")
-    own = judged(tmp_path, "own", _records(), rubrics=[str(rubric)])
+    text = source.read_text(encoding="utf-8").partition("\nsteps:")[0]  # which no judge is shown
+    rubric.write_text(text.replace("or do not say it", "or differ twice"), "utf-8")
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
+    with ChatServer(Script(level=lambda text: 3)) as server:
+        judge = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": [str(rubric)]}
+        own = judged(tmp_path, "own", _records(), judge=judge)
 
     code, _, problem = calibrate("--draw", 5, of=own)
     assert code == 0, problem
@@ -204,19 +213,20 @@ def test_a_labelled_sheet_is_never_overwritten(calibrate, tmp_path):
     [
         ([], "either --draw N or --labels FILE"),
         (["--draw", "5", "--labels", "x.csv"], "either --draw N or --labels FILE"),
-        (["--draw", "5", "--scale", "1..5"], "--scale is for --labels"),
+        (["--draw", "5", "--scale", "1..5"], "--scale is for --labels and"),
         (["--labels", "x.csv", "--seed", "3"], "--seed is for --draw and --probe"),
         (["--draw", "5", "--probe", "position"], "either --draw N or --labels FILE"),
         (["--draw", "5", "--sample", "3"], "--sample is for --probe"),
+        (["--draw", "5", "--trust", "http://x"], "--trust is for --probe"),
         (["--probe", "position", "--unit", "query"], "--unit is for --draw"),
         (["--probe", "verbosity"], "'verbosity' is not one of"),
-        (["--probe", "position", "--rubric", "fatefulness"], "did you mean 'faithfulness'?"),
+        (["--probe", "position", "--rubric", "contxt_overlap"], "did you mean 'context_overlap'?"),
         (["--draw", "61"], "--draw: found 61, allowed: 1 to 60, the answers with a verdict on"),
-        (["--draw", "5", "--rubric", "fatefulness"], "did you mean 'faithfulness'?"),
+        (["--draw", "5", "--rubric", "contxt_overlap"], "did you mean 'context_overlap'?"),
         (["--draw", "5", "--system", "god"], "--system: found 'god', allowed: good, bad; did you"),
         (["--labels", "x.csv"], "x.csv: no such file"),
         (["--labels", "x.csv", "--scale", "five"], "--scale: found 'five', allowed: two different"),
-        (["--labels", "x.csv", "--column", "mine"], "--column mine: expected RUBRIC=COLUMN"),
+        (["--labels", "x.csv", "--column", "mine"], "--column mine: expected NAME=COLUMN"),
         (["--labels", "x.csv", "--confidence", "95"], "95.0 is not in the range 0<x<1"),
         (["--draw", "5", "-o", "/dev/null/sheet.csv"], "cannot be written"),
     ],
@@ -230,7 +240,7 @@ def test_mistakes_are_one_line_and_exit_2(calibrate, arguments, message):
 
 
 def test_a_good_label_is_on_the_scale(calibrate, tmp_path):
-    calibrate("--draw", 5, "-o", "sheet.csv", "--rubric", "faithfulness")
+    calibrate("--draw", 5, "-o", "sheet.csv", "--rubric", "context_overlap")
     _label(tmp_path / "sheet.csv", tmp_path / "done.csv", _truth)
 
     code, _, problem = calibrate("--labels", "done.csv", "--good", 4)
@@ -269,7 +279,7 @@ def test_questions_that_changed_since_the_run_are_refused(calibrate, tmp_path):
 
 
 def test_probes_alone_and_in_the_certificate(calibrate, tmp_path):
-    """The lexical judge takes an order for one more claim, and does not obey it."""
+    """Word overlap takes an order for one more sentence, and does not obey it."""
     probes = ["--probe", "position", "--probe", "authority", "--probe", "injection"]
     code, tables, notes = calibrate(*probes, "--sample", 40, "-o", "probes.json")
 
@@ -278,18 +288,18 @@ def test_probes_alone_and_in_the_certificate(calibrate, tmp_path):
     assert "calls" not in notes, "it asks nobody"
     report = json.loads((tmp_path / "probes.json").read_text(encoding="utf-8"))
     assert report["schema"] == "ragbench.probes/1"
-    found = report["rubrics"]["faithfulness"]["probes"]
+    found = report["rubrics"]["context_overlap"]["probes"]
     assert found["injection"]["finding"] == "scores fall"
     assert found["injection"]["n"] == 40
     assert "no answer has a verdict both ways (nothing to change)" in tables, "one passage each"
-    assert "answer_relevancy does not look at passages" in tables
+    assert "question_overlap does not look at passages" in tables
     assert "bias, injection: -0." in tables
 
-    calibrate("--draw", 50, "-o", "sheet.csv", "--rubric", "faithfulness")
+    calibrate("--draw", 50, "-o", "sheet.csv", "--rubric", "context_overlap")
     _label(tmp_path / "sheet.csv", tmp_path / "done.csv", _truth)
     code, text, problem = calibrate("--labels", "done.csv", *probes, "--sample", 40, "--json")
     assert code == 0, problem
-    certificate = json.loads(text)["rubrics"]["faithfulness"]
+    certificate = json.loads(text)["rubrics"]["context_overlap"]
     assert {name: certificate["probes"][name] for name in found} == found
     assert list(certificate["probes"])[:2] == ["verbosity", "self_preference"]
 
@@ -303,7 +313,9 @@ def test_a_language_model_is_asked_again_through_its_config(calibrate, tmp_path,
         run = judged(tmp_path, "asked", _records(), judge={**block, "rubrics": ["fluency"]})
         before = server.counters.requests
 
-        code, tables, notes = calibrate("--probe", "injection", "--sample", 30, of=run)
+        code, tables, notes = calibrate(
+            "--probe", "injection", "--sample", 30, "--trust", server.url, of=run
+        )
 
         assert code == 0, notes
         assert server.counters.requests - before == 60, "two samples of 30 changed answers"
@@ -348,7 +360,9 @@ def test_passages_and_queries_are_labelled_where_there_are_no_answers(
         judge |= {"rubrics": ["context_relevancy", "query_detail"]}
         run = judged(tmp_path, "retrieval", records, judge=judge)
         _without_answers(run)
-        code, tables, notes = calibrate("--probe", "injection", "--sample", 30, of=run)
+        code, tables, notes = calibrate(
+            "--probe", "injection", "--sample", 30, "--trust", server.url, of=run
+        )
         assert code == 0, notes
     assert tables.count("scores rise; 1.00 [") == 2
 
@@ -369,7 +383,7 @@ def test_passages_and_queries_are_labelled_where_there_are_no_answers(
 
 
 def test_a_verdict_without_a_prediction_is_an_item_all_the_same(calibrate, tmp_path):
-    run = judged(tmp_path, "bare", _records(), ["faithfulness"])
+    run = judged(tmp_path, "bare", _records(), ["context_overlap"])
     for path in (run / "predictions").iterdir():
         path.unlink()
 
@@ -391,8 +405,71 @@ def test_the_samples_of_a_jury_are_compared_within_each_model(calibrate, tmp_pat
         judge = {"type": "openai", "models": ["kind", "harsh"], "base_url": server.url}
         judge |= {"samples": 2, "seed": 4, "rubrics": ["fluency"]}
         run = judged(tmp_path, "jury", _records(), judge=judge)
-        code, text, notes = calibrate("--probe", "authority", "--sample", 5, "--json", of=run)
+        asked = ["--probe", "authority", "--sample", 5, "--trust", server.url]
+        code, text, notes = calibrate(*asked, "--json", of=run)
 
     assert code == 0, notes
     found = json.loads(text)["rubrics"]["fluency"]["retest"]
     assert (found["flip_rate"], found["n"]) == (0.5, 60)
+
+
+@pytest.mark.parametrize(
+    ("trusted", "asks"),
+    [
+        pytest.param([], False, id="nobody said so"),
+        pytest.param(["{url}"], True, id="the address"),
+        pytest.param(["{url}/"], True, id="with a slash"),
+        pytest.param(["{origin}"], True, id="the server"),
+        pytest.param(["{origin}/v"], False, id="the start of a word"),
+        pytest.param(["https://api.openai.com/v1"], False, id="another one"),
+    ],
+)
+def test_a_key_goes_to_no_address_that_only_a_run_folder_names(
+    calibrate, tmp_path, monkeypatch, trusted, asks
+):
+    """The judge's address was changed in the folder: whose it is, only the user can say."""
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-the-users-own-key")
+    with ChatServer(Script(level=3)) as server, ChatServer(Script(level=3)) as foreign:
+        block = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": ["fluency"]}
+        run = judged(tmp_path, "asked", _records(), judge=block)
+        config = run / "config.yaml"
+        config.write_text(config.read_text("utf-8").replace(server.url, foreign.url), "utf-8")
+        origin = foreign.url.removesuffix("/v1")
+        options = [
+            word
+            for text in trusted
+            for word in ("--trust", text.format(url=foreign.url, origin=origin))
+        ]
+
+        code, _, problem = calibrate("--probe", "injection", "--sample", 3, *options, of=run)
+
+        assert (foreign.counters.requests > 0) is asks
+    assert code == (0 if asks else 2), problem
+    if not asks:
+        assert f"judge 'openai' would ask {foreign.url}, an address from the run folder" in problem
+        assert "with the key in OPENAI_API_KEY" in problem
+        assert f"allowed: --trust {foreign.url}, if it is yours" in problem
+        assert "sk-the-users" not in problem
+
+
+def test_systems_are_named_as_their_owner_wrote_them(calibrate, tmp_path):
+    """`Original Ground Truth` is `Original-Ground-Truth` in the run that renamed it."""
+    names = {"good": "Original Ground Truth", "bad": "org/one, v2"}
+    records = [{**row, "system": names[row["system"]]} for row in _records()]
+    run = judged(tmp_path, "named", records, ["context_overlap"])
+    lines = [f'{row["id"]},"{row["system"]}",{0.5 if row["id"] < "q2" else 1}' for row in records]
+    (tmp_path / "labels.csv").write_text("query_id,system,label\n" + "\n".join(lines), "utf-8")
+
+    code, tables, problem = calibrate("--labels", "labels.csv", of=run)
+    assert code == 0, problem
+    assert "60 answers to 30 queries" in tables
+
+    code, text, problem = calibrate("--draw", 3, "--system", "Original Ground Truth", of=run)
+    assert code == 0, problem
+    assert "pirates" not in text
+    (tmp_path / "labels.csv").write_text("query_id,system,label\nq1,Original Truth,1\n", "utf-8")
+    code, _, problem = calibrate("--labels", "labels.csv", of=run)
+    assert code == 2
+    assert "labels.csv:2: system 'Original Truth' was not judged" in problem
+    assert "did you mean 'Original-Ground-Truth'?" in problem

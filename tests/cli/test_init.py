@@ -4,13 +4,17 @@ import csv
 import json
 
 import pytest
+import pytrec_eval
 import yaml
 from click.testing import CliRunner
+from rouge_score.rouge_scorer import RougeScorer
 
+from ragbench import read_qrels, read_run
 from ragbench.cli.init import command
+from ragbench.cli.run import command as run_command
 from ragbench.cli.validate import command as validate
 from ragbench.config.load import load_config
-from ragbench.config.scaffold import guess_columns
+from ragbench.data.files.passages import content_id
 from ragbench.errors import ConfigError, DataError
 
 
@@ -129,7 +133,7 @@ def test_a_response_alone_is_taken_as_generated_and_says_so(here):
 def test_a_file_without_questions(here):
     write_csv(here / "qa.csv", [["a", "b"], ["1", "2"]])
 
-    with pytest.raises(DataError, match=r"qa\.csv: no column looks like the question"):
+    with pytest.raises(DataError, match=r"qa\.csv: no column with the question"):
         invoke("--from", "qa.csv")
     assert not (here / "ragbench.yaml").exists()
 
@@ -155,15 +159,211 @@ def test_odd_column_names_survive(here, column):
     assert load_config(name).dataset.options["columns"]["answer"] == column
 
 
+@pytest.fixture
+def table(here, repository):
+    """60 questions of the example collection with answers and gold files, and a folder of these."""
+    example = repository / "datasets" / "example"
+    lines = {
+        name: [json.loads(line) for line in (example / name).read_text("utf-8").splitlines()]
+        for name in ("corpus.jsonl", "queries.jsonl", "answers.jsonl")
+    }
+    (here / "docs").mkdir()
+    for each in lines["corpus.jsonl"]:
+        text = f"# {each['title']}\n\n{each['text']}\n"
+        (here / "docs" / f"{each['_id']}.md").write_text(text, encoding="utf-8")
+    gold = read_qrels(example / "qrels" / "test.tsv").to_dict()
+    answers = {each["query_id"]: each["answers"][0] for each in lines["answers.jsonl"]}
+    rows = [
+        {
+            "question": each["text"],
+            "answer": answers[each["_id"]],
+            "source document": [f"{d}.md" for d, grade in gold[each["_id"]].items() if grade > 0],
+        }
+        for each in lines["queries.jsonl"]
+        if each["_id"] in answers and any(grade > 0 for grade in gold.get(each["_id"], {}).values())
+    ]
+    return rows[:60]
+
+
+def write_table(rows, path):
+    if path.suffix == ".json":
+        path.write_text(json.dumps(rows), encoding="utf-8")
+    elif path.suffix == ".parquet":
+        pyarrow = pytest.importorskip("pyarrow")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    else:
+        written = [[*row.values()] for row in rows]
+        cells = [[q, a, "; ".join(gold)] for q, a, gold in written]
+        write_csv(path, [list(rows[0]), *cells])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".json", ".parquet"])
+def test_a_table_and_a_folder_run_at_once(here, table, suffix):
+    """The scores are those that pytrec_eval and rouge-score give for what was found."""
+    write_table(table, here / f"qa{suffix}")
+
+    assert invoke("--from", f"qa{suffix}", "--corpus", "docs/").exit_code == 0
+    run = invoke("ragbench.yaml", "--quiet", "--json", command=run_command)
+
+    assert run.exit_code == 0, run.output
+    summary = json.loads(run.stdout)
+    scores = {each["name"]: each["scores"] for each in summary["systems"]}
+    assert list(scores) == ["bm25", "bm25/extractive", "exact", "exact/extractive"]
+    qrels = {content_id(row["question"]): dict.fromkeys(row["source document"], 1) for row in table}
+    folder = here / "runs" / "ragbench" / summary["timing"]["run_id"]
+    for system in ("bm25", "exact"):
+        found = read_run(folder / "rankings" / f"{system}.trec").to_dict()
+        oracle = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.10", "recall.10", "map"})
+        expected = oracle.evaluate(found).values()
+        assert len(found) >= 55, "a query that finds nothing has no row in the file: it counts as 0"
+        for measure, theirs in {"ndcg@10": "ndcg_cut_10", "recall@10": "recall_10"}.items():
+            mean = sum(each[theirs] for each in expected) / 60
+            assert scores[system][measure]["mean"] == pytest.approx(mean, abs=1e-9)
+    predictions = (folder / "predictions" / "bm25--extractive.jsonl").read_text("utf-8")
+    answered = {row["query_id"]: row["answer"] for row in map(json.loads, predictions.splitlines())}
+    scorer = RougeScorer(["rougeL"])
+    rouge = [
+        scorer.score(row["answer"], answered[content_id(row["question"])])["rougeL"].fmeasure
+        for row in table
+    ]
+    mean = scores["bm25/extractive"]["rougeL"]["mean"]
+    assert mean == pytest.approx(sum(rouge) / 60, abs=1e-9)
+
+
+def test_what_was_understood_is_said(here, table):
+    write_table(table, here / "qa.csv")
+
+    result = invoke("--from", "qa.csv", "--corpus", "docs", "-o", "mine.yaml")
+
+    assert result.stdout == "wrote mine.yaml\n"
+    assert result.stderr.splitlines()[0] == (
+        "note: columns: question = question, relevant = source document (the gold documents), "
+        "reference = answer (the gold answer)"
+    )
+    assert "gold documents are in the corpus" in result.stderr
+    assert "'answer' is taken as gold" in result.stderr
+    assert result.stderr.splitlines()[-1] == "next: ragbench run mine.yaml"
+
+
+def test_long_documents_are_cut_and_scored_as_documents(here):
+    (here / "docs").mkdir()
+    for name, word in (("a", "volcano"), ("b", "glacier"), ("c", "desert")):
+        text = " ".join(["filler"] * 300 + [word] * 3 + ["filler"] * 300)
+        (here / "docs" / f"{name}.md").write_text(text, encoding="utf-8")
+    write_csv(
+        here / "qa.csv",
+        [["query", "file"], ["Where is the volcano?", "a"], ["Where is the desert?", "c.md"]],
+    )
+
+    invoke("--from", "qa.csv", "--corpus", "docs")
+    text = (here / "ragbench.yaml").read_text(encoding="utf-8")
+    run = invoke("ragbench.yaml", "--quiet", "--json", command=run_command)
+
+    assert "# 3 documents, 603 words in the median: long ones" in text
+    assert load_text(here / "ragbench.yaml")["dataset"]["columns"] == {
+        "question": "query",
+        "relevant": "file",
+    }
+    systems = {each["name"]: each["scores"] for each in json.loads(run.stdout)["systems"]}
+    assert list(systems) == ["chunks", "whole"]
+    assert systems["chunks"]["hit_rate@1"]["mean"] == 1.0
+
+
+def test_a_column_with_few_known_documents_is_named(here):
+    (here / "docs").mkdir()
+    (here / "docs" / "guide.md").write_text("text", encoding="utf-8")
+    rows = [["question", "topic"], ["Who?", "Guide"], ["What?", "b"], ["Why?", "c"]]
+    write_csv(here / "qa.csv", rows)
+
+    result = invoke("--from", "qa.csv", "--corpus", "docs")
+
+    assert (
+        "note: 'topic' holds 3 ids, of which the corpus knows 1: where these are gold, "
+        "write relevant: topic\n"
+    ) in result.stderr
+    assert "relevant" not in load_text(here / "ragbench.yaml")["dataset"]["columns"]
+
+
+def test_gold_that_names_what_metadata_say(here):
+    rows = [{"page_content": f"text {n}", "metadata": {"source": f"f{n // 2}"}} for n in range(4)]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (here / "chunks.jsonl").write_text(lines, encoding="utf-8")
+    write_csv(here / "qa.csv", [["question", "source_doc"], ["text 3", "f1"], ["text 0", "f0"]])
+
+    result = invoke("--from", "qa.csv", "--corpus", "chunks.jsonl")
+    run = invoke("ragbench.yaml", "--quiet", "--json", command=run_command)
+
+    assert "gold documents are named by metadata.source of the corpus" in result.stderr
+    found = json.loads(run.stdout)["systems"][0]["scores"]["hit_rate@1"]
+    assert (found["mean"], found["n"]) == (1.0, 2)
+
+
+def test_gold_that_the_corpus_does_not_know(here):
+    (here / "docs").mkdir()
+    (here / "docs" / "guide.md").write_text("text", encoding="utf-8")
+    write_csv(here / "qa.csv", [["question", "source_doc"], ["Who?", "guides"], ["What?", "b"]])
+
+    with pytest.raises(DataError) as caught:
+        invoke("--from", "qa.csv", "--corpus", "docs")
+
+    assert str(caught.value) == (
+        "qa.csv line 2: none of the 2 gold documents of 'source_doc' is in the corpus, such as "
+        "'guides'; did you mean 'guide.md'? allowed: ids such as 'guide.md'"
+    )
+    assert not (here / "ragbench.yaml").exists()
+
+
 @pytest.mark.parametrize(
-    ("present", "expected"),
+    ("arguments", "expected"),
     [
-        (["user_input", "response"], {"question": "user_input", "answer": "response"}),
-        (["input", "actual_output"], {"question": "input", "answer": "actual_output"}),
-        (["query", "question"], {"question": "question"}),
-        (["QID", "Prompt", "x"], {"id": "QID", "question": "Prompt"}),
-        ([], {}),
+        (["a.yaml", "-o", "b.yaml"], "FILE and --output are the same: give one of them"),
+        (["--corpus", "docs"], "--corpus goes with --from TABLE, the questions"),
     ],
 )
-def test_guesses(present, expected):
-    assert guess_columns(present) == expected
+def test_options_that_do_not_go_together(arguments, expected):
+    result = invoke(*arguments)
+
+    assert result.exit_code == 2
+    assert expected in result.stderr
+
+
+def test_gold_that_the_corpus_lacks_in_part_is_named_with_its_row(here, table):
+    table[3]["source document"] = ["io-volcano.md"]
+    write_table(table, here / "qa.csv")
+    invoke("--from", "qa.csv", "--corpus", "docs")
+
+    validated = invoke("ragbench.yaml", command=validate)
+
+    assert (
+        "judged documents are not in the corpus, such as 'io-volcano.md' (qa.csv line 5) "
+        in validated.stdout
+    )
+    assert "did you mean 'io-volcanoes.md'?" in validated.stdout
+
+
+def test_a_table_with_an_empty_column_of_gold_and_blanks_in_its_header(here):
+    (here / "docs").mkdir()
+    (here / "docs" / "a.md").write_text("Ann wrote it.", encoding="utf-8")
+    write_csv(here / "qa.csv", [["question ", " answer", "source_doc"], ["Who?", "Ann", ""]])
+
+    result = invoke("--from", "qa.csv", "--corpus", "docs")
+
+    assert "note: 'source_doc' is empty in every row\n" in result.stderr
+    columns = load_text(here / "ragbench.yaml")["dataset"]["columns"]
+    assert columns == {"question": "question", "reference": "answer"}
+    assert invoke("ragbench.yaml", command=validate).exit_code == 0
+
+
+def test_several_columns_of_a_likely_name_are_all_gold(here):
+    (here / "docs").mkdir()
+    for name in ("a", "b"):
+        (here / "docs" / f"{name}.md").write_text(f"{name} wrote it.", encoding="utf-8")
+    header = ["question", "answer", "doc_1", "doc_2", "doc_3"]
+    write_csv(here / "qa.csv", [header, ["Who?", "a", "a.md", "b.md", ""]])
+
+    result = invoke("--from", "qa.csv", "--corpus", "docs")
+
+    assert "2 of 2 gold documents are in the corpus" in result.stderr
+    columns = load_text(here / "ragbench.yaml")["dataset"]["columns"]
+    assert columns["relevant"] == ["doc_1", "doc_2", "doc_3"]

@@ -83,7 +83,7 @@ def folder(tmp_path_factory):
     )
     (folder / "c.yaml").write_text(
         "dataset: {type: records, path: records.jsonl}\n"
-        "metrics: {generation: [rouge1], judge: {type: lexical, rubrics: [faithfulness]}}\n"
+        "metrics: {generation: [rouge1], judge: {type: lexical, rubrics: [context_overlap]}}\n"
         "gates: [{measure: rouge1, min: 0.99}]\n"
     )
     done = run_command("run", "c.yaml", cwd=folder)
@@ -105,7 +105,12 @@ COMMANDS = [
     "score bad.qrels a.trec", "score a.qrels a.trec --format json -q", "score HOSTILE HOSTILE",
     "score a.qrels a.trec -m HOSTILE", "calibrate runs/c --labels records.jsonl",
     "calibrate runs/c --draw 2 --rubric HOSTILE", "calibrate HOSTILE --draw 2",
-    "cache --HOSTILE", "cache prune --older-than HOSTILE", "list HOSTILE", "list", "schema HOSTILE",
+    "explain runs/c", "explain runs/c --format json", "explain runs/c --format markdown",
+    "explain runs/c --system HOSTILE", "explain runs/c --cause HOSTILE", "show runs/c HOSTILE",
+    "runs", "runs --format json", "runs HOSTILE", "nuggets runs/c -o n.jsonl",
+    "nuggets HOSTILE -o n.jsonl", "nuggets runs/c --judge HOSTILE -o x",
+    "cache --HOSTILE",
+    "cache prune --older-than HOSTILE", "list HOSTILE", "list", "schema HOSTILE",
     "rubric show HOSTILE", "init HOSTILE/HOSTILE", "init --from HOSTILE.csv", "reproduce HOSTILE",
     "reproduce runs/c", "HOSTILE", "--HOSTILE",
 ]  # fmt: skip

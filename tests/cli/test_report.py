@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -67,11 +68,28 @@ def test_the_page_of_one_run_is_the_page_that_the_run_wrote(runs):
     assert out.splitlines() == [f"report: {folder / name}" for name in pages]
 
 
+def test_pictures_are_files_that_stand_alone(runs):
+    out, _ = ragbench("report", "runs/old", "--figures", "figures", cwd=runs.parent)
+
+    paths = [runs.parent / line.removeprefix("figure: ") for line in out.splitlines()]
+    assert {"recall-over-k.svg", "causes.svg", "queries-mrr-10-theirs.svg"} <= {
+        path.name for path in paths
+    }
+    for path in paths:
+        root = ElementTree.parse(path).getroot()
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        assert root.get("aria-label")
+    _, err = ragbench("report", "runs/old", "runs/now", "--figures", "x", cwd=runs.parent, code=2)
+    assert "--figures is of one run" in err
+
+
 def test_several_runs_stand_side_by_side_each_against_its_namesake(runs):
     ragbench("report", "runs/old", "runs/now", "-o", "both.md", cwd=runs.parent)
 
     page = (runs.parent / "both.md").read_text()
-    assert page.startswith("ragbench: old and now: ours (old), the baseline, is best on mrr@10")
+    assert page.startswith(
+        "ragbench: old and now: ours (old), which the others are compared with, is best on mrr@10"
+    )
     table = [line for line in page.splitlines() if line.startswith("| ")]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table]
     values = {row[0]: row[1].split(" ")[0] for row in rows[2:6]}

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from ragbench.cli.rubric import command
 from ragbench.errors import DataError, OptionError
-from ragbench.score.judge.methods.prompt import preview
+from ragbench.score.judge.methods.preview import preview
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
 
 
@@ -31,7 +31,7 @@ def test_json_has_what_the_text_has():
     assert shown["needs"] == ["question", "answer", "contexts", "reference"]
     assert [prompt["purpose"] for prompt in shown["prompts"]] == [
         "split the answer into claims",
-        "check the claims of the answer against each passage",
+        "check the claims of the answer against the passages",
         "check the claims of the answer against the reference",
     ]
     assert "Example" not in shown["prompts"][0]["system"]

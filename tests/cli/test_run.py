@@ -21,7 +21,8 @@ def test_prints_the_tables_and_where_the_report_is(finished_quickstart):
 
     assert done.returncode == 0, done.stderr
     assert "ndcg@10" in done.stdout
-    assert "faithfulness" in done.stdout
+    assert "contains" in done.stdout
+    assert "\njudge" not in done.stdout, "none is named"
     (report,) = [line for line in done.stdout.splitlines() if line.startswith("report: ")]
     assert (folder / report.removeprefix("report: ")).exists()
     assert "\x1b" not in done.stdout + done.stderr

@@ -20,6 +20,7 @@ from ragbench.cli import _COMMANDS
 from ragbench.errors import RagbenchError
 from ragbench.pytest_plugin import assert_not_worse
 from tests.commands import run_command
+from tests.conftest import FinishedRun
 
 MODULE = """
 import pathlib
@@ -33,21 +34,25 @@ def R(*arguments, **options):
 """
 RETRIEVER = ("bm25:\n    type: bm25\n", "bm25:\n    type: python:pwn:R\n")
 DATASET = (r"dataset:\n(  .*\n)+", "dataset:\n  type: python:pwn:R\n")
+THE_JUDGE = r"  judge:\n(    .*\n)+"
 FACTORY = (
-    "metrics:\n",
-    "metrics:\n  judge: {type: langchain, factory: 'pwn:R', rubrics: [faithfulness]}\n",
+    THE_JUDGE,
+    "  judge: {type: langchain, factory: 'pwn:R', rubrics: [faithfulness]}\n",
 )
 COMMAND = (
-    "metrics:\n",
-    "metrics:\n  judge: {type: langchain, factory: 'os:system', args: {command: 'echo > MARKER'},"
+    THE_JUDGE,
+    "  judge: {type: langchain, factory: 'os:system', args: {command: 'echo > MARKER'},"
     " rubrics: [faithfulness]}\n",
 )
-JUDGE = ("metrics:\n", "metrics:\n  judge: {type: 'python:pwn:R', rubrics: [faithfulness]}\n")
+JUDGE = (THE_JUDGE, "  judge: {type: 'python:pwn:R', rubrics: [faithfulness]}\n")
 CHANGES = {"retriever": RETRIEVER, "dataset": DATASET, "factory": FACTORY, "judge": JUDGE,
            "installed": COMMAND}  # fmt: skip
 LINES = {
     "compare": ["RUN OTHER -m nDCG@10", "RUN OTHER", "RUN OTHER --fail-if 'nDCG@10 drop > 0.9'"],
     "baseline": ["RUN -o ../main.json"],
+    "explain": ["RUN", "RUN --format json"],
+    "show": ["RUN q01"],
+    "runs": [".", ". --format json"],
     "report": ["RUN", "RUN OTHER -o ../page.md"],
     "calibrate": [
         "RUN --draw 12",
@@ -55,6 +60,7 @@ LINES = {
         "RUN --labels labels.csv",
         "OTHER --labels labels.csv --retest RUN",
     ],
+    "nuggets": ["RUN -o ../nuggets.jsonl"],
     "cache": [""],
     "list": ["retrievers"],
     "schema": [""],
@@ -71,17 +77,31 @@ def marker(tmp_path_factory):
     return tmp_path_factory.mktemp("marker") / "imported"
 
 
+@pytest.fixture(scope="module")
+def judged_quickstart(finished_quickstart, repository, tmp_path_factory):
+    """The quickstart with a judge: the data of a judged run are read by more commands."""
+    folder = tmp_path_factory.mktemp("judged")
+    finished_quickstart.copy_to(folder)
+    shutil.rmtree(folder / "runs")
+    judge = "metrics.judge={type: lexical, rubrics: [context_overlap]}"
+    config = repository / "configs" / "quickstart.yaml"
+    env = {**os.environ, "RAGBENCH_CACHE": str(folder / "cache")}
+    done = run_command("run", config, "--quiet", "--set", judge, cwd=folder, env=env)
+    assert done.returncode == 0, done.stderr
+    return FinishedRun(folder, done)
+
+
 @pytest.fixture
-def changed(finished_quickstart, tmp_path, tmp_path_factory, marker):
+def changed(judged_quickstart, tmp_path, tmp_path_factory, marker):
     """Change a copy of a run; returns the changed folder and one that is as it was."""
     marker.unlink(missing_ok=True)
     sys.modules.pop("pwn", None)  # of another test
 
     def change(what):
-        finished_quickstart.copy_to(tmp_path)
+        judged_quickstart.copy_to(tmp_path)
         other = Path(tmp_path / "runs/quickstart/latest").resolve()
         beside = tmp_path_factory.mktemp("attacked")  # as deep, for the paths in the config
-        finished_quickstart.copy_to(beside)
+        judged_quickstart.copy_to(beside)
         folder = Path(beside / "runs/quickstart/latest").resolve()
         for place in (folder, folder.parent, tmp_path):
             (place / "pwn.py").write_text(MODULE.replace("MARKER", repr(str(marker))))

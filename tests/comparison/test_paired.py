@@ -89,11 +89,31 @@ def test_pairs_are_compared_with_the_baselines_pair_of_the_same_generator():
     assert pairs == [("up/gpt", "base/gpt"), ("up/llama", "base/llama")]
 
 
-def test_identical_systems_tie_and_do_not_differ():
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([BASE, BASE], "both systems have the same value on every query"),
+        ([BASE * 0, BASE * 0, BASE * 0], "all 3 systems have 0 on every query"),
+        ([BASE, BASE, BASE + 0.001], None),
+        ([BASE], None),
+        ([BASE * NAN, BASE * NAN], None),
+        ([np.append(BASE[1:], NAN), BASE], None),
+    ],
+)
+def test_what_all_have_alike_tells_nothing_and_has_no_best(values, expected):
+    (found,) = measures([system(f"s{n}", each) for n, each in enumerate(values)])
+
+    assert found.get("tells_nothing") == expected
+    if expected:
+        assert (found["best"], found["tied_with_best"]) == (None, [])
+    elif len(values) > 1 and not np.isnan(values[0]).all():
+        assert found["best"] is not None
+
+
+def test_identical_systems_do_not_differ():
     (found,) = measures([system("base", BASE), system("copy", BASE)])
 
     (comparison,) = found["comparisons"]
-    assert found["tied_with_best"] == ["base", "copy"]
     assert (comparison["difference"], comparison["p"], comparison["differs"]) == (0.0, 1.0, False)
     assert comparison["interval"][0] < 0 < comparison["interval"][1]
     assert comparison["n_changed"] == 0

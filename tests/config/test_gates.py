@@ -11,7 +11,7 @@ generators: {ex: {type: extractive, retrievers: [bm25]}}
 metrics:
   retrieval: {measures: [ndcg@10, num_ret]}
   generation: [rouge1, ter]
-  judge: {type: lexical, rubrics: [faithfulness]}
+  judge: {type: nli, rubrics: [faithfulness]}
 gates:
 """
 

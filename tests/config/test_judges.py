@@ -7,7 +7,7 @@ RUBRIC = "name: faithfulness\nneeds: [question, answer]\nscale: {1: bad, 3: good
 
 
 def judge(rubrics):
-    return f"{HEAD}{{type: lexical, rubrics: [{rubrics}]}}\n"
+    return f"{HEAD}{{type: nli, rubrics: [{rubrics}]}}\n"
 
 
 def test_a_file_becomes_an_absolute_path(load, here):
@@ -23,8 +23,8 @@ def test_a_file_becomes_an_absolute_path(load, here):
 def test_several_judges_keep_their_names(load):
     config = load(
         f"{HEAD}\n"
-        "    strict: {type: lexical, rubrics: [faithfulness]}\n"
-        "    lax: {type: lexical, rubrics: [faithfulness, correctness], when: available}\n"
+        "    strict: {type: lexical, rubrics: [context_overlap]}\n"
+        "    lax: {type: lexical, rubrics: [context_overlap, reference_overlap], when: available}\n"
     )
 
     assert {name: block.name for name, block in config.metrics.judges.items()} == {
@@ -34,12 +34,56 @@ def test_several_judges_keep_their_names(load):
     assert config.metrics.judges["lax"].when == "available"
 
 
-def test_without_rubrics_it_applies_the_three_usual_ones(load):
-    config = load(f"{HEAD}{{type: lexical}}\n")
+@pytest.mark.parametrize(
+    ("block", "rubrics"),
+    [
+        ("{type: openai, model: m}", ["faithfulness", "answer_relevancy", "correctness"]),
+        ("{type: nli}", ["faithfulness", "correctness"]),
+        ("{type: lexical}", ["context_overlap", "question_overlap", "reference_overlap"]),
+    ],
+)
+def test_without_rubrics_it_applies_the_usual_ones_or_all_that_it_can(load, block, rubrics):
+    config = load(f"{HEAD}{block}\n")
 
-    rubrics = ("faithfulness", "answer_relevancy", "correctness")
-    assert config.metrics.judges["lexical"].rubrics == rubrics
-    assert config.resolved["metrics"]["judge"]["rubrics"] == list(rubrics)
+    [judge] = config.metrics.judges.values()
+    assert judge.rubrics == tuple(rubrics)
+    assert config.resolved["metrics"]["judge"]["rubrics"] == rubrics
+
+
+@pytest.mark.parametrize(
+    ("block", "rubric", "allowed"),
+    [
+        (
+            "type: lexical",
+            "faithfulness",
+            "context_overlap, which is what it measures; for faithfulness itself type: nli, openai "
+            "or langchain",
+        ),
+        (
+            "type: lexical",
+            "answer_relevancy",
+            "question_overlap, which is what it measures; for answer_relevancy itself type: openai "
+            "or langchain",
+        ),
+        (
+            "type: lexical",
+            "correctness",
+            "reference_overlap, which is what it measures; for correctness itself type: nli, "
+            "openai or langchain",
+        ),
+        ("type: lexical", "fluency", "context_overlap, question_overlap, reference_overlap"),
+        (
+            "type: openai, model: m",
+            "context_overlap",
+            "rubrics for models; words are counted by type: lexical",
+        ),
+    ],
+)
+def test_word_overlap_and_judgement_are_not_taken_for_each_other(problems, block, rubric, allowed):
+    [problem] = problems(f"{HEAD}{{{block}, rubrics: [{rubric}]}}\n")
+
+    assert problem.found == f"this judge cannot apply '{rubric}'"
+    assert problem.allowed == allowed
 
 
 def test_no_judge_at_all(load):
@@ -79,7 +123,10 @@ def test_mistakes_in_rubrics(problems, here, rubrics, found):
         ("3", ["4:10: metrics.judge: 3 is not a mapping"]),
         ("{rubrics: [faithfulness]}", ["4:3: metrics.judge: missing key 'type'"]),
         ("{a: {rubrics: []}}", ["4:11: metrics.judge.a: missing key 'type'"]),
-        ("{type: lexical, rubrics: x}", ["4:35: metrics.judge.rubrics: 'x' is not a list of text"]),
+        (
+            "{type: lexical, rubrics: x}",
+            ["4:35: metrics.judge.rubrics: 'x' is not a list of text or a mapping"],
+        ),
         (
             "{type: lexical, rubrics: [], when: never}",
             ["4:45: metrics.judge.when: unknown value 'never'"],

@@ -43,7 +43,7 @@ def test_what_is_given_is_taken(load):
         "  retrieval: {top_k: 20, measures: ['ndcg@10', map], missing: skip, match: {level: id}}\n"
         "  generation: []\n"
         "  judge:\n"
-        "    one: {type: lexical, rubrics: [faithfulness], when: available}\n"
+        "    one: {type: lexical, rubrics: [context_overlap], when: available}\n"
         "statistics: {baseline: a, resamples: 500}\n"
         "executor: {type: local}\n"
     )
@@ -59,7 +59,7 @@ def test_what_is_given_is_taken(load):
     assert config.metrics.retrieval.measures == ("ndcg@10", "map")
     assert config.metrics.retrieval.missing == "skip"
     assert config.metrics.generation == ()
-    assert config.metrics.judges["one"].rubrics == ("faithfulness",)
+    assert config.metrics.judges["one"].rubrics == ("context_overlap",)
     assert config.metrics.judges["one"].when == "available"
     assert config.statistics.baseline == "a"
 
@@ -67,7 +67,7 @@ def test_what_is_given_is_taken(load):
 def test_a_judge_without_a_name_is_named_by_its_type(load):
     config = load(
         "dataset: {type: beir, path: data}\nretrievers: {a: {type: bm25}}\n"
-        "metrics: {judge: {type: lexical, rubrics: [correctness]}}\n"
+        "metrics: {judge: {type: lexical, rubrics: [reference_overlap]}}\n"
     )
 
     assert list(config.metrics.judges) == ["lexical"]
@@ -178,7 +178,7 @@ def test_columns_are_checked_with_their_places(lines, here):
         "1:52: dataset.columns: unknown key 'qestion'"
     ]
     assert lines("dataset: {type: records, path: qa.jsonl, columns: {id: 3}}\n") == [
-        "1:56: dataset.columns.id: 3 is not text"
+        "1:56: dataset.columns.id: 3 is not text or a list of text"
     ]
 
 

@@ -148,8 +148,8 @@ def test_ten_mistakes_at_once(load, golden):
             ["metrics.generation.1: unknown metric 'rogue2'"],
         ),
         pytest.param(
-            HEAD + "metrics: {judge: {type: lexical, rubrics: [§faithfulnes]}}\n",
-            ["metrics.judge.rubrics.0: unknown rubric 'faithfulnes'"],
+            HEAD + "metrics: {judge: {type: lexical, rubrics: [§context_overlp]}}\n",
+            ["metrics.judge.rubrics.0: unknown rubric 'context_overlp'"],
         ),
         pytest.param(
             HEAD + "metrics: {judge: {type: lexical, rubrics: [§tone.yaml]}}\n",
@@ -224,7 +224,7 @@ def test_an_executor_that_is_not_there_is_an_option_like_any_other(problems):
         ("statistics: {baseline: bm26}\n", "bm25"),
         ("metrics: {retrieval: {measures: [ndgc@10]}}\n", "ndcg@10"),
         ("metrics: {generation: [rogue1]}\n", "rouge1"),
-        ("metrics: {judge: {type: lexical, rubrics: [faithfulnes]}}\n", "faithfulness"),
+        ("metrics: {judge: {type: lexical, rubrics: [context_overlp]}}\n", "context_overlap"),
         ("generators: {g: {type: predictions, path: ./dta}}\n", "./data"),
     ],
 )

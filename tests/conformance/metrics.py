@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import re
 import string
 import tempfile
@@ -187,6 +188,32 @@ def _cosines(times: int) -> Pairs:
         yield ours, pairwise_cos_sim(*sides).numpy()
 
 
+TOOL_CALLS = Path(__file__).parents[1] / "score" / "text" / "tool_calls.jsonl"
+"""Random calls with the values that ragas 0.3.9 and deepeval 4.3.1 gave for them."""
+
+
+def _calls(kind: str) -> Callable[[int], Pairs]:
+    """Our values beside theirs, which were computed once: their packages do not install here."""
+
+    def ours(name: str, made: list[dict], gold: list[dict]) -> float:
+        options = name.split("_")[1:]
+        if kind == "f1":
+            return round(rb.tool_call_f1(made, gold).f1, 4)  # as many digits as theirs has
+        if kind == "accuracy":
+            return rb.tool_call_accuracy(made, gold, order=options[0])
+        return rb.tool_call_correctness(made, gold, order=options[0], arguments=options[1])
+
+    def pairs(times: int) -> Pairs:
+        for line in TOOL_CALLS.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            made, gold = row.pop("made"), row.pop("gold")
+            for name, theirs in row.items():
+                if name.startswith(kind):
+                    yield ours(name, made, gold), theirs
+
+    return pairs
+
+
 REFERENCES = [
     *(
         Reference(
@@ -235,5 +262,10 @@ REFERENCES = [
         "sentence-transformers `pairwise_cos_sim`",
         SINGLE_PRECISION,
         _cosines,
+    ),
+    Reference("tool_call_accuracy", "ragas 0.3.9, stored values", 1e-12, _calls("accuracy")),
+    Reference("tool_call_f1", "ragas 0.3.9, stored values of 4 digits", 0.0, _calls("f1")),
+    Reference(
+        "tool_call_correctness", "deepeval 4.3.1, stored values", 1e-12, _calls("correctness")
     ),
 ]

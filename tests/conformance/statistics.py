@@ -13,6 +13,7 @@ from sklearn import metrics as sklearn
 
 from ragbench import stats
 from ragbench.stats.bradley_terry import win_matrix
+from ragbench.stats.correlation import Coefficient
 from ragbench.stats.paired_proportions import TIE_BEYOND, TIE_WITHIN
 from tests.conformance.reference import ROUNDING, Pairs, Reference
 from tests.stats.test_krippendorff import _by_pairs
@@ -320,6 +321,21 @@ def _auc(times: int) -> Pairs:
         yield stats.roc_auc(scores, good).value, sklearn.roc_auc_score(good, scores)
 
 
+def _by_question(ours: Coefficient, theirs: Callable) -> Callable:
+    """Five questions with the ratings of several systems each, none of them constant."""
+
+    def pairs(times: int) -> Pairs:
+        cases = list(_ratings(times, 100))
+        for start in range(0, len(cases), 5):
+            some = cases[start : start + 5]
+            x, y = (np.concatenate(side) for side in zip(*some, strict=True))
+            groups = np.repeat(range(len(some)), [len(each) for each, _ in some])
+            found = stats.mean_correlation(x, y, groups, coefficient=ours)
+            yield found.mean.value, np.mean([theirs(*each)[0] for each in some])
+
+    return pairs
+
+
 def _first_commit(times: int) -> Pairs:
     """Half of the capital is staked at once, in equal parts; the other half waits."""
     stakes = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
@@ -576,6 +592,30 @@ REFERENCES = [
     *(
         Reference("krippendorff_alpha", f"plainly, pair by pair: {level}", ROUNDING, _alphas(level))
         for level in ("nominal", "ordinal", "interval")
+    ),
+    Reference(
+        "pearson",
+        "SciPy `pearsonr`",
+        ROUNDING,
+        _one(
+            lambda x, y: stats.pearson(x, y).value,
+            lambda x, y: scipy.pearsonr(x, y)[0],
+            _ratings,
+            200,
+        ),
+    ),
+    *(
+        Reference(
+            "mean_correlation",
+            f"mean of SciPy `{theirs.__name__}` over questions: {ours}",
+            ROUNDING,
+            _by_question(ours, theirs),
+        )
+        for ours, theirs in (
+            ("pearson", scipy.pearsonr),
+            ("spearman", scipy.spearmanr),
+            ("kendall", scipy.kendalltau),
+        )
     ),
     Reference(
         "spearman",

@@ -76,9 +76,12 @@ def test_systems_that_contradict_each_other(write, problem, row, expected):
     assert problem(lambda: Records(path=path).load()).startswith(f"a.jsonl:2: {expected}")
 
 
-def test_a_python_list_in_a_csv_cell(write, problem):
-    path = write("a.csv", "question,contexts\n\"Who\nis it?\",['p']\n")
+def test_a_printed_list_in_a_csv_cell(write, problem):
+    path = write("a.csv", "question,contexts\n\"Who\nis it?\",\"['p' \n 'q, r']\"\n")
+    [answered] = Records(path=path).load().given["given"]
+    assert [context.text for context in answered.contexts] == ["p", "q, r"]
 
+    write("a.csv", "question,contexts\n\"Who\nis it?\",['p'\n")
     assert problem(lambda: Records(path=path).load()) == (
         "a.csv:2: column 'contexts': bad JSON at column 2: Expecting value; "
         'allowed: a list in a CSV cell is JSON: ["first", "second"]'

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragbench.data.files.table import check_mapping, resolve_columns
+from ragbench.data.files.columns import check_mapping, resolve_columns
 from ragbench.errors import OptionError
 
 
@@ -85,6 +85,59 @@ from ragbench.errors import OptionError
             id="null switches a part off",
         ),
         pytest.param(
+            ["QID", "Prompt", "Gold Answer", "x"],
+            None,
+            {"id": "QID", "question": "Prompt", "reference": "Gold Answer"},
+            id="likely names, however they are written",
+        ),
+        pytest.param(
+            ["query", "question", "ground_truth", "reference"],
+            None,
+            {"question": "question", "reference": "reference"},
+            id="sure names come first",
+        ),
+        pytest.param(
+            ["input", "expected_output", "context", "retrieval_context", "actual_output"],
+            None,
+            {
+                "question": "input",
+                "contexts": "retrieval_context",
+                "answer": "actual_output",
+                "reference": "expected_output",
+                "reference_contexts": "context",
+            },
+            id="a context beside retrieved ones is gold",
+        ),
+        pytest.param(
+            ["question", "context", "answers"],
+            None,
+            {"question": "question", "reference": "answers", "reference_contexts": "context"},
+            id="a context that no system answered from is gold",
+        ),
+        pytest.param(
+            ["question", "context", "response"],
+            None,
+            {"question": "question", "contexts": "context", "answer": "response"},
+            id="a context beside a response was retrieved",
+        ),
+        pytest.param(
+            ["question", "source_doc", "grades", "source", "reference"],
+            None,
+            {
+                "question": "question",
+                "reference": "reference",
+                "relevant": "source_doc",
+                "grades": "grades",
+            },
+            id="gold documents",
+        ),
+        pytest.param(
+            ["question", "source", "grades"],
+            None,
+            {"question": "question"},
+            id="what only may be gold is not, without a corpus that knows it",
+        ),
+        pytest.param(
             ["question", "input"], {"question": "input"}, {"question": "input"}, id="told which"
         ),
     ],
@@ -123,10 +176,23 @@ def test_resolved(present, columns, expected):
             "allowed: one of them: columns: {question: question}",
         ),
         (
-            ["prompt", "answer"],
+            ["ask", "answer"],
             None,
-            "logs.csv: no column with the question (columns: prompt, answer); "
-            "allowed: one of question, user_input, input, or columns: {question: NAME}",
+            "logs.csv: no column with the question (columns: ask, answer); "
+            "allowed: one of question, user_input, input, query, or columns: {question: NAME}",
+        ),
+        (
+            ["question", "gold", "target"],
+            None,
+            "logs.csv: columns 'gold' and 'target' could both be the reference; "
+            "allowed: one of them: columns: {reference: gold}",
+        ),
+        (
+            ["question", "answer", "context"],
+            None,
+            "logs.csv: cannot tell whether the column 'answer' is gold or generated; "
+            "allowed: columns: {question: question, reference: answer} where it is gold, "
+            "columns: {question: question, answer: answer} where a system wrote it",
         ),
     ],
 )
@@ -140,11 +206,20 @@ def test_refused(problem, present, columns, expected):
         (
             {"context": "passages"},
             "columns: found 'context', allowed: id, question, contexts, answer, reference, "
-            "queries, system; did you mean 'contexts'?",
+            "queries, system, relevant, reference_contexts, grades, turns, standalone_question, "
+            "tool_calls, expected_tool_calls; did you mean 'contexts'?",
         ),
         (
             {"answer": "text", "reference": "text"},
             "columns.reference: found 'text', allowed: another column than that of answer",
+        ),
+        (
+            {"relevant": ["a", 1]},
+            "columns.relevant: found 1, allowed: the name of a column, a list of names, or null",
+        ),
+        (
+            {"answer": ["a", "b"]},
+            "columns.answer: found ['a', 'b'], allowed: the name of a column, or null",
         ),
         ({"answer": 3}, "columns.answer: found 3, allowed: the name of a column, or null"),
     ],

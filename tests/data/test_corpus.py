@@ -1,12 +1,15 @@
 """Documents from JSON lines and from folders of text files."""
 
 import json
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.data.files.collection import empty_note, encode_spaces, read_corpus, read_documents
+from ragbench.data.files.collection import empty_note, encode_spaces, read_documents
+from ragbench.data.files.corpus import read_corpus
+from ragbench.errors import MissingExtra
 from ragbench.types import Document
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
@@ -64,7 +67,7 @@ def test_a_folder_of_texts(write, tmp_path):
     write("docs/.git/x.md", "hidden")
     write("docs/image.png", b"\x89PNG\xff")
 
-    documents = read_corpus(tmp_path / "docs")
+    documents = read_corpus(tmp_path / "docs").documents
 
     assert [(d.id, d.title) for d in documents] == [
         ("a%20b/c.TXT", "c.TXT"),
@@ -76,15 +79,15 @@ def test_a_folder_of_texts(write, tmp_path):
 
 
 def test_folders_and_files_that_are_no_corpus(write, tmp_path, problem):
-    write("docs/x.pdf", "x")
-    table = write("corpus.csv", "x")
+    write("docs/x.png", "x")
+    table = write("corpus.xlsx", "x")
 
     assert problem(lambda: read_corpus(tmp_path / "docs")) == (
-        "docs: no documents in the folder; allowed: .txt and .md files"
+        "docs: no documents in the folder; allowed: .txt, .md, .markdown, .html, .htm, .pdf files"
     )
     assert problem(lambda: read_corpus(table)) == (
-        "corpus.csv: 'corpus.csv' is no corpus; "
-        "allowed: .jsonl, .jsonl.gz, a folder of .txt and .md files"
+        "corpus.xlsx: 'corpus.xlsx' is no corpus; allowed: .jsonl, .json, .csv, .tsv "
+        "(also with .gz), .parquet, or a folder of .txt and .md files"
     )
     assert problem(lambda: read_corpus(tmp_path / "no.jsonl")) == "no.jsonl: no such file"
     write("bad/a.txt", b"ok\n\xff\n")
@@ -109,3 +112,130 @@ def test_empty_documents_are_counted():
     assert empty_note([full, blank[0]]) == "1 empty document: e0"
     assert empty_note(blank) == "7 empty documents: e0, e1, e2, e3, e4, ..."
     assert empty_note([Document("t", "", "a title")]) is None
+
+
+def pdf(*pages):
+    """A PDF with a line of text on each page, as the standard has it."""
+    objects = [
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        f"<< /Type /Pages /Kids [{' '.join(f'{4 + 2 * n} 0 R' for n in range(len(pages)))}] "
+        f"/Count {len(pages)} >>",
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    for number, text in enumerate(pages):
+        stream = f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET"
+        objects += [
+            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] "
+            f"/Resources << /Font << /F1 3 0 R >> >> /Contents {5 + 2 * number} 0 R >>",
+            f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream",
+        ]
+    data, places = b"%PDF-1.4\n", []
+    for number, body in enumerate(objects, start=1):
+        places.append(len(data))
+        data += f"{number} 0 obj\n{body}\nendobj\n".encode()
+    table = "".join(f"{place:010} 00000 n \n" for place in places)
+    tail = f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}"
+    tail += f"trailer << /Size {len(objects) + 1} /Root 1 0 R >>\nstartxref\n{len(data)}\n%%EOF\n"
+    return data + tail.encode()
+
+
+def test_pdf_and_html_files(write, tmp_path):
+    write("docs/a.pdf", pdf("Io has volcanoes.", "So has Earth."))
+    write(
+        "docs/b.html",
+        b"<html><head><title>The\n Moon</title><style>p {}</style></head><body>"
+        b"<script>var x = 1;</script><p>Far &amp; <b>near</b></p>\n<p>caf\xe9</p></body>",
+    )
+
+    first, second = read_corpus(tmp_path / "docs").documents
+
+    assert (first.id, first.title) == ("a.pdf", "a.pdf")
+    assert first.text == "Io has volcanoes.\n\nSo has Earth."
+    assert (second.title, second.text) == ("The Moon", "Far &\nnear\ncafé")
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "package"),
+    [("a.pdf", "pypdf", "pypdf"), ("a.html", "bs4", "beautifulsoup4")],
+)
+def test_without_the_extra(write, tmp_path, monkeypatch, name, module, package):
+    write(f"docs/{name}", b"x")
+    write("docs/b.md", "text")
+    monkeypatch.setitem(sys.modules, module, None)
+
+    with pytest.raises(MissingExtra) as caught:
+        read_corpus(tmp_path / "docs")
+
+    assert str(caught.value).startswith(
+        f"corpus: {name} needs {package}: pip install 'ragbench[documents]'"
+    )
+
+
+def test_a_broken_pdf(write, tmp_path, problem):
+    write("docs/a.pdf", b"%PDF-1.4 and no more")
+
+    assert problem(lambda: read_corpus(tmp_path / "docs")).startswith(
+        "docs/a.pdf: cannot be read as PDF: "
+    )
+
+
+def test_other_files_of_a_folder_are_counted(write, tmp_path):
+    for name in ("a.md", "b.docx", "c.docx", "LICENSE", ".hidden.png"):
+        write(f"docs/{name}", "text")
+
+    [note] = read_corpus(tmp_path / "docs").notes
+
+    assert note.endswith("docs that are no documents: 1 without an ending, 2 .docx")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("c.csv", "id,title,content,year\na b,T,text one,1999\n7,,text two,\n"),
+        ("c.tsv", "doc_id\ttitle\tbody\tyear\na b\tT\ttext one\t1999\n7\t\ttext two\t\n"),
+        (
+            "c.json",
+            '[{"_id": "a b", "title": "T", "page_content": "text one", "year": "1999"},'
+            ' {"_id": 7, "title": null, "page_content": "text two", "year": ""}]',
+        ),
+        (
+            "c.jsonl",
+            [
+                {"id": "a b", "title": "T", "text": "text one", "metadata": {"year": "1999"}},
+                {"id": 7, "text": "text two", "year": ""},
+            ],
+        ),
+    ],
+)
+def test_tables_of_documents(write, name, content):
+    documents = read_corpus(write(name, content)).documents
+
+    assert documents == [
+        Document("a%20b", "text one", "T", {"year": "1999"}),
+        Document("7", "text two", "", {"year": ""}),
+    ]
+
+
+def test_documents_without_ids_are_known_by_their_texts(write):
+    path = write("c.jsonl", [{"page_content": text} for text in ("one", "two", "one")])
+
+    corpus = read_corpus(path)
+
+    assert [document.text for document in corpus.documents] == ["one", "two"]
+    assert corpus.notes == [
+        "3 documents have no id: hashes of their texts; 1 repeated ones left out"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("id,text\na,x\na,y\n", "c.csv:3: id 'a' is repeated, first at line 2"),
+        ("id,words\na,x\n", "c.csv:2: no text (columns: id, words); allowed: text, content"),
+        ("id,text\n,x\n", "c.csv:2: 'id' is empty: ''; allowed: an id without white space"),
+    ],
+)
+def test_bad_tables_of_documents(write, problem, content, expected):
+    path = write("c.csv", content)
+
+    assert problem(lambda: read_corpus(path)).startswith(expected)

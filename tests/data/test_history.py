@@ -22,12 +22,12 @@ from ragbench.data.runs.history import (
 from ragbench.errors import DataError
 from ragbench.records.baseline import HISTORY_SCHEMA, HistoryLine
 from ragbench.records.codec import from_json, to_json
-from ragbench.records.summary import Summary
+from ragbench.records.summary import Summary, Timing
 from tests.data.test_baseline import CELLS, cells_of, stored
 
 
 def run(run_id, cells=(1.0, 0.5), **facts):
-    summary = Summary(name="mine", run_id=run_id, systems=())
+    summary = Summary(name="mine", systems=(), timing=Timing(run_id=run_id))
     return replace(stored(list(cells), **facts), summary=summary)
 
 

@@ -58,7 +58,7 @@ def test_a_run_of_an_older_version_has_none(tmp_path):
         ("query_id,question,question\n", "part 'question'; .*allowed: each once"),
         ("query_id,question\nq1\n", "csv:2: 1 cells; allowed: one for each of query_id, question"),
         ("query_id,question\nq1,12\n", "fingerprints of 'q1': .*'12'.*; allowed: 12 hexadecimal"),
-        ('query_id,question\n"q1,12\n', "cannot be read"),
+        ('query_id,question\n"q1,12\n', "not CSV: unexpected end of data"),
     ],
 )
 def test_anything_else_is_refused(tmp_path, text, message):

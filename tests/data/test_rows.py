@@ -52,6 +52,52 @@ def test_a_cell_longer_than_the_csv_module_allows(write):
 
 
 @pytest.mark.parametrize(
+    ("name", "raw"),
+    [
+        ("a.csv", "\na;b\n1,5;2\n"),
+        ("a.csv", "a\tb\n1,5\t2\n"),
+        ("a.tsv", "a\tb\n1,5\t2\n"),
+        ("a.tsv.gz", "a\tb\n1,5\t2\n"),
+    ],
+)
+def test_semicolons_and_tabs(write, name, raw):
+    [entry] = read_rows(write(name, raw), "records")
+
+    assert entry.values == {"a": "1,5", "b": "2"}
+
+
+def test_a_comma_in_the_header_comes_first(write):
+    [entry] = read_csv(write("a.csv", "a;x,b\n1,2\n"))
+
+    assert entry.values == {"a;x": "1", "b": "2"}
+
+
+def test_a_json_array(write):
+    entries = list(read_rows(write("a.json", '[{"a": "x"},\n {"a": ["y", 1]}]'), "records"))
+
+    assert [entry.values for entry in entries] == [{"a": "x"}, {"a": ["y", 1]}]
+    assert [entry.place for entry in entries] == ["item 1", "item 2"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ('{"a": 1}', "a.json: an object, expected an array of objects"),
+        ('[{"a": 1}, 2]', "a.json: item 2: an integer, expected an object"),
+        ("[]", "a.json: the array is empty"),
+        (
+            '{"a": 1}\n{"a": 2}\n',
+            "a.json: bad JSON at column 1: Extra data; allowed: an array of objects; JSON lines",
+        ),
+    ],
+)
+def test_json_that_is_no_array_of_objects(write, problem, raw, expected):
+    path = write("a.json", raw)
+
+    assert problem(lambda: list(read_rows(path, "records"))).startswith(expected)
+
+
+@pytest.mark.parametrize(
     ("raw", "expected"),
     [
         ("a,b\n1,2\n3,4,5\n", "a.csv:3: 3 cells, expected 2 (a, b)"),
@@ -60,9 +106,12 @@ def test_a_cell_longer_than_the_csv_module_allows(write):
         ('a,b\n"x"y,2\n', "a.csv:2: bad CSV: ',' expected after '\"'"),
         ("a,b\n", "a.csv: the file has no rows below its header"),
         ("", "a.csv: the file is empty"),
-        ("a;b\n1;2\n", "a.csv:1: one column, named 'a;b'; allowed: columns between commas"),
-        ("a\tb\n1\t2\n", "a.csv:1: one column, named 'a\\tb'; allowed: columns between commas"),
-        (b"a,b\n1,\xe9\n", "a.csv:2: bad UTF-8: 0xe9 at byte 3 of the line"),
+        ("a;b\n1;2;3\n", "a.csv:2: 3 cells, expected 2 (a, b)"),
+        (
+            b"a,b\n1,\xe9\n",
+            "a.csv:2: bad UTF-8: 0xe9 at byte 3 of the line; allowed: UTF-8; a spreadsheet writes "
+            "it where it saves as 'CSV UTF-8'",
+        ),
     ],
 )
 def test_bad_csv_is_named_with_its_line(write, problem, raw, expected):
@@ -112,5 +161,32 @@ def test_an_unknown_suffix(write, problem):
 
     assert problem(lambda: list(read_rows(path, "records"))) == (
         "a.xlsx: cannot tell the format from 'a.xlsx'; "
-        "allowed: .jsonl, .csv (also with .gz), .parquet"
+        "allowed: .jsonl, .json, .csv, .tsv (also with .gz), .parquet"
     )
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (" a , b\n1,2\n", {"a": "1", "b": "2"}),
+        ("a,b,,\n1,2,,\n", {"a": "1", "b": "2"}),
+        ("a,b\n1,2,\n", {"a": "1", "b": "2"}),
+        ("a;b, c, or d;e\n1;2;3\n", {"a": "1", "b, c, or d": "2", "e": "3"}),
+        ('"a;b",c\n1,2\n', {"a;b": "1", "c": "2"}),
+    ],
+    ids=["blanks", "columns-without-name", "cell-without-column", "semicolons", "quoted"],
+)
+def test_headers_as_spreadsheets_write_them(write, raw, expected):
+    raw = raw.replace("b, c, or d", '"b, c, or d"')
+
+    [entry] = read_csv(write("a.csv", raw))
+
+    assert entry.values == expected
+
+
+def test_an_array_inside_of_an_object_is_named(write, problem):
+    path = write("a.json", '{"version": 1, "data": [{"a": 1}]}')
+
+    said = problem(lambda: list(read_rows(path, "records")))
+
+    assert said.endswith("allowed: the list that stands under its key 'data', as a file of its own")

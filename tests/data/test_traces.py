@@ -5,26 +5,29 @@ import re
 import pytest
 
 from ragbench.config.load import load_config
+from ragbench.data.files.columns import with_paths
 from ragbench.data.files.jsonl import Entry
-from ragbench.data.files.table import with_paths
 from ragbench.data.loaders.records import Records
 from ragbench.errors import DataError
+from tests.cells import run_cell
 
 
 @pytest.fixture
 def blocks(repository):
-    """Language -> the code blocks of the page."""
+    """Language -> the code blocks of the page that traces and public data sets have."""
     page = (repository / "docs" / "data.md").read_text(encoding="utf-8")
+    sections = ("## Traces from production\n", "## Public data sets\n")
+    page = "".join(page.partition(head)[2].partition("\n## ")[0] for head in sections)
     found = {"json": [], "yaml": []}
     for language, text in re.findall(r"```(\w+)\n(.*?)```", page, flags=re.DOTALL):
-        found[language].append(text)
+        found.setdefault(language, []).append(text)
     return found
 
 
-@pytest.mark.parametrize(("number", "name"), [(0, "langsmith"), (1, "langfuse")])
+@pytest.mark.parametrize(("number", "name"), [(0, "langfuse"), (1, "log")])
 def test_the_examples_of_the_page_load(blocks, tmp_path, number, name):
     (tmp_path / f"{name}.jsonl").write_text(blocks["json"][number])
-    (tmp_path / "c.yaml").write_text(blocks["yaml"][number])
+    (tmp_path / "c.yaml").write_text(blocks["yaml"][number + 1])
 
     dataset = load_config(tmp_path / "c.yaml").dataset
     collection = dataset.cls(**dataset.options).load()
@@ -35,14 +38,31 @@ def test_the_examples_of_the_page_load(blocks, tmp_path, number, name):
     assert answered.answer == "Io."
     [passage] = answered.contexts
     assert passage.text == "Io is hot."
-    if name == "langsmith":
-        assert passage.metadata == {"source": "io.md", "type": "Document"}
-    else:
+    if name == "langfuse":
         assert passage.id == "io"
+        assert answered.usage.input_tokens == 41
+
+
+def test_the_program_of_the_page_writes_what_its_config_reads(blocks, tmp_path, monkeypatch):
+    pytest.importorskip("langchain_core")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gold.jsonl").write_text(
+        '{"question": "Which moon is hot?", "reference": "Io is."}\n'
+    )
+    (tmp_path / "c.yaml").write_text(blocks["yaml"][0])
+
+    run_cell(blocks["python"][0], "data.md", {})
+
+    dataset = load_config(tmp_path / "c.yaml").dataset
+    collection = dataset.cls(**dataset.options).load()
+    [query] = collection.queries
+    assert (query.text, query.metadata["session"]) == ("Which moon is hot?", "visit-7")
+    assert collection.given["given"][0].answer == "Io."
+    assert collection.answers == {query.id: ["Io is."]}
 
 
 def test_the_other_configs_of_the_page_are_right(blocks, tmp_path):
-    (tmp_path / "c.yaml").write_text(blocks["yaml"][2] + "retrievers: {a: {type: bm25}}\n")
+    (tmp_path / "c.yaml").write_text(blocks["yaml"][3] + "retrievers: {a: {type: bm25}}\n")
 
     assert load_config(tmp_path / "c.yaml").dataset.options["subset"] == "covidqa"
 
@@ -65,3 +85,64 @@ def test_a_path_that_leads_nowhere_is_no_column(tmp_path):
     (tmp_path / "x.jsonl").write_text('{"input": {"query": "?"}, "output": "!"}\n')
     with pytest.raises(DataError, match=r"no column 'input.qery' \(columns: input, output\)"):
         Records(path=tmp_path / "x.jsonl", columns={"question": "input.qery"}).load()
+
+
+def test_keys_with_dots_and_json_texts_are_part_of_a_path():
+    row = {"attributes": {"input.value": '{"q.text": ["Why?"]}', "input": {"other": 1}}}
+    [entry] = with_paths([Entry("x", 1, row)], {"question": "attributes.input.value.q.text.0"})
+
+    assert entry.values["attributes.input.value.q.text.0"] == "Why?"
+
+
+def observations(*kinds):
+    return [
+        {
+            "id": f"t{number}",
+            "input": f"Question {number}?",
+            "observations": [{"type": kind, "output": ["Io is hot."]}],
+        }
+        for number, kind in enumerate(kinds)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "line", "found"),
+    [
+        pytest.param(
+            ["RETRIEVER", "GENERATION"],
+            2,
+            "columns.contexts: 'observations.0.output' is a GENERATION here, "
+            "and a RETRIEVER in line 1",
+            id="another_step_in_another_row",
+        ),
+        pytest.param(
+            ["GENERATION", "GENERATION"],
+            1,
+            "columns.contexts: 'observations.0.output' is a GENERATION, not a retriever",
+            id="no_retriever",
+        ),
+    ],
+)
+def test_steps_by_their_place_are_refused(write, problem, kinds, line, found):
+    path = write("logs.jsonl", observations(*kinds))
+    columns = {"question": "input", "contexts": "observations.0.output"}
+
+    assert problem(lambda: Records(path=path, columns=columns).load()) == (
+        f"logs.jsonl:{line}: {found}; allowed: dataset: {{type: traces, path: ...}}, "
+        "which finds steps by their kinds"
+    )
+
+
+def test_steps_of_one_kind_are_read_by_their_place(write):
+    path = write("logs.jsonl", observations("RETRIEVER", "RETRIEVER"))
+    columns = {"question": "input", "contexts": "observations.0.output"}
+
+    assert len(Records(path=path, columns=columns).load().queries) == 2
+
+
+def test_an_export_of_traces_as_records_names_the_loader(write, problem):
+    path = write("logs.jsonl", observations("RETRIEVER"))
+
+    assert "this is an export of traces (langfuse), not a record per question" in problem(
+        lambda: Records(path=path).load()
+    )

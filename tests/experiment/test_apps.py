@@ -41,7 +41,7 @@ def test_an_app_is_one_system_with_both_sides(config):
     assert found["role"] == "app"
     assert found["scores"]["ndcg@10"]["mean"] > 0.9
     assert found["scores"]["rouge1"]["mean"] == 1.0
-    assert found["scores"]["faithfulness"]["judge"] == "lexical"
+    assert found["scores"]["context_overlap"]["judge"] == "lexical"
     assert sorted(ASKED, key=ASKED.index) == ASKED
     assert len(ASKED) == len(QUERIES), "once for both sides"
     rows = (experiment.path / "predictions" / "prod.jsonl").read_text().splitlines()
@@ -76,7 +76,7 @@ def test_an_app_that_does_not_say_what_it_retrieved_has_one_side(config):
     scores = system(experiment, "prod")["scores"]
     assert "ndcg@10" not in scores
     assert scores["rouge1"]["n"] == 4
-    assert scores["faithfulness"]["n"] == 0
+    assert scores["context_overlap"]["n"] == 0
 
 
 def test_an_app_may_return_a_mapping(config):
@@ -92,7 +92,7 @@ def test_an_app_may_return_a_mapping(config):
 
 
 def test_passages_that_are_ids_have_the_text_of_the_corpus(config):
-    """An answer was judged by empty passages, and had faithfulness 0 without a word."""
+    """An answer was judged by empty passages, and had context_overlap 0 without a word."""
 
     def search(question):
         answer = perfect(question)
@@ -100,7 +100,7 @@ def test_passages_that_are_ids_have_the_text_of_the_corpus(config):
 
     found = run_experiment(config, apps={"prod": search, "told": perfect})
 
-    by_id, told = (system(found, name)["scores"]["faithfulness"] for name in ("prod", "told"))
+    by_id, told = (system(found, name)["scores"]["context_overlap"] for name in ("prod", "told"))
     assert by_id["mean"] == told["mean"] > 0
 
 
@@ -172,7 +172,7 @@ def test_mistakes(written, change, message):
 def test_a_name_that_a_retriever_has(written):
     written["apps"] = {"bm25": written["apps"]["prod"]}
 
-    with pytest.raises(DataError, match="would write the same file"):
+    with pytest.raises(ConfigError, match="would write the same file"):
         run_experiment(written)
 
 

@@ -107,7 +107,7 @@ def test_minutes(many, server):
 
 
 def test_minutes_end_an_offline_judge_too(many):
-    metrics = {"generation": [], "judge": {"type": "lexical", "rubrics": ["faithfulness"]}}
+    metrics = {"generation": [], "judge": {"type": "lexical", "rubrics": ["context_overlap"]}}
     run_experiment({**many, "metrics": {"generation": []}}, choices=Choices(judge=False))
 
     experiment = run_experiment({**many, "metrics": metrics, "budget": {"minutes": 1e-9}})

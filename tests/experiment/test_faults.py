@@ -192,7 +192,7 @@ def cut(data):
 @pytest.mark.parametrize("damage", [flip, cut])
 def test_damage_to_any_stage_is_made_again_once(config, tmp_path, monkeypatch, stage, damage):
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
-    judge = {"type": "lexical", "rubrics": ["faithfulness"]}
+    judge = {"type": "lexical", "rubrics": ["context_overlap"]}
     config = {**config, **SMALL, "metrics": {"generation": ["rouge1"], "judge": judge}}
     first = run_experiment(config)
     paths = sorted((tmp_path / "cache" / "stages" / stage).glob("*.jsonl"))

@@ -259,7 +259,7 @@ def test_a_judge_of_answers_grades_passages_too(config, tmp_path):
         source = filling(config, server, judge="gpt")
         source["generators"] = {"extractive": {"type": "extractive", "sentences": 1}}
         block = {**source["metrics"]["judge"], "rubrics": ["answer_relevancy"]}
-        words = {"type": "lexical", "rubrics": ["faithfulness"]}
+        words = {"type": "lexical", "rubrics": ["context_overlap"]}
         source["metrics"]["judge"] = {"gpt": block, "words": words}
         source["metrics"]["generation"] = []
         experiment = rb.run_experiment(source, retrievers={"first": first_three})

@@ -161,8 +161,8 @@ def test_what_is_undecided_says_everywhere_what_it_would_take(config):
 
 
 def test_a_judge_that_did_not_run_is_undecided_and_may_count_as_failed(config):
-    gates = [{"measure": "faithfulness", "min": 0.1}, {"failed": "faithfulness", "max": 1.0},
-             {"measure": "faithfulness", "min": 0.1, "undecided": "fail"}]  # fmt: skip
+    gates = [{"measure": "context_overlap", "min": 0.1}, {"failed": "context_overlap", "max": 1.0},
+             {"measure": "context_overlap", "min": 0.1, "undecided": "fail"}]  # fmt: skip
 
     found = run(config, *gates, choices=Choices(judge=False))
 
@@ -258,11 +258,11 @@ def test_a_new_system_that_nobody_named_is_undecided(config, baseline):
     assert verdicts(found) == [("bm25", "pass"), ("exact", "pass"), ("new", "undecided")]
 
 
-def certificate(tmp_path, value, model="lexical/1"):
+def certificate(tmp_path, value, model="lexical/2"):
     kappa = {"value": value, "interval": [None, None], "n": 50, "reason": None}
     content = {
         "schema": "ragbench.certificate/1",
-        "rubrics": {"faithfulness": {"model": model, "agreement": {"kappa": kappa}}},
+        "rubrics": {"context_overlap": {"model": model, "agreement": {"kappa": kappa}}},
     }
     (tmp_path / "judge.json").write_text(json.dumps(content))
 
@@ -270,16 +270,18 @@ def certificate(tmp_path, value, model="lexical/1"):
 @pytest.mark.parametrize(
     ("value", "model", "verdict"),
     [
-        (0.7, "lexical/1", "pass"),
-        (0.5, "lexical/1", "fail"),
-        (None, "lexical/1", "undecided"),
+        (0.7, "lexical/2", "pass"),
+        (0.5, "lexical/2", "fail"),
+        (None, "lexical/2", "undecided"),
         (0.9, "another", "undecided"),
     ],
 )
 def test_certificates(config, tmp_path, value, model, verdict):
     certificate(tmp_path, value, model)
 
-    found = run(config, {"certificate": "judge.json", "rubric": "faithfulness", "min_kappa": 0.6})
+    found = run(
+        config, {"certificate": "judge.json", "rubric": "context_overlap", "min_kappa": 0.6}
+    )
 
     assert verdicts(found) == [(None, verdict)]
 
@@ -287,8 +289,8 @@ def test_certificates(config, tmp_path, value, model, verdict):
 def test_a_certificate_of_another_rubric_is_an_error(config, tmp_path):
     certificate(tmp_path, 0.7)
 
-    with pytest.raises((ConfigError, DataError), match="did you mean 'faithfulness'"):
-        run(config, {"certificate": "judge.json", "rubric": "faithfulnes", "min_kappa": 0.6})
+    with pytest.raises((ConfigError, DataError), match="did you mean 'context_overlap'"):
+        run(config, {"certificate": "judge.json", "rubric": "context_overlp", "min_kappa": 0.6})
 
 
 def test_named_clusters_are_the_unit(config, data):

@@ -17,7 +17,7 @@ from tests.experiment.test_apps import perfect
 @pytest.fixture
 def without_judge(config):
     """A run whose gate is on a judge that did not run: its verdict is of no system."""
-    gates = [{"measure": "faithfulness", "min": 0.1}]
+    gates = [{"measure": "context_overlap", "min": 0.1}]
     return run_experiment({**config, "gates": gates}, choices=Choices(judge=False))
 
 
@@ -28,7 +28,7 @@ def test_a_run_with_a_gate_of_no_system_is_read_by_everyone(without_judge, tmp_p
     assert rb.load_experiment(path).summary == without_judge.summary
     assert len(write_pages([path])) == 2
     write_pages([path, path], tmp_path / "both.md")
-    assert "faithfulness &gt;= 0.1" in (tmp_path / "both.md").read_text()
+    assert "context_overlap &gt;= 0.1" in (tmp_path / "both.md").read_text()
     assert rb.compare(path).differences
     write_baseline(tmp_path / "main.json", read_run_scores(path))
     [found] = rb.check_gates(path, {"measure": "map", "system": "bm25", "min": 0})
@@ -66,7 +66,7 @@ def test_rankings_of_an_app_stay_rankings(config, tmp_path, older):
     assert (found["system"], found["verdict"]) == ("bm25", "pass")
     assert kinds["prod", "ndcg@10"] == kinds["bm25", "ndcg@10"] == "retrieval"
     assert kinds["prod", "rouge1"] == "generation"
-    assert kinds["prod", "faithfulness"] == "judge"
+    assert kinds["prod", "context_overlap"] == "judge"
 
 
 @pytest.mark.parametrize("older", [False, True], ids=["this version", "an older one"])

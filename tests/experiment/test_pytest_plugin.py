@@ -83,7 +83,7 @@ def test_a_test_for_each_gate(session, experiment, tmp_path):
     experiment(
         {"measure": "recall@10", "system": "bm25", "min": 0.1},
         {"measure": "ndcg@10", "system": "bm25", "min": 1.0, "decide": "interval"},
-        {"measure": "faithfulness", "against": "bm25/extractive", "max_drop": 0.0},
+        {"measure": "context_overlap", "against": "bm25/extractive", "max_drop": 0.0},
         {"measure": "usd", "max": 0},
     )
 

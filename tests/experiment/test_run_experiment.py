@@ -39,6 +39,9 @@ def test_folder_has_every_file(config):
         "per_query.csv",
         "costs.csv",
         "fingerprints.csv",
+        "causes.csv",
+        "questions.jsonl",
+        "texts.jsonl",
         "unscored.jsonl",
         "comparisons.json",
         "report.md",
@@ -73,20 +76,20 @@ def test_every_score_carries_its_weight(config):
     retrieval, generation = summary["systems"][0]["scores"], summary["systems"][1]["scores"]
     assert retrieval["ndcg@10"]["not_applicable"] == 1, "q5 has no relevant document"
     assert generation["rouge1"]["not_applicable"] == 1, "q5 has no gold answer"
-    assert generation["faithfulness"]["judge"] == "lexical"
-    assert generation["faithfulness"]["model"].startswith("lexical/")
+    assert generation["context_overlap"]["judge"] == "lexical"
+    assert generation["context_overlap"]["model"].startswith("lexical/")
     assert summary["baseline"] == "bm25"
     assert summary["complete"] is True
 
 
-def test_two_runs_are_equal_but_for_time(config):
+def test_two_runs_are_equal_but_for_timing(config):
     first, second = (rb.run_experiment(config) for _ in range(2))
 
     def timeless(experiment):
         summary = json.loads((experiment.path / "summary.json").read_text())
-        del summary["run_id"]
-        for system in summary["systems"]:
-            del system["latency_ms"], system["queries_per_second"]
+        timing = summary.pop("timing")
+        assert timing["run_id"] == experiment.path.name
+        assert set(timing["systems"]) == {each["name"] for each in summary["systems"]}
         return json.dumps(summary)
 
     assert first.path != second.path
@@ -145,14 +148,14 @@ def test_a_run_file_that_lacks_a_query(config, tmp_path):
 
 def test_a_block_that_is_given_is_taken_as_it_is(config):
     metrics = {"retrieval": {"measures": ["recall@2"]}, "generation": ["rougeL.recall"]}
-    judge = {"type": "lexical", "rubrics": ["faithfulness"]}
+    judge = {"type": "lexical", "rubrics": ["context_overlap"]}
 
     systems = rb.run_experiment({**config, "metrics": {**metrics, "judge": judge}}).summary[
         "systems"
     ]
 
     assert list(systems[0]["scores"]) == ["recall@2"]
-    assert list(systems[1]["scores"]) == ["rougeL.recall", "faithfulness"]
+    assert list(systems[1]["scores"]) == ["rougeL.recall", "context_overlap"]
 
 
 def test_only_and_limit_narrow_a_run(config):
@@ -166,12 +169,21 @@ def test_only_and_limit_narrow_a_run(config):
     assert "a random sample of 3 of 5 queries" in summary["warnings"][0]
 
 
+def test_no_judge_runs_that_the_config_does_not_name(config):
+    for metrics in ({}, {"generation": ["rouge1"]}, {"judge": {}}):
+        experiment = rb.run_experiment({**config, "metrics": metrics})
+
+        kinds = {s.kind for each in experiment.record.systems for s in each.scores.values()}
+        assert kinds == {"retrieval", "generation"}
+        assert not (experiment.path / "judgements").exists()
+
+
 def test_no_judge(config):
     from ragbench.experiment.plan.records import Choices
 
     experiment = rb.run_experiment(config, choices=Choices(judge=False))
 
-    assert "faithfulness" not in experiment.summary["systems"][1]["scores"]
+    assert "context_overlap" not in experiment.summary["systems"][1]["scores"]
     assert not (experiment.path / "judgements").exists()
 
 
@@ -188,13 +200,14 @@ def test_records_are_a_system(tmp_path, monkeypatch):
     ]
     write_jsonl(tmp_path / "qa.jsonl", rows)
 
-    experiment = rb.run_experiment({"dataset": {"type": "records", "path": "qa.jsonl"}})
+    data, judge = {"type": "records", "path": "qa.jsonl"}, {"type": "lexical"}
+    experiment = rb.run_experiment({"dataset": data, "metrics": {"judge": judge}})
 
     (system,) = experiment.summary["systems"]
     assert system["name"] == "given"
     assert "rouge1" in system["scores"]
-    faithfulness = list(experiment.per_query["given"]["faithfulness"].values())
-    assert faithfulness[0] > faithfulness[1]
+    overlaps = list(experiment.per_query["given"]["context_overlap"].values())
+    assert overlaps[0] > overlaps[1]
 
 
 def test_load_experiment_reads_what_was_written(config, tmp_path):
@@ -276,7 +289,7 @@ def test_judge_signatures_tell_samples_of_queries_apart(config):
 
     def signature(**choices):
         run = rb.run_experiment(config, choices=Choices(**choices))
-        return run.summary["systems"][1]["scores"]["faithfulness"]["signature"]
+        return run.summary["systems"][1]["scores"]["context_overlap"]["signature"]
 
     assert signature() == signature()
     assert signature() != signature(limit=3)

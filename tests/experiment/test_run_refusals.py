@@ -22,7 +22,7 @@ def test_a_retriever_that_fails_for_one_query_fails_that_query(config):
     low, high = scores["flaky"]["map"]["bounds"]
     assert high - low == pytest.approx(1 / 4)
     assert scores["flaky/extractive"]["rouge1"]["failed"] == {"error": 1}
-    assert scores["flaky/extractive"]["faithfulness"]["failed"] == {"error": 1}
+    assert scores["flaky/extractive"]["context_overlap"]["failed"] == {"error": 1}
     assert scores["bm25"]["map"]["failed"] == {}
     assert experiment.summary["complete"] is False
     assert experiment.exit_code == 3
@@ -181,8 +181,8 @@ def test_a_failure_where_nothing_applies_is_no_failure(config):
     assert scores["mine"]["map"]["failed"] == {}
     assert scores["mine"]["map"]["not_applicable"] == 1
     assert scores["mine/extractive"]["rouge1"]["failed"] == {}
-    assert scores["mine/extractive"]["correctness"]["failed"] == {}
-    assert scores["mine/extractive"]["answer_relevancy"]["failed"] == {"error": 1}
+    assert scores["mine/extractive"]["reference_overlap"]["failed"] == {}
+    assert scores["mine/extractive"]["question_overlap"]["failed"] == {"error": 1}
 
 
 def test_an_index_that_fails_names_the_retriever(config):

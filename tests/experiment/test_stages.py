@@ -30,15 +30,13 @@ def work(experiment):
 def contents(experiment):
     """Everything in the run folder but names, times and what they are made of."""
     summary = json.loads(json.dumps(experiment.summary))
-    summary.pop("run_id")
-    for system in summary["systems"]:
-        del system["latency_ms"], system["queries_per_second"]
+    del summary["timing"]
     found = {"summary": summary}
     for name in ("per_query.csv", "unscored.jsonl", "comparisons.json"):
         found[name] = (experiment.path / name).read_text()
     for folder in ("rankings", "judgements"):
-        for file in sorted(experiment.path.glob(f"{folder}/*")):
-            found[file.name] = file.read_text()
+        for file in sorted(experiment.path.glob(f"{folder}/**/*.*")):
+            found[file.relative_to(experiment.path / folder).as_posix()] = file.read_text()
     for file in sorted(experiment.path.glob("predictions/*")):
         rows = [json.loads(line) for line in file.read_text().splitlines()]
         found[f"predictions {file.name}"] = [
@@ -72,8 +70,11 @@ def of_pairs(*stages):
         ({"metrics.retrieval.measures": ["ndcg@5"]}, {"score bm25", "score exact"}),
         ({"metrics.retrieval.missing": "skip"}, {"score bm25", "score exact"}),
         ({"metrics.generation": ["rouge1(stemmer=true)", "bleu"]}, of_pairs("score *")),
-        ({"metrics.judge.threshold": 0.5}, of_pairs("judge * (lexical)")),
-        ({"metrics.judge.rubrics": ["faithfulness", "refusal"]}, of_pairs("judge * (lexical)")),
+        ({"metrics.judge.language": "de"}, of_pairs("judge * (lexical)")),
+        (
+            {"metrics.judge.rubrics": ["context_overlap", "question_overlap"]},
+            of_pairs("judge * (lexical)"),
+        ),
         ({"statistics.resamples": 500}, set()),
         ({"max_failed": 0.5}, None),
         (
@@ -89,7 +90,7 @@ def test_a_change_makes_its_stage_again_and_what_reads_it(config, change, made):
         "metrics": {
             "retrieval": {"measures": ["ndcg@10"], "top_k": 10},
             "generation": ["rouge1", "bleu"],
-            "judge": {"type": "lexical", "rubrics": ["faithfulness"]},
+            "judge": {"type": "lexical", "rubrics": ["context_overlap"]},
         },
     }
     run_experiment(config)
@@ -119,11 +120,11 @@ def test_one_metric_of_several_is_computed(config):
 
 
 def test_one_rubric_of_several_is_judged(config, tmp_path):
-    rubrics = ["faithfulness", "answer_relevancy"]
+    rubrics = ["context_overlap", "question_overlap"]
     config = {**config, "metrics": {"judge": {"type": "lexical", "rubrics": rubrics}}}
     run_experiment(config)
 
-    config["metrics"]["judge"]["rubrics"] = [*rubrics, "correctness"]
+    config["metrics"]["judge"]["rubrics"] = [*rubrics, "reference_overlap"]
     again = work(run_experiment(config))
 
     assert set(again) == {

@@ -94,6 +94,29 @@ def test_slow_answers_do_not_take_the_places_of_others():
     assert 1.03 * 6_000 / seconds > 0.9 * 100
 
 
+def test_answers_that_hang_do_not_hold_up_the_rest():
+    """150 of 3,000 take 30 s more; in turn, sixteen at once, they would take 281 s."""
+    server = LimitedServer(slow=0.05, slow_s=30.0, latency_s=0.05)
+
+    seconds, limit = ask_all(server, 3_000, 16)
+
+    assert server.answered == 3_000
+    assert seconds < 150
+    assert limit.size == 16
+    assert limit.hanging == limit.in_flight == 0
+    assert server.most_at_work <= 4 * 16
+
+
+def test_a_server_that_hangs_as_a_whole_is_asked_no_more():
+    server = LimitedServer(stalls=(2.0, 50.0))
+
+    seconds, _ = ask_all(server, 1_000, 16)
+
+    assert server.answered == 1_000
+    assert server.most_at_work <= 2 * 16
+    assert seconds < 62
+
+
 def test_complaints_that_are_no_strays_halve_it():
     """A server that turns away every second call is asked less."""
     _, limit = ask_all(LimitedServer(stray=0.5), 1_000, 32)

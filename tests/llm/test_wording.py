@@ -57,6 +57,18 @@ def test_each_alone_under_each_status(serve, name, status):
     assert server.counters.requests == (3 if name == "max_tokens" else 2)
 
 
+def test_a_server_that_does_not_count_the_tokens_of_a_stream(serve):
+    """The reply is the same: nothing that was asked for is missing."""
+    model = ReasoningModel(GOOD, refuses=("stream_options",))
+    server, engine = serve(model, latency_s=0.02, engine={"stream": True})
+
+    replies = list(engine.ask_many([asking(f"q{i}") for i in range(20)]))
+
+    assert [reply.text for reply in replies] == [GOOD] * 20
+    assert {reply.left_out for reply in replies} == {()}
+    assert server.counters.requests == 20 + 1
+
+
 def test_one_call_goes_ahead_of_the_others(serve):
     """20 items, two kinds of requests: as many refusals as parameters that are refused."""
     model = ReasoningModel(GOOD, refuses=("temperature", "logprobs", "response_format"))

@@ -56,13 +56,16 @@ class LimitedServer:
     falls_to: tuple[float, float] = (float("inf"), 0.0)
     """After so many seconds the rate is another."""
     slow: float = 0.0
-    """Share of requests that take a second longer."""
+    """Share of requests that take `slow_s` longer."""
+    slow_s: float = 1.0
+    stalls: tuple[float, float] = (float("inf"), 0.0)
+    """From when, and for how long, nothing is answered."""
     identity: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.random = random.Random(0)
         self.tokens, self.filled_at = self.burst, 0.0
-        self.answered = self.turned_away = self.at_work = 0
+        self.answered = self.turned_away = self.at_work = self.most_at_work = 0
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         self.at_work += 1
@@ -75,11 +78,20 @@ class LimitedServer:
             if self.random.random() < self.stray:
                 self.turned_away += 1
                 raise failure_of_status(self.complaint, "slow down", headers=headers)
-            await asyncio.sleep(self.latency_s + (self.random.random() < self.slow))
+            extra_s = self.slow_s * (self.random.random() < self.slow)
+            await asyncio.sleep(self.latency_s + extra_s)
+            await self.stall()
             self.answered += 1
             return ChatReply("yes")
         finally:
             self.at_work -= 1
+
+    async def stall(self) -> None:
+        start, length = self.stalls
+        self.most_at_work = max(self.most_at_work, self.at_work)
+        since = asyncio.get_running_loop().time() - start
+        if 0 <= since < length:
+            await asyncio.sleep(length - since)
 
     def is_full(self) -> bool:
         now = asyncio.get_running_loop().time()

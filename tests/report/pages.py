@@ -10,7 +10,8 @@ from ragbench.records.codec import Record, from_json
 from ragbench.records.comparison import Comparisons, MeasureComparison, fill_facts
 from ragbench.records.gate import GateVerdict
 from ragbench.records.summary import Summary, SystemScore
-from ragbench.report import ci, headline, html, layout, markdown, preferences, sections, terminal
+from ragbench.report import ci, headline, layout, markdown, preferences, sections, terminal
+from ragbench.report.page import html
 
 
 def read(made: Any, value: Any) -> Any:

@@ -5,7 +5,9 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.report.pages import render_junit
+from ragbench.records.summary import Summary
+from ragbench.report import ci
+from tests.report.pages import read, render_html, render_junit, render_markdown
 from tests.report.strategies import HOSTILE
 
 # junit-10.xsd of the Jenkins xUnit plug-in, as rules: allowed attributes, required ones, children
@@ -78,3 +80,43 @@ def test_foreign_text_breaks_nothing(rows, name):
     gates = [gate("fail", gate=a, system=b, why=c) for a, b, c in rows]
 
     assert len(suite(*gates, name=name).findall("testcase")) == len(gates)
+
+
+LOST = gate(
+    "fail",
+    gate="ndcg@10 drop <= 0.02 against main.json",
+    why="-0.125 [-0.2, -0.05] over 78 queries",
+    means=[0.594, 0.469],
+    worst_queries=[
+        {"query_id": "q12", "score": 0.0, "baseline": 1.0, "question": "Who found <Ceres>?"},
+        {"query_id": "q40", "score": 0.25, "baseline": 0.5},
+    ],
+)
+
+
+def test_a_failed_gate_says_before_and_after_and_which_questions_lost_most():
+    [case] = suite(LOST).findall("testcase")
+
+    failure = case.find("failure")
+    assert "0.594 -> 0.469: -0.125 [" in failure.get("message")
+    lines = failure.text.splitlines()
+    assert lines[2].split(maxsplit=3) == ["q12", "0.00", "1.00", "Who found <Ceres>?"]
+    assert lines[3].split() == ["q40", "0.250", "0.500"]
+
+
+def test_the_same_on_the_page_and_in_the_pull_request():
+    summary = {"name": "s", "systems": [], "gates": [LOST, gate("pass", means=[0.5, 0.5])]}
+
+    text, page = render_markdown(summary, {}), render_html(summary, {})
+
+    assert "0.594 -\\> 0.469" in text or "0.594 -&gt; 0.469" in text
+    assert "- q12: Who found &lt;Ceres&gt;? 1.00 -&gt; 0.00" in text
+    assert "Who found &lt;Ceres&gt;? 1.00 -&gt; 0.00" in page
+    assert text.count("the queries that lost most") == 1, "none of a gate that passed"
+
+
+def test_the_time_is_that_of_the_run_or_is_not_said():
+    made = read(Summary, {"name": "s", "systems": [], "gates": [LOST]})
+
+    assert ' time="12.500"' in ci.render_junit(made, 12.5)
+    assert " time=" not in ci.render_junit(made)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from ragbench.experiment.calls import Calls
-from ragbench.experiment.stages.retrieval import ranked, retrieve
+from ragbench.experiment.stages.matching import ranked
+from ragbench.experiment.stages.retrieval import retrieve
 from ragbench.retrieve.langchain import LangchainRetriever
 from ragbench.types import Query
 from tests.services.conftest import EMBEDDING, TEXTS

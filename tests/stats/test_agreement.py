@@ -10,19 +10,22 @@ from sklearn.metrics import accuracy_score
 
 from ragbench.errors import OptionError
 from ragbench.stats.agreement import mean_agreement, raw_agreement
-from ragbench.stats.kappa import cohen_kappa, kappa
-from ragbench.stats.krippendorff import alpha, krippendorff_alpha
-from ragbench.stats.rank_correlation import (
+from ragbench.stats.correlation import (
     kendall_tau_b,
+    mean_correlation,
+    pearson,
+    product_moment,
     rank_rho,
     rank_tau,
     roc_area,
     roc_auc,
     spearman,
 )
+from ragbench.stats.kappa import cohen_kappa, kappa
+from ragbench.stats.krippendorff import alpha, krippendorff_alpha
 from tests.stats.strategies import rated
 
-PAIRED = [raw_agreement, cohen_kappa, spearman, kendall_tau_b]
+PAIRED = [raw_agreement, cohen_kappa, pearson, spearman, kendall_tau_b]
 
 
 @given(rated())
@@ -30,7 +33,7 @@ def test_raw_agreement_agrees_with_scikit_learn(pair):
     assert raw_agreement(*pair).value == pytest.approx(accuracy_score(*pair), abs=1e-12)
 
 
-@pytest.mark.parametrize("statistic", [kappa, alpha, rank_rho, rank_tau])
+@pytest.mark.parametrize("statistic", [kappa, alpha, product_moment, rank_rho, rank_tau])
 @given(pair=rated(min_size=3))
 def test_leaving_one_out_in_closed_form_is_computing_it_again(statistic, pair):
     table = np.column_stack(pair)
@@ -80,8 +83,19 @@ def test_an_item_without_both_ratings_is_left_out(statistic):
     [
         pytest.param(cohen_kappa([1, 1, 1], [1, 1, 1]), "gives 1 to all 3 items", id="both"),
         pytest.param(cohen_kappa([1, 2, 1], [2, 2, 2]), "gives 2 to all 3 items", id="one rater"),
-        pytest.param(spearman([1, 1, 1], [1, 2, 3]), "all 3 items have the value 1", id="rho"),
-        pytest.param(kendall_tau_b([1], [1]), "1 items have no order", id="one item"),
+        pytest.param(spearman([1, 1, 1], [1, 2, 3]), "all 3 items have one value", id="rho"),
+        pytest.param(pearson([2, 2], [1, 2]), "all 2 items have one value", id="r"),
+        pytest.param(
+            pearson([0.1 + 0.2, 0.3, 0.3], [1, 2, 4]),
+            "the same value but for rounding",
+            id="r, 0.3",
+        ),
+        pytest.param(
+            mean_correlation([1, 1, 2], [1, 2, 3], list("aab")).mean,
+            "0 groups with a correlation: 3 are the fewest",
+            id="no group",
+        ),
+        pytest.param(kendall_tau_b([1], [1]), "one item has no order", id="one item"),
         pytest.param(roc_auc([0.1, 0.4], [1, 1]), "all 2 items are good", id="one class"),
         pytest.param(roc_auc([], []), "no items", id="nothing"),
         pytest.param(krippendorff_alpha([[3, 3], [3, np.nan]]), "all 2 ratings are 3", id="alpha"),
@@ -107,6 +121,15 @@ def test_perfect_agreement_is_not_certainty(statistic, n):
     assert found.rule == "plus_two"
     assert found.lower < 1 - 1 / n
     assert found.upper == 1
+
+
+def test_perfect_order_of_few_systems_is_not_certainty_either():
+    x = np.arange(5.0)
+
+    found = mean_agreement(product_moment, [np.column_stack((x, x))], level="interval", rare=False)
+
+    assert (found.value, found.rule, found.upper) == (1, "plus_two", 1)
+    assert found.lower < 0.8
 
 
 def test_two_items_have_no_interval():
@@ -151,6 +174,11 @@ def test_several_pairs_are_averaged_and_an_undefined_one_is_named():
         (lambda: cohen_kappa([1], [1], weights="square"), "allowed: equal, linear, quadratic"),
         (lambda: krippendorff_alpha([[1]], level="ratio"), "allowed: nominal, ordinal, interval"),
         (lambda: roc_auc([1, 2], [1, 2]), "good: found 2.0, allowed: 0 and 1"),
+        (lambda: mean_correlation([1, 2], [1, 2], [1]), "allowed: one for each of 2"),
+        (
+            lambda: mean_correlation([1], [1], [1], coefficient="kappa"),
+            "coefficient: found 'kappa', allowed: pearson, spearman, kendall",
+        ),
         (lambda: spearman([1, 2], [1, 2], groups=[1]), "allowed: one for each of 2"),
         (lambda: spearman([1, 2], [1, 2], confidence=95), "a number between 0 and 1"),
     ],
@@ -176,9 +204,38 @@ def _apart(rng, n):
     return np.column_stack((np.round(rng.normal(size=n) + 2.5 * y, 1), y))
 
 
+def _bell(rho):
+    """Two normal variables with a correlation."""
+
+    def draw(rng, n):
+        x, noise = rng.normal(size=(2, n))
+        return np.column_stack((x, rho * x + (1 - rho**2) ** 0.5 * noise))
+
+    return draw
+
+
+@pytest.mark.parametrize("n", [5, 16])
+@pytest.mark.parametrize("rho", [0.5, 0.9])
+def test_means_of_systems_need_no_added_items(n, rho):
+    """300 samples of few systems: covered, and narrower than with two opposite ones added."""
+    rng = np.random.default_rng(2)
+    tables = [_bell(rho)(rng, n) for _ in range(300)]
+    plain, padded = (
+        [mean_agreement(product_moment, [t], level="interval", rare=rare) for t in tables]
+        for rare in (False, True)
+    )
+
+    assert np.mean([each.lower <= rho <= each.upper for each in plain]) >= 0.92
+    widths = [np.mean([each.upper - each.lower for each in of]) for of in (plain, padded)]
+    assert widths[0] < widths[1]
+
+
 @pytest.mark.parametrize(
     ("statistic", "draw", "truth", "span"),
     [
+        pytest.param(product_moment, _bell(0.3), 0.3, (-1, 1), id="r .3"),
+        pytest.param(product_moment, _bell(0.9), 0.9, (-1, 1), id="r .9"),
+        pytest.param(product_moment, _binary(0.8, 0.9), 0.8, (-1, 1), id="r of two classes: phi"),
         pytest.param(kappa, _binary(0.4, 0.5), 0.4, (-1, 1), id="kappa .4"),
         pytest.param(kappa, _binary(0.8, 0.9), 0.8, (-1, 1), id="kappa .8: jackknife has 80 %"),
         pytest.param(rank_tau, _binary(0.8, 0.9), 0.8, (-1, 1), id="tau-b of two classes: phi"),

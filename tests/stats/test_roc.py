@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from ragbench.stats.rank_correlation import roc_area, roc_auc
+from ragbench.stats.correlation import roc_area, roc_auc
 from tests.stats.strategies import FEW
 
 items = st.lists(st.tuples(st.sampled_from(FEW), st.sampled_from([0, 1])), min_size=2, max_size=30)

@@ -1,12 +1,16 @@
 """Files of SQLite: what is refused, and that a transaction is whole or absent."""
 
+import errno
+import os
 import sqlite3
+import sys
 
 import pytest
 
 from ragbench.errors import DataError
+from ragbench.store import kinds
 from ragbench.store.database import open_database, open_shared
-from ragbench.store.kinds import FileKind
+from ragbench.store.kinds import FileKind, NetworkCache
 
 NOTES = FileKind("store of notes", "notes", "text TEXT", 1, 2, "its notes are written again")
 
@@ -64,3 +68,37 @@ def test_a_folder_that_cannot_be_made_is_an_error_that_names_the_file(tmp_path):
 
     with pytest.raises(DataError, match=r"n.sqlite: cannot be used as a store of notes"):
         open_database(tmp_path / "file" / "n.sqlite", NOTES)
+
+
+def test_several_machines_share_no_write_ahead_log(tmp_path, monkeypatch):
+    """One that a local disk had is folded in, and nothing of it is lost."""
+    path = tmp_path / "notes.sqlite"
+    with open_database(path, NOTES) as file:
+        file.write(lambda connection: connection.execute("INSERT INTO notes VALUES ('b')"))
+        (mode,) = file.use(lambda connection: connection.execute("PRAGMA journal_mode").fetchone())
+    assert mode == "wal"
+    (tmp_path / "mounts").write_text(f"disk / ext4 rw 0 0\nserver:/ {tmp_path} nfs4 rw 0 0\n")
+    monkeypatch.setattr("ragbench.files.MOUNTS", tmp_path / "mounts")
+    monkeypatch.setattr(kinds, "_told", set())
+
+    with pytest.warns(NetworkCache, match=r"network file system \(nfs4\).*cache_also") as told:
+        opened = [open_database(path, NOTES) for _ in range(2)]
+    for number, file in enumerate(opened):
+        (mode,) = file.use(lambda connection: connection.execute("PRAGMA journal_mode").fetchone())
+        assert mode == "delete"
+        file.write(lambda c, n=number: c.execute("INSERT INTO notes VALUES (?)", [str(n)]))
+    assert len(opened[0]) == 3
+    for file in opened:
+        file.close()
+    assert len(told) == 1, "once for a folder"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks of POSIX")
+def test_a_file_system_without_locks_is_refused(tmp_path, monkeypatch):
+    def refuse(file, operation):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+
+    with pytest.raises(DataError, match=r"notes\.sqlite: .*No locks available"):
+        open_database(tmp_path / "notes.sqlite", NOTES)

@@ -1,4 +1,4 @@
-"""Documents and queries: `corpus.jsonl` or a folder of texts, `queries.jsonl` or TREC topics."""
+"""Documents and queries of a data set: `corpus.jsonl`, `queries.jsonl` or TREC topics."""
 
 from __future__ import annotations
 
@@ -23,9 +23,6 @@ _FIELD_OF = {"title": "title", "desc": "description", "narr": "narrative"}
 # the tags of the TREC topics repeat their names in words: `<desc> Description:`
 _LABEL = re.compile(r"^\s*(?:Number|Topic|Description|Narrative)\s*:\s*", re.IGNORECASE)
 _DOCUMENT_FIELDS = frozenset({"_id", "title", "text", "metadata"})
-_HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
-_FENCE = re.compile(r" {0,3}(```|~~~)")
-_FOLDER_SUFFIXES = (".txt", ".md")
 _SHOWN = 5
 
 
@@ -65,55 +62,6 @@ def read_metadata(entry: Entry, fields: frozenset[str]) -> dict[str, object]:
         raise entry.error(f"'metadata' is {kind(metadata)}", allowed="an object or null")
     extra = {key: value for key, value in entry.values.items() if key not in fields}
     return {**extra, **(metadata or {})}
-
-
-def read_corpus(path: Path) -> list[Document]:
-    """Read a corpus: a folder of .txt and .md files, or a file of JSON lines."""
-    if path.is_dir():
-        return read_folder(path)
-    if path.exists() and plain_suffix(path) != ".jsonl":
-        allowed = ".jsonl, .jsonl.gz, a folder of .txt and .md files"
-        raise DataError(f"'{path.name}' is no corpus", file=path, allowed=allowed)
-    return read_documents(path)
-
-
-def read_folder(folder: Path) -> list[Document]:
-    """Read every .txt and .md file below a folder, in the order of their names.
-
-    The id is the path within the folder, with white space as %20, since run files are split at it;
-    the title is the first Markdown heading, or else the file's name. Hidden files are left out,
-    empty ones are empty documents.
-    """
-    paths = sorted(
-        (path.relative_to(folder) for path in folder.rglob("*") if path.is_file()),
-        key=lambda path: path.parts,
-    )
-    wanted = [
-        path
-        for path in paths
-        if path.suffix.lower() in _FOLDER_SUFFIXES and not any(p[0] == "." for p in path.parts)
-    ]
-    if not wanted:
-        raise DataError("no documents in the folder", file=folder, allowed=".txt and .md files")
-    return [_read_file(folder, path) for path in wanted]
-
-
-def _read_file(folder: Path, path: Path) -> Document:
-    whole = folder / path
-    text = "".join(line for _, line in text_lines(whole)) if whole.stat().st_size else ""
-    heading = _first_heading(text) if path.suffix.lower() == ".md" else None
-    return Document(encode_spaces(path.as_posix()), text, heading or path.name)
-
-
-def _first_heading(text: str) -> str | None:
-    """The first `# heading` outside of fenced code, where '#' starts a comment."""
-    fenced = False
-    for line in text.splitlines():
-        if _FENCE.match(line):
-            fenced = not fenced
-        elif not fenced and (match := _HEADING.match(line)) and match[1]:
-            return match[1]
-    return None
 
 
 def encode_spaces(name: str) -> str:

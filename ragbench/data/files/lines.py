@@ -85,7 +85,8 @@ def text_lines(source: Source) -> Iterator[tuple[int, str]]:
         except UnicodeDecodeError as error:
             offending = " ".join(f"0x{byte:02x}" for byte in line[error.start : error.end])
             found = f"bad UTF-8: {offending} at byte {error.start + 1} of the line"
-            raise DataError(found, file=source_name(source), line=number) from error
+            name = source_name(source)
+            raise DataError(found, file=name, line=number, allowed=_saved_as(name)) from error
 
 
 def find_file(folder: Path, name: str) -> Path | None:
@@ -190,8 +191,14 @@ def _why_unreadable(error: OSError) -> str:
 def without_bom(line: bytes, name: str) -> bytes:
     """Return the start of a file without its byte order mark."""
     if line.startswith(_UTF16_BOMS):
-        raise DataError("UTF-16 text", file=name, line=1, allowed="UTF-8")
+        raise DataError("UTF-16 text", file=name, line=1, allowed=_saved_as(name) or "UTF-8")
     return line.removeprefix(_BOM)
+
+
+def _saved_as(name: str) -> str | None:
+    """How a spreadsheet writes UTF-8; most save in the code page of the system."""
+    table = plain_suffix(Path(name)) in (".csv", ".tsv")
+    return "UTF-8; a spreadsheet writes it where it saves as 'CSV UTF-8'" if table else None
 
 
 def reader(stream: BinaryIO) -> Read:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import io
+import tokenize
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,8 +36,8 @@ def read_text(entry: Entry, column: str, value: Any) -> str | None:
 def read_list(entry: Entry, column: str, *, cells: bool) -> list[Any] | None:
     """Return the items of a column: those of a list, or a single value as one item.
 
-    With `cells` the file holds text only, as CSV does: a list is written as JSON, and an empty cell
-    is nothing.
+    With `cells` the file holds text only, as CSV does: a list is written as JSON, or as Python and
+    NumPy print it, and an empty cell is nothing.
     """
     value = entry.values.get(column)
     if cells and isinstance(value, str):
@@ -51,8 +54,31 @@ def _parse_cell(entry: Entry, column: str, cell: str) -> Any:
     try:
         return parse_json(cell)
     except ValueError as error:
+        if (found := read_printed_list(cell)) is not None:
+            return found
         allowed = 'a list in a CSV cell is JSON: ["first", "second"]'
         raise entry.error(f"column '{column}': {error}", allowed=allowed) from error
+
+
+def read_printed_list(cell: str) -> list[Any] | None:
+    """Read a list as Python or NumPy prints it, as tables that pandas wrote hold it; else None.
+
+    Example:
+        >>> read_printed_list("['a', 'b']"), read_printed_list("['a' 'b']"), read_printed_list("[a")
+        (['a', 'b'], ['a', 'b'], None)
+    """
+    try:
+        found = ast.literal_eval(cell.strip())
+        tokens = list(tokenize.generate_tokens(io.StringIO(cell.strip()).readline))
+    except (ValueError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError):
+        return None
+    if not isinstance(found, list):
+        return None
+    # NumPy writes no commas, and Python would join such texts to one
+    texts = [token.string for token in tokens if token.type == tokenize.STRING]
+    if all(isinstance(item, str) for item in found) and len(texts) != len(found):
+        return [ast.literal_eval(text) for text in texts]
+    return found
 
 
 def read_texts(entry: Entry, column: str, *, cells: bool) -> list[str] | None:
@@ -61,6 +87,8 @@ def read_texts(entry: Entry, column: str, *, cells: bool) -> list[str] | None:
     if items is None:
         return None
     texts = []
+    if len(items) == 1 and isinstance(items[0], dict) and isinstance(items[0].get("text"), list):
+        items = items[0]["text"]  # as SQuAD has it: {"text": [...], "answer_start": [...]}
     for position, item in enumerate(items, start=1):
         value = item.get("text") if isinstance(item, dict) else item
         # in a CSV cell, [0, 1] is more likely an interval than two answers

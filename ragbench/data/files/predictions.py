@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragbench.data.files.collection import check_unique
+from ragbench.data.files.conversations import read_calls
 from ragbench.data.files.jsonl import Entry
 from ragbench.data.files.lines import plain_suffix, text_lines
 from ragbench.data.files.passages import Passages, read_text, read_texts
 from ragbench.data.files.table import is_csv, read_rows
 from ragbench.errors import DataError
-from ragbench.types import Document
+from ragbench.types import Document, ToolCall
+from ragbench.types.columns import CONVERSATION_NAMES
 
 _TABLES = (".jsonl", ".csv", ".parquet")
 _FORMS = "both .jsonl, .csv (also with .gz) or .parquet by query_id, or both text lines"
@@ -29,6 +31,10 @@ class StoredPrediction:
     answer: str | None
     contexts: list[Document] | None = None
     system: str | None = None
+    queries: tuple[str, ...] = ()
+    """The queries that it formulated."""
+    tool_calls: tuple[ToolCall, ...] | None = None
+    """The tools that were called; None where the file does not say."""
 
 
 def read_predictions(path: str | os.PathLike[str]) -> dict[str, StoredPrediction]:
@@ -71,19 +77,31 @@ def _rows(path: Path) -> Iterator[tuple[Entry, str, StoredPrediction]]:
     cells = is_csv(path)
     passages = Passages()
     first: StoredPrediction | None = None
-    for entry in read_rows(path, "predictions"):
+    entries = list(read_rows(path, "predictions"))
+    calls = _column_of_calls(entries)
+    for entry in entries:
         key = _key(entry)
         entry.field("answer")
         prediction = StoredPrediction(
             answer=read_text(entry, "answer", entry.values["answer"]),
             contexts=passages.read(entry, "contexts", cells=cells),
             system=read_text(entry, "system", entry.values.get("system")) or None,
+            queries=tuple(read_texts(entry, "queries", cells=cells) or ()),
+            tool_calls=None if calls is None else read_calls(entry, calls, cells=cells) or (),
         )
         first = first or prediction
         if prediction.system != first.system:
             found = f"system '{prediction.system}' after system '{first.system}'"
             raise entry.error(found, allowed="the answers of one system per file")
         yield entry, key, prediction
+
+
+def _column_of_calls(entries: Sequence[Entry]) -> str | None:
+    """The column with tool calls, where some line has any: then one without made none."""
+    for name in CONVERSATION_NAMES["tool_calls"]:
+        if any(entry.values.get(name) not in (None, "") for entry in entries):
+            return name
+    return None
 
 
 def _sample(entry: Entry) -> int:

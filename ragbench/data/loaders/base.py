@@ -6,6 +6,7 @@ fingerprint; one changed character gives another.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Protocol
@@ -13,7 +14,7 @@ from typing import Annotated, Any, Protocol
 from ragbench.errors import OptionError
 from ragbench.registry import Option, nearest
 from ragbench.signature import fingerprint, fingerprint_json
-from ragbench.types import Answered, Collection, Document
+from ragbench.types import Answered, Collection, Document, Query, ToolCall
 
 _KEYS = {"test": "a number above 0 and below 1", "seed": "an integer >= 0"}
 SplitOption = Annotated[
@@ -33,6 +34,14 @@ class Loader(Protocol):
             DataError: A file or record that cannot be read, with its place.
         """
         ...
+
+
+class Previewed(ABC):
+    """A loader whose reading needs a look; `ragbench validate` shows its first rows."""
+
+    @abstractmethod
+    def preview(self, count: int = 2) -> list[dict[str, Any]]:
+        """Return how the first rows were read: part -> value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,11 @@ def keep_queries(collection: Collection, wanted: frozenset[str], note: str) -> C
         queries=[query for query in collection.queries if query.id in wanted],
         qrels=None if collection.qrels is None else collection.qrels.of_queries(wanted),
         answers={query: gold for query, gold in collection.answers.items() if query in wanted},
+        expected_tool_calls={
+            query: calls
+            for query, calls in collection.expected_tool_calls.items()
+            if query in wanted
+        },
         given={name: answers for name, answers in given.items() if answers},
         notes=[*collection.notes, note],
     )
@@ -108,13 +122,16 @@ def split_at_random(collection: Collection, split: RandomSplit) -> Collection:
 def fingerprint_collection(collection: Collection) -> dict[str, str]:
     """Return the fingerprint of every part that a data set has."""
     # without metadata of queries: a CSV file has them as text where JSON has numbers
-    found = {"queries": _rows([query.id, query.text] for query in collection.queries)}
+    found = {"queries": _rows(map(_query, collection.queries))}
     if collection.documents is not None:
         found["corpus"] = fingerprint(sorted(map(_document, collection.documents)))
     if collection.qrels is not None:
         found["qrels"] = collection.qrels.fingerprint()
     if collection.answers:
         found["answers"] = _rows([q, *sorted(gold)] for q, gold in collection.answers.items())
+    if collection.expected_tool_calls:
+        expected = collection.expected_tool_calls.items()
+        found["expected_tool_calls"] = _rows([query, *_calls(gold)] for query, gold in expected)
     if collection.given:
         systems = collection.given.items()
         found["given"] = _rows([name, *sorted(map(_answered, given))] for name, given in systems)
@@ -123,6 +140,15 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
 
 def _rows(rows: Iterable[list[str]]) -> str:
     return fingerprint(sorted(fingerprint(row, _WHOLE) for row in rows))
+
+
+def _query(query: Query) -> list[str]:
+    turns = [fingerprint_json(turn.to_dict(), _WHOLE) for turn in query.turns]
+    return [query.id, query.text, *turns]
+
+
+def _calls(calls: Iterable[ToolCall]) -> list[str]:
+    return [fingerprint_json(call.to_dict(), _WHOLE) for call in calls]
 
 
 def _document(document: Document) -> str:
@@ -136,4 +162,8 @@ def _answered(answered: Answered) -> str:
     contexts = answered.contexts
     passages = ["none"] if contexts is None else ["contexts", *map(_document, contexts)]
     pieces = [fingerprint(part, _WHOLE) for part in (answer, passages, answered.queries)]
+    if answered.tool_calls is not None:
+        pieces.append(fingerprint(_calls(answered.tool_calls), _WHOLE))
+    if answered.error is not None:
+        pieces.append(fingerprint(["error", answered.error], _WHOLE))
     return fingerprint([answered.query_id, *pieces], _WHOLE)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from ragbench.data.files.collection import read_corpus
+from ragbench.data.files.columns import check_mapping
+from ragbench.data.files.corpus import read_corpus
 from ragbench.data.files.jsonl import Entry
-from ragbench.data.files.table import check_mapping
 from ragbench.data.loaders.base import parse_split
 from ragbench.data.loaders.records import RecordTable, TableLoader
 from ragbench.errors import DataError, MissingExtra
@@ -42,7 +42,7 @@ class HuggingFace(TableLoader):
             ),
         ] = "test",
         columns: Annotated[
-            Mapping[str, str | None] | None,
+            Mapping[str, str | list[str] | None] | None,
             Option("Which column plays which part, as in `records`; null for none."),
         ] = None,
         corpus: Annotated[
@@ -65,8 +65,8 @@ class HuggingFace(TableLoader):
         ]
         if not entries:
             raise DataError("no rows", file=place, record=name, allowed="at least one")
-        documents = None if self._corpus is None else read_corpus(self._corpus)
-        return RecordTable(entries, columns=self._columns, documents=documents, file=place)
+        corpus = None if self._corpus is None else read_corpus(self._corpus)
+        return RecordTable(entries, columns=self._columns, corpus=corpus, file=place)
 
     def _split(self) -> tuple[str, Any]:
         try:

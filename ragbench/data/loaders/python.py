@@ -15,14 +15,19 @@ from dataclasses import replace
 from typing import Any
 
 from ragbench.data.files.collection import check_unique, empty_note
+from ragbench.data.files.conversations import failing
 from ragbench.data.files.jsonl import ID_ALLOWED, Entry, id_problem
-from ragbench.data.loaders.base import Loader, fingerprint_collection
-from ragbench.errors import AdapterError, DataError, RagbenchError
+from ragbench.data.loaders.base import Loader, fingerprint_collection, finished
+from ragbench.data.loaders.records import RecordTable
+from ragbench.errors import AdapterError, DataError, OptionError, RagbenchError
 from ragbench.records.codec import kind
-from ragbench.registry import adapt, nearest
-from ragbench.types import Collection, Document, Qrels, Query
+from ragbench.registry import PYTHON, adapt, nearest, shown
+from ragbench.types import Collection, Document, Qrels, Query, ToolCall, Turn
+from ragbench.types.columns import is_table, rows_of
+from ragbench.types.conversation import read_tool_calls, read_turns
+from ragbench.types.frames import is_frame
 
-_PARTS = ("queries", "documents", "qrels", "answers")
+_PARTS = ("queries", "documents", "qrels", "answers", "expected_tool_calls")
 
 
 class PythonLoader:
@@ -51,6 +56,43 @@ def as_loader(target: Any, options: Mapping[str, Any], owner: str = "loader") ->
 class _Function:
     def __init__(self, function: Callable[[], Any]) -> None:
         self.load = function
+
+
+def passed() -> Collection:
+    """Stand in the config of a run whose data set was passed from Python."""
+    allowed = "run_experiment(..., dataset=...) with the same data"
+    raise DataError(
+        "the data set of this run was passed from Python, and no file holds it", allowed=allowed
+    )
+
+
+PASSED = f"{PYTHON}{__name__}:{passed.__name__}"
+"""What `type` of `dataset` says in the config of such a run."""
+
+
+def collection_of(value: object) -> Collection:
+    """Return the data set that a program passes.
+
+    It is a `Collection`, a mapping of parts as a loader of one's own returns it, or a table with
+    a row per question: a data frame, or a list of mappings, read as a file of records is.
+
+    Example:
+        >>> rows = [{"user_input": "Why?", "response": "Because.", "reference": "So."}]
+        >>> found = collection_of(rows)
+        >>> found.queries[0].text, list(found.answers.values()), list(found.given)
+        ('Why?', [['So.']], ['given'])
+    """
+    if isinstance(value, (Collection, Mapping)):
+        return as_collection(value, "dataset")
+    if not is_table(value):
+        allowed = "a data frame, a list of mappings, {queries, documents, ...}, Collection"
+        raise OptionError("run_experiment", "dataset", shown(value), allowed)
+    entries = [
+        Entry("dataset", None, row, record=f"row {number}")
+        for number, row in enumerate(rows_of(value, "dataset"), start=1)
+    ]
+    table = RecordTable(entries, columns=None, corpus=None, file="dataset")
+    return finished(table.collection(), None)
 
 
 def as_collection(value: Any, owner: str) -> Collection:
@@ -84,7 +126,7 @@ def _from_mapping(value: Mapping[str, Any], owner: str) -> Collection:
         queries=[
             item
             if isinstance(item, Query)
-            else Query(entry.id("id"), entry.text("text"), _metadata(entry))
+            else Query(entry.id("id"), entry.text("text"), _metadata(entry), _turns(entry))
             for item, entry in _entries(value["queries"], "queries", owner, Query)
         ],
         documents=None
@@ -95,11 +137,14 @@ def _from_mapping(value: Mapping[str, Any], owner: str) -> Collection:
         ],
         qrels=None if qrels is None else _qrels(qrels, owner),
         answers=_answers(value.get("answers") or {}, owner),
+        expected_tool_calls=_expected(value.get("expected_tool_calls") or {}, owner),
     )
 
 
 def _entries(items: Any, part: str, owner: str, record: type) -> Iterable[tuple[Any, Entry]]:
     """Yield every item of a list with its place; items are records of ours or mappings."""
+    if is_frame(items):
+        items = rows_of(items, part)
     if isinstance(items, (str, Mapping)) or not isinstance(items, Iterable):
         found = kind(items) if not isinstance(items, Mapping) else "a mapping"
         raise DataError(f"'{part}' is {found}", file=owner, allowed="a list")
@@ -123,7 +168,7 @@ def _metadata(entry: Entry) -> dict[str, Any]:
     metadata = entry.values.get("metadata") or {}
     if not isinstance(metadata, Mapping):
         raise entry.error(f"'metadata' is {kind(metadata)}", allowed="a mapping")
-    fields = ("id", "text", "title", "metadata")
+    fields = ("id", "text", "title", "metadata", "turns")
     extra = {key: value for key, value in entry.values.items() if key not in fields}
     return {**extra, **metadata}
 
@@ -135,6 +180,23 @@ def _qrels(value: Any, owner: str) -> Qrels:
         allowed = "{query id: {document id: grade}}"
         raise DataError("'qrels' is no mapping of mappings", file=owner, allowed=allowed)
     return Qrels.from_dict(value)
+
+
+def _turns(entry: Entry) -> tuple[Turn, ...]:
+    value = entry.values.get("turns")
+    return () if value is None else read_turns(value, failing(entry, "turns"))
+
+
+def _expected(value: object, owner: str) -> dict[str, tuple[ToolCall, ...]]:
+    if not isinstance(value, Mapping):
+        allowed = "{query id: [{name, arguments}, ...]}"
+        raise DataError(f"'expected_tool_calls' is {kind(value)}", file=owner, allowed=allowed)
+    return {
+        query: read_tool_calls(
+            calls, failing(Entry(owner, None, {}, record=repr(query)), "expected_tool_calls")
+        )
+        for query, calls in value.items()
+    }
 
 
 def _answers(value: Any, owner: str) -> dict[str, list[str]]:
@@ -158,6 +220,8 @@ def _check(collection: Collection, owner: str) -> None:
         _checked_ids(collection.documents, "documents", owner)
     for query in collection.qrels.query_ids if collection.qrels else ():
         _require_query(query, queries, f"qrels[{query!r}]", owner)
+    for query in collection.expected_tool_calls:
+        _require_query(query, queries, f"expected_tool_calls[{query!r}]", owner)
     for query in collection.answers:
         _require_query(query, queries, f"answers[{query!r}]", owner)
     for name, answers in collection.given.items():

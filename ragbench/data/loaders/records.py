@@ -3,34 +3,58 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from ragbench.data.files.collection import empty_note, read_corpus
-from ragbench.data.files.jsonl import Entry
-from ragbench.data.files.passages import Passages, content_id, read_text, read_texts
-from ragbench.data.files.table import (
+from ragbench.data.files.collection import empty_note
+from ragbench.data.files.columns import (
     Columns,
+    Named,
     check_mapping,
-    is_csv,
-    read_rows,
+    join_columns,
     resolve_columns,
+    several_columns,
     with_paths,
 )
-from ragbench.data.loaders.base import RandomSplit, SplitOption, finished, parse_split
+from ragbench.data.files.conversations import Talk, TalkReader, talk_notes
+from ragbench.data.files.corpus import Corpus, read_corpus
+from ragbench.data.files.gold import DocumentNames
+from ragbench.data.files.jsonl import Entry
+from ragbench.data.files.passages import Passages, read_text, read_texts
+from ragbench.data.files.table import is_csv, read_rows
+from ragbench.data.loaders.base import (
+    Previewed,
+    RandomSplit,
+    SplitOption,
+    finished,
+    parse_split,
+)
+from ragbench.data.loaders.gold_columns import GoldColumns, holds_ids
+from ragbench.data.traces.spans import refuse_traces
 from ragbench.registry import Option
-from ragbench.types import Answered, Collection, Document, Query
+from ragbench.types import Answered, Collection, Document, Qrels, Query, ToolCall
 
 GIVEN = "given"
 """The name of the system that records are, where they name none."""
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_.-]")
 
 
-class TableLoader(ABC):
-    """A loader of a table, a row per question; `ragbench validate` shows its first rows."""
+def system_name(written: str) -> str:
+    """Return the name of a system as file names can hold it.
+
+    Example:
+        >>> system_name("Original Ground Truth")
+        'Original-Ground-Truth'
+    """
+    return _NOT_IN_A_NAME.sub("-", written)
+
+
+class TableLoader(Previewed):
+    """A loader of a table, a row per question."""
 
     _drawn: RandomSplit | None
     """The random test set that is asked for."""
@@ -49,29 +73,39 @@ class TableLoader(ABC):
 
 
 class Records(TableLoader):
-    """Read JSON lines, CSV or Parquet with questions, and what systems answered to them.
+    """Read JSON lines, JSON arrays, CSV or Parquet with questions, gold and what systems answered.
 
-    Records that carry passages or answers are themselves a system, named `given`, or one for each
-    value of `system`. Columns that play no part become metadata of the question.
+    `relevant` names the gold documents of a question (an id, or several in any usual writing),
+    `reference_contexts` quotes them, `reference` is the gold answer. Records that carry passages or
+    answers are themselves a system, named `given`, or one for each value of `system`. Columns that
+    play no part become metadata of the question.
     """
 
     def __init__(
         self,
         *,
         path: Annotated[
-            Path, Option("The .jsonl, .csv or .parquet file, a row per question.", refers_to="path")
+            Path,
+            Option(
+                "The .jsonl, .json, .csv, .tsv or .parquet file, a row per question.",
+                refers_to="path",
+            ),
         ],
         columns: Annotated[
-            Mapping[str, str | None] | None,
+            Mapping[str, str | list[str] | None] | None,
             Option(
                 "Which column is the id, question, contexts, answer (the system's), reference "
-                "(the gold one), queries, system; null for none."
+                "(the gold one), queries, system, turns, standalone_question, tool_calls, "
+                "expected_tool_calls, relevant (ids of gold documents), reference_contexts (gold "
+                "passages), grades (of relevant); null for none. "
+                "reference, relevant and reference_contexts may be lists of columns."
             ),
         ] = None,
         corpus: Annotated[
             Path | None,
             Option(
-                "Documents for retrievers: corpus.jsonl, or a folder of .txt and .md files.",
+                "Documents for retrievers: a folder of .txt and .md files (also .pdf and .html, "
+                "extra documents), or a .jsonl, .json, .csv, .tsv or .parquet file.",
                 refers_to="path",
             ),
         ] = None,
@@ -87,7 +121,7 @@ class Records(TableLoader):
         return RecordTable(
             list(read_rows(self._path, "records")),
             columns=self._columns,
-            documents=None if self._corpus is None else read_corpus(self._corpus),
+            corpus=None if self._corpus is None else read_corpus(self._corpus),
             file=self._path,
             cells=is_csv(self._path),
         )
@@ -100,28 +134,47 @@ class RecordTable:
         self,
         entries: Sequence[Entry],
         *,
-        columns: Mapping[str, str | None] | None,
-        documents: list[Document] | None,
+        columns: Named | None,
+        corpus: Corpus | None,
         file: object,
         cells: bool = False,
     ) -> None:
+        refuse_traces(entries, columns)
         entries = with_paths(entries, columns or {})
-        self._entries, self._documents = entries, documents
         present = list(dict.fromkeys(key for entry in entries for key in entry.values))
-        resolved = resolve_columns(present, columns, file)
-        self._reader = RowReader(resolved, Passages(documents or []), cells=cells)
+        documents = None if corpus is None else corpus.documents
+        names = None if corpus is None else DocumentNames(corpus.documents, corpus.folder)
+        rows = entries
+        several = several_columns(present, columns, lambda column: holds_ids(rows, names, column))
+        entries, named = join_columns(entries, several)
+        self._entries, self._corpus, self._file, self._named = entries, corpus, file, named
+        present = list(dict.fromkeys(key for entry in entries for key in entry.values))
+        resolved = resolve_columns(
+            present, named, file, lambda column: holds_ids(entries, names, column)
+        )
+        self._gold = GoldColumns(resolved, entries, documents, names, cells=cells)
+        talk = TalkReader.of(entries, resolved, documents or (), cells=cells)
+        self._reader = RowReader(resolved, Passages(documents or []), self._gold, talk, cells=cells)
 
     def collection(self) -> Collection:
         """Return the data set, without fingerprints."""
-        gathered = Gathered()
+        gathered, gold = Gathered(), self._gold
         for entry in self._entries:
             gathered.add(self._reader.read(entry))
+        gold.refuse_nothing(self._file, self._named)
+        documents = None if self._corpus is None else self._corpus.documents
+        notes = _notes(self._entries, self._reader.columns, gathered, documents)
         return Collection(
             queries=list(gathered.queries.values()),
-            documents=self._documents,
+            documents=documents,
+            qrels=Qrels.from_dict(gathered.grades) if gathered.grades else None,
+            gold_passages=gold.passages,
+            gold_places=gold.places,
             answers=gathered.answers,
+            expected_tool_calls=gathered.expected,
             given={name: list(answers.values()) for name, answers in gathered.systems.items()},
-            notes=_notes(self._entries, self._reader.columns, gathered, self._documents),
+            notes=[*notes, *gold.notes, *(self._corpus.notes if self._corpus else [])],
+            warnings=gold.warnings,
         )
 
     def preview(self, count: int) -> list[dict[str, Any]]:
@@ -139,6 +192,9 @@ def _notes(
     notes.append("columns: " + ", ".join(f"{part} = {name}" for part, name in columns.items()))
     if "id" not in columns:
         notes.append("ids are hashes of the questions")
+    if gathered.joined:
+        notes.append(f"{gathered.joined} of the rows repeat a question; their gold is put together")
+    notes += _asked_twice(gathered)
     if rest:
         notes.append(f"further columns, kept as metadata: {', '.join(rest)}")
     for name, answers in gathered.systems.items():
@@ -151,7 +207,21 @@ def _notes(
         notes.append(f"no question is shared by two systems; {advice}")
     if documents is not None and (note := empty_note(documents)):
         notes.append(note)
-    return notes
+    return notes + talk_notes(gathered.queries.values(), gathered.expected, gathered.whole)
+
+
+def _asked_twice(gathered: Gathered) -> list[str]:
+    """Ask whether a row is a gold document, where one text stands under several ids."""
+    texts = Counter(
+        query.text for query in gathered.queries.values() if query.id in gathered.grades
+    )
+    text, count = next(iter(texts.most_common(1)), ("", 0))
+    if count < 2:
+        return []
+    several = sum(each > 1 for each in texts.values())
+    what = f"{several} {'question stands' if several == 1 else 'questions stand'} under several ids"
+    advice = "where each row names one of its gold documents, write columns: {id: null}"
+    return [f"{what}, such as '{text[:60]}'; {advice}"]
 
 
 @dataclass(slots=True)
@@ -160,35 +230,56 @@ class Gathered:
 
     queries: dict[str, Query] = field(default_factory=dict)
     answers: dict[str, list[str]] = field(default_factory=dict)
+    expected: dict[str, tuple[ToolCall, ...]] = field(default_factory=dict)
+    """Query id -> gold tool calls."""
+    whole: int = 0
+    """How many records are whole conversations."""
+    grades: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Query id -> gold document -> grade."""
     systems: dict[str, dict[str, Answered]] = field(default_factory=dict)
     """System -> query id -> what it said."""
     first: dict[str, Entry] = field(default_factory=dict)
     """Query id -> the first record with it."""
-    places: dict[tuple[str | None, str], Entry] = field(default_factory=dict)
-    """(system, query id) -> its record."""
+    rows: dict[tuple[str | None, str], Row] = field(default_factory=dict)
+    """(system, query id) -> its record, the first where several name gold of one question."""
+    joined: int = 0
+    """How many records only add gold to a question that was there before."""
     written_as: dict[str, str] = field(default_factory=dict)
     """System name -> how the records write it."""
 
     def add(self, row: Row) -> None:
         """Add a record."""
-        self._refuse_repeated(row)
+        before = self.rows.setdefault((row.system, row.query.id), row)
+        if before is not row:
+            self._join(row, before)
         self._add_query(row)
-        if row.contexts is None and row.answer is None and not row.queries:
+        if before is row:
+            self._add_gold(row)
+        self.whole += row.talk.whole is not None
+        if not row.of_a_system:
             return
         name = self._name(row)
         self.systems.setdefault(name, {})[row.query.id] = Answered(
-            row.query.id, row.answer, row.contexts, row.queries
+            row.query.id, row.answer, row.contexts, row.queries, row.talk.tool_calls
         )
 
-    def _refuse_repeated(self, row: Row) -> None:
-        before = self.places.setdefault((row.system, row.query.id), row.entry)
-        if before is not row.entry:
+    def _join(self, row: Row, before: Row) -> None:
+        """Let several rows name the gold of one question; what a system said is there once."""
+        if row.of_a_system or before.of_a_system:
             system = f" of system '{row.system}'" if row.system else ""
             raise row.entry.error(
-                f"question '{row.query.id}'{system} is repeated, first at {before.place}: "
+                f"question '{row.query.id}'{system} is repeated, first at {before.entry.place}: "
                 f"'{row.query.text[:60]}'",
                 allowed="one row per question, or a column id or system that tells them apart",
             )
+        for name, grade in row.grades.items():
+            if self.grades.setdefault(row.query.id, {}).setdefault(name, grade) != grade:
+                raise row.entry.error(f"'{row.query.id}': '{name}' has two grades")
+        self.joined += 1
+
+    def _add_gold(self, row: Row) -> None:
+        if row.grades and self.grades.setdefault(row.query.id, dict(row.grades)) != row.grades:
+            self._conflict(row, "other gold documents")
 
     def _add_query(self, row: Row) -> None:
         query = self.queries.get(row.query.id)
@@ -197,6 +288,8 @@ class Gathered:
             query = row.query
         elif query.text != row.query.text:
             self._conflict(row, "another question")
+        elif query.turns != row.query.turns:
+            self._conflict(row, "other earlier turns")
         # what the rows of a question disagree on says something about the answers, not about it
         shared = {
             key: value
@@ -205,16 +298,21 @@ class Gathered:
         }
         self.queries[query.id] = replace(query, metadata=shared)
         if row.reference and self.answers.setdefault(query.id, row.reference) != row.reference:
-            self._conflict(row, "another reference")
+            one = "the same gold answer in each row of a question, or an id that tells them apart"
+            self._conflict(row, "another reference", one)
+        calls = row.talk.expected
+        if calls is not None and self.expected.setdefault(query.id, calls) != calls:
+            self._conflict(row, "other expected tool calls")
 
-    def _conflict(self, row: Row, what: str) -> None:
+    def _conflict(self, row: Row, what: str, allowed: str | None = None) -> None:
         first = self.first[row.query.id]
-        raise row.entry.error(f"'{row.query.id}' has {what} at {first.place}")
+        found = f"'{row.query.id}' has {what} at {first.place}: '{row.query.text[:60]}'"
+        raise row.entry.error(found, allowed=allowed)
 
     def _name(self, row: Row) -> str:
         """The system's name as file names can hold it."""
         written = GIVEN if row.system is None else row.system
-        name = _NOT_IN_A_NAME.sub("-", written)
+        name = system_name(written)
         if self.written_as.setdefault(name, written) != written:
             other = self.written_as[name]
             raise row.entry.error(f"systems '{written}' and '{other}' would both be named '{name}'")
@@ -233,6 +331,18 @@ class Row:
     reference: list[str]
     """The gold answers; empty ones are left out."""
     queries: list[str]
+    talk: Talk
+    """The conversation that it belongs to, and the tools that were called."""
+    grades: dict[str, int]
+    """The gold documents with their grades."""
+    quoted: list[str]
+    """Gold passages, as they are written."""
+
+    @property
+    def of_a_system(self) -> bool:
+        """Whether the record says what a system did."""
+        told = (self.contexts, self.answer, self.talk.tool_calls)
+        return bool(self.queries) or any(part is not None for part in told)
 
     def parts(self, columns: Columns) -> dict[str, Any]:
         """The values by part, of the parts that a column plays."""
@@ -245,8 +355,17 @@ class Row:
             "reference": self.reference,
             "queries": self.queries,
             "system": self.system,
+            **self.talk.parts(),
         }
-        return {part: values[part] for part in columns}
+        values["reference_contexts"] = self.quoted
+        values["relevant"] = _graded(self.grades)
+        cut = () if self.talk.whole is None else ("question", "turns", "answer", "tool_calls")
+        return {part: values[part] for part in values if part in columns or part in cut}
+
+
+def _graded(grades: Mapping[str, int]) -> list[str]:
+    """Gold documents as a preview shows them: their ids, with grades that say more than yes."""
+    return [name if grade == 1 else f"{name}: {grade}" for name, grade in grades.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,24 +374,33 @@ class RowReader:
 
     columns: Columns
     passages: Passages
+    gold: GoldColumns
+    talk: TalkReader
     cells: bool
     """Whether the file holds text only, as CSV does."""
 
     def read(self, entry: Entry) -> Row:
         """Read one record."""
-        question, contexts = self._needed(entry, "question"), self.columns.get("contexts")
+        talk, contexts = self.talk.read(entry), self.columns.get("contexts")
+        whole = talk.whole
+        question = self._needed(entry, "question") if whole is None else whole.question
         column = self.columns.get("id")
-        identifier = content_id(question) if column is None else entry.id(column)
+        identifier = talk.question_id(question) if column is None else entry.id(column)
+        standalone = [] if talk.standalone is None else [talk.standalone]
+        said = whole.answer if whole is not None and "answer" not in self.columns else None
         return Row(
             entry=entry,
-            query=Query(identifier, question, self._metadata(entry)),
+            query=Query(identifier, question, self._metadata(entry), talk.turns),
             system=self._needed(entry, "system") if "system" in self.columns else None,
-            contexts=None
+            contexts=talk.contexts
             if contexts is None
             else self.passages.read(entry, contexts, cells=self.cells),
-            answer=self._text(entry, "answer"),
+            answer=said if said is not None else self._text(entry, "answer"),
             reference=[text for text in self._texts(entry, "reference") if text.strip()],
-            queries=self._texts(entry, "queries"),
+            queries=list(dict.fromkeys([*standalone, *self._texts(entry, "queries")])),
+            talk=talk,
+            grades=self.gold.read(entry),
+            quoted=self.gold.texts(entry),
         )
 
     def _needed(self, entry: Entry, part: str) -> str:

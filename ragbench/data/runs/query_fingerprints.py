@@ -6,14 +6,13 @@ The fingerprints of a whole data set tell that two differ; these tell in which q
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ragbench.data.runs.run_folder import to_csv
+from ragbench.data.runs.run_folder import csv_rows, to_csv
 from ragbench.errors import DataError
 from ragbench.registry import nearest
-from ragbench.signature import fingerprint
+from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Qrels, Query
 from ragbench.types.columnar import QueryFingerprints
 
@@ -35,12 +34,17 @@ def fingerprint_queries(
         {'question': ['q1', 'q2'], 'answers': ['q1']}
     """
     asked = {query.id for query in queries}
-    found = {"question": {query.id: fingerprint([query.text]) for query in queries}}
+    found = {"question": {query.id: _question(query) for query in queries}}
     for part, prints in ({} if qrels is None else qrels.query_fingerprints()).items():
         found[part] = {query: print_ for query, print_ in prints.items() if query in asked}
     own = answer_fingerprints({query: gold for query, gold in answers.items() if query in asked})
     # a data set without any has no such column
     return {**found, **({"answers": own} if answers else {})}
+
+
+def _question(query: Query) -> str:
+    """A question with what was said before it."""
+    return fingerprint([query.text, *(fingerprint_json(turn.to_dict()) for turn in query.turns)])
 
 
 def answer_fingerprints(answers: Mapping[str, Sequence[str]]) -> dict[str, str]:
@@ -71,13 +75,9 @@ def _columns(prints: QueryFingerprints) -> list[str]:
 def read_fingerprints(path: Path) -> QueryFingerprints:
     """Read `fingerprints.csv`; older versions did not write it, which is: nothing is known."""
     try:
-        # ids of TREC files may be any bytes
-        with path.open(encoding="utf-8", errors="surrogateescape", newline="") as stream:
-            head, *rows = [*csv.reader(stream, strict=True)] or [[]]
+        head, *rows = [*csv_rows(path)] or [[]]
     except FileNotFoundError:
         return {}
-    except (OSError, csv.Error) as error:
-        raise DataError(f"cannot be read: {error}", file=path) from error
     if head[:1] != ["query_id"]:
         raise DataError(f"columns: {', '.join(head)}", file=path, allowed="query_id first")
     table = {}

@@ -7,7 +7,8 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def format_query_metadata(queries: Sequence[Query]) -> str | None:
         >>> print(format_query_metadata([query]).rstrip())
         {"query_id": "q1", "metadata": {"topic": "law"}}
     """
-    rows = [{"query_id": query.id, "metadata": _plain(query.metadata)} for query in queries]
+    rows = [{"query_id": query.id, "metadata": plain_metadata(query.metadata)} for query in queries]
     return to_jsonl(rows) if any(row["metadata"] for row in rows) else None
 
 
@@ -50,7 +51,7 @@ def read_query_metadata(path: Path) -> dict[str, Mapping[str, Any]]:
         try:
             row = json.loads(line)
             found[str(row["query_id"])] = dict(row["metadata"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             what = f"not a line of ours: {shown(line)}"
             raise DataError(
                 what, file=path, line=number, allowed="query_id and metadata"
@@ -58,12 +59,12 @@ def read_query_metadata(path: Path) -> dict[str, Mapping[str, Any]]:
     return found
 
 
-def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """What may name a group."""
+def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a query's metadata may name a group: text, numbers, truth values."""
     found: dict[str, Any] = {}
     for key, value in metadata.items():
         if isinstance(value, Mapping):
-            found[str(key)] = _plain(value)
+            found[str(key)] = plain_metadata(value)
         elif isinstance(value, (str, bool, int)) or (
             isinstance(value, float) and math.isfinite(value)
         ):
@@ -73,14 +74,45 @@ def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 LATEST = "latest"
 COMPARISONS = "comparisons.json"
+LONGEST_NAME = 200
+"""Bytes of a name that becomes a file's: file systems take 255, suffixes included."""
 COST_COLUMNS = ("latency_ms", "tokens.input", "tokens.output", "usd")
 _NAMED = "the name of a run folder beside it"
+_LONGEST_CELL = 1 << 30  # characters; the csv module stops at 128 kB
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 def file_name(system: str) -> str:
     """Return a system's name as file names write it: `bm25/gpt` is `bm25--gpt`."""
     return system.replace("/", "--")
+
+
+def unfit_names(systems: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield each name that cannot have a file of its own: the name, why not, and what is allowed.
+
+    It must be one on every system: Windows and macOS do not tell `A` from `a`, and a run folder is
+    carried between them.
+
+    Example:
+        >>> [(name, why) for name, why, _ in unfit_names(["a/b", "dense", "Dense", "a--b"])]
+        [('Dense', "'dense' and 'Dense' differ only in case, and would write the same file"),
+         ('a--b', "'a/b' and 'a--b' would write the same file 'a--b'")]
+    """
+    taken: dict[str, tuple[int, str]] = {}
+    for place, name in enumerate(systems):
+        file = file_name(name)
+        size = len(file.encode("utf-8", "surrogatepass"))
+        if size > LONGEST_NAME:
+            found = f"{shown(name)} is too long for a file: {size} bytes"
+            yield name, found, f"at most {LONGEST_NAME}"
+        folded = unicodedata.normalize("NFC", file).casefold()
+        before, first = taken.setdefault(folded, (place, name))
+        if before == place:
+            continue
+        found = f"'{first}' and '{name}' would write the same file '{file}'"
+        if file_name(first) != file:
+            found = f"'{first}' and '{name}' differ only in case, and would write the same file"
+        yield name, found, "another name for one of them"
 
 
 def to_json(value: Any) -> str:
@@ -104,18 +136,80 @@ def to_json_line(value: Any, *, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=True, indent=indent, allow_nan=False)
 
 
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # the last four are of full width
+_QUOTED = re.compile(r'[,"\r\n]')
+
+
 def to_csv(header: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> str:
-    """Write CSV; None is an empty cell, floats are written so that they read back exactly."""
+    r"""Write CSV that `csv_rows` reads back exactly; None is an empty cell.
+
+    Every text is `inert`; a text with a comma, a quote or a line end is quoted, a lone carriage
+    return too, which the csv module of older Pythons leaves bare.
+
+    Example:
+        >>> print(to_csv(["id", "map"], [["=1+1", 0.5], ["a,b", None]]), end="")
+        id,map
+        '=1+1,0.5
+        "a,b",
+    """
     stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(header)
-    for row in rows:
-        writer.writerow(["" if cell is None else _cell(cell) for cell in row])
+    for row in (header, *rows):
+        cells = [_cell(cell) for cell in row]
+        stream.write(",".join(cells) if cells != [""] else '""')
+        stream.write("\n")
     return stream.getvalue()
 
 
-def _cell(cell: str | float) -> str:
-    return cell if isinstance(cell, str) else repr(float(cell))
+def _cell(cell: str | float | None) -> str:
+    if cell is None:
+        return ""
+    if not isinstance(cell, str):
+        return repr(float(cell))
+    text = inert(cell)
+    return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
+
+
+def inert(text: str) -> str:
+    """Put an apostrophe before a text that a spreadsheet would run as a formula.
+
+    Before one that begins with apostrophes and then such a text too, so that `original` can tell.
+
+    Example:
+        >>> inert("=1+1"), inert("1 + 1"), inert("'=1+1"), inert("'quoted'")
+        ("'=1+1", '1 + 1', "''=1+1", "'quoted'")
+    """
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def original(cell: str) -> str:
+    """Return the text of which `inert` made a cell.
+
+    Example:
+        >>> original("'=1+1"), original("'quoted'")
+        ('=1+1', "'quoted'")
+    """
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+
+
+def csv_rows(path: Path) -> Iterator[list[str]]:
+    """Yield the rows of a CSV file of ours, the header first, with the texts as they were.
+
+    Raises:
+        FileNotFoundError: There is none; older versions did not write every file.
+        DataError: It cannot be read, or is no CSV.
+    """
+    try:
+        # ids of TREC files may be any bytes
+        with path.open(encoding="utf-8", errors="surrogateescape", newline="") as stream:
+            csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
+            for row in csv.reader(stream, strict=True):
+                yield [original(cell) for cell in row]
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file=path) from error
+    except csv.Error as error:
+        raise DataError(f"not CSV: {error}", file=path) from error
 
 
 def check_output(experiment: Path) -> None:
@@ -128,11 +222,17 @@ def check_output(experiment: Path) -> None:
 
 
 def write_run_folder(
-    experiment: Path, run_id: str, contents: Mapping[str, str], *, is_latest: bool = True
+    experiment: Path,
+    run_id: str,
+    contents: Mapping[str, str],
+    *,
+    finish: Callable[[Path], None] = lambda folder: None,
+    is_latest: bool = True,
 ) -> Path:
     """Write a run's files (relative name -> text) under a new folder.
 
-    `latest` of the experiment's folder then points at it, unless it is no new result.
+    `finish` writes into it what is too large to be held as one text. `latest` of the experiment's
+    folder then points at it, unless it is no new result.
     """
     folder = experiment / run_id
     try:
@@ -141,6 +241,7 @@ def write_run_folder(
                 path = temporary / relative
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(_encode(text))
+            finish(temporary)
         if is_latest:
             point_at(experiment / LATEST, run_id)
     except OSError as error:
@@ -164,12 +265,14 @@ def resolve_run_folder(path: Path) -> Path:
         return resolve_run_folder(_pointed_at(path))
     if (path / LATEST).exists():
         return resolve_run_folder(path / LATEST)
-    siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+    inside = sorted(found.parent.name for found in path.glob(f"*/{LATEST}"))
+    siblings = [p.name for p in path.parent.iterdir() if p.is_dir()] if path.parent.is_dir() else []
+    near = nearest(path.name, (name for name in siblings if name != path.name))
     raise DataError(
         "no run here",
         file=path,
         allowed="a run folder with summary.json, or the folder of an experiment",
-        nearest=nearest(path.name, (name for name in siblings if name != path.name)),
+        nearest=str(path / inside[0]) if inside else near,
     )
 
 
@@ -225,25 +328,25 @@ def read_manifest(folder: Path) -> Manifest:
 
 def read_per_query(path: Path) -> dict[str, dict[str, dict[str, float | None]]]:
     """Read `per_query.csv` as system -> query id -> column -> value; None for an empty cell."""
+    table: dict[str, dict[str, dict[str, float | None]]] = {}
+    allowed = "system, query_id, and numbers or empty cells"
     try:
-        # ids of TREC files may be any bytes
-        with path.open(encoding="utf-8", errors="surrogateescape", newline="") as stream:
-            rows = list(csv.DictReader(stream, strict=True))
+        rows = csv_rows(path)
+        head = next(rows, [])
+        if head[:2] != ["system", "query_id"]:
+            raise DataError(f"columns: {', '.join(head)}", file=path, line=1, allowed=allowed)
+        for number, row in enumerate(rows, start=2):
+            if not row:  # an empty line
+                continue
+            try:
+                cells = zip(head[2:], row[2:], strict=True)
+                values = {name: _number(cell) if cell else None for name, cell in cells}
+                table.setdefault(row[0], {})[row[1]] = values
+            except (IndexError, ValueError) as error:
+                what = f"row: {error}" if len(row) == len(head) else f"row: {len(row)} cells"
+                raise DataError(what, file=path, line=number, allowed=allowed) from error
     except FileNotFoundError as error:
         raise DataError("no such file", file=path) from error
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", file=path) from error
-    except csv.Error as error:
-        raise DataError(f"not CSV: {error}", file=path) from error
-    table: dict[str, dict[str, dict[str, float | None]]] = {}
-    for number, row in enumerate(rows, start=2):
-        try:
-            system, query = row.pop("system"), row.pop("query_id")
-            values = {name: _number(cell) if cell else None for name, cell in row.items()}
-        except (KeyError, TypeError, ValueError) as error:
-            allowed = "system, query_id, and numbers or empty cells"
-            raise DataError(f"row: {error}", file=path, line=number, allowed=allowed) from error
-        table.setdefault(system, {})[query] = values
     return table
 
 

@@ -151,7 +151,7 @@ def _read_unscored(path: Path) -> Unscored:
                 found.causes[key] = words[row.cause]
             else:  # one of several answers; the query has a line of its own
                 found.of_answers.setdefault(key, {})[row.sample] = words[row.cause]
-        except (ValueError, KeyError, DataError) as error:
+        except (ValueError, KeyError, RecursionError, DataError) as error:
             allowed = f"system, query_id, measure and a cause: {', '.join(words)}"
             raise DataError(
                 f"not a line of ours: {shown(line)}", file=path, line=number, allowed=allowed

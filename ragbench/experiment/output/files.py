@@ -17,11 +17,13 @@ from ragbench import __version__
 from ragbench.comparison.summary import finite
 from ragbench.comparison.systems import SystemScores
 from ragbench.config.dump import dump_config
+from ragbench.data.loaders.python import PASSED
 from ragbench.data.runs.query_fingerprints import (
     FINGERPRINTS_FILE,
     fingerprint_queries,
     format_fingerprints,
 )
+from ragbench.data.runs.query_view import QUESTIONS_FILE, TEXTS_FILE
 from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
     file_name,
@@ -31,6 +33,8 @@ from ragbench.data.runs.run_folder import (
     to_jsonl,
     write_run_folder,
 )
+from ragbench.data.runs.run_lines import CAUSES_FILE, format_causes
+from ragbench.data.runs.run_list import read_commit
 from ragbench.data.trec.trec_files import format_run
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.costs import format_costs, with_costs
@@ -39,6 +43,9 @@ from ragbench.experiment.output.summary import make_summary
 from ragbench.experiment.plan.records import Choices, Noun, Plan, Repetition
 from ragbench.experiment.records import Answers, Results
 from ragbench.experiment.result import Experiment
+from ragbench.experiment.stages.causes import cause_rows
+from ragbench.experiment.stages.matching import document_of
+from ragbench.generate.base import Generator
 from ragbench.records import codec
 from ragbench.records.codec import Record, cleaned
 from ragbench.records.manifest import (
@@ -46,20 +53,29 @@ from ragbench.records.manifest import (
     Manifest,
     Passage,
     PredictionRow,
+    QuestionRow,
     StageWork,
+    TextRow,
+    ToolCallRow,
     UnscoredRow,
     UsageRow,
     VerdictRow,
 )
 from ragbench.redaction import redactor
 from ragbench.report.ci import render_junit
-from ragbench.report.html import render_html
 from ragbench.report.markdown import render_markdown
+from ragbench.report.page.html import write_page
 from ragbench.score.base import ScoreColumn
-from ragbench.types import Cause, Prediction
+from ragbench.types import Cause, Document, Prediction
 
 _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
 """Packages whose version may move a number."""
+SHOWN_HITS = 10
+"""Hits of each ranking whose texts are kept; generators mostly read fewer."""
+LONGEST_TEXT = 8_000
+"""Characters that are kept of one text."""
+MOST_CHARACTERS = 64_000_000
+"""Characters that are kept of all texts of a run; the texts of later queries are left out."""
 
 
 def make_manifest(plan: Plan, results: Results, choices: Choices, started: float) -> Manifest:
@@ -75,13 +91,17 @@ def make_manifest(plan: Plan, results: Results, choices: Choices, started: float
         packages={name: _version(name) for name in _PACKAGES},
         seed=plan.config.seed,
         choices=asdict(choices),
-        live=tuple(sorted(name for name, component in components.items() if component is None)),
+        live=(
+            *(["dataset"] if plan.config.dataset.type == PASSED else []),
+            *sorted(name for name, component in components.items() if component is None),
+        ),
         versions={
             name: component.version
             for name, component in components.items()
             if component is not None and component.version is not None
         },
         environment=plan.config.environment,
+        commit=read_commit(plan.config.path.parent if plan.config.path else Path()),
         data=dict(plan.collection.fingerprints),
         queries=len(plan.queries),
         signatures={
@@ -137,14 +157,17 @@ def write_run(
         "per_query.csv": _per_query(plan, results.systems),
         "costs.csv": format_costs(with_costs(results), [query.id for query in plan.queries]),
         FINGERPRINTS_FILE: _fingerprints(plan, results),
+        QUESTIONS_FILE: _lines(_question_rows(plan, results), clean),
+        CAUSES_FILE: format_causes(cause_rows(results.causes, [q.id for q in plan.queries])),
         "unscored.jsonl": _lines(_unscored(plan, results), clean),
         "comparisons.json": to_json(codec.to_json(results.comparisons)),
         "report.md": render_markdown(summary, results.comparisons),
-        "report.html": render_html(summary, results.comparisons),
-        "junit.xml": render_junit(summary),
+        "junit.xml": render_junit(summary, manifest.seconds),
     }
     if (metadata := format_query_metadata(plan.queries)) is not None:
         contents[QUERIES_FILE] = clean(metadata)
+    if texts := _lines(_text_rows(plan, results), clean):
+        contents[TEXTS_FILE] = texts
     for name, ranking in results.rankings.items():
         contents[f"rankings/{file_name(name)}.trec"] = format_run(ranking.run)
         if ranking.unmatched is not None:
@@ -154,7 +177,12 @@ def write_run(
         contents[f"predictions/{file_name(name)}.jsonl"] = lines
     for path, rows in _judgements(plan, results):
         contents[f"judgements/{path}.jsonl"] = _lines(rows, clean)
-    folder = write_run_folder(home, run_id, contents, is_latest=repetition is None)
+
+    def write_html(folder: Path) -> None:
+        write_page(folder / "report.html", summary, results.comparisons, folder)
+
+    latest = repetition is None
+    folder = write_run_folder(home, run_id, contents, finish=write_html, is_latest=latest)
     return Experiment(folder, summary, results.comparisons)
 
 
@@ -224,14 +252,30 @@ def _unscored_in(
 def _predictions(plan: Plan, answers: Answers) -> Iterator[PredictionRow | FailedPrediction]:
     """The answers, those to one query together, numbered where there are several."""
     samples = answers.each()
+    owner = next((each.generator for each in plan.answering if each.name == answers.name), None)
+    generator = plan.generators.get(owner or "")
     for row, query in enumerate(plan.queries):
         for number, sample in enumerate(samples):
             numbered = number if len(samples) > 1 else None
-            yield _predicted(query.id, numbered, sample.outcomes[row])
+            outcome = sample.outcomes[row]
+            told = None
+            if generator is not None and outcome.value is not None:
+                told = told_by(generator, query.text, outcome.value.contexts or ())
+            yield _predicted(query.id, numbered, outcome, told)
+
+
+def told_by(generator: Generator, question: str, passages: Sequence[Document]) -> str | None:
+    """Return the prompt with `[[passage 1]]` in the place of each text, which is stored beside it.
+
+    None where the generator has none that is known here.
+    """
+    # texts that nobody writes, so that it is seen where each one goes
+    named = [replace(p, text=f"[[passage {n}]]") for n, p in enumerate(passages, start=1)]
+    return generator.told(question, named)
 
 
 def _predicted(
-    query_id: str, sample: int | None, outcome: Outcome[Prediction]
+    query_id: str, sample: int | None, outcome: Outcome[Prediction], told: str | None
 ) -> PredictionRow | FailedPrediction:
     prediction = outcome.value
     if prediction is None:
@@ -246,6 +290,71 @@ def _predicted(
         if contexts is None
         else tuple(Passage(id=c.id, title=c.title, text=c.text) for c in contexts),
         queries=tuple(prediction.queries or ()),
+        tool_calls=None
+        if prediction.tool_calls is None
+        else tuple(map(ToolCallRow.of, prediction.tool_calls)),
+        prompt=told,
         usage=UsageRow.of(prediction.usage),
         latency_ms=None if outcome.latency_ms is None else round(outcome.latency_ms, 3),
     )
+
+
+def _question_rows(plan: Plan, results: Results) -> Iterator[QuestionRow]:
+    """Yield what each query asks, its gold answers, and how its documents are judged."""
+    qrels = plan.qrels if results.filled is None else results.filled.qrels
+    judged = {} if qrels is None else qrels.by_query
+    for query in plan.queries:
+        yield QuestionRow(
+            query_id=query.id,
+            question=query.text,
+            answers=tuple(plan.collection.answers.get(query.id, ())),
+            judged=judged.get(query.id, {}),
+        )
+
+
+def _text_rows(plan: Plan, results: Results) -> Iterator[TextRow]:
+    """Yield the texts of gold documents, and of the first hits of each ranking, each text once.
+
+    A second text under the same id, as adapters may give, is that of one system and query.
+    """
+    kept: dict[str, Document] = {}
+    characters = 0
+    for system, query, document in _documents(plan, results):
+        first = kept.setdefault(document.id, document)
+        if first is not document and (first.text, first.title) == (document.text, document.title):
+            continue
+        is_first = first is document
+        characters += min(len(document.text), LONGEST_TEXT)
+        if characters > MOST_CHARACTERS:
+            return
+        yield TextRow(
+            id=document.id,
+            title=document.title or None,
+            text=document.text[:LONGEST_TEXT],
+            system=None if is_first else system,
+            query_id=None if is_first else query,
+            cut=len(document.text) > LONGEST_TEXT,
+        )
+
+
+def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Document]]:
+    """Query by query: its gold documents, then the first hits of every ranking."""
+    qrels = plan.qrels if results.filled is None else results.filled.qrels
+    judged, corpus = {} if qrels is None else qrels.by_query, plan.corpus
+    seen: set[str] = set()
+    for row, query in enumerate(plan.queries):
+        for name, grade in judged.get(query.id, {}).items():
+            if grade > 0 and name in corpus and name not in seen:
+                seen.add(name)
+                yield "", query.id, corpus[name]
+        for system, ranking in results.rankings.items():
+            outcome = ranking.outcomes[row]
+            hits = [] if outcome.value is None else outcome.value.documents[:SHOWN_HITS]
+            for hit in hits:
+                if hit.text is None and hit.id in seen:
+                    continue
+                document = document_of(hit, corpus)
+                if document is not None:
+                    if hit.text is None:
+                        seen.add(hit.id)
+                    yield system, query.id, document

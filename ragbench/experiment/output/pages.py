@@ -15,11 +15,11 @@ from ragbench.experiment.result import load_experiment
 from ragbench.files import write_atomically
 from ragbench.records.comparison import Comparisons, fill_facts, no_comparisons
 from ragbench.records.summary import Summary
-from ragbench.report.html import render_html
 from ragbench.report.markdown import render_markdown
+from ragbench.report.page.html import all_pictures, write_page
 
-PAGES = {".html": render_html, ".md": render_markdown}
-"""Suffix of a page -> what draws it."""
+PAGES = (".html", ".md")
+"""Suffixes of pages."""
 
 
 def write_pages(runs: Sequence[Path], output: Path | None = None) -> list[Path]:
@@ -28,20 +28,43 @@ def write_pages(runs: Sequence[Path], output: Path | None = None) -> list[Path]:
     Several are compared with the first. Without `output`, a file that ends in `.html` or `.md`,
     both pages of the one run are written again into its folder.
     """
+    run = None
     if len(runs) == 1:
         experiment = load_experiment(runs[0])
         summary, comparisons, folder = experiment.record, experiment.compared, experiment.path
+        run = folder
     else:
         summary, comparisons = _side_by_side(runs)
         folder = Path()
     paths = [folder / f"report{suffix}" for suffix in PAGES] if output is None else [output]
-    return [_write(path, summary, comparisons) for path in paths]
+    for path in paths:
+        _write(path, summary, comparisons, run)
+    return paths
 
 
-def _write(path: Path, summary: Summary, comparisons: Comparisons) -> Path:
+def write_figures(run: Path, folder: Path) -> list[Path]:
+    """Draw every picture of a run as an SVG file; each query's differences included."""
+    experiment = load_experiment(run)
+    found = all_pictures(experiment.record, experiment.compared, experiment.path)
+    paths = [folder / f"{picture.name}.svg" for picture in found]
+    for path, picture in zip(paths, found, strict=True):
+        try:
+            write_atomically(path, picture.svg(alone=True))
+        except OSError as error:
+            raise DataError(f"cannot be written: {error.strerror}", file=path) from error
+    return paths
+
+
+def _write(path: Path, summary: Summary, comparisons: Comparisons, run: Path | None) -> None:
     try:
-        # half characters, as a model may send them, as escapes: UTF-8 has none
-        page = PAGES[path.suffix](summary, comparisons).encode("utf-8", "backslashreplace")
+        if path.suffix == ".html":
+            write_page(path, summary, comparisons, run)
+        else:
+            # half characters, as a model may send them, as escapes: UTF-8 has none
+            page = render_markdown(summary, comparisons).encode("utf-8", "backslashreplace")
+            write_atomically(path, page)
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         # the fields that pages rely on were checked; the rest of both files is as deep as wide
         found = f"{type(error).__name__}: {error}"
@@ -50,11 +73,6 @@ def _write(path: Path, summary: Summary, comparisons: Comparisons) -> Path:
             file=path,
             allowed="files as ragbench run wrote them",
         ) from error
-    try:
-        write_atomically(path, page)
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
-    return path
 
 
 def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:

@@ -26,6 +26,8 @@ from ragbench.records.summary import (
     Summary,
     SystemScore,
     SystemSummary,
+    SystemTiming,
+    Timing,
     Tokens,
 )
 from ragbench.score.base import ScoreColumn
@@ -45,7 +47,6 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> Summary:
     spending, filled = results.spending, results.filled
     return Summary(
         name=plan.config.name,
-        run_id=run_id,
         complete=within and not (spending is not None and spending.reached),
         dataset=_dataset(plan),
         budget=spending,
@@ -64,6 +65,20 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> Summary:
         preferences=tuple(entry for each in results.preferences for entry in each.summaries()),
         warnings=tuple(_warnings(plan, results, within, systems, pairs)),
         notes=tuple(results.notes),
+        timing=Timing(
+            run_id=run_id,
+            systems={each.name: _timing(plan, results, each) for each in results.systems},
+        ),
+    )
+
+
+def _timing(plan: Plan, results: Results, system: SystemScores) -> SystemTiming:
+    """How fast a system was, by what its calls took, also where they were made earlier."""
+    outcomes = outcomes_of(results, system.name)
+    latencies = [o.latency_ms for o in outcomes if o.latency_ms is not None]
+    return SystemTiming(
+        latency_ms=_latency(latencies),
+        queries_per_second=_throughput(latencies, _concurrency(plan, system)),
     )
 
 
@@ -91,9 +106,11 @@ def _warnings(
         yield budget_warning(results.spending)
     yield from (*plan.warnings, *results.warnings)
     if not within:
+        allowed = plan.config.max_failed
+        many = f"more than {allowed:.3g} of the" if allowed else "some"
         yield (
-            f"incomplete: more than {plan.config.max_failed:.3g} of the items of a score failed; "
-            "means are over the others, see unscored.jsonl"
+            f"incomplete: {many} items of a score failed; means are over the others, "
+            "see unscored.jsonl"
         )
         yield from _first_failures(results.systems)
     scores = [score for system in systems for score in system.scores.values()]
@@ -178,8 +195,8 @@ def _system(
     answers, samples = results.answers.get(system.name), results.samples.get(system.name)
     outcomes = outcomes_of(results, system.name)
     usage = [o.value.usage for o in outcomes if isinstance(o.value, Prediction)]
-    latencies = [o.latency_ms for o in outcomes if o.latency_ms is not None]
     uses = results.judge_uses.get(system.name, {})
+    causes = results.causes[system.name]
     return SystemSummary(
         name=system.name,
         retriever=system.retriever,
@@ -188,9 +205,10 @@ def _system(
         baseline=baseline,
         scores=scores,
         counts=dict(system.counts),
+        causes=causes.counts(),
+        cause_shares=causes.shares(plan.config.statistics.confidence, plan.clusters),
+        causes_by=causes.by_slice(plan.slicings),
         answers=_answers(answers, samples) if answers and samples else None,
-        latency_ms=_latency(latencies),
-        queries_per_second=_throughput(latencies, _concurrency(plan, system)),
         tokens=Tokens(
             input=_total([u.input_tokens for u in usage], 0),
             output=_total([u.output_tokens for u in usage], 0),
@@ -253,7 +271,7 @@ def _concurrency(plan: Plan, system: SystemScores) -> int:
 
 
 def _throughput(latencies: Sequence[float], concurrency: int) -> float | None:
-    """Queries a second, by what the calls took, also where they were made earlier."""
+    """Queries a second."""
     total = sum(latencies)
     if not total:
         return None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.config.schema import PYTHON_TIMEOUT, Component, JudgeBlock, NamedMetric
+from ragbench.data.files.nuggets import read_nuggets
 from ragbench.embed.base import Encodings
 from ragbench.errors import (
     AdapterError,
@@ -38,13 +39,11 @@ from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.chunked import with_chunks
 from ragbench.retrieve.python import as_retriever, declared
 from ragbench.score.judge.base import AskingJudge, CheckedJudge
-from ragbench.score.judge.judge import load_rubrics, make_judge
+from ragbench.score.judge.judge import load_rubrics
 from ragbench.score.text.base import Metric
 from ragbench.store.replies import REPLIES_FILE
 from ragbench.types import Query, ScoredDocument
-
-DEFAULT_JUDGE = "lexical"
-"""The judge of a config that names none."""
+from ragbench.types.records import Nugget
 
 
 class Reranked(Retriever):
@@ -178,18 +177,42 @@ def _at(error: OptionError, place: Place, owner: str) -> ConfigError:
     return ConfigError([problem], place.file or "the config")
 
 
-def build_judge(block: JudgeBlock | None, default_rubrics: Sequence[str]) -> PlannedJudge:
-    """Make a judge and load its rubrics; without a block, the offline one."""
-    names: Sequence[str | Path] = default_rubrics if block is None else block.rubrics
-    type_name = DEFAULT_JUDGE if block is None else block.type
+def build_judge(block: JudgeBlock) -> PlannedJudge:
+    """Make a judge and load its rubrics."""
     try:
-        judge = make_judge(DEFAULT_JUDGE, {}) if block is None else block.cls(**block.options)
+        judge = block.cls(**block.options)
     except OptionError as error:
-        raise _at(error, Place() if block is None else block.place, _path_of(block)) from error
-    rubrics = load_rubrics(names, type_name, judge)
+        raise _at(error, block.place, _path_of(block)) from error
+    rubrics = load_rubrics(block.rubrics, block.type, judge)
     of_pairs = [rubric for rubric in rubrics if rubric.method == "pairwise"]
     of_each = [rubric for rubric in rubrics if rubric.method != "pairwise"]
-    return PlannedJudge(type_name, judge, of_each, of_pairs, block)
+    return PlannedJudge(block.type, judge, of_each, of_pairs, block, _given_nuggets(block))
+
+
+def _given_nuggets(block: JudgeBlock) -> dict[str, tuple[Nugget, ...]] | None:
+    """The nuggets of a judge's file."""
+    if block.nuggets is None:
+        return None
+    return read_nuggets(Path(block.nuggets))
+
+
+def doubtful_nuggets(name: str, planned: PlannedJudge, queries: Sequence[Query]) -> list[str]:
+    """Say what does not fit of the nuggets that were given to a judge; a sentence each."""
+    given, found = planned.nuggets, []
+    if given is None:
+        return []
+    lacking = sum(not given.get(query.id) for query in queries)
+    if lacking:
+        found.append(
+            f"judge {name}: {lacking} of {len(queries)} queries have no nuggets in the file, and "
+            "no score over nuggets"
+        )
+    if any(nugget.assignment for nuggets in given.values() for nugget in nuggets):
+        found.append(
+            f"judge {name}: the nuggets of the file are assigned to other answers: their "
+            "assignments are not read, the judge makes its own"
+        )
+    return found
 
 
 def connect(planned: PlannedJudge, replies: Replies | None) -> None:
@@ -202,7 +225,7 @@ def connect(planned: PlannedJudge, replies: Replies | None) -> None:
     try:
         judge.check()
     except OptionError as error:
-        raise _at(error, Place() if block is None else block.place, _path_of(block)) from error
+        raise _at(error, block.place, _path_of(block)) from error
 
 
 def connect_generator(
@@ -224,11 +247,9 @@ def connect_generator(
         raise _at(error, component.place, f"generators.{name}") from error
 
 
-def _path_of(block: JudgeBlock | None) -> str:
+def _path_of(block: JudgeBlock) -> str:
     """Where its options stand in the config."""
-    if block is None or block.name is None:
-        return "metrics.judge"
-    return f"metrics.judge.{block.name}"
+    return "metrics.judge" if block.name is None else f"metrics.judge.{block.name}"
 
 
 def calls_of(noun: str, name: str, component: Component | None) -> Calls:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from ragbench.comparison.method import Method
 from ragbench.config.schema import ExperimentConfig, Match
@@ -21,17 +23,20 @@ from ragbench.experiment.plan.systems import (
     check_live_names,
     choose_baseline,
     choose_systems,
+    never_compared,
     sample,
     without_stored,
 )
 from ragbench.gates.decide import check_gate_names, read_gate_files
 from ragbench.generate.base import Generator
 from ragbench.registry import PYTHON, nearest
+from ragbench.retrieve.base import Retriever
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.types import Collection, Document, Qrels, Query
 
 _NEAREST_LIMIT = 50_000  # looking for the nearest of more ids would take seconds
+_SHOWN = 3
 _LACKING = {
     "id": "are not in the corpus",
     "document": "have no passage in the corpus",
@@ -60,9 +65,11 @@ def make_plan(
     Without `calls`, nothing that is not ours is called: components that are made by code of the
     user's get something that stands for them, which cannot be run.
     """
+    config = _matching_texts(config, collection)
     check_live_names(config, live)
     gate_files = read_gate_files(config.gates)
     queries, warnings = sample(collection.queries, choices.limit, config.seed)
+    warnings = [*collection.warnings, *warnings]
     chosen = choose_systems(config, collection, choices.only, live)
     scores = choose_scores(config, collection, choices, chosen)
     if calls:
@@ -77,11 +84,8 @@ def make_plan(
     built = build_retrievers(config, collection, chosen.retrievers, live, calls=calls)
     generators = _make_generators(config, chosen, live, calls)
     controls, uncontrolled = without_stored(chosen.controls, generators)
-    warnings += uncontrolled
-    stored = {f"retriever '{name}'": made.query_ids for name, made in built.items()}
-    stored |= {f"generator '{name}'": made.query_ids for name, made in generators.items()}
-    for owner, ids in stored.items():
-        warnings += _check_coverage(owner, ids, collection.queries, queries)
+    warnings += [*uncontrolled, *never_compared(chosen.pairs)]
+    warnings += _check_stored(built, generators, collection.queries, queries)
     for name, generator in generators.items():
         if name in config.generators:
             warnings += _doubtful_samples(name, generator, config.generators[name].samples)
@@ -112,6 +116,15 @@ def make_plan(
     if choices.judge and not choices.only:
         check_gate_names(config.gates, _scores(plan), plan.all_systems)
     return plan
+
+
+def _matching_texts(config: ExperimentConfig, collection: Collection) -> ExperimentConfig:
+    """Match by words where the judgements are of passages that have no ids of a corpus."""
+    rules = config.metrics.retrieval
+    if not collection.gold_passages or rules.match.level != "id":
+        return config
+    rules = replace(rules, match=Match(level="text"))
+    return replace(config, metrics=replace(config.metrics, retrieval=rules))
 
 
 def _literal_secret(place: str) -> str:
@@ -177,7 +190,9 @@ def _stale(
     if qrels is None or collection.documents is None or not read:
         return []
     match = config.metrics.retrieval.match
-    return _check_judgements(qrels, collection.documents, match, config.path)
+    return _check_judgements(
+        qrels, collection.documents, match, config.path, collection.gold_places
+    )
 
 
 def _subset(qrels: Qrels | None, queries: Sequence[Query]) -> Qrels | None:
@@ -185,6 +200,19 @@ def _subset(qrels: Qrels | None, queries: Sequence[Query]) -> Qrels | None:
         return None
     asked = {query.id for query in queries}
     return qrels if asked.issuperset(qrels.query_ids) else qrels.of_queries(asked)
+
+
+def _check_stored(
+    retrievers: Mapping[str, Retriever],
+    generators: Mapping[str, Generator],
+    every: Sequence[Query],
+    asked: Sequence[Query],
+) -> list[str]:
+    """Warn of what answers some of the queries only."""
+    stored = {f"retriever '{name}'": made.query_ids for name, made in retrievers.items()}
+    stored |= {f"generator '{name}'": made.query_ids for name, made in generators.items()}
+    found = (_check_coverage(owner, ids, every, asked) for owner, ids in stored.items())
+    return [warning for warnings in found for warning in warnings]
 
 
 def _check_coverage(
@@ -219,7 +247,11 @@ def _doubtful_samples(name: str, generator: Generator, samples: int) -> list[str
 
 
 def _check_judgements(
-    qrels: Qrels, documents: Sequence[Document], match: Match, path: Path | None = None
+    qrels: Qrels,
+    documents: Sequence[Document],
+    match: Match,
+    path: Path | None = None,
+    places: Mapping[str, str] = MappingProxyType({}),
 ) -> list[str]:
     """Warn where judged documents can never be found; where none can be, it is an error."""
     known = _findable(documents, match)
@@ -231,15 +263,18 @@ def _check_judgements(
         return []
     close = nearest(missing[0], sorted(known)) if len(known) <= _NEAREST_LIMIT else None
     lacking = _LACKING[match.level]
+    place = f" ({places[missing[0]]})" if missing[0] in places else ""
     if len(missing) == len(judged):
         raise DataError(
-            f"all {len(judged)} judged documents {lacking}, such as '{missing[0]}'",
+            f"all {len(judged)} judged documents {lacking}, such as '{missing[0]}'{place}",
             file=path,
             record="metrics.retrieval.match",
             allowed=_allowed(known, match),
             nearest=close,
         )
-    example = f"'{missing[0]}'" + (f" (did you mean '{close}'?)" if close else "")
+    example = f"'{missing[0]}'{place}" + (f" (did you mean '{close}'?)" if close else "")
+    if len(missing) > 1 and places:
+        example += "".join(f", '{name}'" for name in missing[1:_SHOWN])
     return [
         f"{len(missing)} of {len(judged)} judged documents {lacking}, such as {example}; no system "
         "can find them: the judgements look stale"

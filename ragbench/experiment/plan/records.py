@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,13 +19,17 @@ from ragbench.config.schema import (
     Fill,
     JudgeBlock,
 )
+from ragbench.errors import OptionError
 from ragbench.gates.base import GateFiles
 from ragbench.generate.base import App, Generator
 from ragbench.records.summary import Role
 from ragbench.retrieve.base import Retriever
 from ragbench.score.judge.base import Judge, KeyedJudge, Rubric
+from ragbench.score.options import add_option
 from ragbench.score.text.base import Metric
+from ragbench.signature import fingerprint
 from ragbench.types import Collection, Document, Qrels, Query
+from ragbench.types.records import Nugget
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,43 @@ class Choices:
     """Whether judges answer from stored replies alone; what is missing is an error."""
     retry_failed: bool = False
     """Whether items that failed before are asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One of several parts of a run, which make its items side by side, each in a cache of its own.
+
+    What belongs to it depends on ids alone: not on the order of the data, nor on what is sampled.
+
+    Example:
+        >>> [str(part) for part in (Share.parse("1/2"), Share.parse("2/2")) if part.has("q7")]
+        ['1/2']
+    """
+
+    number: int
+    """From 1."""
+    of: int
+    """How many parts there are."""
+
+    @classmethod
+    def parse(cls, text: str) -> Share:
+        """Read `3/16`.
+
+        Raises:
+            OptionError: It is no such pair of numbers, or names a part that there is not.
+        """
+        found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
+        share = cls(int(found[1]), int(found[2])) if found else cls(0, 0)
+        if not 1 <= share.number <= share.of:
+            raise OptionError("run", "shard", text, "I/N with 1 <= I <= N, such as 3/16")
+        return share
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+    def has(self, identifier: str) -> bool:
+        """Tell whether a query or a document belongs to it."""
+        return int(fingerprint(["shard", identifier], 16), 16) % self.of == self.number - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +104,19 @@ class PlannedJudge:
     judge: Judge
     rubrics: Sequence[Rubric]
     """What it is asked of each system."""
-    pairwise: Sequence[Rubric] = ()
+    pairwise: Sequence[Rubric]
     """What it is asked of pairs of systems."""
-    block: JudgeBlock | None = None
-    """Its entry in the config; None for the default one."""
+    block: JudgeBlock
+    """Its entry in the config."""
+    nuggets: Mapping[str, tuple[Nugget, ...]] | None = None
+    """The nuggets of its file by query id; None where it makes them."""
+
+    def nuggets_of(self, query_id: str) -> tuple[Nugget, ...] | None:
+        """Return the given nuggets of a query, perhaps none; None where the judge makes them."""
+        if self.nuggets is None:
+            return None
+        # what others have assigned is about other answers
+        return tuple(each._replace(assignment=None) for each in self.nuggets.get(query_id, ()))
 
     @property
     def missing_key(self) -> str | None:
@@ -75,7 +126,7 @@ class PlannedJudge:
     @property
     def samples(self) -> int:
         """How often it judges each answer."""
-        return 1 if self.block is None else int(self.block.options.get("samples") or 1)
+        return int(self.block.options.get("samples") or 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +184,26 @@ def with_contexts(
 ) -> list[str]:
     """Return the systems of the records that are rankings: they have contexts, which is asked for.
 
-    Without named measures, what was recorded is judged by its answers alone.
+    Without named measures, what was recorded is judged by its answers alone, unless the judgements
+    know some of it.
     """
-    if not config.metrics.retrieval.measures:
+    measures, given = config.metrics.retrieval.measures, collection.given
+    if measures is None and collection.qrels is not None:
+        known = set(collection.qrels.documents)
+        # what is matched by its words has other ids
+        by_words = bool(collection.gold_passages)
+    elif measures:
+        known, by_words = set(), True
+    else:
         return []
-    given = collection.given
-    return [name for name in recorded if any(row.contexts is not None for row in given[name])]
+    return [
+        name
+        for name in recorded
+        if any(
+            row.contexts is not None and (by_words or any(hit.id in known for hit in row.contexts))
+            for row in given[name]
+        )
+    ]
 
 
 @dataclass(frozen=True)
@@ -204,8 +269,9 @@ class Plan:
 
     @cached_property
     def corpus(self) -> dict[str, Document]:
-        """The documents by id; empty where there are none."""
-        return {document.id: document for document in self.collection.documents or ()}
+        """The documents by id, gold passages that no corpus has among them."""
+        known = {document.id: document for document in self.collection.documents or ()}
+        return known | dict(self.collection.gold_passages)
 
     @property
     def asked_judges(self) -> dict[str, PlannedJudge]:
@@ -218,4 +284,4 @@ class Plan:
         A judge that is skipped counts, so that names do not depend on whether its key is set.
         """
         several = len(self.judges) + len(self.skipped_judges) > 1
-        return f"{rubric}(judge={judge})" if several else rubric
+        return add_option(rubric, "judge", judge) if several else rubric

@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 from ragbench.config.schema import ExperimentConfig, RetrievalMetrics
 from ragbench.errors import DataError
-from ragbench.experiment.plan.components import DEFAULT_JUDGE, build_judge, checked_metric
+from ragbench.experiment.plan.components import build_judge, checked_metric, doubtful_nuggets
 from ragbench.experiment.plan.records import Choices, PlannedFill, PlannedJudge, with_contexts
 from ragbench.experiment.plan.systems import ChosenSystems
 from ragbench.score.judge.judge import load_rubrics
-from ragbench.score.judge.rubric import DEFAULT_RUBRICS
 from ragbench.score.retrieval.base import no_average
 from ragbench.score.retrieval.evidence import SUBTOPICS_ALLOWED
 from ragbench.score.retrieval.notation import Measure, parse_measure, parse_measures
@@ -39,7 +38,8 @@ DEFAULT_ANSWER_MEASURES = ("answer_hit@5", "answer_hit@1", "answer_hit@10")
 DEFAULT_METRICS = ("rouge1", "rouge2", "rougeL", "bleu", "token_f1")
 """Metrics of a config that names none: all that need neither model nor extra, but exact match."""
 
-_NEEDS_REFERENCE = frozenset({"correctness"})
+DEFAULT_CALL_METRICS = ("tool_call_correctness", "tool_call_f1")
+"""The same where the data have gold tool calls."""
 
 
 class Fills(NamedTuple):
@@ -120,22 +120,22 @@ def choose_answer_scores(
 ) -> tuple[tuple[Metric, ...], dict[str, PlannedJudge], dict[str, str]]:
     """Metrics, judges, and why judges are skipped that run only where they can.
 
-    The defaults are those that the data allow.
+    The default metrics are those that the data allow; no judge runs that the config does not name.
     """
     if not has_answers:
         return (), {}, {}
     if config.metrics.generation is not None:
         metrics = tuple(map(checked_metric, config.metrics.generation))
+        _check_calls(metrics, config, collection)
     else:
-        metrics = tuple(map(parse_metric, DEFAULT_METRICS)) if collection.answers else ()
-    if not choices.judge:
+        names: tuple[str, ...] = DEFAULT_METRICS if collection.answers else ()
+        names += DEFAULT_CALL_METRICS if collection.expected_tool_calls else ()
+        metrics = tuple(map(parse_metric, names))
+    if not choices.judge or config.metrics.judges is None:
         return metrics, {}, {}
-    if config.metrics.judges is None:
-        rubrics = [r for r in DEFAULT_RUBRICS if collection.answers or r not in _NEEDS_REFERENCE]
-        return metrics, {DEFAULT_JUDGE: build_judge(None, rubrics)}, {}
     judges, skipped = {}, {}
     for name, block in config.metrics.judges.items():
-        planned = build_judge(block, ())
+        planned = build_judge(block)
         # a replay sends nothing, and so needs no key
         missing = None if choices.judge_replay else planned.missing_key
         if block.when == "available" and missing is not None:
@@ -143,6 +143,20 @@ def choose_answer_scores(
         else:
             judges[name] = planned
     return metrics, judges, skipped
+
+
+def _check_calls(
+    metrics: Sequence[Metric], config: ExperimentConfig, collection: Collection
+) -> None:
+    """Refuse a named metric of tool calls where no gold ones are."""
+    named = next((m for m in metrics if m.declaration.reads == "tool_calls"), None)
+    if named is not None and not collection.expected_tool_calls:
+        raise DataError(
+            f"{named.name} needs gold tool calls, and the data set has none",
+            file=config.path,
+            record="metrics.generation",
+            allowed="records with a column expected_tool_calls, or metrics of texts",
+        )
 
 
 def plan_fill(
@@ -158,7 +172,7 @@ def plan_fill(
     name = str(rules.judge)
     if not choices.judge:
         return None, f"judgements are not filled: judge {name} is not asked (--no-judge)"
-    judge = judges.get(name) or build_judge(blocks[name], ())
+    judge = judges.get(name) or build_judge(blocks[name])
     missing = None if choices.judge_replay else judge.missing_key
     if blocks[name].when == "available" and missing is not None:
         return None, f"judgements are not filled: judge {name}: {missing} is not set"
@@ -211,4 +225,6 @@ def choose_scores(
     measures = choose_measures(config, collection, ranked, Fills(fill is not None, why_not))
     fill, remarks = fit_measures(fill, measures, config.metrics.retrieval.top_k)
     warnings = [*([why_not] if why_not and ranked else []), *remarks]
+    for name, judge in judges.items():
+        warnings += doubtful_nuggets(name, judge, collection.queries)
     return ChosenScores(measures, metrics, judges, skipped, fill, warnings)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragbench.config.schema import Control, ExperimentConfig
-from ragbench.data.runs.run_folder import file_name
+from ragbench.data.runs.run_folder import unfit_names
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.plan.components import build_retriever
 from ragbench.experiment.plan.records import LiveComponents, System
@@ -75,16 +75,9 @@ def check_live_names(config: ExperimentConfig, live: LiveComponents) -> None:
 
 
 def check_system_names(names: Sequence[str], path: Path | None) -> None:
-    """Refuse two systems of one name, or of one file name: one would hide the other."""
-    files: dict[str, str] = {}
-    for name in names:
-        file = file_name(name)
-        if (other := files.setdefault(file, name)) != name or names.count(name) > 1:
-            raise DataError(
-                f"the systems '{other}' and '{name}' would write the same file '{file}'",
-                file=path,
-                allowed="another name for one of them",
-            )
+    """Refuse systems that cannot each have a file of their own: one would hide the other."""
+    for _, found, allowed in unfit_names(names):
+        raise DataError(f"systems: {found}", file=path, allowed=allowed)
 
 
 def build_retrievers(
@@ -173,6 +166,26 @@ def choose_systems(
     crossed = [f"{left}/{right}" for left, right in (*pairs, *controls)]
     check_system_names([*retrievers, *crossed, *apps, *recorded], config.path)
     return ChosenSystems(retrievers, pairs, controls, apps, recorded)
+
+
+def never_compared(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """Say where pairs differ in both parts, so that no comparison could tell which is better.
+
+    Example:
+        >>> len(never_compared([("a", "x"), ("b", "y")])), never_compared([("a", "x"), ("a", "y")])
+        (1, [])
+    """
+    retrievers: dict[str, list[str]] = {}
+    for retriever, generator in pairs:
+        retrievers.setdefault(generator, []).append(retriever)
+    alone = {name: each[0] for name, each in retrievers.items() if len(each) == 1}
+    if len(set(alone.values())) < 2:
+        return []
+    shown = " and ".join(f"{retriever}/{name}" for name, retriever in alone.items())
+    return [
+        f"{shown} are not compared with each other: pairs are compared where they share their "
+        "generator; whole chains that retrieve by themselves are compared under apps:"
+    ]
 
 
 def choose_baseline(

@@ -110,9 +110,7 @@ def loads_by_code(config: ExperimentConfig) -> bool:
 def judge_calls_code(planned: PlannedJudge) -> bool:
     """Whether a judge calls a factory of the user's before its first question."""
     block = planned.block
-    return block is not None and (
-        block.options.get("factory") is not None or not _is_ours(block.cls)
-    )
+    return block.options.get("factory") is not None or not _is_ours(block.cls)
 
 
 def _is_ours(component: object) -> bool:

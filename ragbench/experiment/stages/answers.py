@@ -114,13 +114,34 @@ def _as_told(outcome: Outcome[Any]) -> Outcome[Any]:
 def given_answers(name: str, queries: Sequence[Query], rows: Sequence[Answered]) -> Answers:
     """Return the answers that the records came with, in the order of the queries."""
     by_query = {row.query_id: row for row in rows}
+    if all(row.answer is None for row in rows):  # a retriever, which has nothing else to fail at
+        return Answers(name, [Outcome(None, Cause.MISSING_ANSWER) for _ in queries])
     return Answers(name, [_given(by_query.get(query.id)) for query in queries])
 
 
 def _given(row: Answered | None) -> Outcome[Prediction]:
+    if row is not None and row.error is not None:
+        return Outcome(None, Cause.ERROR, row.error, row.latency_ms)
     if row is None or row.answer is None:
         return Outcome(None, Cause.MISSING_ANSWER)
-    return Outcome(Prediction(row.answer, row.contexts, queries=row.queries))
+    prediction = Prediction(
+        row.answer,
+        row.contexts,
+        row.usage,
+        row.queries,
+        row.latency_ms,
+        tool_calls=row.tool_calls,
+    )
+    return _as_told(Outcome(prediction))
+
+
+def _retrieved(row: Answered | None) -> Outcome[Retrieved]:
+    """What a record says was retrieved; a call that failed later may have retrieved well."""
+    if row is not None and row.contexts is None and row.error is not None:
+        return Outcome(None, Cause.ERROR, row.error)
+    if row is None or row.contexts is None:
+        return Outcome(None, Cause.NO_CONTEXTS)
+    return Outcome(Retrieved([_hit(each) for each in row.contexts], row.queries))
 
 
 def ask_app(
@@ -170,6 +191,9 @@ class Answer(StoredStage):
     """How many passages an answer is made from, as far as a plan can tell."""
     is_recorded = False
     """Whether the records came with them."""
+    by_query = True
+    only_retrieves = False
+    """Whether the records have its passages, and neither an answer nor a call of a tool."""
     partial: Answers
     """What is answered so far, where a budget has the queries answered bit by bit."""
 
@@ -229,6 +253,8 @@ class Generate(Answer):
         self.samples = self.plan.samples(self.generator)
         self.passages = self.plan.passages(self.generator)
         self.unit = "queries" if self.samples == 1 else "answers"
+        # the passages that this control gets are those of other queries
+        self.by_query = system.control != "shuffled_context"
         self._source = source
 
     @cached_property
@@ -315,7 +341,7 @@ class Generate(Answer):
         known = self.system.control is None
         contexts = self._contexts[0] if known else [None] * n
         outcomes = self.answers.outcomes if known else [PENDING] * n * self.samples
-        node = self.node(n * self.samples)
+        node = self.node(len(self.workspace.own(range(n * self.samples))))
         node.cost, node.at_most = self._cost(contexts, outcomes), not known
         return node
 
@@ -328,10 +354,11 @@ class Generate(Answer):
             return None
         some = self.workspace.some_passages
         asked = []
-        for row in (number % n for number, each in enumerate(outcomes) if each == PENDING):
+        lacking = [number for number, each in enumerate(outcomes) if each == PENDING]
+        for row in (number % n for number in self.workspace.own(lacking)):
             known = contexts[row]
             found = some(row, self.passages) if known is None else known
-            asked.append((self.plan.queries[row].text, found))
+            asked.append((self.plan.queries[row], found))
         return made.estimate(asked)
 
 
@@ -372,6 +399,11 @@ class Recorded(Answer):
 
     def __init__(self, workspace: Workspace, system: System) -> None:
         super().__init__(workspace, system, "recorded")
+        rows = workspace.plan.collection.given[system.name]
+        retrieves = any(row.contexts is not None for row in rows)
+        self.only_retrieves = retrieves and all(
+            row.answer is None and row.tool_calls is None for row in rows
+        )
 
     def asked(self, rows: Sequence[int] | None = None) -> Answers:
         """Return the answers."""
@@ -381,12 +413,7 @@ class Recorded(Answer):
     def retrieved(self) -> list[Outcome[Retrieved]]:
         """Return the contexts of the records, also where they have no answer."""
         rows = {row.query_id: row for row in self.plan.collection.given[self.system.name]}
-        return [
-            Outcome(None, Cause.NO_CONTEXTS)
-            if (row := rows.get(query.id)) is None or row.contexts is None
-            else Outcome(Retrieved([_hit(each) for each in row.contexts], row.queries))
-            for query in self.plan.queries
-        ]
+        return [_retrieved(rows.get(query.id)) for query in self.plan.queries]
 
     def slots(self) -> list[Slot | None]:
         """Nothing is stored."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,10 +15,10 @@ from ragbench import __version__
 from ragbench.errors import RagbenchError
 from ragbench.experiment.calls import Calls, Outcome
 from ragbench.experiment.plan.components import calls_of
-from ragbench.experiment.plan.records import Noun, Plan
+from ragbench.experiment.plan.records import Noun, Plan, Share
 from ragbench.experiment.progress import Progress
 from ragbench.experiment.progress import Stage as Shown
-from ragbench.experiment.records import Results, Work
+from ragbench.experiment.records import Results, SharedWork, Work
 from ragbench.experiment.stages.item_json import without_secrets
 from ragbench.experiment.stages.keys import KEY_DIGITS, STAGE_VERSIONS, component_key
 from ragbench.llm import Budget, Estimate, Replies
@@ -31,6 +31,9 @@ from ragbench.types import Cause, Document
 
 PENDING: Outcome[Any] = Outcome(None)
 """The outcome of an item that is not made yet: neither a value nor a cause."""
+
+UNKNOWN = "not known yet"
+"""The key of an item that depends on one that is not made yet."""
 
 Keep = Callable[[int, Any], None]
 """Told an item's position and what was made of it."""
@@ -102,6 +105,10 @@ class Workspace:
     replies: Replies | None = None
     replay: bool = False
     """Whether judges answer from stored replies alone: stored verdicts do not count then."""
+    share: Share | None = None
+    """Which part of the queries and documents is made; None of a run that makes all."""
+    shared: dict[str, SharedWork] = field(default_factory=dict)
+    """Title of a stage -> what has become of the share's items."""
     dry: bool = False
     """Whether nothing is made: what is missing is counted and stays None."""
     work: dict[str, Work] = field(default_factory=dict)
@@ -138,7 +145,17 @@ class Workspace:
     def calls(self, noun: Noun, name: str) -> Calls:
         """Return how a component is called: no more when the time is up."""
         calls = calls_of(noun, name, self.plan.component(noun, name))
-        return replace(calls, refused=self._refused)
+        concurrency = self.budget.concurrency(calls.concurrency)
+        return replace(calls, refused=self._refused, concurrency=concurrency)
+
+    def own(self, rows: Iterable[int]) -> list[int]:
+        """Return the rows whose queries belong to the share; rows of several samples, too."""
+        return [row for row in rows if row % len(self.plan.queries) in self._own_queries]
+
+    @cached_property
+    def _own_queries(self) -> frozenset[int]:
+        queries, share = enumerate(self.plan.queries), self.share
+        return frozenset(row for row, query in queries if share is None or share.has(query.id))
 
     def _refused(self) -> str | None:
         if not self.budget.time_is_up:
@@ -168,7 +185,8 @@ class Workspace:
         query, answers = self.plan.queries[row], self.plan.collection.answers
         gold = list(answers.get(query.id, ()))
         texts = [document.full_text for document in self.some_passages(row, passages)]
-        return Item(query.text, gold[0] if gold else query.text, texts, gold, query.id)
+        answer = gold[0] if gold else query.text
+        return Item(query.text, answer, texts, gold, query.id, turns=query.turns)
 
     def some_passages(self, row: int, passages: int) -> Sequence[Document]:
         """Passages of the corpus, others for each row: what a plan takes for those to come."""
@@ -185,6 +203,8 @@ class Stage:
     """
 
     unit: str = "queries"
+    by_query = False
+    """Whether `pay_for` makes it query by query, so that parts of a run can share them."""
     place: int = 3
     """Where a plan shows it among the stages that read the data set: smaller ones first."""
 
@@ -236,8 +256,12 @@ class StoredStage(Stage, ABC):
         """Whether what is stored counts."""
         return True
 
-    def prepare(self) -> None:
-        """Get ready to make items; what that takes is no part of their time."""
+    def prepare(self) -> bool:
+        """Get ready to make items; what that takes is no part of their time.
+
+        False where they have to wait for what other parts of the run make.
+        """
+        return True
 
     def shown(self, todo: Sequence[int]) -> tuple[int, str]:
         """Return how much progress shows for some items, and in which unit."""
@@ -252,6 +276,8 @@ class StoredStage(Stage, ABC):
         space, slots = self.workspace, self.slots()
         found = [None if slot is None else self._stored(slot) for slot in slots]
         wanted = {position: slot for position, slot in enumerate(slots) if slot is not None}
+        if space.share is not None:
+            wanted = {at: slot for at, slot in wanted.items() if space.own([slot.row])}
         missing = {at: slot for at, slot in wanted.items() if found[at] is None}
         space.work.setdefault(self.title, Work(len(wanted), len(wanted) - len(missing)))
         if rows is not None:
@@ -259,6 +285,7 @@ class StoredStage(Stage, ABC):
             missing = {at: slot for at, slot in missing.items() if slot.row in chosen}
         if space.dry:
             return found
+        missing = {at: slot for at, slot in missing.items() if slot.key != UNKNOWN}
 
         def keep(position: int, value: Any) -> None:
             stored, slot = self.write(value), slots[position]
@@ -275,10 +302,20 @@ class StoredStage(Stage, ABC):
             todo = [at for at, slot in missing.items() if (slot.row in again) == asked_again]
             if todo:
                 with space.asking(again=asked_again):
-                    self.prepare()
+                    if not self.prepare():
+                        break
                     with space.timed(self.title, *self.shown(todo)) as stage:
                         self.make(todo, keep, stage.advance)
+        if space.share is not None:
+            space.shared[self.title] = self._shared(wanted.values())
         return found
+
+    def _shared(self, wanted: Iterable[Slot]) -> SharedWork:
+        """What has become of a share's items."""
+        kept = [slot.file.get(slot.key) for slot in wanted]
+        there = [stored for stored in kept if stored is not None]
+        n_failed = sum(map(self.failed, there))
+        return SharedWork(len(kept), len(kept) - len(there), n_failed, self.unit)
 
     def _stored(self, slot: Slot) -> Any:
         """The value of an item that is stored, unless it is to be made again."""

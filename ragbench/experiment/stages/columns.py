@@ -25,6 +25,8 @@ _OF_THE_QUERY = (
     Cause.NO_REFERENCE,
     Cause.NO_QUESTION,
     Cause.NO_GUIDELINES,
+    Cause.NO_TURNS,
+    Cause.NO_EXPECTED_CALLS,
     Cause.STOPPED_EARLY,
 )
 """Causes that lie in the data or in the plan, not in what a system made of them."""

@@ -17,6 +17,7 @@ from ragbench.comparison.method import Method
 from ragbench.comparison.slices import compare_slices
 from ragbench.comparison.summary import finite, mean_of
 from ragbench.comparison.systems import SystemScores, baseline_of
+from ragbench.experiment.doubts import with_reasons
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import Results
@@ -81,7 +82,7 @@ class Compare(StoredStage):
         results.notes += [*delta_notes(deltas), *control_notes(controls, method.confidence)]
         preferences = [entry for each in results.preferences for entry in each.entries]
         results.comparisons = replace(
-            found,
+            with_reasons(plan, results, found),
             preferences=tuple(preferences),
             over_sources=tuple(deltas),
             controls=tuple(controls),

@@ -33,7 +33,7 @@ from ragbench.types import Cause, Verdict
 
 def stops_early(judge: PlannedJudge) -> bool:
     """Whether a judge of answers ends once its questions are decided."""
-    return judge.block is not None and judge.block.stop_when is not None and bool(judge.rubrics)
+    return judge.block.stop_when is not None and bool(judge.rubrics)
 
 
 class JudgeEarly(Stage):
@@ -110,7 +110,7 @@ def _look(
     plan: Plan, judge: PlannedJudge, number: int, samples: Sequence[tuple[int, list[int]]]
 ) -> Look:
     n = len(plan.queries)
-    bets = judge.block is not None and judge.block.always_valid
+    bets = judge.block.always_valid
     places = None
     if bets:
         places = np.empty(n, np.int64)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ragbench.config.schema import BudgetLimits, ExperimentConfig
 from ragbench.experiment.costs import spending_of
-from ragbench.experiment.plan.records import Plan, System
+from ragbench.experiment.plan.records import Plan, Share, System
 from ragbench.experiment.progress import Silent
-from ragbench.experiment.records import Results
-from ragbench.experiment.session import token_in
+from ragbench.experiment.records import Results, SharedRun
+from ragbench.experiment.session import known_token
 from ragbench.experiment.stages.answers import Answer, AskApp, Generate, Recorded
 from ragbench.experiment.stages.base import Node, Stage, Workspace
+from ragbench.experiment.stages.causes import FindCauses
 from ragbench.experiment.stages.columns import CountFailed
 from ragbench.experiment.stages.comparison import Compare
 from ragbench.experiment.stages.early_stopping import JudgeEarly, stops_early
@@ -55,18 +55,7 @@ def stages_of(workspace: Workspace) -> list[Stage]:
     }
 
     def of_answers(answer: Answer) -> Iterator[Stage]:
-        yield answer
-        yield ScoreAnswers(workspace, answer, scorers)
-        for name, judge in plan.judges.items():
-            if judge.rubrics:
-                looks = early.get(name)
-                judged = JudgeAnswers(
-                    workspace, answer, name, None if looks is None else looks.asked
-                )
-                if looks is not None:
-                    looks.judges.append(judged)
-                yield judged
-        yield CountFailed(workspace, answer)
+        return _of_answers(workspace, answer, scorers, early)
 
     found: list[Stage] = []
     for one in retrieve.values():
@@ -86,7 +75,25 @@ def stages_of(workspace: Workspace) -> list[Stage]:
                 found.append(ScoreRanking(workspace, system, ranks[system.name], judgements))
             found += of_answers(answers[system.name])
     found += [JudgePairs(workspace, name) for name, judge in plan.judges.items() if judge.pairwise]
-    return [*found, Compare(workspace)]
+    return [*found, Compare(workspace), FindCauses(workspace)]
+
+
+def _of_answers(
+    workspace: Workspace, answer: Answer, scorers: Scorers, early: Mapping[str, JudgeEarly]
+) -> Iterator[Stage]:
+    """Answers with all that scores them; of what only retrieves there is nothing to score."""
+    yield answer
+    if answer.only_retrieves:
+        return
+    yield ScoreAnswers(workspace, answer, scorers)
+    for name, judge in workspace.plan.judges.items():
+        if judge.rubrics:
+            looks = early.get(name)
+            judged = JudgeAnswers(workspace, answer, name, None if looks is None else looks.asked)
+            if looks is not None:
+                looks.judges.append(judged)
+            yield judged
+    yield CountFailed(workspace, answer)
 
 
 def _answer(workspace: Workspace, system: System, retrieve: dict[str, Retrieve]) -> Answer:
@@ -115,6 +122,36 @@ def run_stages(workspace: Workspace) -> Results:
     return results
 
 
+def share_stages(workspace: Workspace, share: Share) -> SharedRun:
+    """Make what one part of a run makes: the same list of stages, for the queries of its share.
+
+    What looks at all queries or systems at once is left to the last run: scores, comparisons,
+    preferences, judges that stop early or grade passages, passages of another query.
+    """
+    plan, stages = workspace.plan, stages_of(workspace)
+    limited = plan.config.budget != BudgetLimits()
+    everything = list(range(len(plan.queries)))
+    for rows in _rounds(workspace) if limited else [everything]:
+        for stage in stages:
+            if stage.by_query:
+                stage.pay_for(rows)
+    shared, work, budget = workspace.shared, workspace.work, workspace.budget
+    stored = {name: work[name].stored for name in shared}
+    return SharedRun(
+        name=plan.config.name,
+        share=share,
+        token=workspace.run_token,
+        queries=len(workspace.own(everything)),
+        of_queries=len(everything),
+        stages=dict(shared),
+        made={name: max(0, e.items - e.left - stored[name]) for name, e in shared.items()},
+        waiting={s.name: s.lacking for s in stages if isinstance(s, Retrieve) and s.lacking},
+        left_out=tuple(stage.title for stage in stages if stage.title and not stage.by_query),
+        over_budget=budget.refused > 0 or budget.time_is_up,
+        max_failed=plan.config.max_failed,
+    )
+
+
 def _rounds(workspace: Workspace) -> list[list[int]]:
     """Growing random samples of the rows, the last of which is all of them.
 
@@ -133,6 +170,13 @@ class Forecast:
     plan: Plan
     nodes: list[Node]
     """The stages that read the data set, each with those that read it."""
+    share: Share | None = None
+    """The part of a run that it is of; None: the whole run."""
+
+    @property
+    def parts(self) -> int:
+        """Among how many parts the budget is divided."""
+        return 1 if self.share is None else self.share.of
 
     @property
     def cost(self) -> Estimate:
@@ -149,6 +193,7 @@ class Forecast:
         return {
             "schema": "ragbench.plan/1",
             "name": self.plan.config.name,
+            **({} if self.share is None else {"shard": str(self.share)}),
             "queries": len(self.plan.queries),
             "stages": [node.to_dict() for node in self.nodes],
             "cost": self.cost.to_dict(),
@@ -175,8 +220,16 @@ def _every(nodes: list[Node]) -> Iterator[Node]:
         yield from _every(node.after)
 
 
-def forecast(plan: Plan, *, retry_failed: bool = False) -> Forecast:
+def forecast(
+    plan: Plan,
+    *,
+    retry_failed: bool = False,
+    share: Share | None = None,
+    token: str | None = None,
+) -> Forecast:
     """Look up what is stored and estimate the rest; nothing is made, sent or written.
+
+    Of a share, only what that part of a run makes. `token` is the word that was given to all parts.
 
     What depends on something that is not made yet cannot be looked up: it counts as to do, and its
     cost is that of the queries whose texts are known, or of passages from the corpus.
@@ -186,18 +239,19 @@ def forecast(plan: Plan, *, retry_failed: bool = False) -> Forecast:
         workspace = Workspace(
             plan=plan,
             store=store,
-            run_token=token_in(Path(config.output) / config.name) or "none",
+            run_token=known_token(config, token, of_part=share is not None) or "none",
+            share=share,
             progress=Silent(),
             retry_failed=retry_failed,
             dry=True,
         )
         nodes: dict[Stage, Node] = {}
         for stage in stages_of(workspace):
-            node = stage.forecast()
+            node = stage.forecast() if share is None or stage.by_query else None
             if node is not None:
                 nodes[stage] = node
                 if stage.under in nodes:
                     nodes[stage.under].after.append(node)
         first = [stage for stage in nodes if stage.under not in nodes]
         first.sort(key=lambda stage: (stage.place, "" if stage.place else stage.title))
-        return Forecast(plan, [nodes[stage] for stage in first])
+        return Forecast(plan, [nodes[stage] for stage in first], share)

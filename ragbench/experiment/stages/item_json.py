@@ -14,9 +14,19 @@ from typing import Any
 import numpy as np
 
 from ragbench.experiment.calls import Outcome
+from ragbench.records.codec import clean_tree
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
-from ragbench.types import Cause, Document, Prediction, Retrieved, ScoredDocument, Usage, Verdict
+from ragbench.types import (
+    Cause,
+    Document,
+    Prediction,
+    Retrieved,
+    ScoredDocument,
+    ToolCall,
+    Usage,
+    Verdict,
+)
 
 Stored = dict[str, Any]
 """An item as a file has it."""
@@ -58,6 +68,8 @@ def write_predicted(outcome: Outcome[Prediction]) -> Stored:
         kept["contexts"] = [_plain([d.id, d.text, d.title, d.metadata]) for d in value.contexts]
     if value.queries:
         kept["queries"] = list(value.queries)
+    if value.tool_calls is not None:
+        kept["tool_calls"] = [_plain(call.to_dict()) for call in value.tool_calls]
     return _outcome(outcome, kept)
 
 
@@ -66,7 +78,7 @@ def read_predicted(stored: Mapping[str, Any]) -> Outcome[Prediction]:
     value = stored.get("value")
     if value is None:
         return _read_outcome(stored, None)
-    contexts = value.get("contexts")
+    contexts, calls = value.get("contexts"), value.get("tool_calls")
     if not isinstance(value["answer"], str):
         raise TypeError(f"found {value['answer']!r}, allowed: text")
     prediction = Prediction(
@@ -75,6 +87,7 @@ def read_predicted(stored: Mapping[str, Any]) -> Outcome[Prediction]:
         Usage(*value["usage"]),
         value.get("queries", []),
         left_out=tuple(value.get("left_out", ())),
+        tool_calls=None if calls is None else tuple(ToolCall(**call) for call in calls),
     )
     return _read_outcome(stored, prediction)
 
@@ -96,7 +109,7 @@ def read_verdict(stored: Mapping[str, Any]) -> Verdict:
     cause = Cause[str(kept.get("cause", "scored")).upper()]
     if kept["score"] is None and cause is Cause.SCORED:
         raise ValueError("neither a score nor a cause")
-    tuples = {name: tuple(kept.get(name, ())) for name in ("samples", "left_out")}
+    tuples = {name: tuple(kept.get(name, ())) for name in ("samples", "orders", "left_out")}
     return Verdict(**{**kept, **tuples})
 
 
@@ -139,7 +152,7 @@ def without_secrets(stored: Mapping[str, Any], clean: Callable[[str], str]) -> S
 
     An id names a document, or nothing: rankings and judgements would no longer fit.
     """
-    found: Stored = _cleaned(stored, clean)
+    found: Stored = clean_tree(stored, clean)
     value = stored.get("value")
     if isinstance(value, Mapping):
         for key, ids in (("hits", (0, 5)), ("contexts", (0,))):
@@ -147,14 +160,6 @@ def without_secrets(stored: Mapping[str, Any], clean: Callable[[str], str]) -> S
                 for place in ids:
                     new[place : place + 1] = old[place : place + 1]
     return found
-
-
-def _cleaned(value: object, clean: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, Mapping):
-        return {clean(key): _cleaned(each, clean) for key, each in value.items()}
-    return [_cleaned(each, clean) for each in value] if isinstance(value, list) else value
 
 
 def _outcome(outcome: Outcome[Any], value: Any) -> Stored:

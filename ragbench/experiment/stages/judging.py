@@ -27,7 +27,11 @@ from ragbench.types import Cause, Verdict
 
 _BLOCK = 64  # items
 
-_UNTOLD = frozenset({"concurrency", "timeout", "retries", "api_key_env", "prices", "stream"})
+_ALONE = frozenset({"rating", "pairwise"})
+"""Methods by which rubrics share no replies."""
+_UNTOLD = frozenset(
+    {"concurrency", "timeout", "retries", "api_key_env", "prices", "stream", "mode"}
+)
 """Options of judges that no verdict depends on."""
 
 
@@ -158,18 +162,20 @@ class Verdicts(StoredStage):
     def _groups(self, todo: Sequence[int]) -> list[tuple[list[str], list[int]]]:
         """Names of rubrics, with the items that are judged by just these.
 
-        Rubrics over claims share their replies, and each reply counts for the first verdict that
-        rests on it: where one of them is missing all of them are given anew, from stored replies.
+        Rubrics of one method share replies, and each reply counts for the first verdict that rests
+        on it: where one of them is missing all of them are given anew, from stored replies.
         """
         names = list(self._rubrics)
         lacking: dict[int, set[str]] = {}
         for at in todo:
             row, number = divmod(at, len(names))
             lacking.setdefault(row, set()).add(names[number])
-        over_claims = {name for name in names if self._rubrics[name].method == "claims"}
+        alike: dict[str, set[str]] = {}
+        for name, rubric in self._rubrics.items():
+            alike.setdefault(name if rubric.method in _ALONE else rubric.method, set()).add(name)
         groups: dict[tuple[str, ...], list[int]] = {}
         for row, missing in lacking.items():
-            wanted = missing | over_claims if missing & over_claims else missing
+            wanted = set().union(*(group for group in alike.values() if group & missing))
             groups.setdefault(tuple(name for name in names if name in wanted), []).append(row)
         return [(list(chosen), rows) for chosen, rows in groups.items()]
 
@@ -233,6 +239,7 @@ class JudgeAnswers(Stage):
         super().__init__(workspace, title, None if answer.is_recorded else answer)
         self.name, self.judge, self.system = name, self.plan.judges[name], answer.system
         self._answer, self._early = answer, early
+        self.by_query = answer.by_query and early is None
 
     @property
     def answers(self) -> Answers:
@@ -255,7 +262,10 @@ class JudgeAnswers(Stage):
                 references=list(references.get(query.id, ())),
                 query_id=query.id,
                 queries=None if outcome.value is None else outcome.value.queries or None,
+                nuggets=self.judge.nuggets_of(query.id),
                 sample=sample,
+                turns=query.turns,
+                tool_calls=None if outcome.value is None else outcome.value.tool_calls,
             )
             for sample, each in enumerate(answers.each())
             for query, outcome in zip(self.plan.queries, each.outcomes, strict=True)
@@ -268,7 +278,8 @@ class JudgeAnswers(Stage):
         """Judge the answers to some queries."""
         if self._early is None:
             answers = self._answer.partial
-            self._verdicts(self._items(answers)).items(answers.rows(rows))
+            known = [row for row in answers.rows(rows) if answers.outcomes[row] != PENDING]
+            self._verdicts(self._items(answers)).items(known)
 
     def verdicts(self, rows: Sequence[int]) -> list[dict[str, Verdict]]:
         """Return the verdicts on the answers to some queries, and what is stored of others."""
@@ -322,8 +333,9 @@ class JudgeAnswers(Stage):
         verdicts = self._verdicts(items).by_item()
         node = self.node(len(items) * len(self.judge.rubrics))
         if isinstance(self.judge.judge, ModelJudge):
-            todo = [item for item, had in zip(items, verdicts, strict=True) if not had]
-            partly = [item for item, had in zip(items, verdicts, strict=True) if had]
+            own = self.workspace.own(range(len(items)))
+            todo = [items[row] for row in own if not verdicts[row]]
+            partly = [items[row] for row in own if verdicts[row]]
             lacking = [
                 rubric
                 for rubric in self.judge.rubrics
@@ -336,9 +348,7 @@ class JudgeAnswers(Stage):
 
 def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:
     """All that a judge's verdicts by a rubric depend on but what is judged."""
-    block = judge.block
-    options = {} if block is None else {**block.options}
-    told = {name: value for name, value in options.items() if name not in _UNTOLD}
+    told = {name: value for name, value in judge.block.options.items() if name not in _UNTOLD}
     asked = judge.judge.signature_parts(rubric) if isinstance(judge.judge, AskingJudge) else {}
     hidden = plan.config.secrets
     # a price that is known at last prices what is stored: the verdicts are made of it again
@@ -365,4 +375,10 @@ def _item_key(item: Item, sample: int) -> str:
     """The hash of all that a judge sees of an item, and of which sample of its noise it is."""
     parts = (item.query_id, item.question, item.answer, item.contexts, item.references)
     more = (item.queries, item.guidelines, item.other)
-    return fingerprint_json([*parts, *more, *([sample] if sample else [])], KEY_DIGITS)
+    said = [
+        *(turn.to_dict() for turn in item.turns),
+        *(call.to_dict() for call in item.tool_calls or ()),
+    ]
+    nuggets = [] if item.nuggets is None else [{"nuggets": item.nuggets}]
+    last = [*nuggets, *([sample] if sample else []), *([said] if said else [])]
+    return fingerprint_json([*parts, *more, *last], KEY_DIGITS)

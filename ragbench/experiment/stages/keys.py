@@ -77,7 +77,8 @@ def component_key(
 def query_key(query: Query) -> str:
     """Return the hash of a query with all that a component gets to see of it."""
     extra = fingerprint_json(dict(query.metadata)) if query.metadata else ""
-    return fingerprint([query.id, query.text, extra], KEY_DIGITS)
+    turns = [fingerprint_json(turn.to_dict(), KEY_DIGITS) for turn in query.turns]
+    return fingerprint([query.id, query.text, extra, *turns], KEY_DIGITS)
 
 
 def hits_key(query: Query, rankings: Sequence[Sequence[ScoredDocument]]) -> str:

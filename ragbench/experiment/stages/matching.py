@@ -1,4 +1,4 @@
-"""What a hit is, before it is scored: passages become their documents, or the gold they match."""
+"""Rankings before they are scored: passages become their documents, or the gold they match."""
 
 from __future__ import annotations
 
@@ -7,20 +7,27 @@ from dataclasses import replace
 from itertools import chain
 
 from ragbench.config.schema import Match, RetrievalMetrics
+from ragbench.data.files.collection import encode_spaces
 from ragbench.errors import DataError
+from ragbench.experiment.calls import Outcome
 from ragbench.experiment.plan.groups import document_id, keys_of
 from ragbench.experiment.records import Ranked
 from ragbench.registry import nearest
+from ragbench.retrieve.base import Retriever
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.retrieval.passage_matching import (
     DEFAULT_OVERLAP,
     GoldPassages,
     PassageWords,
+    before_last,
     credit,
     fold,
 )
 from ragbench.score.retrieval.ranking import ranked_documents
-from ragbench.types import Document, Qrels, Run, ScoredDocument
+from ragbench.types import Document, Qrels, Query, Retrieved, Run, ScoredDocument
+
+_SEPARATORS = ("#", "::", ":", "_", "-", "/")
+"""What usually stands between the id of a document and that of its part."""
 
 
 def document_of(hit: ScoredDocument, corpus: Mapping[str, Document]) -> Document | None:
@@ -28,6 +35,116 @@ def document_of(hit: ScoredDocument, corpus: Mapping[str, Document]) -> Document
     if hit.text is not None:
         return Document(hit.id, hit.text, hit.title or "", hit.metadata)
     return corpus.get(hit.id)
+
+
+def ranked(
+    name: str,
+    retriever: Retriever,
+    queries: Sequence[Query],
+    outcomes: list[Outcome[Retrieved]],
+    corpus: Sequence[Document] | None,
+    top_k: int | None = None,
+    said: Sequence[str] | None = None,
+) -> Ranked:
+    """Turn a retriever's outcomes into the run that is scored, with notes on what was odd.
+
+    `corpus` is None where ids of hits are not those of documents, `top_k` where a shorter list is
+    nothing to speak of, `said` where the retriever itself is asked what it noted.
+    """
+    covered = retriever.query_ids
+    rankings = {
+        query.id: outcome.value.documents
+        for query, outcome in zip(queries, outcomes, strict=True)
+        if outcome.value is not None and (covered is None or query.id in covered)
+    }
+    if retriever.ranks_by_score:
+        run = Run.from_dict(
+            {q: {d.id: d.score or 0.0 for d in hits} for q, hits in rankings.items()}, name
+        )
+    else:
+        run = Run.from_rankings(rankings, name)
+    notes = [*_notes(run), *(retriever.notes if said is None else said)]
+    limited = top_k is not None and not retriever.ranks_by_score
+    warnings = _never_full(outcomes, corpus, top_k or 0) if limited else []
+    if corpus is not None and (strange := _outside(rankings, corpus)):
+        remark = f"{strange} of {len(run)} hits have ids that the corpus lacks; they are unjudged"
+        # a few may be a corpus that has moved on; more mean the wrong corpus, or other ids
+        (warnings if strange > len(run) / 10 else notes).append(remark)
+    return Ranked(
+        name,
+        queries,
+        outcomes,
+        run,
+        notes=[f"{name}: {note}" for note in notes],
+        warnings=[f"{name}: {warning}" for warning in warnings],
+    )
+
+
+def _outside(rankings: Mapping[str, Sequence[ScoredDocument]], corpus: Sequence[Document]) -> int:
+    """How many hits the corpus lacks; a repeated one counts once, as in the run."""
+    known = {document.id for document in corpus}
+    return sum(
+        len({hit.id if hit.document is None else hit.document for hit in hits} - known)
+        for hits in rankings.values()
+    )
+
+
+def _never_full(
+    outcomes: Sequence[Outcome[Retrieved]], corpus: Sequence[Document] | None, top_k: int
+) -> list[str]:
+    """Say where a limit of the retriever's own cuts every list short of `top_k`.
+
+    A corpus that has no more documents is no such limit.
+    """
+    lengths = [len(outcome.value.documents) for outcome in outcomes if outcome.value is not None]
+    most = max(lengths, default=0)
+    if not 0 < most < (top_k if corpus is None else min(top_k, len(corpus))):
+        return []
+    return [f"returned at most {most}; search_kwargs? ({top_k} were asked for)"]
+
+
+def _notes(run: Run) -> list[str]:
+    notes = []
+    if repeated := sum(run.duplicates.values()):
+        notes.append(f"{repeated} document ids appeared twice in a ranking; counted once")
+    if run.substituted:
+        notes.append(
+            f"the order of {run.substituted} rankings counts; their scores, absent, tied or out of "
+            "order, were replaced by falling ones"
+        )
+    return notes
+
+
+def refuse_other_ids(ranked: Ranked, qrels: Qrels | None, corpus: Mapping[str, Document]) -> None:
+    """Refuse hits of which neither judgements nor corpus know one, while they say better.
+
+    Raises:
+        DataError: The metadata have a key, or the ids a part, that the judgements know.
+    """
+    if qrels is None or not len(ranked.run):
+        return
+    hits = [hit for _, found in _hits(ranked) for hit in found]
+    known = {*qrels.documents, *corpus}
+    if any((hit.document or hit.id) in known for hit in hits):
+        return
+    nothing = f"none of its {len(ranked.run)} hits is known to the judgements"
+    example = f"such as '{hits[0].id}'"
+    judged = set(qrels.documents)
+    for key in dict.fromkeys(key for hit in hits for key in hit.metadata):
+        if any(encode_spaces(str(hit.metadata.get(key))) in judged for hit in hits):
+            match = f"match: {{level: document, id: metadata.{key}}} where hits are parts of these"
+            raise DataError(
+                f"{nothing}, {example}, while metadata '{key}' of the hits is",
+                record=ranked.name,
+                allowed=f"id_field: {key}; or metrics.retrieval: {match}",
+            )
+    for separator in _SEPARATORS:
+        if any(before_last(hit.id, separator) in judged for hit in hits):
+            raise DataError(
+                f"{nothing}, {example}, while what stands before '{separator}' is",
+                record=ranked.name,
+                allowed=f'metrics.retrieval: match: {{level: document, separator: "{separator}"}}',
+            )
 
 
 def match_hits(
@@ -52,13 +169,40 @@ def match_hits(
 
 def _fold_chunks(ranked: Ranked) -> Ranked:
     """Fold the chunks that we cut ourselves; hits that are documents stay what they are."""
-    documents = {
-        query: {hit.id: hit.document for hit in hits if hit.document is not None}
-        for query, hits in _hits(ranked)
-    }
+    documents = _chunks_of(ranked)
     if not any(documents.values()):
         return ranked
     return replace(ranked, run=fold(ranked.run, documents), unmatched=ranked.run)
+
+
+def _chunks_of(ranked: Ranked) -> dict[str, dict[str, str]]:
+    return {
+        query: {hit.id: hit.document for hit in hits if hit.document is not None}
+        for query, hits in _hits(ranked)
+    }
+
+
+def scored_ids(
+    ranked: Ranked, rules: RetrievalMetrics, corpus: Mapping[str, Document]
+) -> Mapping[str, Mapping[str, str]]:
+    """Return query -> passage -> the id that it was scored by, of a ranking that was matched.
+
+    What is not in it was scored by its own id.
+    """
+    if ranked.unmatched is None:
+        return {}
+    if rules.match.level == "id":
+        return _chunks_of(ranked)
+    if rules.match.level == "document":
+        found = {
+            query: {hit.id: _document_of_hit(hit, rules.match, corpus) for hit in reversed(hits)}
+            for query, hits in _hits(ranked)
+        }
+        return {q: {h: d for h, d in of.items() if d is not None} for q, of in found.items()}
+    passages = ranked_documents(ranked.unmatched, ties=rules.ties, trec_eval=rules.trec_eval)
+    # each passage is in the place of what it was matched with
+    names = ranked_documents(ranked.run)
+    return {q: dict(zip(found, names[q], strict=True)) for q, found in passages.items()}
 
 
 def _fold(

@@ -166,7 +166,12 @@ class Judgements(Stage):
         unjudged = [pair for pair in pool if pair.document not in people.get(pair.query.id, {})]
         asked = [pair for pair in unjudged if pair.text.strip()]
         items = [
-            Item(question=pair.query.text, contexts=[pair.text], query_id=pair.query.id)
+            Item(
+                question=pair.query.text,
+                contexts=[pair.text],
+                query_id=pair.query.id,
+                turns=pair.query.turns,
+            )
             for pair in asked
         ]
         before, grading = totals_of(fill.judge), replace(fill.judge, rubrics=[fill.rubric])

@@ -95,7 +95,7 @@ def number_of_pairs(judge: PlannedJudge, n_systems: int) -> int:
 
 
 def _against_baseline(judge: PlannedJudge, n_systems: int) -> bool:
-    pairs = None if judge.block is None else judge.block.pairs
+    pairs = judge.block.pairs
     return pairs == "baseline" if pairs is not None else n_systems > MOST_IN_ALL_PAIRS
 
 
@@ -208,6 +208,7 @@ def _items(
             references=list(references.get(query.id, ())),
             query_id=query.id,
             sample=sample,
+            turns=query.turns,
         )
         for sample, (first, second) in enumerate(_meetings(one, other))
         for query, mine, theirs in zip(queries, first.outcomes, second.outcomes, strict=True)

@@ -12,6 +12,7 @@ from ragbench.experiment.calls import Calls, Outcome, call_each, call_once, nami
 from ragbench.experiment.records import Ranked, Results, Work
 from ragbench.experiment.stages.base import (
     PENDING,
+    UNKNOWN,
     Keep,
     Node,
     Slot,
@@ -22,13 +23,13 @@ from ragbench.experiment.stages.base import (
 )
 from ragbench.experiment.stages.item_json import read_retrieved, write_retrieved
 from ragbench.experiment.stages.keys import STAGE_VERSIONS, hits_key, query_key
-from ragbench.experiment.stages.matching import match_hits
+from ragbench.experiment.stages.matching import match_hits, ranked, refuse_other_ids
 from ragbench.files import cache_folder
 from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.python import read_hits
 from ragbench.score.base import Advance
 from ragbench.store.items import StageFile
-from ragbench.types import Cause, Document, Query, Retrieved, Run, ScoredDocument
+from ragbench.types import Cause, Document, Query, Retrieved, ScoredDocument
 
 OnOutcome = Callable[[int, Outcome[Retrieved]], None]
 
@@ -110,86 +111,7 @@ def _read(answer: Any, top_k: int, owner: str, latency_ms: float) -> Outcome[Ret
         return Outcome(None, Cause.MALFORMED, f"{owner}: {error}", latency_ms)
 
 
-def ranked(
-    name: str,
-    retriever: Retriever,
-    queries: Sequence[Query],
-    outcomes: list[Outcome[Retrieved]],
-    corpus: Sequence[Document] | None,
-    top_k: int | None = None,
-    said: Sequence[str] | None = None,
-) -> Ranked:
-    """Turn a retriever's outcomes into the run that is scored, with notes on what was odd.
-
-    `corpus` is None where ids of hits are not those of documents, `top_k` where a shorter list is
-    nothing to speak of, `said` where the retriever itself is asked what it noted.
-    """
-    covered = retriever.query_ids
-    rankings = {
-        query.id: outcome.value.documents
-        for query, outcome in zip(queries, outcomes, strict=True)
-        if outcome.value is not None and (covered is None or query.id in covered)
-    }
-    if retriever.ranks_by_score:
-        run = Run.from_dict(
-            {q: {d.id: d.score or 0.0 for d in hits} for q, hits in rankings.items()}, name
-        )
-    else:
-        run = Run.from_rankings(rankings, name)
-    notes = [*_notes(run), *(retriever.notes if said is None else said)]
-    limited = top_k is not None and not retriever.ranks_by_score
-    warnings = _never_full(outcomes, corpus, top_k or 0) if limited else []
-    if corpus is not None and (strange := _outside(rankings, corpus)):
-        remark = f"{strange} of {len(run)} hits have ids that the corpus lacks; they are unjudged"
-        # a few may be a corpus that has moved on; most mean the wrong corpus, or other ids
-        (warnings if strange > len(run) / 2 else notes).append(remark)
-    return Ranked(
-        name,
-        queries,
-        outcomes,
-        run,
-        notes=[f"{name}: {note}" for note in notes],
-        warnings=[f"{name}: {warning}" for warning in warnings],
-    )
-
-
-def _outside(rankings: Mapping[str, Sequence[ScoredDocument]], corpus: Sequence[Document]) -> int:
-    """How many hits the corpus lacks; a repeated one counts once, as in the run."""
-    known = {document.id for document in corpus}
-    return sum(
-        len({hit.id if hit.document is None else hit.document for hit in hits} - known)
-        for hits in rankings.values()
-    )
-
-
-def _never_full(
-    outcomes: Sequence[Outcome[Retrieved]], corpus: Sequence[Document] | None, top_k: int
-) -> list[str]:
-    """Say where a limit of the retriever's own cuts every list short of `top_k`.
-
-    A corpus that has no more documents is no such limit.
-    """
-    lengths = [len(outcome.value.documents) for outcome in outcomes if outcome.value is not None]
-    most = max(lengths, default=0)
-    if not 0 < most < (top_k if corpus is None else min(top_k, len(corpus))):
-        return []
-    return [f"returned at most {most}; search_kwargs? ({top_k} were asked for)"]
-
-
-def _notes(run: Run) -> list[str]:
-    notes = []
-    if repeated := sum(run.duplicates.values()):
-        notes.append(f"{repeated} document ids appeared twice in a ranking; counted once")
-    if run.substituted:
-        notes.append(
-            f"the order of {run.substituted} rankings counts; their scores, absent, tied or out of "
-            "order, were replaced by falling ones"
-        )
-    return notes
-
-
 _NOTES = "notes"  # an item of its own: the keys of the others are hashes
-_UNKNOWN = "not known yet"  # the key of an item that depends on one that is not made yet
 
 Hits = list[list[ScoredDocument]]
 
@@ -200,6 +122,9 @@ class Retrievers:
     def __init__(self, workspace: Workspace) -> None:
         self.workspace, self.plan = workspace, workspace.plan
         self._ready: set[str] = set()
+        self._loaded: set[str] = set()
+        self.lacking: dict[str, int] = {}
+        """Retriever -> of how many texts other parts of the run have to make the vectors."""
         self._stages: dict[tuple[str, int], Retrieve] = {}
 
     def stage(self, name: str, top_k: int) -> Retrieve:
@@ -213,17 +138,41 @@ class Retrievers:
         retriever, corpus = self.plan.retrievers[name], self.plan.collection.documents
         if name in self._ready:
             return retriever
-        retriever.cache_folder = cache_folder(self.plan.config.cache)
-        retriever.cache_also = self.plan.config.cache_also
-        retriever.load()
+        self._load(name, retriever)
         if retriever.indexes and corpus is not None:
             with self.workspace.timed(f"index {name}", len(corpus), "documents") as stage:
-                _index(name, retriever, corpus, stage.advance)
+                _read_all(name, retriever, retriever.index, corpus, stage.advance)
         if retriever.borrows:
             retriever.borrow([self.make_ready(source) for source in retriever.sources])
         self.note_encodings(name)
         self._ready.add(name)
         return retriever
+
+    def _load(self, name: str, retriever: Retriever) -> None:
+        if name not in self._loaded:
+            retriever.cache_folder = cache_folder(self.plan.config.cache)
+            retriever.cache_also = self.plan.config.cache_also
+            retriever.load()
+            self._loaded.add(name)
+
+    def must_wait(self, name: str) -> bool:
+        """Encode the share's documents, and tell whether those of other parts are still lacking."""
+        share, corpus = self.workspace.share, self.plan.collection.documents
+        retriever = self.plan.retrievers[name]
+        if share is None or corpus is None:
+            return False
+        if name not in self.lacking:
+            lacking = 0
+            if retriever.indexes and retriever.encodes:
+                self._load(name, retriever)
+                own = [document for document in corpus if share.has(document.id)]
+                with self.workspace.timed(f"encode {name}", len(own), "documents") as stage:
+                    _read_all(name, retriever, retriever.encode, own, stage.advance)
+                lacking = retriever.lacking([each for each in corpus if not share.has(each.id)])
+                self.note_encodings(name)
+            self.lacking[name] = lacking
+        borrowed = retriever.sources if retriever.borrows else ()
+        return any([self.lacking[name] > 0, *map(self.must_wait, borrowed)])
 
     def note_encodings(self, name: str) -> None:
         """Note how many texts a retriever has had encoded so far, and how many were stored."""
@@ -252,6 +201,7 @@ class Retrieve(StoredStage):
         self._depth = self.retriever.depth or top_k
         deep = max(self._depth, top_k)
         self.sources = [retrievers.stage(source, deep) for source in self.retriever.sources]
+        self.by_query = True
         # one that others read and nobody scores stands before all that are scored
         self.place = 1 if name in self.plan.systems else 0
 
@@ -305,9 +255,23 @@ class Retrieve(StoredStage):
             found.append(None if key is None else Slot(self._file, key, row))
         return found
 
-    def prepare(self) -> None:
-        """Index the corpus."""
+    def prepare(self) -> bool:
+        """Index the corpus, once all parts of the run have encoded theirs."""
+        if self._retrievers.must_wait(self.name):
+            return False
         self._retrievers.make_ready(self.name)
+        return True
+
+    def pay_for(self, rows: Sequence[int]) -> None:
+        """Ask all queries, whatever the others cost; one part of a run asks its own."""
+        _ = self.outcomes
+        if not self.workspace.own(range(len(self.plan.queries))):
+            self._retrievers.must_wait(self.name)  # it may have documents without having queries
+
+    @property
+    def lacking(self) -> int:
+        """Of how many texts other parts have to make the vectors before it can search."""
+        return self._retrievers.lacking.get(self.name, 0)
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Ask the queries in their order."""
@@ -372,6 +336,8 @@ class Rank(Stage):
         limited = self.source is None or bool(retriever.sources)
         full = None if limited else rules.top_k
         found = ranked(self.name, retriever, plan.queries, outcomes, known, full, said)
+        if rules.match.level == "id":
+            refuse_other_ids(found, plan.qrels, plan.corpus)
         return match_hits(found, rules, plan.measures, plan.qrels, plan.corpus)
 
     @property
@@ -389,7 +355,7 @@ class Rank(Stage):
 
 def key_after(outcome: Outcome[Any]) -> str | None:
     """Return the key of an item whose source has no value: none where it failed."""
-    return _UNKNOWN if outcome == PENDING else None
+    return UNKNOWN if outcome == PENDING else None
 
 
 def _with_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDocument:
@@ -405,8 +371,14 @@ def _without_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> Scored
     return replace(hit, text=None, title=None)
 
 
-def _index(name: str, retriever: Retriever, corpus: Sequence[Document], advance: Advance) -> None:
-    """Index the corpus; without an index there is nothing to go on with."""
+def _read_all(
+    name: str,
+    retriever: Retriever,
+    read: Callable[[Sequence[Document]], None],
+    corpus: Sequence[Document],
+    advance: Advance,
+) -> None:
+    """Let a retriever index or encode documents; without them there is nothing to go on with."""
     told = 0
 
     def tell(n: int = 1) -> None:
@@ -416,9 +388,11 @@ def _index(name: str, retriever: Retriever, corpus: Sequence[Document], advance:
 
     try:
         retriever.advance = tell
-        retriever.index(corpus)
+        read(corpus)
     except (KeyboardInterrupt, RagbenchError):
         raise
     except BaseException as error:  # code of the user's may raise anything
-        raise AdapterError(f"retriever '{name}': index: {type(error).__name__}: {error}") from error
+        raise AdapterError(
+            f"retriever '{name}': {read.__name__}: {type(error).__name__}: {error}"
+        ) from error
     advance(len(corpus) - told)  # most retrievers tell nothing meanwhile

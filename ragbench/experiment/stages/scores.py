@@ -32,7 +32,7 @@ from ragbench.score.retrieval.base import RetrievedPassages
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.score.retrieval.score_run import Rules, score_passages, score_run
-from ragbench.score.text.base import Metric
+from ragbench.score.text.base import CallRows, Metric
 from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.notation import text_notes
 from ragbench.signature import fingerprint, fingerprint_json
@@ -243,13 +243,24 @@ class ScoreAnswers(StoredStage):
 
     def slots(self) -> list[Slot | None]:
         """One for each sample and metric; of the same texts the same, whoever wrote them."""
-        keys = [_metric_key(metric) for metric in self.plan.metrics]
-        files = [
-            self.workspace.file("score", each.name, [_texts_parts(_texts_of(each), self._gold)])
-            for each in self._samples
-        ]
-        places = [(file, key) for file in files for key in keys]
+        places = []
+        for sample in self._samples:
+            parts = {
+                "texts": _texts_parts(_texts_of(sample), self._gold),
+                "tool_calls": _calls_parts(self._calls(sample)),
+            }
+            for metric in self.plan.metrics:
+                part = parts[metric.declaration.reads]
+                file = self.workspace.file("score", sample.name, [part])
+                places.append((file, _metric_key(metric)))
         return [Slot(file, key, row) for row, (file, key) in enumerate(places)]
+
+    def _calls(self, answers: Answers) -> CallRows:
+        expected = self.plan.collection.expected_tool_calls
+        return CallRows(
+            [None if o.value is None else o.value.tool_calls for o in answers.outcomes],
+            [expected.get(query.id) for query in self.plan.queries],
+        )
 
     def _missing(self, todo: Sequence[int]) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
@@ -271,7 +282,8 @@ class ScoreAnswers(StoredStage):
         n_metrics = len(self.plan.metrics)
         for sample, numbers in self._missing(todo).items():
             scorer = self._scorers.of(self._metrics(numbers))
-            columns = scorer.score(_texts_of(self._samples[sample]), self._gold, advance)
+            answers = self._samples[sample]
+            columns = scorer.score(_texts_of(answers), self._gold, advance, self._calls(answers))
             for number, column in zip(numbers, columns, strict=True):
                 keep(sample * n_metrics + number, stored_column(column, self.plan))
 
@@ -354,6 +366,15 @@ def _texts_parts(texts: Sequence[str | None], gold: Sequence[Sequence[str]]) -> 
         pieces += ["none"] if text is None else ["text", text]
         pieces += [str(len(references)), *references]
     return fingerprint(pieces, KEY_DIGITS)
+
+
+def _calls_parts(calls: CallRows) -> str:
+    pairs = zip(calls.made, calls.expected, strict=True)
+    rows = [
+        [None if each is None else [call.to_dict() for call in each] for each in pair]
+        for pair in pairs
+    ]
+    return fingerprint_json(rows, KEY_DIGITS)
 
 
 def _metric_key(metric: Metric) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ragbench.records.comparison import ComparedGate, ComparedRuns, MeasureComparison
-from ragbench.report.headline import outcome_of
+from ragbench.report.headline import nothing_told, outcome_of
 from ragbench.report.legend import NOT_COMPARED, interval_and_p, p_meaning
 from ragbench.report.sections import Scores, count_lines
 from ragbench.report.text import (
@@ -60,6 +60,8 @@ class Page:
 
     subject: str
     """What was compared with what, over how many queries."""
+    silent: tuple[str, ...]
+    """Which measures tell nothing, and why."""
     gates: tuple[ComparedGate, ...]
     """The verdicts, undecided ones first."""
     blocks: tuple[Block, ...]
@@ -75,6 +77,7 @@ def lay_out_comparison(comparison: ComparedRuns) -> Page:
     gates = sorted(comparison.gates, key=lambda gate: order.index(gate.verdict))
     return Page(
         subject=_subject(comparison),
+        silent=tuple(nothing_told(comparison.measures)),
         gates=tuple(gates),
         blocks=tuple(_blocks(comparison)),
         differences=tuple(_differences(comparison)),

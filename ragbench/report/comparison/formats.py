@@ -62,7 +62,7 @@ def _row(
 def render_markdown(comparison: ComparedRuns) -> str:
     """Draw a comparison as GitHub-flavoured Markdown; letters stand in `<sup>`."""
     page = lay_out_comparison(comparison)
-    blocks = [[escape(page.subject)]]
+    blocks = [[escape(page.subject)], [escape(line) for line in page.silent]]
     if page.gates:
         cells = [(gate.verdict, gate.gate, gate.system or "", gate.why) for gate in page.gates]
         rows = [[escape(printable(cell)) for cell in row] for row in cells]

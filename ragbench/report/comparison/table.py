@@ -34,7 +34,7 @@ def raised(letters: Sequence[str]) -> str:
 def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
     """Draw a comparison as aligned text; measures that do not fit go into a further table below."""
     page = lay_out_comparison(comparison)
-    lines = [page.subject, *map(gate_line, page.gates)]
+    lines = [page.subject, *page.silent, *map(gate_line, page.gates)]
     for block in page.blocks:
         lines += ["", *_scores(block, width), *block.counts]
     if page.differences:
@@ -108,6 +108,8 @@ def _moved(moved: MovedQueries, width: int) -> list[str]:
     half = (width - 8) // 2
     for line, query in zip(rows[1:], queries, strict=True):
         lines.append(line)
+        if query.question:
+            lines.append(f"      {printable(query.question)}"[:width])
         ranked = list(rankings_of(query))
         longest = max((len(first) for first, _ in ranked), default=0)
         lines += [

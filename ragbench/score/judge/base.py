@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ragbench.score.base import Advance
 from ragbench.signature import fingerprint_json
+from ragbench.types.conversation import ToolCall, Turn
+from ragbench.types.records import Nugget
 from ragbench.types.scores import Cause, Verdict
 
 if TYPE_CHECKING:
     from ragbench.llm import Budget, Replies, Totals
 
-NEEDS = ("question", "guidelines", "contexts", "reference", "queries", "answer", "other")
+NEEDS = ("turns", "question", "guidelines", "contexts", "reference", "queries", "answer", "other")
 """What a rubric may need of an item, in the order in which a judge reads it."""
 
 
@@ -37,8 +39,31 @@ class Item:
     """Rules that this answer must keep, besides those of the rubric."""
     other: str | None = None
     """The answer of another system to the same question, for rubrics that ask of a pair."""
+    nuggets: tuple[Nugget, ...] | None = None
+    """The facts that a good answer has, for rubrics over nuggets; None: made of the references."""
     sample: int = 0
     """Which of several answers to the same query it is; a model does not see it."""
+    turns: tuple[Turn, ...] = ()
+    """What was said before the question."""
+    tool_calls: tuple[ToolCall, ...] | None = None
+    """The tools that the system called for the answer; None where that is not known."""
+
+    @property
+    def asked(self) -> list[tuple[str, str]]:
+        """The question after what was said before it, each message by its label; or nothing.
+
+        Example:
+            >>> Item("And in May?", turns=(Turn("user", "Is it warm in April?"),)).asked
+            [('turn-1-user', 'Is it warm in April?'), ('question', 'And in May?')]
+        """
+        if self.question is None:
+            return []
+        said = [
+            (f"turn-{number}-{turn.role}", turn.text)
+            for number, turn in enumerate(self.turns, start=1)
+            if turn.text
+        ]
+        return [*said, ("question", self.question)]
 
 
 @dataclass(frozen=True)
@@ -57,15 +82,18 @@ class Rubric:
     examples: tuple[Mapping[str, Any], ...]
     """Judged items."""
     method: str
-    """How the verdict is made: rating, claims, pairwise or nuggets."""
+    """How the verdict is made: rating, claims, pairwise, nuggets, support, ragas or overlap."""
     direction: str
     formula: str | None = None
-    """Method claims: the number that is made of the verdicts, a name in `FORMULAS`."""
+    """The number that is made of the verdicts: with the method claims a name in `FORMULAS`, with
+    nuggets and support the score, with ragas the metric."""
     verdicts: str = "own"
     """Methods claims and nuggets: `shared` asks what all such rubrics ask, so that one set of
     replies serves them all; `own` adds the steps to what is asked."""
     guidelines: tuple[str, ...] = ()
     """Rules that every answer must keep."""
+    model: str | None = None
+    """Method ragas: what embeds the texts that are compared; None where none are."""
 
     @property
     def levels(self) -> int:
@@ -94,9 +122,8 @@ class Rubric:
         """A short hash of everything that the rubric says."""
         scale = {str(level): text for level, text in self.scale.items()}
         said = (self.name, self.asks, self.needs, scale, self.steps, self.examples, self.method)
-        return fingerprint_json(
-            [*said, self.direction, self.formula, self.verdicts, self.guidelines]
-        )
+        more = [self.direction, self.formula, self.verdicts, self.guidelines]
+        return fingerprint_json([*said, *more, *([self.model] if self.model else [])])
 
 
 class Judge(Protocol):
@@ -199,6 +226,7 @@ class AskingJudge(CheckedJudge, Protocol):
 # what the data lack comes first: it does not depend on the system
 _MISSING = {
     "reference": (Cause.NO_REFERENCE, "there is no reference answer, and the rubric needs one"),
+    "turns": (Cause.NO_TURNS, "nothing was said before the question, and the rubric needs it"),
     "question": (Cause.NO_QUESTION, "there is no question, and the rubric needs it"),
     "guidelines": (
         Cause.NO_GUIDELINES,
@@ -217,8 +245,10 @@ def missing_verdict(item: Item, rubric: Rubric) -> Verdict | None:
     An empty answer is there, and is judged. Claims can be checked without the question, which
     only helps to understand them.
     """
+    given = rubric.method == "nuggets" and item.nuggets is not None
     present = {
-        "reference": bool(item.references),
+        "reference": bool(item.references) or given,
+        "turns": bool(item.turns),
         "question": bool((item.question or "").strip()) or rubric.method == "claims",
         "guidelines": bool(item.guidelines or rubric.guidelines),
         "answer": item.answer is not None,

@@ -30,27 +30,45 @@ def cited_sentences(text: str) -> list[CitedSentence]:
     Markers may stand before the full stop or behind it: those at the start of a sentence belong
     to the sentence before. A text without markers cites nothing.
     """
-    found: list[CitedSentence] = []
+    return [CitedSentence(plain, frozenset(cited)) for plain, cited in _sentences(text)]
+
+
+def first_cited(text: str) -> list[tuple[str, int | None]]:
+    """Split a text as `cited_sentences` does, each sentence with the passage that it cites first.
+
+    Example:
+        >>> first_cited("It is red [3, 1]. It is old.")
+        [('It is red.', 3), ('It is old.', None)]
+    """
+    return [(plain, cited[0] if cited else None) for plain, cited in _sentences(text)]
+
+
+def _sentences(text: str) -> list[tuple[str, list[int]]]:
+    """The sentences without their markers, and what they cite, in the order of the text."""
+    found: list[tuple[str, list[int]]] = []
     for sentence in sentences(_GLUED.sub(" ", text)):
         leading = _LEADING.match(sentence)
         if leading and found:
-            last = found[-1]
-            found[-1] = last._replace(cited=last.cited | markers(leading.group()))
+            found[-1][1].extend(_numbers(leading.group()))
             sentence = sentence[leading.end() :].strip()
         plain = without_markers(sentence)
         if plain:
-            found.append(CitedSentence(plain, markers(sentence)))
+            found.append((plain, _numbers(sentence)))
     return found
 
 
 def markers(text: str) -> frozenset[int]:
     """Return the numbers that a text cites."""
-    found: set[int] = set()
+    return frozenset(_numbers(text))
+
+
+def _numbers(text: str) -> list[int]:
+    found: list[int] = []
     for marker in _MARKER.finditer(text):
         for part in _PART.finditer(marker.group(1) or marker.group(2)):
             first = int(part.group(1))
-            found.update(range(first, int(part.group(2) or first) + 1))
-    return frozenset(found)
+            found.extend(range(first, int(part.group(2) or first) + 1))
+    return found
 
 
 def without_markers(text: str) -> str:

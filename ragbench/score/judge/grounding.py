@@ -19,6 +19,9 @@ from ragbench.types.scores import Cause, Verdict
 Ruling = Literal["supported", "contradicted", "not_mentioned"]
 """What one text says of one claim."""
 
+Cell = Literal["supported", "supported_together", "contradicted", "not_mentioned"]
+"""What a passage says of one claim; `supported_together`: it takes the others so marked as well."""
+
 Side = Literal["answer_passages", "reference_passages", "answer_reference", "reference_answer"]
 """Whose claims are checked against what."""
 
@@ -27,9 +30,9 @@ Side = Literal["answer_passages", "reference_passages", "answer_reference", "ref
 class Grounding:
     """Verdicts on the claims of one answer and one reference; empty where none was asked for."""
 
-    answer_passages: Sequence[Sequence[Ruling]] = ()
+    answer_passages: Sequence[Sequence[Cell]] = ()
     """A row per claim of the answer, a column per passage."""
-    reference_passages: Sequence[Sequence[Ruling]] = ()
+    reference_passages: Sequence[Sequence[Cell]] = ()
     """A row per claim of the reference, a column per passage."""
     answer_reference: Sequence[Ruling] = ()
     """Per claim of the answer, what the reference says of it."""
@@ -42,8 +45,8 @@ class Grounding:
 
     @property
     def grounded(self) -> list[bool]:
-        """Per claim of the answer, whether a passage supports it."""
-        return ["supported" in row for row in self.answer_passages]
+        """Per claim of the answer, whether passages support it, one or several together."""
+        return [_backed(row) for row in self.answer_passages]
 
     @property
     def right(self) -> list[bool]:
@@ -57,8 +60,8 @@ class Grounding:
 
     @property
     def findable(self) -> list[bool]:
-        """Per claim of the reference, whether a passage supports it."""
-        return ["supported" in row for row in self.reference_passages]
+        """Per claim of the reference, whether passages support it, one or several together."""
+        return [_backed(row) for row in self.reference_passages]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,26 +100,34 @@ def _claim_f1(found: Grounding) -> float | None:
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
+def _backed(cells: Iterable[Cell]) -> bool:
+    """Whether a passage supports a claim, or has a part in it."""
+    return any(cell in ("supported", "supported_together") for cell in cells)
+
+
 def _citation_precision(found: Grounding) -> float | None:
-    """A citation counts where its passage supports a claim of its sentence."""
+    """A citation counts where its passage supports a claim of its sentence, or has a part in it."""
     citations: dict[tuple[int, int], bool] = {}
     claims = zip(found.answer_passages, found.sentences, found.cited, strict=True)
     for row, sentence, passages in claims:
         for cited in passages:
             key = (sentence, cited)
-            citations[key] = citations.get(key, False) or _supports(row, cited)
+            named = _backed(row[cited - 1 : cited]) if cited > 0 else False
+            citations[key] = citations.get(key, False) or named
     return _share(citations.values())
 
 
 def _citation_recall(found: Grounding) -> float | None:
-    """A claim counts where a passage that its sentence cites supports it."""
+    """A claim counts where the passages that its sentence cites support it."""
     claims = zip(found.answer_passages, found.cited, strict=True)
-    return _share(any(_supports(row, cited) for cited in passages) for row, passages in claims)
+    return _share(_backed_by(row, cited) for row, cited in claims)
 
 
-def _supports(row: Sequence[Ruling], cited: int) -> bool:
-    """Whether the passage of that number supports the claim; no passage supports nothing."""
-    return 1 <= cited <= len(row) and row[cited - 1] == "supported"
+def _backed_by(row: Sequence[Cell], cited: frozenset[int]) -> bool:
+    """Whether a cited passage supports the claim, or all are cited that do so together."""
+    alone = {number for number, cell in enumerate(row, start=1) if cell == "supported"}
+    needed = {number for number, cell in enumerate(row, start=1) if cell == "supported_together"}
+    return bool(alone & cited or (needed and needed <= cited))
 
 
 _AP: tuple[Side, ...] = ("answer_passages",)
@@ -130,7 +141,7 @@ FORMULAS: Mapping[str, Formula] = {
     "factual_consistency": Formula(
         _AP,
         lambda found: _share(
-            "supported" in row or "contradicted" not in row for row in found.answer_passages
+            _backed(row) or "contradicted" not in row for row in found.answer_passages
         ),
     ),
     "hallucination": Formula(
@@ -142,11 +153,11 @@ FORMULAS: Mapping[str, Formula] = {
     "noise_sensitivity": Formula(
         _AP + _AR, lambda found: _of_pairs(found, lambda grounded, right: grounded and not right)
     ),
-    # a passage counts where it supports at least one claim of the reference
+    # a passage counts where it supports at least one claim of the reference, or has a part in it
     "context_precision": Formula(
         _RP,
         lambda found: _share(
-            "supported" in column for column in zip(*found.reference_passages, strict=True)
+            _backed(column) for column in zip(*found.reference_passages, strict=True)
         ),
     ),
     "context_recall": Formula(_RP, lambda found: _share(found.findable)),

@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ragbench.errors import DataError, OptionError
-from ragbench.registry import check_values, declared_options, nearest, shown
+from ragbench.errors import OptionError
+from ragbench.llm.connected import speaks_openai
+from ragbench.registry import check_values, declared_options
 from ragbench.score.judge import JUDGES, base
-from ragbench.score.judge.base import AskingJudge, CheckedJudge, Item, Rubric
-from ragbench.score.judge.rubric import default_rubrics, load_rubric
+from ragbench.score.judge.base import AskingJudge, CheckedJudge, Rubric
+from ragbench.score.judge.items import MoreOfAnItem, Rows, check_row, item_of, items_of
+from ragbench.score.judge.rubric import (
+    default_rubrics,
+    embedding_identity,
+    load_rubric,
+    not_applied,
+)
 from ragbench.score.judge.verdicts import ajudge_all, judge_all
 from ragbench.types.scores import Verdict
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from ragbench.llm import Replies
     from ragbench.types import Document
-
-_ROW_KEYS = (
-    "question",
-    "answer",
-    "contexts",
-    "reference",
-    "query_id",
-    "queries",
-    "guidelines",
-    "other",
-)
 
 
 class Judge:
@@ -40,20 +38,20 @@ class Judge:
     and `async with`.
 
     Example:
-        >>> judge = Judge(type="lexical", rubrics=["faithfulness"])
+        >>> judge = Judge(type="lexical", rubrics=["context_overlap"])
         >>> verdict = judge.score(
         ...     question="When was it opened?",
         ...     answer="It was opened in 1932.",
         ...     contexts=["The bridge opened in 1932."],
-        ... )["faithfulness"]
-        >>> verdict.score, judge.score(answer="It was opened in 1932.")["faithfulness"].cause
+        ... )["context_overlap"]
+        >>> verdict.score, judge.score(answer="It was opened in 1932.")["context_overlap"].cause
         (1.0, 'no_contexts')
     """
 
     def __init__(
         self,
         model: str | None = None,
-        rubrics: Sequence[str | Path] | None = None,
+        rubrics: Sequence[str | Path | Mapping[str, Any]] | None = None,
         *,
         type: str = "openai",
         replies: str | Path | None = None,
@@ -64,14 +62,18 @@ class Judge:
 
         Args:
             model: The model of a judge that has one.
-            rubrics: Names of built-in rubrics, or paths of rubric files; by default
-                faithfulness, answer_relevancy and correctness.
+            rubrics: Names of built-in rubrics, paths of rubric files, or mappings with the keys
+                of such a file; by default faithfulness, answer_relevancy and correctness, or
+                all of a judge that has none of these.
             type: Which judge: `openai`, `langchain`, `nli`, `lexical`, a plug-in's, or
                 `python:module:Name`.
             replies: File in which replies are kept: what it holds is not asked again. None keeps
                 none.
-            client: A ready `openai.OpenAI` or `AsyncOpenAI`, with its own server, key and HTTP
-                settings; for `langchain`, a chat model.
+            client: What is asked in place of a server by its address: a ready `openai.OpenAI` or
+                `AsyncOpenAI`, with its own server, key and HTTP settings; any object with
+                `chat.completions.create`; a chat model of LangChain; or a function, also an
+                asynchronous one, of messages `[{"role", "content"}]` that returns a text. The
+                last two need no `model`.
             **options: Options of that judge, such as `base_url`, `timeout` or `samples`.
 
         Raises:
@@ -79,8 +81,11 @@ class Judge:
             OptionError: No such judge, rubric or option, a rubric that it cannot apply, or no key.
             DataError: A rubric file that is not a rubric, or a file that holds no replies.
         """
+        self._made = (model, rubrics, type, replies, client, options)
+        if type == "openai" and model is None and client is not None and "models" not in options:
+            type = "openai" if speaks_openai(client) else "langchain"
         if model is not None:
-            options["model"] = model
+            options = {**options, "model": model}
         self.type = type
         inputs = {} if client is None else {"client": client}
         self._judge: base.Judge = make_judge(type, options, inputs=inputs)
@@ -107,6 +112,26 @@ class Judge:
             raise
         return replies
 
+    def __getstate__(self) -> tuple[Any, ...]:
+        """Return what the judge was made with, to make it again: never a key, never a connection.
+
+        A key is read from its variable where the judge is made again, a model is loaded there.
+
+        Raises:
+            TypeError: It was made with a client, which may hold a key.
+        """
+        model, rubrics, kind, replies, client, options = self._made
+        if client is not None:
+            raise TypeError(
+                "a judge with a client of yours cannot be pickled, since the client may hold a "
+                "key: make the judge with base_url and api_key_env, or anew in each process"
+            )
+        return model, rubrics, kind, replies, options
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        model, rubrics, kind, replies, options = state
+        self.__init__(model, rubrics, type=kind, replies=replies, **options)  # type: ignore[misc]
+
     @property
     def label(self) -> str:
         """One sentence that says what kind of judge this is."""
@@ -125,9 +150,7 @@ class Judge:
         contexts: Sequence[str | Document | Mapping[str, Any]] | None = None,
         reference: str | Sequence[str] | None = None,
         query_id: str = "",
-        queries: Sequence[str] | None = None,
-        guidelines: str | Sequence[str] | None = None,
-        other: str | None = None,
+        **more: Unpack[MoreOfAnItem],
     ) -> dict[str, Verdict]:
         """Judge one answer by every rubric.
 
@@ -137,15 +160,18 @@ class Judge:
             contexts: The passages, best first.
             reference: The gold answer, or several.
             query_id: For the caller's own use.
-            queries: The queries that the system formulated, for rubrics that ask of them.
-            guidelines: Rules for this answer, for rubrics that need them.
-            other: Another system's answer, for rubrics that ask of a pair.
+            **more: What some rubrics need, by name: `queries`, `guidelines`, `other`, `nuggets`;
+                `turns`, what was said before the question: messages `{role, content}`, also with
+                `tool_calls`, `contexts` and messages of tools, as OpenAI, ragas and deepeval write
+                them, or exchanges `{question, answer, contexts}`; and `tool_calls`, the tools that
+                the system called: `{name, arguments, output}`.
 
         Returns:
             A verdict per rubric, by name.
 
         Raises:
-            DataError: Contexts, references, queries or guidelines that are no texts.
+            DataError: Contexts, references, queries or guidelines that are no texts; turns or tool
+                calls of an unknown form.
         """
         item = item_of(
             question=question,
@@ -153,16 +179,18 @@ class Judge:
             contexts=contexts,
             reference=reference,
             query_id=query_id,
-            queries=queries,
-            guidelines=guidelines,
-            other=other,
+            **check_row("score()", more),
         )
         return judge_all(self._judge, [item], self.rubrics)[0]
 
-    def score_many(self, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Verdict]]:
+    def score_many(self, rows: Rows) -> list[dict[str, Verdict]]:
         """Judge many answers, as many at once as the judge can.
 
-        Each row has the arguments of `score` as keys.
+        Args:
+            rows: Mappings with the arguments of `score` as keys, or a data frame (pandas, polars,
+                Arrow) with such columns; the names of ragas and deepeval, and those that a file of
+                records may have, are understood as well. What no rubric reads, such as gold
+                passages, is left aside, and so is any other column of a data frame.
 
         Raises:
             DataError: A row with another key, or with contexts, references, queries or guidelines
@@ -170,11 +198,28 @@ class Judge:
         """
         return judge_all(self._judge, items_of(rows), self.rubrics)
 
-    async def ascore(self, **row: Any) -> dict[str, Verdict]:
-        """Judge one answer without blocking the running loop; takes what `score` takes."""
-        return (await self.ascore_many([row]))[0]
+    async def ascore(
+        self,
+        *,
+        question: str | None = None,
+        answer: str | None = None,
+        contexts: Sequence[str | Document | Mapping[str, Any]] | None = None,
+        reference: str | Sequence[str] | None = None,
+        query_id: str = "",
+        **more: Unpack[MoreOfAnItem],
+    ) -> dict[str, Verdict]:
+        """Judge one answer as `score` does, without blocking the running loop."""
+        item = item_of(
+            question=question,
+            answer=answer,
+            contexts=contexts,
+            reference=reference,
+            query_id=query_id,
+            **check_row("ascore()", more),
+        )
+        return (await ajudge_all(self._judge, [item], self.rubrics))[0]
 
-    async def ascore_many(self, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Verdict]]:
+    async def ascore_many(self, rows: Rows) -> list[dict[str, Verdict]]:
         """Judge many answers, as `score_many` does, without blocking the running loop.
 
         May be cancelled: calls under way are given up, replies that came are kept.
@@ -234,63 +279,19 @@ def make_judge(
     return judge
 
 
-def load_rubrics(names: Sequence[str | Path], type_name: str, judge: base.Judge) -> list[Rubric]:
+def load_rubrics(
+    names: Sequence[str | Path | Mapping[str, Any]], type_name: str, judge: base.Judge
+) -> list[Rubric]:
     """Load rubrics and check that a judge can apply them."""
-    if isinstance(names, (str, Path)):
+    if isinstance(names, (str, Path, Mapping)):
         names = [names]
     rubrics = [load_rubric(name) for name in names]
     seen: set[str] = set()
     for rubric in rubrics:
-        if judge.served is not None and rubric.name not in judge.served:
-            allowed = f"the rubrics that judge '{type_name}' can apply: {', '.join(judge.served)}"
+        if (allowed := not_applied(rubric, judge)) is not None:
             raise OptionError(f"judge '{type_name}'", "rubrics", rubric.name, allowed)
         if rubric.name in seen:
             raise OptionError(f"judge '{type_name}'", "rubrics", rubric.name, "each name once")
         seen.add(rubric.name)
+        embedding_identity(rubric)
     return rubrics
-
-
-def _texts(name: str, value: Any) -> list[str] | None:
-    """The texts of contexts or references: texts, {id, text} mappings, or `Document` objects."""
-    if value is None:
-        return None
-    return [_text(name, item) for item in ([value] if isinstance(value, str) else value)]
-
-
-def _text(name: str, item: Any) -> str:
-    found = item.get("text") if isinstance(item, Mapping) else getattr(item, "full_text", item)
-    if not isinstance(found, str):
-        raise DataError(f"'{name}' holds {shown(item)}", allowed="texts, {id, text}, Document")
-    return found
-
-
-def items_of(rows: Iterable[Mapping[str, Any]]) -> list[Item]:
-    """Return the rows as items, all of them checked before the first is judged."""
-    return [item_of(**_check_row(number, row)) for number, row in enumerate(rows)]
-
-
-def item_of(
-    *,
-    contexts: Any = None,
-    reference: Any = None,
-    queries: Any = None,
-    guidelines: Any = None,
-    **texts: Any,
-) -> Item:
-    """Return an item of the arguments of `Judge.score`."""
-    return Item(
-        contexts=_texts("contexts", contexts),
-        references=_texts("reference", reference) or [],
-        queries=_texts("queries", queries),
-        guidelines=_texts("guidelines", guidelines) or [],
-        **texts,
-    )
-
-
-def _check_row(number: int, row: Mapping[str, Any]) -> dict[str, Any]:
-    for key in row:
-        if key not in _ROW_KEYS:
-            allowed = ", ".join(_ROW_KEYS)
-            close = nearest(str(key), _ROW_KEYS)
-            raise DataError(f"rows[{number}] has '{key}'", allowed=allowed, nearest=close)
-    return dict(row)

@@ -12,12 +12,18 @@ from ragbench.llm import ChatModel, LangchainChat, Replies
 from ragbench.llm.options import PriceOptions
 from ragbench.registry import Option, make_object
 from ragbench.score.judge.methods.session import Asking
-from ragbench.score.judge.model_judge import ExampleOptions, Jury, ModelJudge, RepeatOptions
+from ragbench.score.judge.model_judge import (
+    ExampleOptions,
+    Jury,
+    ModelJudge,
+    PassageOptions,
+    RepeatOptions,
+)
 from ragbench.signature import fingerprint_json
 
 
 @dataclass(frozen=True, kw_only=True)
-class LangchainJudgeOptions(RepeatOptions, ExampleOptions, PriceOptions):
+class LangchainJudgeOptions(RepeatOptions, ExampleOptions, PassageOptions, PriceOptions):
     """What a judge by a chat model of langchain is made with."""
 
     factory: Annotated[
@@ -46,11 +52,17 @@ class LangchainJudge(ModelJudge):
         # what the factory is given may hold a key: only its hash is kept
         self._identity = fingerprint_json([factory, chosen.args, chosen.version])
         self._factory, self._args, self._client = factory, chosen.args or {}, client
-        name = factory or type(client).__name__
+        name = factory or str(getattr(client, "__name__", type(client).__name__))
         super().__init__(
             self._chat_model,
             Jury((name,), samples=chosen.samples),
-            Asking(temperature=None, few_shot=chosen.few_shot, language=chosen.language),
+            Asking(
+                temperature=None,
+                few_shot=chosen.few_shot,
+                language=chosen.language,
+                passages=chosen.passages,
+                window=chosen.window,
+            ),
             limits=chosen.limits,
             prices=chosen.load_prices,
         )

@@ -1,304 +1,303 @@
-"""A judge by word overlap: `type: lexical`. Offline, deterministic, without a key or a model."""
+"""Word overlap as a check of judges: `type: lexical`. Offline, deterministic, without a model."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable
-from typing import Annotated
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Annotated, NamedTuple
 
 from ragbench.errors import OptionError
-from ragbench.registry import Option, declared_options
+from ragbench.registry import Option
 from ragbench.score.judge.base import Item, Rubric, not_applicable
-from ragbench.score.judge.grounding import Ruling
+from ragbench.score.judge.citations import cited_sentences
 from ragbench.score.judge.sentence_claims import (
-    ALL_SIDES,
-    Claim,
-    Support,
-    claims_of,
     is_refusal,
-    judge_sentences,
     numbers_in,
     plain_number,
-    support,
-    terms_of,
+    without_item_mark,
 )
 from ragbench.text.analyze import Analyzer
-from ragbench.text.tokenize import sentences, words
+from ragbench.text.tokenize import Memory, sentences, words
 from ragbench.types.scores import Cause, Verdict
 
 _NEGATIONS = frozenset(["no", "not", "never", "nor", "none", "neither", "cannot", "without"])
-_SHORT_ANSWER = 5  # words; a longer answer that shares no word with its question is off the topic
-_WEIGHT_OF_TOPIC = 0.6
+_NOT_ONLY = frozenset(["only", "just", "merely"])  # `not only` denies nothing
+_TOKEN = re.compile(r"[^\W_][\w'-]*")
+_NOUNS_ARE_CAPITALISED = frozenset(["de", "lb"])
 
 
-class Overlap:
-    """Finds the words of a claim in a text.
+class Sentence(NamedTuple):
+    """A sentence as words that can be found in another text."""
 
-    A text supports a claim where it has `threshold` of its content words and all of its numbers;
-    none contradicts one: words do not tell. Reference and answer are read together with the
-    question, which they need not repeat, but at least one word must be their own. Keeps the terms
-    of what it has read: one for each item.
-    """
+    text: str
+    terms: tuple[str, ...]
+    """Its content words as stems, in order."""
+    negated: frozenset[str]
+    """The content words that stand next behind a negation."""
+    names: frozenset[str]
+    """The content words with a capital letter that do not begin the sentence."""
 
-    def __init__(self, analyze: Analyzer, threshold: float) -> None:
-        self._analyze, self._threshold = analyze, threshold
-        self._read: dict[str, frozenset[str]] = {}
-
-    def of_passage(self, claim: Claim, text: str) -> Ruling:
-        """Return what a passage says of a claim."""
-        return self._ruling(claim.terms, self._terms(text))
-
-    def of_other(self, claim: Claim, text: str, question: str) -> Ruling:
-        """Return what an answer or a reference says of a claim."""
-        own = self._terms(text)
-        return self._ruling(claim.terms, own | self._terms(question) if claim.terms & own else own)
-
-    def _terms(self, text: str) -> frozenset[str]:
-        if text not in self._read:
-            self._read[text] = terms_of(text, self._analyze)
-        return self._read[text]
-
-    def _ruling(self, terms: frozenset[str], source: frozenset[str]) -> Ruling:
-        has_numbers = numbers_in(terms) <= source
-        enough = len(terms & source) / len(terms) >= self._threshold
-        return "supported" if has_numbers and enough else "not_mentioned"
+    @property
+    def distinct(self) -> list[str]:
+        """The content words, each once, in the order of their first places."""
+        return list(dict.fromkeys(self.terms))
 
 
-_WHICH = r"(?:in |on |at |from )?(?:what|which) (?:is |was |are |were )?(?:the )?"
-_KINDS = (
-    ("number", r"how (?:many|much|long|old|far|tall|high|large|big|fast|often|deep|wide|heavy)\b"),
-    ("number", _WHICH + r"(?:number|percentage|amount|share)\b"),
-    ("time", r"when\b|" + _WHICH + r"(?:year|date|day|month|century|decade|time)\b"),
-    ("person", r"(?:who|whom|whose|by whom|to whom|with whom)\b"),
-    ("place", r"where\b|" + _WHICH + r"(?:country|city|town|state|place|continent)\b"),
-    ("reason", r"why\b"),
-    (
-        "yes or no",
-        r"(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would|should|may|must)\b",
-    ),
-)
-_QUESTION_KINDS = [(kind, re.compile(pattern)) for kind, pattern in _KINDS]
-_NAME = r"(?<![.!?]\s)(?<!^)\b[A-ZÀ-Þ]\w+"
-_SHORT_NAME = r"^\W*(?:the |The )?[A-ZÀ-Þ][\w'.-]*(?:\s+\S+){0,4}\W*$"
-_NUMBER_WORD = (
-    r"\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|"
-    r"fifty|hundreds?|thousands?|millions?|billions?|half|none|zero|once|twice|dozens?)\b"
-)
-_TIME_WORD = (
-    r"\b(?:january|february|march|april|june|july|august|september|october|november|december|"
-    r"monday|tuesday|wednesday|thursday|friday|saturday|sunday|century|year|month|week|today|"
-    r"yesterday|tomorrow|morning|evening|night|spring|summer|autumn|winter|ago|during|after|"
-    r"before|until)\b"
-)
-_SIGNS = {
-    "number": (r"\d", f"(?i){_NUMBER_WORD}"),
-    "time": (r"\d", f"(?i){_TIME_WORD}"),
-    "person": (_NAME, _SHORT_NAME),
-    "place": (_NAME, _SHORT_NAME, r"(?i)\b(?:in|at|near|on|under|inside|between|from)\b"),
-    "reason": (
-        r"(?i)\b(?:because|since|due to|so that|in order|cause[sd]?|reason|owing|as a result|to)\b",
-    ),
-    "yes or no": (r"(?i)^\W*(?:yes|no|not|it depends|partly)\b",),
-}
+class Credit(NamedTuple):
+    """What a sentence is worth against a text."""
+
+    score: float
+    """0..1."""
+    total: int
+    """How many content words it has."""
+    lacking: list[str]
+    """Those that the text does not have."""
+    moved: int
+    """How many of them stand in another order than in the closest sentence of the text."""
+    faults: list[str]
+    """What halves the score, in words."""
+
+    def explain(self) -> str:
+        """Say what the credit is made of."""
+        parts = [f"{self.total - len(self.lacking)} of {self.total} words found"]
+        if self.lacking:
+            parts[0] += f", not {', '.join(self.lacking)}"
+        if self.moved:
+            parts.append(f"{self.moved} in another order")
+        if self.faults:
+            parts.append(f"halved: {', '.join(self.faults)}")
+        return f"{self.score:.2f}: {'; '.join(parts)}"
+
+
+class Source:
+    """Texts against which sentences are held."""
+
+    def __init__(self, read: Iterable[Sentence]) -> None:
+        self._sentences = list(read)
+        self._places = [_places(sentence.terms) for sentence in self._sentences]
+        self._terms = frozenset(term for sentence in self._sentences for term in sentence.terms)
+
+    def credit(self, sentence: Sentence) -> Credit:
+        """Return the share of a sentence's content words that the texts have, less its faults.
+
+        A word counts half that stands in another order than in the closest sentence, which is
+        the one that shares most words. The whole is halved where a number or a name is in none of
+        the texts, or where a shared word is negated here and not there, or there and not here.
+        """
+        terms = sentence.distinct
+        lacking = [term for term in terms if term not in self._terms]
+        moved, denied = self._closest(sentence)
+        faults = []
+        for kind, expected in (("number", numbers_in(terms)), ("name", sentence.names)):
+            if missed := expected.intersection(lacking):
+                faults.append(f"{kind} not found ({', '.join(sorted(missed))})")
+        if denied:
+            faults.append(f"negated on one side alone ({', '.join(sorted(denied))})")
+        share = (len(terms) - len(lacking) - moved / 2) / len(terms)
+        return Credit(share / 2 if faults else share, len(terms), lacking, moved, faults)
+
+    def _closest(self, sentence: Sentence) -> tuple[int, Collection[str]]:
+        """Words in another order, and words negated on one side, next to the closest sentence.
+
+        Of sentences that share as many words, the one with the fewest faults.
+        """
+        best: tuple[int, int, int] = (0, 0, 0)
+        denied: Collection[str] = ()
+        for other, places in zip(self._sentences, self._places, strict=True):
+            shared = [term for term in sentence.distinct if term in places]
+            if len(shared) < max(best[0], 1):
+                continue
+            differing = (sentence.negated ^ other.negated) & set(shared)
+            moved = len(shared) - _in_order([places[term] for term in shared])
+            rank = (len(shared), -len(differing), -moved)
+            if best[0] == 0 or rank > best:
+                best, denied = rank, differing
+        return -best[2], denied
 
 
 class Lexical:
-    """Judge by the content words that an answer shares with passages, question and references.
+    """Count the content words that an answer shares with passages, question or reference.
 
-    - faithfulness: the sentences of the answer are its claims. A claim is supported where the
-      best passage has `threshold` of its content words; below, it counts in part, by the square
-      of what it reaches of the threshold. A claim with a number that no passage has counts 0.
-      The score is the mean over the claims. (A hard cut told fewer of RAGTruth's hallucinated
-      answers from the sound ones: area under the curve 0.74 against 0.75 for this form.)
-    - answer_relevancy: 0.6 times the share of the question's content words that the answer has,
-      plus 0.4 if it says something new of the kind that was asked for (a person, a number, ...).
-      An answer of up to five words need not repeat the question to have the 0.4.
-    - correctness: F1 of the content words against the best reference, halved where only one of
-      the two is negated or where their numbers have nothing in common.
+    It understands nothing: a paraphrase looks wrong to it, and a contradiction in new words right.
+    It is a sanity check of real judges, and says nothing of faithfulness, relevancy or
+    correctness. Content words are compared as stems; stop words do not count.
 
-    - context_precision, context_recall, context_utilization, hallucination, self_knowledge,
-      citation_precision, citation_recall: their formulas over sentences as claims. A sentence is
-      supported by a text that has `threshold` of its content words and all of its numbers; of
-      several references, the one with the best score.
-    - refusal: whether each sentence of the answer has a form of declining.
+    - context_overlap: for each sentence of the answer, the share of its content words that the
+      passages have together; the mean over the sentences.
+    - reference_overlap: the same over the sentences of the answer against the reference
+      (precision), and of the reference against the answer (recall), each sentence weighted by its
+      number of words; F1 of the two, and the best of several references.
+    - question_overlap: the share of the question's content words that the answer has. It rises
+      where an answer repeats its question, which is no merit.
 
-    An answer that declines to answer makes no claim: what is made of its claims does not apply to
-    it, and answer_relevancy and correctness are 0, unless the reference declines as well.
+    Against a sentence count, in the first two: a word that stands in another order than in the
+    closest sentence counts half; the sentence counts half if one of its numbers or names (words
+    with a capital letter that do not begin it; not for German) is nowhere in the other text, or if
+    a word next behind a negation (English) is not negated in the closest sentence, or the other
+    way round.
+
+    An answer that declines makes no claim: context_overlap does not apply to it, and the others
+    are 0, unless the reference declines as well.
     """
 
-    label = "word overlap, not a language model: a baseline that does not understand what it reads"
-    model = "lexical/1"
-    served = (
-        "faithfulness",
-        "answer_relevancy",
-        "correctness",
-        "context_precision",
-        "context_recall",
-        "context_utilization",
-        "hallucination",
-        "self_knowledge",
-        "citation_precision",
-        "citation_recall",
-        "refusal",
-    )
+    label = "word overlap: it counts shared words and understands none; a check of judges, no judge"
+    model = "lexical/2"
+    served = ("context_overlap", "question_overlap", "reference_overlap")
+    instead: Mapping[str, str] = {
+        "faithfulness": "context_overlap",
+        "hallucination": "context_overlap",
+        "factual_consistency": "context_overlap",
+        "answer_relevancy": "question_overlap",
+        "relevance": "question_overlap",
+        "correctness": "reference_overlap",
+    }
 
     def __init__(
         self,
         *,
-        threshold: Annotated[
-            float,
-            Option("Share of a claim's content words at which a passage supports it.", gt=0, le=1),
-        ] = 0.6,
         language: Annotated[
             str, Option("ISO 639-1 code of the texts; picks stop words and stemmer.")
         ] = "en",
     ) -> None:
-        declared_options(Lexical)["threshold"].check("lexical", threshold)
-        self.options = {"threshold": threshold, "language": language}
-        self._threshold, self._language = threshold, language
-        self._analyze = Analyzer.for_language(language)
+        self.options = {"language": language}
+        self._language = language
+        self._analyze = analyze = Analyzer.for_language(language)
+        self._terms = Memory(lambda word: tuple(map(plain_number, analyze(word))))
 
     def judge(self, item: Item, rubric: Rubric) -> Verdict:
         """Apply one of the rubrics that it serves."""
         answer = item.answer or ""
-        if rubric.name == "faithfulness":
-            return self._faithfulness(answer, item.contexts or [])
-        if rubric.name == "answer_relevancy":
-            return self._relevancy(answer, item.question or "")
-        if rubric.name == "correctness":
-            return self._correctness(answer, item.references)
-        if rubric.name == "refusal":
-            return _refusal(answer)
-        if rubric.name in self.served:
-            reader = Overlap(self._analyze, self._threshold)
-            return judge_sentences(item, rubric, self._analyze, reader, sides=ALL_SIDES)
+        if rubric.name == "context_overlap":
+            return self._with_contexts(answer, item.contexts or [])
+        if rubric.name == "question_overlap":
+            return self._with_question(answer, item.question or "")
+        if rubric.name == "reference_overlap":
+            return self._with_references(answer, item.references)
         raise OptionError("lexical", "rubric", rubric.name, ", ".join(self.served))
 
-    def _faithfulness(self, answer: str, contexts: list[str]) -> Verdict:
-        claims = claims_of(answer, self._analyze)
-        if not claims:
-            what = "the answer declines to answer" if answer.strip() else "the answer is empty"
-            return not_applicable(Cause.NO_CLAIMS, f"{what}, so that there is no claim to check")
-        passages = [terms_of(text, self._analyze) for text in contexts]
-        found = [support(claim.terms, passages) for claim in claims]
-        known = numbers_in(term for passage in passages for term in passage)
-        credits, lines = [], []
-        for number, (claim, best) in enumerate(zip(claims, found, strict=True), start=1):
-            unknown = numbers_in(claim.terms) - known
-            credit = 0.0 if unknown else min(1.0, best.coverage / self._threshold) ** 2
-            credits.append(credit)
-            lines.append(f"claim {number}: {_explain(claim, best, credit, unknown)}")
-        supported = sum(credit == 1 for credit in credits)
-        head = f"{supported} of {len(claims)} claims supported"
-        return Verdict(sum(credits) / len(credits), reasoning="\n".join([head, *lines]))
-
-    def _relevancy(self, answer: str, question: str) -> Verdict:
-        if not question.strip():
-            return not_applicable(Cause.NO_QUESTION, "there is no question to be relevant to")
-        said = [text for text in sentences(answer) if not is_refusal(text)]
+    def _with_contexts(self, answer: str, contexts: Sequence[str]) -> Verdict:
+        said = [sentence for sentence in self._said(answer) if sentence.terms]
         if not said:
+            what = "the answer declines to answer" if answer.strip() else "the answer is empty"
+            return not_applicable(Cause.NO_CLAIMS, f"{what}, so that there is nothing to look for")
+        source = Source(sentence for text in contexts for sentence in self._sentences(text))
+        credits = [source.credit(sentence) for sentence in said]
+        mean = sum(credit.score for credit in credits) / len(credits)
+        return Verdict(mean, reasoning="\n".join(_lines(said, credits, "sentence")))
+
+    def _with_question(self, answer: str, question: str) -> Verdict:
+        if not question.strip():
+            return not_applicable(Cause.NO_QUESTION, "there is no question to share words with")
+        if not answer.strip() or _declines(answer):
             what = "declines to answer" if answer.strip() else "is empty"
             return Verdict(0.0, reasoning=f"the answer {what}")
-        text = " ".join(said)
-        asked, given = terms_of(question, self._analyze), terms_of(text, self._analyze)
-        covered = asked & given
-        coverage = len(covered) / len(asked) if asked else 1.0
-        kind = kind_of(question) if self._language == "en" else "anything"
-        on_topic = coverage > 0 or len(words(text, self._language)) <= _SHORT_ANSWER
-        new = given - asked if kind != "yes or no" else set(words(text, self._language))
-        fits = on_topic and bool(new) and gives(kind, text)
-        score = _WEIGHT_OF_TOPIC * coverage + (1 - _WEIGHT_OF_TOPIC) * fits
-        reasoning = (
-            f"the answer has {len(covered)} of {len(asked)} content words of the question"
-            f"{_listed(covered)}; it asks for {kind}, and the answer "
-            f"{'gives' if fits else 'does not give'} something new of that kind"
-        )
+        asked = {term for sentence in self._readable(question) for term in sentence.terms}
+        every = words(answer, self._language)  # some questions have none but stop words
+        given = {term for word in every for term in self._terms[word]}.union(every)
+        shared = asked & given
+        score = len(shared) / len(asked) if asked else 0.0
+        listed = f" ({', '.join(sorted(shared))})" if shared else ""
+        reasoning = f"the answer has {len(shared)} of {len(asked)} words of the question{listed}"
         return Verdict(score, reasoning=reasoning)
 
-    def _correctness(self, answer: str, references: list[str]) -> Verdict:
-        verdicts = [self._agreement(answer, text) for text in references]
+    def _with_references(self, answer: str, references: Sequence[str]) -> Verdict:
+        verdicts = [self._with_reference(answer, text) for text in references]
         number, best = max(enumerate(verdicts, start=1), key=lambda pair: pair[1].score or 0.0)
         where = f"reference {number} of {len(references)}: " if len(references) > 1 else ""
         return Verdict(best.score, reasoning=where + best.reasoning)
 
-    def _agreement(self, answer: str, reference: str) -> Verdict:
+    def _with_reference(self, answer: str, reference: str) -> Verdict:
         if not answer.strip():
             return Verdict(0.0, reasoning="the answer is empty")
         declines = [_declines(text) for text in (answer, reference)]
         if any(declines):
             who = "both decline" if all(declines) else "only one of the two declines"
             return Verdict(float(all(declines)), reasoning=f"{who} to answer")
-        mine, theirs = self._content(answer), self._content(reference)
-        shared = mine & theirs
-        precision, recall = (shared.total() / max(side.total(), 1) for side in (mine, theirs))
-        score = 2 * precision * recall / (precision + recall) if shared else 0.0
-        reasoning = f"precision {precision:.2f}, recall {recall:.2f}{_listed(shared)}"
-        if score and (why := self._contradiction(answer, reference, mine, theirs)):
-            return Verdict(score / 2, reasoning=f"{reasoning}; halved: {why}")
-        return Verdict(score, reasoning=reasoning)
+        said, gold = self._readable(answer), self._readable(reference)
+        precision, lines = _weighted(said, Source(gold), "sentence")
+        recall, more = _weighted(gold, Source(said), "reference sentence")
+        score = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+        head = f"precision {precision:.2f}, recall {recall:.2f}"
+        return Verdict(score, reasoning="\n".join([head, *lines, *more]))
 
-    def _content(self, text: str) -> Counter[str]:
-        """Content words with their counts; all words where each is a stop word (`to be`)."""
-        terms = self._analyze(text) or words(text, self._language)
-        return Counter(plain_number(term) for term in terms)
+    def _said(self, text: str) -> list[Sentence]:
+        """The sentences of an answer; a marker such as [1] is none of its numbers."""
+        found = [sentence for sentence, _ in cited_sentences(text) if not is_refusal(sentence)]
+        return [self._read(sentence) for sentence in found]
 
-    def _contradiction(
-        self, answer: str, reference: str, mine: Counter[str], theirs: Counter[str]
-    ) -> str | None:
-        """Say what sets an answer against a reference that uses the same words."""
-        if self._language == "en" and _negated(answer) != _negated(reference):
-            return "only one of the two is negated"
-        numbers, expected = numbers_in(mine), numbers_in(theirs)
-        if numbers and expected and not numbers & expected:
-            said, gold = ", ".join(sorted(numbers)), ", ".join(sorted(expected))
-            return f"the numbers are {said}, not {gold}"
-        return None
+    def _sentences(self, text: str) -> list[Sentence]:
+        return [self._read(sentence) for sentence in sentences(text)]
+
+    def _readable(self, text: str) -> list[Sentence]:
+        """The sentences with content words; all words count where there is none (`No.`)."""
+        found = [sentence for sentence in self._said(text) if sentence.terms]
+        if found:
+            return found
+        all_words = tuple(words(text, self._language))
+        return [Sentence(text, all_words, frozenset(), frozenset())] if all_words else []
+
+    def _read(self, text: str) -> Sentence:
+        body = without_item_mark(text).replace("\u2019", "'")
+        terms: list[str] = []
+        negated, pending = set(), False
+        for word in words(body, self._language):
+            if self._language == "en" and (word in _NEGATIONS or word.endswith("n't")):
+                pending = True
+            elif pending and word in _NOT_ONLY:
+                pending = False
+            elif found := self._terms[word]:
+                terms += found
+                negated |= set(found) if pending else set()
+                pending = False
+        return Sentence(text, tuple(terms), frozenset(negated), self._names(body))
+
+    def _names(self, body: str) -> frozenset[str]:
+        if self._language in _NOUNS_ARE_CAPITALISED:
+            return frozenset()
+        tokens = [token for token in _TOKEN.findall(body)[1:] if len(token) > 1]
+        capital = [token for token in tokens if token[0].isupper()]
+        return frozenset(
+            term
+            for token in capital
+            for word in words(token, self._language)
+            for term in self._terms[word]
+        )
 
 
-def _refusal(answer: str) -> Verdict:
-    if not answer.strip():
-        return Verdict(1.0, level=2, reasoning="the answer is empty")
-    if _declines(answer):
-        return Verdict(1.0, level=2, reasoning="each sentence of the answer declines")
-    return Verdict(0.0, level=1, reasoning="a sentence of the answer does not decline")
+def _weighted(read: Sequence[Sentence], source: Source, whose: str) -> tuple[float, list[str]]:
+    """The mean credit of some sentences, weighted by their words, and a line for each."""
+    credits = [source.credit(sentence) for sentence in read]
+    total = sum(credit.total for credit in credits)
+    mean = sum(credit.score * credit.total for credit in credits) / max(total, 1)
+    return mean, _lines(read, credits, whose)
+
+
+def _lines(read: Sequence[Sentence], credits: Sequence[Credit], whose: str) -> list[str]:
+    pairs = enumerate(zip(read, credits, strict=True), start=1)
+    return [f"{whose} {n}: {credit.explain()}: {sentence.text}" for n, (sentence, credit) in pairs]
+
+
+def _places(terms: Sequence[str]) -> dict[str, list[int]]:
+    """Where each term stands, last place first."""
+    found: dict[str, list[int]] = {}
+    for place in range(len(terms) - 1, -1, -1):
+        found.setdefault(terms[place], []).append(place)
+    return found
+
+
+def _in_order(places: Iterable[Sequence[int]]) -> int:
+    """The length of the longest common subsequence, as the longest rising run of places.
+
+    Hunt and Szymanski (1977), A fast algorithm for computing longest common subsequences.
+    """
+    ends: list[int] = []
+    for descending in places:
+        for place in descending:
+            ends[(at := bisect_left(ends, place)) : at + 1] = [place]
+    return len(ends)
 
 
 def _declines(text: str) -> bool:
     """Whether each sentence of a text says that there is no answer."""
     return all(is_refusal(sentence) for sentence in sentences(text))
-
-
-def _negated(text: str) -> bool:
-    found = words(text.replace("\u2019", "'"))
-    return any(word in _NEGATIONS or word.endswith("n't") for word in found)
-
-
-def _explain(claim: Claim, best: Support, credit: float, unknown: frozenset[str]) -> str:
-    if unknown:
-        verdict = f"not supported, no passage has {', '.join(sorted(unknown))}"
-    elif credit == 1:
-        verdict = f"supported by passage {best.passage}"
-    elif best.passage:
-        verdict = f"in part ({credit:.2f}), most by passage {best.passage}"
-    else:
-        verdict = "not supported, no passage has any of its words"
-    words_seen = f"{len(best.covered)} of {len(claim.terms)} words{_listed(best.covered)}"
-    lacking = f"; lacks {', '.join(best.missing)}" if best.missing else ""
-    return f"{verdict}: {words_seen}{lacking}: {claim.text}"
-
-
-def _listed(terms: Iterable[str]) -> str:
-    found = sorted(terms)
-    return f" ({', '.join(found)})" if found else ""
-
-
-def kind_of(question: str) -> str:
-    """Return what a question asks for; `anything` where its words do not tell."""
-    folded = question.strip().lower()
-    return next((kind for kind, shape in _QUESTION_KINDS if shape.match(folded)), "anything")
-
-
-def gives(kind: str, answer: str) -> bool:
-    """Whether an answer has a sign of what was asked for."""
-    return kind not in _SIGNS or any(re.search(sign, answer) for sign in _SIGNS[kind])

@@ -25,14 +25,23 @@ from ragbench.llm.options import CallOptions
 from ragbench.registry import Option
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item, Rubric, missing_verdict
+from ragbench.score.judge.evidence import explained, with_evidence
 from ragbench.score.judge.methods.claims import check_claims
-from ragbench.score.judge.methods.nuggets import count_nuggets
+from ragbench.score.judge.methods.conversation import count_retained, count_satisfied
+from ragbench.score.judge.methods.nuggets import count_nuggets, pooled_nuggets
+from ragbench.score.judge.methods.ragas import apply_ragas
 from ragbench.score.judge.methods.rating import compare_pair, rate
 from ragbench.score.judge.methods.session import Asking, ReplyLog, Session
-from ragbench.score.judge.methods.templates import prompt_fingerprint
+from ragbench.score.judge.methods.support import check_support
+from ragbench.score.judge.methods.templates import (
+    Together,
+    prompt_fingerprint,
+    reads_passages,
+)
+from ragbench.score.judge.rubric import embedding_identity
 from ragbench.score.judge.verdicts import failed_verdict
 from ragbench.signature import fingerprint_json
-from ragbench.types.records import Usage, add_usage
+from ragbench.types.records import Nugget, Usage, add_usage
 from ragbench.types.scores import Verdict
 
 Combine = Literal["mean", "median", "majority"]
@@ -72,11 +81,36 @@ class ExampleOptions:
     ] = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class PassageOptions:
+    """How claims are held against passages."""
+
+    passages: Annotated[
+        Together,
+        Option(
+            "Whether claims are held against all passages at once, so that one may need several, "
+            "or against each by itself: one request a passage."
+        ),
+    ] = "together"
+    window: Annotated[
+        int,
+        Option(
+            "Longest prompt about passages, in tokens, estimated at 3 bytes each; more passages "
+            "are read in several requests.",
+            ge=1_000,
+        ),
+    ] = 32_000
+
+
 _METHODS: Mapping[str, Callable[[ReplyLog, Item, Rubric], Awaitable[Verdict]]] = {
     "rating": rate,
     "claims": check_claims,
     "pairwise": compare_pair,
     "nuggets": count_nuggets,
+    "intentions": count_satisfied,
+    "retention": count_retained,
+    "support": check_support,
+    "ragas": apply_ragas,
 }
 
 _MOST = 20  # items that are rehearsed; the others are taken to be like them
@@ -113,6 +147,8 @@ class ModelJudge(Connected):
 
     label = "a language model: its verdicts are opinions until they are checked against people's"
     served: Sequence[str] | None = None
+    price_share = 1.0
+    """What its calls cost, as a part of the usual price."""
 
     def __init__(
         self,
@@ -148,8 +184,13 @@ class ModelJudge(Connected):
 
     def signature_parts(self, rubric: Rubric) -> Mapping[str, Any]:
         """Return what the verdicts by a rubric depend on besides the model."""
-        prompt = prompt_fingerprint(rubric, few_shot=self.asking.few_shot)
-        return {"prompt": prompt, **self.options}
+        asking = self.asking
+        prompt = prompt_fingerprint(rubric, few_shot=asking.few_shot, passages=asking.passages)
+        parts = {"prompt": prompt, **self.options, "embeddings": embedding_identity(rubric)}
+        if not reads_passages(rubric):
+            return parts
+        together = asking.passages == "together"
+        return {**parts, "passages": asking.passages, "window": asking.window if together else None}
 
     def judge(self, item: Item, rubric: Rubric) -> Verdict:
         """Apply one rubric to one item."""
@@ -187,9 +228,23 @@ class ModelJudge(Connected):
                 advance(1)
         return [found[position] for position in range(len(found))]
 
+    def make_nuggets(self, items: Sequence[Item]) -> list[tuple[Nugget, ...] | CallFailure]:
+        """Make nuggets of the passages of each item, by the first model; a failure is returned."""
+
+        async def made(item: Item) -> tuple[Nugget, ...] | CallFailure:
+            session = Session(self.engine.aask, self.asking, self.jury.models[0], 0)
+            try:
+                return await pooled_nuggets(ReplyLog(session), item)
+            except CallFailure as failure:
+                return failure
+
+        found = dict(self.engine.each(made, items))
+        return [found[position] for position in range(len(items))]
+
     async def _verdicts(self, item: Item, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
         """All verdicts on one item; what several rubrics ask is asked once."""
-        missing = {rubric.name: missing_verdict(item, rubric) for rubric in rubrics}
+        shown = {rubric.name: with_evidence(item, rubric) for rubric in rubrics}
+        missing = {rubric.name: missing_verdict(shown[rubric.name], rubric) for rubric in rubrics}
         asked = [rubric for rubric in rubrics if missing[rubric.name] is None]
         # equal answers of a generator are judged by further samples, not by the same replies
         first = item.sample * self.jury.samples if self.jury.samples > 1 else 0
@@ -199,7 +254,7 @@ class ModelJudge(Connected):
             for sample in range(self.jury.samples)
         ]
         votes = await _all_ended(
-            [_vote(session, item, rubric) for rubric in asked for session in sessions]
+            [_vote(session, shown[r.name], r) for r in asked for session in sessions]
         )
         verdicts, counted = {}, set[int]()
         for rubric in rubrics:
@@ -211,7 +266,11 @@ class ModelJudge(Connected):
             new = [reply for reply in replies if id(reply) not in counted]
             counted.update(map(id, new))
             verdicts[rubric.name] = replace(
-                self._combined([vote.verdict for vote in own], rubric),
+                explained(
+                    self._combined([vote.verdict for vote in own], rubric),
+                    item,
+                    shown[rubric.name],
+                ),
                 raw="\n\n".join(reply.refusal or reply.text for reply in replies),
                 model="+".join(sorted({reply.model for reply in replies} - {""})),
                 left_out=tuple(sorted({name for reply in replies for name in reply.left_out})),
@@ -292,11 +351,13 @@ def _combined(verdicts: Sequence[Verdict], rubric: Rubric, combine: Combine) -> 
     """One verdict of those with a score; by levels where all have one."""
     levels = [verdict.level for verdict in verdicts if verdict.level is not None]
     weighted = any(verdict.weighted for verdict in verdicts)
+    orders = tuple(score for verdict in verdicts for score in verdict.orders)
     if len(levels) == len(verdicts):
         # a model that was weighted votes for the level that it came nearest to
         votes = [float(round(level)) for level in levels] if combine == "majority" else levels
         level = _COMBINED[combine](votes)
-        return Verdict(rubric.score_of(level), level=level, weighted=weighted)
+        score = rubric.score_of(level)
+        return Verdict(score, level=level, weighted=weighted, orders=orders)
     scores = [verdict.score for verdict in verdicts if verdict.score is not None]
     return Verdict(_COMBINED[combine](scores), weighted=weighted)
 
@@ -354,11 +415,18 @@ def rehearse(judge: ModelJudge, items: Sequence[Item], rubrics: Sequence[Rubric]
 
     def ask(model: ChatModel) -> None:
         stand_in = ModelJudge(
-            lambda replies: model, judge.jury, judge.asking, prices=lambda: Prices({})
+            lambda replies: model,
+            judge.jury,
+            replace(judge.asking, rehearsal=True),
+            prices=lambda: Prices({}),
         )
         try:
             stand_in.judge_all(some, rubrics)
         finally:
             stand_in.close()
 
-    return estimate(ask, judge.load_prices()).times(len(items) / len(some))
+    found = estimate(ask, judge.load_prices()).times(len(items) / len(some))
+    if found.usd is None:
+        return found
+    low, high = found.usd
+    return replace(found, usd=(low * judge.price_share, high * judge.price_share))

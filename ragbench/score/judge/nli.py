@@ -22,6 +22,7 @@ from ragbench.errors import OptionError, RagbenchError
 from ragbench.registry import Option, declared_options
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item, Rubric, missing_verdict
+from ragbench.score.judge.evidence import explained, with_evidence
 from ragbench.score.judge.grounding import Ruling
 from ragbench.score.judge.sentence_claims import Claim, judge_sentences, without_item_mark
 from ragbench.score.judge.verdicts import failed_verdict
@@ -192,16 +193,19 @@ class NLI:
     def _compute(self, model: LocalModel, items: Sequence[Item], rubrics: Sequence[Rubric]) -> None:
         """Rule on the pairs that no earlier verdict rests on."""
         reader = _Reader(self._rulings)
-        for item, rubric in itertools.product(items, rubrics):
+        for given, rubric in itertools.product(items, rubrics):
+            item = with_evidence(given, rubric)
             if missing_verdict(item, rubric) is None:
                 judge_sentences(item, rubric, self._analyze, reader)
         new = [pair for pair in reader.read if pair not in self._rulings]
         self._rulings.update(zip(new, model.rule(new), strict=True))
 
     def _verdict(self, item: Item, rubric: Rubric) -> Verdict:
-        if (lacking := missing_verdict(item, rubric)) is not None:
+        shown = with_evidence(item, rubric)
+        if (lacking := missing_verdict(shown, rubric)) is not None:
             return lacking
-        return judge_sentences(item, rubric, self._analyze, _Reader(self._rulings))
+        verdict = judge_sentences(shown, rubric, self._analyze, _Reader(self._rulings))
+        return explained(verdict, item, shown)
 
 
 class _Reader:

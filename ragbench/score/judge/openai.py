@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from ragbench.errors import OptionError
-from ragbench.llm.options import PriceOptions, ReplyOptions, SamplingOptions, ServerOptions
+from ragbench.llm.batch import PRICE_SHARE
+from ragbench.llm.options import (
+    BatchOptions,
+    PriceOptions,
+    ReplyOptions,
+    SamplingOptions,
+    ServerOptions,
+)
 from ragbench.registry import Option
 from ragbench.score.judge.methods.session import Asking
 from ragbench.score.judge.model_judge import (
@@ -14,13 +21,21 @@ from ragbench.score.judge.model_judge import (
     ExampleOptions,
     Jury,
     ModelJudge,
+    PassageOptions,
     RepeatOptions,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenAIJudgeOptions(
-    ServerOptions, SamplingOptions, RepeatOptions, ExampleOptions, ReplyOptions, PriceOptions
+    ServerOptions,
+    SamplingOptions,
+    RepeatOptions,
+    ExampleOptions,
+    PassageOptions,
+    ReplyOptions,
+    BatchOptions,
+    PriceOptions,
 ):
     """What a judge on a server is made with."""
 
@@ -43,7 +58,7 @@ class OpenAIJudge(ModelJudge):
     def __init__(self, *, client: Any = None, **options: Any) -> None:
         """Make a judge; nothing is sent, and no key is needed, before the first question."""
         chosen = OpenAIJudgeOptions(**options)
-        self._server = chosen.server(stream=chosen.stream, client=client)
+        self._server = chosen.server(stream=chosen.stream, mode=chosen.mode, client=client)
         super().__init__(
             self._server.connect,
             Jury(_models(chosen.model, chosen.models), chosen.combine, chosen.samples),
@@ -55,10 +70,14 @@ class OpenAIJudge(ModelJudge):
                 chosen.extra or {},
                 chosen.reasoning_effort,
                 chosen.language,
+                passages=chosen.passages,
+                window=chosen.window,
             ),
-            limits=chosen.limits,
+            limits=chosen.in_batches(chosen.limits),
             prices=chosen.load_prices,
         )
+        if chosen.mode == "batch":
+            self.price_share = PRICE_SHARE
 
     @property
     def missing_key(self) -> str | None:

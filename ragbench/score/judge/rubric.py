@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import functools
 import re
+import typing
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 from ragbench.errors import DataError, OptionError
-from ragbench.registry import nearest
+from ragbench.registry import DeclaredOption, Option, nearest
 from ragbench.score.judge.base import NEEDS, Rubric
 from ragbench.score.judge.grounding import FORMULAS
+from ragbench.score.judge.published import RAGAS, NuggetScore, SupportScore
+from ragbench.score.options import read_options, split_options, write_options
+from ragbench.types.conversation import Fail, read_turns
 
 DEFAULT_RUBRICS = ("faithfulness", "answer_relevancy", "correctness")
 """The default rubrics: is it grounded, to the point, and right."""
+
+OVERLAP = "overlap"
+"""The method of built-in rubrics that count words and ask no model."""
 
 _FOLDER = Path(__file__).parent / "rubrics"
 
@@ -34,20 +42,82 @@ def default_rubrics(served: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(name for name in DEFAULT_RUBRICS if name in served) or tuple(served)
 
 
-def load_rubric(name: str | Path) -> Rubric:
-    """Return a built-in rubric by name, or one from a file.
+def not_applied(rubric: Rubric, judge: Any) -> str | None:
+    """Say what is allowed where a judge, or its class, cannot apply a rubric; None: it can."""
+    served = getattr(judge, "served", None)
+    if not isinstance(served, (list, tuple)):  # any, or not known before the judge is made
+        if rubric.method == OVERLAP:
+            return "rubrics for models; words are counted by type: lexical"
+        return None
+    if rubric.name in served:
+        return None
+    meant = getattr(judge, "instead", {}).get(rubric.name)
+    if meant is None:
+        return ", ".join(served)
+    able = "nli, openai or langchain" if rubric.method == "claims" else "openai or langchain"
+    return f"{meant}, which is what it measures; for {rubric.name} itself type: {able}"
+
+
+def load_rubric(name: str | Path | Mapping[str, Any]) -> Rubric:
+    """Return a built-in rubric by name, with the options of the name, or one from a file.
+
+    A mapping with the keys of such a file may stand for it.
 
     Example:
         >>> rubric = load_rubric("answer_relevancy")
         >>> rubric.levels, rubric.score_of(4)
         (5, 0.75)
+        >>> load_rubric("nugget_recall(score=strict_vital)").name
+        'nugget_recall'
+        >>> load_rubric("nugget_recall( score = all )").name
+        'nugget_recall(score=all)'
     """
-    if str(name) in (known := built_in_rubrics()):
+    if isinstance(name, Mapping):
+        return _Reader(Path("rubric"), name).read()
+    if is_built_in(name):
         return _built_in(str(name))
+    known = built_in_rubrics()
     if Path(name).is_file():
         return read_rubric(Path(name))
     allowed = f"{', '.join(known)}, or the path of a file"
     raise OptionError("rubric", "name", str(name), allowed, nearest(str(name), known))
+
+
+def is_built_in(name: str | Path) -> bool:
+    """Whether a name, with options or without, is that of a built-in rubric."""
+    named = _NAME.fullmatch(str(name))
+    return named is not None and named[1] in built_in_rubrics()
+
+
+def rubric_options(name: str) -> dict[str, DeclaredOption]:
+    """Return the options that the name of a built-in rubric may have."""
+    found = []
+    if name == "nugget_recall":
+        what = Option("Which published score: vital nuggets or all, partial support or none.")
+        found.append(DeclaredOption("score", NuggetScore, "strict_vital", what))
+    if name in RAGAS:
+        what = Option("Whose definition: ours, or that of the metric of ragas.")
+        found.append(DeclaredOption("as", Literal["own", "ragas"], "own", what))
+    if name in RAGAS and RAGAS[name].embeds:
+        what = Option("as=ragas: the model that embeds texts, a folder or a name on the hub.")
+        found.append(DeclaredOption("model", str, _EMBEDS, what))
+    return {option.name: option for option in found}
+
+
+def embedding_identity(rubric: Rubric) -> str | None:
+    """Return what the embeddings of a rubric depend on; None where it needs none.
+
+    Raises:
+        MissingExtra: A package is missing.
+        OptionError: No such model.
+    """
+    if rubric.model is None:
+        return None
+    from ragbench.embed.checkpoint import need_packages
+    from ragbench.embed.sentence_transformers import EXTRA, PACKAGES, check_model
+
+    need_packages(f"rubric '{rubric.name}'", EXTRA, PACKAGES)
+    return check_model(rubric.name, rubric.model).identity
 
 
 class About(NamedTuple):
@@ -80,18 +150,52 @@ def about(name: str) -> About:
     return About(measures, limits, source.removeprefix("Source: "))
 
 
+_NAME = re.compile(r"([a-z_]+)\s*(?:\((.*)\))?", re.DOTALL)
+_EMBEDS = "sentence-transformers/all-MiniLM-L6-v2"
+
+
 @functools.cache
-def _built_in(name: str) -> Rubric:
-    return read_rubric(_FOLDER / f"{name}.yaml")
+def _built_in(written: str) -> Rubric:
+    """The rubric of a file, changed as the options of its name say."""
+    named = _NAME.fullmatch(written)
+    name, text = named.groups() if named else (written, None)
+    rubric = read_rubric(_FOLDER / f"{name}.yaml")
+    if text is None:
+        return rubric
+    declared = rubric_options(name)
+    chosen = read_options(name, split_options(text), declared)
+    rubric = replace(rubric, name=f"{name}{write_options(chosen)}")
+    if "score" in chosen:
+        return replace(rubric, formula=chosen["score"])
+    if "as" not in chosen:
+        if "model" in chosen:
+            raise OptionError(name, "model", chosen["model"], "with as=ragas")
+        return rubric
+    return replace(
+        rubric,
+        method="ragas",
+        formula=name,
+        needs=RAGAS[name].needs,
+        verdicts="shared",
+        model=chosen.get("model", _EMBEDS) if RAGAS[name].embeds else None,
+    )
 
 
 _CHOICES = {
-    "asks": ("answer", "context", "query", "pair"),
-    "method": ("rating", "claims", "pairwise", "nuggets"),
+    "asks": ("answer", "context", "query", "pair", "conversation"),
+    "method": (
+        *("rating", "claims", "pairwise", "nuggets", "support", "intentions", "retention"),
+        OVERLAP,
+    ),
     "direction": ("higher", "lower"),
     "verdicts": ("own", "shared"),
-    "formula": tuple(FORMULAS),
 }
+_FORMULAS: Mapping[str, tuple[str, ...]] = {
+    "claims": tuple(FORMULAS),
+    "nuggets": typing.get_args(NuggetScore),
+    "support": typing.get_args(SupportScore),
+}
+"""Method -> the numbers that it can make."""
 _KEYS = (
     "name",
     "asks",
@@ -109,13 +213,18 @@ _SHAPE = "a mapping of texts, lists of texts, and examples"
 _EXAMPLE_KEYS = (*NEEDS, "level", "reasoning")
 _LISTS = ("contexts", "queries", "guidelines")
 _REQUIRED = ("name", "needs", "scale")
-_ONLY_FOR = {"formula": ("claims",), "verdicts": ("claims", "nuggets")}
+_ONLY_FOR = {
+    "formula": tuple(_FORMULAS),
+    "verdicts": ("claims", "nuggets", "intentions", "retention"),
+}
 _JUDGED = {
     "answer": ("answer",),
     "context": ("contexts",),
     "query": ("queries",),
     "pair": ("answer", "other"),
+    "conversation": ("question", "answer"),
 }
+_OF_CONVERSATIONS = ("intentions", "retention")
 
 
 def read_rubric(path: Path) -> Rubric:
@@ -123,15 +232,24 @@ def read_rubric(path: Path) -> Rubric:
     return _Reader(path).read()
 
 
+def _as_texts(value: Any) -> Any:
+    """Plain data as YAML is read here: every scalar a text."""
+    if isinstance(value, Mapping):
+        return {str(key): _as_texts(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_as_texts(each) for each in value]
+    return value if isinstance(value, str) else str(value)
+
+
 class _Reader:
     """Checks one file; knows the line of each key."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, found: Mapping[str, Any] | None = None) -> None:
+        self._path, self._found = path, found
         self._lines: dict[str, int] = {}
 
     def read(self) -> Rubric:
-        found = self._load()
+        found = self._load() if self._found is None else _as_texts(self._found)
         for key in found:
             if key not in _KEYS:
                 self._fail(key, "unknown key", ", ".join(_KEYS), nearest(key, _KEYS))
@@ -143,8 +261,7 @@ class _Reader:
         asks = self._choice(found, "asks", "pair" if pair else "answer")
         method = self._choice(found, "method", "pairwise" if pair else "rating")
         self._check_method(found, asks, method)
-        usual = "faithfulness" if "contexts" in named else "claim_f1"
-        formula = self._choice(found, "formula", usual) if method == "claims" else None
+        formula = self._formula(found, method, named)
         return Rubric(
             name=self._name(found["name"]),
             asks=asks,
@@ -196,8 +313,20 @@ class _Reader:
             self._fail("name", repr(value), "letters, digits and _ . -")
         return value
 
-    def _choice(self, found: Mapping[str, Any], key: str, default: str) -> str:
-        value, allowed = found.get(key, default), _CHOICES[key]
+    def _formula(self, found: Mapping[str, Any], method: str, named: Sequence[str]) -> str | None:
+        usual = {
+            "claims": "faithfulness" if "contexts" in named else "claim_f1",
+            "nuggets": "strict_vital",
+            "support": "precision",
+        }
+        if method not in usual:
+            return None
+        return self._choice(found, "formula", usual[method], _FORMULAS[method])
+
+    def _choice(
+        self, found: Mapping[str, Any], key: str, default: str, words: Sequence[str] = ()
+    ) -> str:
+        value, allowed = found.get(key, default), words or _CHOICES[key]
         if value not in allowed:
             close = nearest(value, allowed) if isinstance(value, str) else None
             self._fail(key, repr(value), ", ".join(allowed), close)
@@ -207,18 +336,37 @@ class _Reader:
         self, named: Sequence[str], asks: str, method: str, formula: str | None
     ) -> tuple[str, ...]:
         """What the file names, and what follows from the rest: a rubric needs what it judges."""
-        implied = [*_JUDGED[asks], *(FORMULAS[formula].needs if formula else ())]
+        implied = [*_JUDGED[asks]]
+        if method == "claims":
+            implied += FORMULAS[formula or ""].needs
+        if method == "support":
+            implied.append("contexts")
+        if method == "retention":
+            implied.insert(0, "turns")
         if method == "nuggets":
             implied += ["question"] if "contexts" in named else ["question", "reference"]
         return tuple(dict.fromkeys([*named, *implied]))
 
     def _check_method(self, found: Mapping[str, Any], asks: str, method: str) -> None:
         """Check what the method demands of other keys."""
+        if method == OVERLAP and self._path.parent != _FOLDER:
+            allowed = ", ".join(name for name in _CHOICES["method"] if name != OVERLAP)
+            self._fail("method", f"{method}, which no judge applies to a file", allowed)
         if (asks == "pair") != (method == "pairwise"):
             self._fail("method", f"{method} of {asks}", "pairwise of pair, or neither")
+        if method in _OF_CONVERSATIONS and asks != "conversation":
+            self._fail("method", f"{method} of {asks}", f"{method} with asks: conversation")
         for key, methods in _ONLY_FOR.items():
             if key in found and method not in methods:
                 self._fail(key, f"the method is {method}", f"with method {' or '.join(methods)}")
+        if self._path.parent == _FOLDER:  # there they are for people, and for tests
+            return
+        unsent = {"examples"} if method in _FORMULAS else set()
+        if method == "support" or found.get("verdicts") == "shared":
+            unsent.add("steps")
+        for key in unsent & set(found):
+            allowed = "no such key: its prompts are those of all rubrics of the method"
+            self._fail(key, f"no judge is shown the {key} of this rubric ({method})", allowed)
 
     def _texts(self, key: str, value: Any) -> list[str]:
         if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
@@ -248,11 +396,22 @@ class _Reader:
         if key not in _EXAMPLE_KEYS:
             allowed, close = ", ".join(_EXAMPLE_KEYS), nearest(key, _EXAMPLE_KEYS)
             self._fail("examples", f"number {number} has '{key}'", allowed, close)
+        if key == "turns":  # looked at where they are read
+            return
         is_list = isinstance(value, list) and all(isinstance(text, str) for text in value)
         fits = is_list if key in _LISTS else isinstance(value, str)
         if not fits:
             allowed = "a list of texts" if key in _LISTS else "a text"
             self._fail("examples", f"number {number}: {key} is {value!r}", allowed)
+
+    def _of_turns(self, number: int) -> Fail:
+        line = self._lines.get("examples")
+
+        def fail(found: str, allowed: str) -> Exception:
+            what = f"number {number}: turns: {found}"
+            return DataError(what, file=self._path, line=line, record="examples", allowed=allowed)
+
+        return fail
 
     def _examples(self, value: Any, levels: int, asks: str) -> list[Mapping[str, Any]]:
         if not isinstance(value, list):
@@ -267,6 +426,8 @@ class _Reader:
                 if not example.get(key):
                     found = f"number {number} has no '{key}'"
                     self._fail("examples", found, f"{key}, of which a judge learns")
+            if "turns" in example:
+                example["turns"] = read_turns(example["turns"], self._of_turns(number))
             level = str(example.get("level", ""))
             if not level.isdecimal() or not 1 <= int(level) <= levels:
                 found = f"number {number} has level {level or 'none'}"

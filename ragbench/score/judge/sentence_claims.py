@@ -13,6 +13,7 @@ from ragbench.score.judge.citations import cited_sentences
 from ragbench.score.judge.grounding import (
     FORMULAS,
     WHY_NOT,
+    Cell,
     Grounding,
     Ruling,
     Side,
@@ -29,12 +30,6 @@ _WHY_NOT = {
     **WHY_NOT,
     Cause.NO_CLAIMS: "there is no claim to check: the text is empty or declines to answer",
 }
-ALL_SIDES: tuple[Side, ...] = (
-    "answer_passages",
-    "reference_passages",
-    "answer_reference",
-    "reference_answer",
-)
 
 
 class Claim(NamedTuple):
@@ -45,19 +40,6 @@ class Claim(NamedTuple):
     """Its content words, as stems."""
     cited: frozenset[int] = frozenset()
     """The passages that it cites, counted from 1."""
-
-
-class Support(NamedTuple):
-    """How much of a claim the best passage covers."""
-
-    coverage: float
-    """Share of the claim's terms, 0..1."""
-    passage: int
-    """The passage, counted from 1; 0 where none covers any."""
-    covered: tuple[str, ...]
-    """The terms that it has, sorted."""
-    missing: tuple[str, ...]
-    """The terms that it lacks, sorted."""
 
 
 def claims_of(text: str, analyze: Analyzer) -> list[Claim]:
@@ -98,16 +80,6 @@ def numbers_in(terms: Iterable[str]) -> frozenset[str]:
     return frozenset(term for term in terms if term[0].isdigit())
 
 
-def support(terms: frozenset[str], passages: Sequence[frozenset[str]]) -> Support:
-    """Find the passage that covers most of some terms; of equal ones, the first."""
-    best, number = frozenset[str](), 0
-    for position, passage in enumerate(passages, start=1):
-        covered = terms & passage
-        if len(covered) > len(best):
-            best, number = covered, position
-    return Support(len(best) / len(terms), number, tuple(sorted(best)), tuple(sorted(terms - best)))
-
-
 def is_refusal(sentence: str) -> bool:
     """Whether a sentence says that there is no answer.
 
@@ -137,19 +109,9 @@ class Reader(Protocol):
         ...
 
 
-def judge_sentences(
-    item: Item,
-    rubric: Rubric,
-    analyze: Analyzer,
-    reader: Reader,
-    *,
-    sides: Collection[Side] | None = None,
-) -> Verdict:
-    """Return a number of `FORMULAS`, with the reference that gives the best one.
-
-    `sides` is what the reader is asked; by default what the number is made of.
-    """
-    asked = FORMULAS[rubric.formula or ""].sides if sides is None else sides
+def judge_sentences(item: Item, rubric: Rubric, analyze: Analyzer, reader: Reader) -> Verdict:
+    """Return a number of `FORMULAS`, with the reference that gives the best one."""
+    asked = FORMULAS[rubric.formula or ""].sides
     verdicts = []
     for reference in item.references or [""]:
         found, lines = _ground(item, reference, analyze, reader, asked)
@@ -212,7 +174,7 @@ def _reference_lines(gold: Sequence[Claim], found: Grounding) -> list[str]:
     return lines
 
 
-def _where(row: Sequence[Ruling]) -> str:
+def _where(row: Sequence[Cell]) -> str:
     said = []
     for ruling in ("supported", "contradicted"):
         passages = [number for number, found in enumerate(row, start=1) if found == ruling]

@@ -23,7 +23,8 @@ from ragbench.score.judge.base import (
     Rubric,
     missing_verdict,
 )
-from ragbench.signature import Signature, fingerprint
+from ragbench.score.judge.evidence import explained, with_evidence
+from ragbench.signature import Signature, fingerprint, fingerprint_json
 from ragbench.types.records import Usage, add_usage
 from ragbench.types.scores import Cause, Verdict
 
@@ -59,10 +60,11 @@ async def ajudge_all(
 
 def apply_rubric(judge: Judge, item: Item, rubric: Rubric) -> Verdict:
     """Judge one item by one rubric; whatever goes wrong becomes a verdict that says so."""
-    if (lacking := missing_verdict(item, rubric)) is not None:
+    shown = with_evidence(item, rubric)
+    if (lacking := missing_verdict(shown, rubric)) is not None:
         return lacking
     try:
-        return judge.judge(item, rubric)
+        return explained(judge.judge(shown, rubric), item, shown)
     except Exception as error:  # noqa: BLE001 - a judge of the user's may raise anything
         return failed_verdict(error)
 
@@ -126,18 +128,29 @@ def collect_verdicts(
     gold = fingerprint(
         piece for item in firsts for piece in (str(len(item.references)), *item.references)
     )
-    asked = fingerprint(piece for item in firsts for piece in (item.query_id, item.question or ""))
+    asked = fingerprint(
+        piece
+        for item in firsts
+        for piece in (
+            item.query_id,
+            item.question or "",
+            *(fingerprint_json(turn.to_dict()) for turn in item.turns),
+        )
+    )
+    given = _given_nuggets(firsts)
     numbered = len(firsts) < len(items)
     columns, rows = {}, []
     for rubric in rubrics:
         own = [each[rubric.name] for each in found]
+        nuggets = given if rubric.method == "nuggets" else None
         signature = Signature.of(
             rubric.name,
             judge=type_name,
             model="+".join(_models(own) or models),
             **_parts(judge, rubric, own),
             queries=asked,
-            gold=gold if "reference" in rubric.needs else None,
+            gold=gold if "reference" in rubric.needs and not nuggets else None,
+            nuggets=nuggets,
             v=VERSION,
         )
         columns[rubric.name] = _column(rubric, own, signature)
@@ -153,6 +166,13 @@ def collect_verdicts(
             rows.append(row)
     usage = add_usage([verdict.usage for verdict in verdicts])
     return Judged(columns, rows, models, usage, _left_out(verdicts))
+
+
+def _given_nuggets(items: Sequence[Item]) -> str | None:
+    """A short hash of the nuggets that came with the items; None where none did."""
+    if all(item.nuggets is None for item in items):
+        return None
+    return fingerprint_json([[item.query_id, item.nuggets] for item in items])
 
 
 def _models(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
@@ -276,7 +296,7 @@ def _agreed(one: Verdict, two: Verdict, rubric: Rubric) -> Verdict:
     if not agree:
         lines.append("the two orders disagree: a tie")
     level = 1 + score * (rubric.levels - 1)
-    return replace(one, score=score, level=level, reasoning="\n".join(lines))
+    return replace(one, score=score, level=level, reasoning="\n".join(lines), orders=scores)
 
 
 def _side(score: float) -> int:

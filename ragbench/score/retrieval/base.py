@@ -8,6 +8,7 @@ docstring says what differs from that, and from what the options of `options.py`
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, ParamSpec, TypeVar, get_args
@@ -15,8 +16,14 @@ from typing import Any, Literal, ParamSpec, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.errors import DataError, OptionError
-from ragbench.registry import DeclaredOption, checked, declared_options
+from ragbench.errors import AdapterError, DataError, OptionError
+from ragbench.registry import (
+    DeclaredOption,
+    checked,
+    declared_options,
+    plain_signature,
+    source_print,
+)
 from ragbench.score.base import Aggregate
 from ragbench.score.retrieval.kernel.positions import TieGroups
 from ragbench.score.retrieval.options import Cutoff as Cutoff
@@ -273,6 +280,8 @@ class MeasureSpec:
     """Of the DEFINITION: it moves only when numbers move."""
     from_qrels: Mapping[str, Callable[[RankedGrades], Any]] = field(default_factory=dict)
     """Options whose default is read off the qrels."""
+    code: str = ""
+    """Of a function that declares no version: a hash of its source."""
 
     @property
     def needs(self) -> str:
@@ -309,6 +318,55 @@ def measure(
         return guarded
 
     return decorate
+
+
+@functools.cache
+def plain_measure(name: str, function: Callable[..., Any]) -> Callable[..., FloatArray]:
+    """Return a measure of a function of the user's own that declares nothing.
+
+    It is a function of one ranking: `retrieved`, the grade at each rank, None where the document
+    is not judged, and `judged`, all grades of the query, largest first. It returns a number >= 0,
+    more is better. A query without a relevant document has no value; `@k` cuts the ranking.
+    """
+    owner = f"measure '{name}'"
+    _, signature = plain_signature(function, owner, (2,), "(retrieved, judged)")
+    cutoff = inspect.Parameter("k", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Cutoff)
+    parameters = [each for each in signature.parameters.values() if each.name != "k"]
+
+    def kernel(ranked: RankedGrades, *, k: int | None = None, **options: Any) -> FloatArray:
+        values = np.full(ranked.n_queries, np.nan)
+        for position in np.flatnonzero(ranked.count_relevant(1)):
+            retrieved: list[int | None] = [None] * int(ranked.n_retrieved[position])
+            rows = slice(ranked.starts[position], ranked.starts[position + 1])
+            for rank, grade in zip(
+                ranked.rank[rows].tolist(), ranked.grades[rows].tolist(), strict=True
+            ):
+                retrieved[rank - 1] = grade
+            judged = slice(ranked.judged_starts[position], ranked.judged_starts[position + 1])
+            query = f"query '{ranked.query_ids[position]}'"
+            try:
+                value = function(retrieved[:k], ranked.judged_grades[judged].tolist(), **options)
+            except Exception as error:  # code of the user's may raise anything
+                what = f"{type(error).__name__}: {error}"
+                raise AdapterError(f"{owner}: {query}: {what}") from error
+            if not isinstance(value, (int, float)) or not 0 <= value < np.inf:
+                found = f"{query}: {value!r}"
+                allowed = "a number >= 0; @measure declares another range"
+                raise AdapterError(f"{owner}: found {found}, allowed: {allowed}")
+            values[position] = value
+        return values
+
+    kernel.__name__, kernel.__doc__ = getattr(function, "__name__", name), function.__doc__
+    kernel.__dict__["__signature__"] = inspect.Signature([*parameters, cutoff])
+    kernel.__annotations__ = {each.name: each.annotation for each in (*parameters, cutoff)}
+    declare = measure(
+        name,
+        range=(0.0, np.inf),
+        perfect_is_high=False,
+        counts_the_list=True,
+        code=source_print(function),
+    )
+    return declare(kernel)
 
 
 def no_average(name: str) -> OptionError:

@@ -22,6 +22,7 @@ from ragbench.score.retrieval.base import (
     Reads,
     RetrievedPassages,
     options_of,
+    plain_measure,
     spec_of,
 )
 from ragbench.score.retrieval.trec_eval import CUT_ONLY, expand, not_here, read_parameters
@@ -141,6 +142,7 @@ class Measure:
         """
         declared = options_of(self.kernel)
         parts = {name: option.default for name, option in declared.items() if name != "k"}
+        parts |= {"code": self.spec.code} if self.spec.code else {}
         if ranked is not None:
             parts |= {name: read(ranked) for name, read in self.spec.from_qrels.items()}
         return parts | dict(self.options)
@@ -258,7 +260,9 @@ def _measure(
 ) -> Measure:
     name, _, spelt = spelling.rstrip(")").partition("(")
     kernel = _load(name, written)
-    spec = spec_of(kernel)
+    if (spec := spec_of(kernel)) is None and name.startswith(PYTHON):
+        kernel = plain_measure(name, kernel)
+        spec = spec_of(kernel)
     if spec is None:
         raise AdapterError(f"'{name}' is not a measure: declare it with @measure")
     given = _options(spec, kernel, [*split_options(spelt), *split_options(options)], implied)

@@ -8,8 +8,9 @@ where no document is relevant, and the value that the measure of the same name g
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from math import log, log2, nan
+from typing import ParamSpec
 
 from ragbench.errors import OptionError
 from ragbench.registry import declared_options
@@ -28,13 +29,26 @@ from ragbench.score.retrieval.options import (
     check_exponent,
 )
 from ragbench.types.checks import LARGEST_GRADE, grade_row
+from ragbench.types.scores import Value
 
+P = ParamSpec("P")
 Judged = Mapping[Hashable, int] | Collection[Hashable]
 """Id -> grade, or the relevant ids."""
 
 _UNJUDGED = -1  # as a negative grade: it gains nothing, and bpref passes over it
 
 
+def _as_value(measure: Callable[P, float]) -> Callable[P, Value]:
+    """Let a measure return its number as all scorers do."""
+
+    @functools.wraps(measure)
+    def run(*args: P.args, **options: P.kwargs) -> Value:
+        return Value(measure(*args, **options))
+
+    return run
+
+
+@_as_value
 def hit_rate(
     retrieved: Iterable[Hashable], judged: Judged, *, k: Cutoff | None = None, rel: Grade = 1
 ) -> float:
@@ -49,6 +63,7 @@ def hit_rate(
     return float(bool(hits)) if relevant else nan
 
 
+@_as_value
 def mrr(
     retrieved: Iterable[Hashable], judged: Judged, *, k: Cutoff | None = None, rel: Grade = 1
 ) -> float:
@@ -65,6 +80,7 @@ def mrr(
     return 1.0 / hits[0] if hits else 0.0
 
 
+@_as_value
 def precision(
     retrieved: Iterable[Hashable], judged: Judged, *, k: Cutoff | None = None, rel: Grade = 1
 ) -> float:
@@ -79,6 +95,7 @@ def precision(
     return len(hits) / (k or retrieved_count or 1) if relevant else nan
 
 
+@_as_value
 def recall(
     retrieved: Iterable[Hashable], judged: Judged, *, k: Cutoff | None = None, rel: Grade = 1
 ) -> float:
@@ -93,6 +110,7 @@ def recall(
     return len(hits) / relevant if relevant else nan
 
 
+@_as_value
 def f1(
     retrieved: Iterable[Hashable], judged: Judged, *, k: Cutoff | None = None, rel: Grade = 1
 ) -> float:
@@ -110,6 +128,7 @@ def f1(
     return 2.0 * len(hits) / (relevant + depth) if relevant else nan
 
 
+@_as_value
 def average_precision(
     retrieved: Iterable[Hashable],
     judged: Judged,
@@ -136,6 +155,7 @@ def average_precision(
     return total / divisor if relevant else nan
 
 
+@_as_value
 def r_precision(retrieved: Iterable[Hashable], judged: Judged, *, rel: Grade = 1) -> float:
     """Return the precision at R, the number of relevant documents.
 
@@ -149,6 +169,7 @@ def r_precision(retrieved: Iterable[Hashable], judged: Judged, *, rel: Grade = 1
     return sum(grade >= rel for grade in grades[:relevant]) / relevant if relevant else nan
 
 
+@_as_value
 def dcg(
     retrieved: Iterable[Hashable],
     judged: Judged,
@@ -174,6 +195,7 @@ def dcg(
     return discounted_gain("dcg", grades[:k], gain, discount, base)
 
 
+@_as_value
 def ndcg(
     retrieved: Iterable[Hashable],
     judged: Judged,
@@ -199,6 +221,7 @@ def ndcg(
     return discounted_gain("ndcg", grades[:k], gain, discount, base) / best if best else nan
 
 
+@_as_value
 def bpref(retrieved: Iterable[Hashable], judged: Judged, *, rel: Grade = 1) -> float:
     """Return how rarely a document judged not relevant precedes a relevant one.
 
@@ -221,6 +244,7 @@ def bpref(retrieved: Iterable[Hashable], judged: Judged, *, rel: Grade = 1) -> f
     return total / relevant if relevant else nan
 
 
+@_as_value
 def rbp(
     retrieved: Iterable[Hashable],
     judged: Judged,
@@ -242,6 +266,7 @@ def rbp(
     return sum(((1.0 - p) * p ** (rank - 1) for rank in hits), 0.0) if relevant else nan
 
 
+@_as_value
 def err(
     retrieved: Iterable[Hashable],
     judged: Judged,

@@ -18,6 +18,10 @@ METRICS = Family(
         "ter.corpus": f"{_HERE}.ter:corpus_ter",
         "meteor": f"{_HERE}.meteor:meteor",
         **{name: f"{_HERE}.squad:{name}" for name in ("exact_match", "token_f1", "contains")},
+        **{
+            f"tool_call_{name}": f"{_HERE}.tool_calls:tool_call_{name}"
+            for name in ("accuracy", "correctness", "f1")
+        },
         "bertscore": f"{_HERE}.bertscore:bertscore",
         "semantic_similarity": f"{_HERE}.semantic_similarity:semantic_similarity",
     },

@@ -11,16 +11,19 @@ entry point group `ragbench.metrics`.
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
-from ragbench.errors import DataError, OptionError
-from ragbench.registry import checked
+from ragbench.errors import AdapterError, DataError, OptionError
+from ragbench.registry import checked, plain_signature, source_print
 from ragbench.score.base import Advance as Advance
 from ragbench.score.base import Aggregate
 from ragbench.score.options import write_options
+from ragbench.types.conversation import ToolCall
 from ragbench.types.scores import Direction
 
 
@@ -29,7 +32,7 @@ class UnseenText(UserWarning):
 
 
 class RougeScore(NamedTuple):
-    """One ROUGE type of one prediction, each value 0..1."""
+    """One ROUGE type of one prediction, each value 0..1; as a number it is the F."""
 
     precision: float
     """Share of the prediction that is in the reference."""
@@ -37,6 +40,24 @@ class RougeScore(NamedTuple):
     """Share of the reference that is in the prediction."""
     fmeasure: float
     """Harmonic mean of the two."""
+
+    def __float__(self) -> float:
+        return self.fmeasure
+
+    def to_dict(self) -> dict[str, float]:
+        """Return a JSON-ready mapping."""
+        return self._asdict()
+
+
+class RougeScores(dict[str, RougeScore]):
+    """ROUGE type -> its scores, in the order asked for; as a number it is the F of the first."""
+
+    def __float__(self) -> float:
+        return next(iter(self.values())).fmeasure
+
+    def to_dict(self) -> dict[str, dict[str, float]]:
+        """Return a JSON-ready mapping."""
+        return {name: score.to_dict() for name, score in self.items()}
 
 
 class BleuScore(NamedTuple):
@@ -53,6 +74,13 @@ class BleuScore(NamedTuple):
     reference_length: int
     """Tokens of the reference whose length is closest."""
 
+    def __float__(self) -> float:
+        return self.score
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready mapping."""
+        return {**self._asdict(), "precisions": list(self.precisions)}
+
 
 class BertScore(NamedTuple):
     """BERTScore of one prediction."""
@@ -64,12 +92,29 @@ class BertScore(NamedTuple):
     fmeasure: float
     """Harmonic mean of the two."""
 
+    def __float__(self) -> float:
+        return self.fmeasure
+
+    def to_dict(self) -> dict[str, float]:
+        """Return a JSON-ready mapping."""
+        return self._asdict()
+
 
 Row = tuple[str, Sequence[str]]
-"""A prediction and its references."""
+"""A prediction and its references; of a metric that reads tool calls, those made and the gold."""
 Options = Mapping[str, Any]
 """Option -> value, defaults included."""
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class CallRows:
+    """The tool calls of some items, for metrics that read them."""
+
+    made: Sequence[Sequence[ToolCall] | None]
+    """The calls of the system per item; None where they are not known."""
+    expected: Sequence[Sequence[ToolCall] | None]
+    """The gold calls per item; None where there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +182,8 @@ class Declaration:
     """Version of the definition; moves only when numbers move."""
     needs_reference: bool = True
     """Whether an item without a reference has no score."""
+    reads: Literal["texts", "tool_calls"] = "texts"
+    """What is compared: the answer with its references, or tool calls with gold ones."""
     open: Callable[[Options], Scorer] | None = None
     """Makes what scores many rows at once; None calls the function row by row."""
     facts: Mapping[str, str] | Callable[[Options], Mapping[str, str]] = field(default_factory=dict)
@@ -206,11 +253,73 @@ def metric(*names: str, **declared: Any) -> Callable[[Function], Function]:
 
     def declare(function: Function) -> Function:
         owner = names[0] if len(names) == 1 else function.__name__
-        guarded = checked(owner, function)
+        guarded = _with_texts_checked(owner, checked(owner, function))
         guarded.__dict__["declaration"] = Declaration(names, function, **declared)
         return cast(Function, guarded)
 
     return declare
+
+
+@functools.cache
+def plain_metric(name: str, function: Callable[..., Any]) -> Declaration:
+    """Return the declaration of a function of the user's own that declares nothing.
+
+    It is a function of a prediction and of a list of references, or of a prediction alone, and
+    returns a number or whether something holds. Its range is not known, and more is better.
+    """
+    inputs, signature = plain_signature(
+        function, f"metric '{name}'", (1, 2), "(prediction) or (prediction, references)"
+    )
+
+    def run(*texts: Any, **options: Any) -> Any:
+        try:
+            value = function(*texts[:inputs], **options)
+        except Exception as error:  # code of the user's may raise anything
+            raise AdapterError(f"metric '{name}': {type(error).__name__}: {error}") from error
+        return float(value) if isinstance(value, bool) else value
+
+    run.__doc__ = function.__doc__
+    run.__annotations__ = {each.name: each.annotation for each in signature.parameters.values()}
+    run.__dict__["__signature__"] = signature
+    return Declaration(
+        (name,),
+        run,
+        range=(-math.inf, math.inf),
+        facts={"code": source_print(function)},
+        needs_reference=inputs == 2,
+    )
+
+
+def _with_texts_checked(owner: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a metric that refuses what is no text, where it is called with one prediction."""
+    names = [*inspect.signature(function).parameters][:2]
+    if len(names) < 2 or names[0] != "prediction":
+        return function  # those of many predictions look at their rows
+
+    @functools.wraps(function)
+    def run(*args: Any, **options: Any) -> Any:
+        # two texts, or a text and a list, are nearly all calls: they pay for three looks
+        if len(args) < 2 or type(args[0]) is not str or type(args[1]) is not str:
+            given = dict(zip(names, args, strict=False)) | options
+            if all(name in given for name in names):  # else Python says which one is missing
+                _check_texts(owner, names[1], given[names[0]], given[names[1]])
+        return function(*args, **options)
+
+    return run
+
+
+def _check_texts(owner: str, name: str, prediction: object, references: object) -> None:
+    if not isinstance(prediction, str):
+        many = "; many at once: evaluate_texts" if isinstance(prediction, (list, tuple)) else ""
+        raise OptionError(owner, "prediction", prediction, f"a text{many}")
+    if isinstance(references, str):
+        return
+    if isinstance(references, Mapping) or not isinstance(references, Iterable):
+        raise OptionError(owner, name, references, "a text, or a list with at least one")
+    if isinstance(references, Collection):  # what is read only once is left to the metric
+        for position, text in enumerate(references):
+            if not isinstance(text, str):
+                raise OptionError(owner, f"{name}[{position}]", text, "a text")
 
 
 def takes_options_of(other: Callable[..., Any], **defaults: Any) -> Callable[[Function], Function]:

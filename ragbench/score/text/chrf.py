@@ -22,6 +22,7 @@ from ragbench.score.text.base import (
 from ragbench.score.text.corpus import contributions, corpus_rows
 from ragbench.score.text.ngrams import TokenizedText, overlap
 from ragbench.score.text.tokenizers import note_unspaced
+from ragbench.types.scores import Value
 
 if TYPE_CHECKING:
     import numpy as np
@@ -130,7 +131,7 @@ def chrf(
     lowercase: Lowercase = False,
     whitespace: Whitespace = False,
     eps_smoothing: EpsSmoothing = False,
-) -> float:
+) -> Value:
     """Score how many character n-grams a prediction shares with its best reference.
 
     Sees parts of words, so that inflected forms and compounds count in part, in every script.
@@ -169,7 +170,7 @@ def chrf(
         theirs = _prepare(reference, lowercase, whitespace, word_order)
         counts = _count_pair(mine, theirs, char_order, word_order)
         scores.append(_f_score(counts, beta, eps_smoothing))
-    return max(scores) / 100
+    return Value(max(scores) / 100)
 
 
 @metric(
@@ -181,7 +182,7 @@ def chrf(
     not_for="answers that may be worded otherwise; text without spaces, where chrf does as well",
 )
 @takes_options_of(chrf, word_order=2)
-def chrf_plus_plus(prediction: str, references: str | Sequence[str], **options: Any) -> float:
+def chrf_plus_plus(prediction: str, references: str | Sequence[str], **options: Any) -> Value:
     """Score character n-grams as `chrf` does, and words and pairs of words besides.
 
     The same as `chrf` with `word_order=2`, whose arguments it takes.
@@ -205,7 +206,7 @@ def chrf_plus_plus(prediction: str, references: str | Sequence[str], **options: 
 @takes_options_of(chrf)
 def corpus_chrf(
     predictions: Sequence[str], references: Sequence[str | Sequence[str]], **options: Any
-) -> float:
+) -> Value:
     """Score all predictions together by the character n-grams that they share with references.
 
     The n-grams of each prediction and its best reference are added up first, so that long texts
@@ -230,7 +231,7 @@ def corpus_chrf(
     scorer = _Rows({name: option.default for name, option in declared.items()} | options)
     rows = corpus_rows("chrf.corpus", predictions, references)
     parts = [counts for _, counts in scorer.best(rows, lambda _: None)]
-    return scorer.score(_sum(parts)) / 100
+    return Value(scorer.score(_sum(parts)) / 100)
 
 
 def _prepare(text: str, lowercase: bool, whitespace: bool, word_order: int) -> _Text:

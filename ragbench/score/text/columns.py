@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from ragbench.errors import AdapterError, DataError
+from ragbench.errors import AdapterError, DataError, OptionError
 from ragbench.score.base import ScoreColumn
 from ragbench.score.text.base import (
     Advance,
+    CallRows,
     Column,
     Declaration,
     Metric,
@@ -19,7 +20,7 @@ from ragbench.score.text.base import (
     WeighsReferences,
 )
 from ragbench.score.text.notation import parse_metric
-from ragbench.signature import Signature, fingerprint
+from ragbench.signature import Signature, fingerprint, fingerprint_json
 from ragbench.types.scores import Cause
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class TextScorer:
         predictions: Sequence[str | None],
         references: Sequence[Sequence[str]],
         advance: Advance | None = None,
+        calls: CallRows | None = None,
     ) -> list[ScoreColumn]:
         """Score predictions against their references.
 
@@ -62,6 +64,7 @@ class TextScorer:
             references: The gold texts of each item; an item without any is not scored by metrics
                 that need one. A text may stand for a list of one.
             advance: Is told how many steps are done, `steps(len(predictions))` in all.
+            calls: The tool calls of each item, for metrics that read them.
 
         Returns:
             A column per metric, in their order, named as the caller wrote them.
@@ -77,8 +80,11 @@ class TextScorer:
         print_of_gold = fingerprint(piece for texts in gold for piece in (str(len(texts)), *texts))
         columns: dict[Metric, ScoreColumn] = {}
         for group, scorer in self._groups:
-            signed = _signed(group[0], print_of_gold)
-            rows, causes = _rows(predictions, gold, group[0].declaration)
+            if group[0].declaration.reads == "tool_calls":
+                signed, rows, causes = _compared_calls(group[0], predictions, calls)
+            else:
+                signed = _signed(group[0], print_of_gold)
+                rows, causes = _rows(predictions, gold, group[0].declaration)
             skipped = len(gold) - len(rows)
             if isinstance(scorer, WeighsReferences):
                 scorer.weigh(gold)
@@ -88,6 +94,18 @@ class TextScorer:
             for metric, column in zip(group, found, strict=True):
                 columns[metric] = _score_column(metric, column, causes, signed)
         return [columns[metric] for metric in self.metrics]
+
+
+class Counted:
+    """Adds up steps for someone who wants to know how far it is."""
+
+    def __init__(self, progress: Callable[[int, int], None], total: int) -> None:
+        self._progress, self._total, self._done = progress, total, 0
+
+    def __call__(self, n: int) -> None:
+        """Tell of n more."""
+        self._done += n
+        self._progress(self._done, self._total)
 
 
 def score_texts(
@@ -190,6 +208,31 @@ def _rows(
         else:
             rows.append((prediction, texts))
     return rows, causes
+
+
+def _compared_calls(
+    metric: Metric, predictions: Sequence[str | None], calls: CallRows | None
+) -> tuple[Signature, list[Row], CauseArray]:
+    """The signature, the rows and the causes of a metric that reads tool calls."""
+    import numpy as np
+
+    if calls is None:
+        allowed = "metrics of texts here; tool calls are compared in a run over records with them"
+        raise OptionError("metric", "name", metric.name, allowed)
+    causes = np.zeros(len(predictions), dtype=np.uint8)
+    rows: list[Row] = []
+    for index, (made, gold) in enumerate(zip(calls.made, calls.expected, strict=True)):
+        if gold is None:
+            causes[index] = Cause.NO_EXPECTED_CALLS
+        elif made is None:
+            no_answer = predictions[index] is None
+            causes[index] = Cause.NO_ANSWER if no_answer else Cause.NO_TOOL_CALLS
+        else:
+            rows.append(cast("Row", (made, gold)))
+    print_of_gold = fingerprint_json(
+        [None if gold is None else [call.to_dict() for call in gold] for gold in calls.expected]
+    )
+    return _signed(metric, print_of_gold), rows, causes
 
 
 def _score_column(

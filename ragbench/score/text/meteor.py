@@ -15,6 +15,7 @@ from ragbench.score.text.ngrams import TokenizedTexts
 from ragbench.score.text.tokenizers import Tokenize, Tokenizer, note_not_english, tokenizer
 from ragbench.text.analyze import load_stemmer
 from ragbench.text.wordnet import WordNet, find_wordnet, holds_wordnet, load_wordnet
+from ragbench.types.scores import Value
 
 Alpha = Annotated[float, Option("Weight of recall against precision, 1 is recall.", ge=0, le=1)]
 BetaPower = Annotated[float, Option("How steeply the penalty grows with the chunks.", ge=0, le=100)]
@@ -93,7 +94,7 @@ def meteor(
     gamma: Gamma = 0.5,
     tokenize: Tokenizer = "13a",
     wordnet: WordNetFolder = None,
-) -> float:
+) -> Value:
     """Score how many words of a prediction its best reference has, as words, stems or synonyms.
 
     A weighted mean of precision and recall, less up to `gamma` of it for words that stand in
@@ -123,7 +124,7 @@ def meteor(
     database = load_wordnet(locate_wordnet(wordnet))
     split, weights = _tokenizer(tokenize), _Weights(alpha, beta, gamma)
     words = split(prediction)
-    return max(_score(words, split(text), database, weights) for text in references)
+    return Value(max(_score(words, split(text), database, weights) for text in references))
 
 
 def locate_wordnet(named: str | None) -> Path:

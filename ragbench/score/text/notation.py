@@ -10,7 +10,7 @@ from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import PYTHON, declared_options, nearest
 from ragbench.score.options import read_options, split_options
 from ragbench.score.text import METRICS
-from ragbench.score.text.base import Declaration, Metric
+from ragbench.score.text.base import Declaration, Metric, plain_metric
 
 ALIASES = {
     "em": "exact_match",
@@ -76,6 +76,8 @@ def _load(base: str, written: str) -> Declaration:
         raise OptionError("metric", "name", written, ", ".join(names), nearest(base, names))
     function = METRICS.load(base)
     declaration = getattr(function, "declaration", None)
+    if declaration is None and base.startswith(PYTHON):
+        return plain_metric(base, function)
     if not isinstance(declaration, Declaration):
         raise AdapterError(f"metric '{written}': {function!r} is not declared with @metric")
     return declaration

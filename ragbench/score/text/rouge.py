@@ -17,6 +17,7 @@ from ragbench.score.text.base import (
     Metric,
     Options,
     RougeScore,
+    RougeScores,
     Row,
     UnseenText,
     metric,
@@ -194,7 +195,7 @@ def rouge(
     *,
     stemmer: Annotated[bool, Option("Compare Porter stems instead of words.")] = False,
     tokenize: RougeTokenizer = AUTO,
-) -> dict[str, RougeScore]:
+) -> RougeScores:
     """Score how many n-grams, or how long a subsequence, a prediction shares with a reference.
 
     The numbers are those of rouge-score, bit for bit; note that it takes the reference first.
@@ -260,8 +261,8 @@ def _tokenizer(name: str, stemmer: bool) -> _Tokenize:
 
 def _score(
     prediction: str, references: Sequence[str], types: Sequence[str], tokenizers: _Tokenizers
-) -> dict[str, RougeScore]:
-    best: dict[str, RougeScore] = {}
+) -> RougeScores:
+    best = RougeScores()
     for reference in references:
         tokenize, texts = tokenizers.of(reference)
         mine, theirs = texts(prediction), texts(reference)

@@ -19,6 +19,7 @@ from ragbench.embed.sentence_transformers import (
 )
 from ragbench.registry import Option
 from ragbench.score.text.base import Advance, Column, Metric, Options, Row, metric, paired_rows
+from ragbench.types.scores import Value
 
 if TYPE_CHECKING:
     from ragbench.embed.base import Vectors
@@ -178,7 +179,7 @@ def semantic_similarity(
     prompt: Annotated[str, Option("Text put before each text.")] = "",
     device: ComputeDevice = "auto",
     batch_tokens: BatchTokens = None,
-) -> list[float]:
+) -> list[Value]:
     """Score how similar a prediction is to its reference as a whole: the cosine of their vectors.
 
     Says whether both speak of the same, hardly whether they say the same: a negated sentence is
@@ -206,4 +207,4 @@ def semantic_similarity(
         Reimers and Gurevych (2019), Sentence-BERT.
     """
     options: dict[str, Any] = {"prompt": prompt, "device": device, "batch_tokens": batch_tokens}
-    return SemanticSimilarity(model, **options).score(predictions, references)
+    return [*map(Value, SemanticSimilarity(model, **options).score(predictions, references))]

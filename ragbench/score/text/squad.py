@@ -19,9 +19,15 @@ from ragbench.score.text.base import (
     reference_list,
 )
 from ragbench.score.text.ngrams import overlap
-from ragbench.score.text.tokenizers import note_articles, note_unspaced, tokenizer
+from ragbench.score.text.tokenizers import (
+    note_articles,
+    note_only_articles,
+    note_unspaced,
+    tokenizer,
+)
 from ragbench.text.scripts import split_unspaced
 from ragbench.text.tokenize import normalize_answer
+from ragbench.types.scores import Value
 
 AUTO = "auto"
 
@@ -89,7 +95,7 @@ def _notes(owner: str) -> Callable[[Sequence[str], Options], list[str]]:
             found = note_unspaced(owner, texts, f"{owner}(tokenize=auto) splits them")
         if options["articles"] == "en" and owner != "contains":
             found += note_articles(owner, texts)
-        return found
+        return found + note_only_articles(owner, texts, options["articles"])
 
     return notes
 
@@ -111,7 +117,7 @@ def exact_match(
     *,
     tokenize: AnswerTokenizer = AUTO,
     articles: Articles = "en",
-) -> float:
+) -> Value:
     """Return 1 where a prediction equals a reference after normalisation, else 0.
 
     Case, punctuation, articles, full-width forms and white space do not count. An empty prediction
@@ -137,10 +143,10 @@ def exact_match(
     """
     references = reference_list("exact_match", references)
     if not prediction.strip():
-        return 0.0
+        return Value()
     tokens = answer_tokens("exact_match", tokenize, articles)
     answer = tokens(prediction)
-    return float(any(tokens(reference) == answer for reference in references))
+    return Value(any(tokens(reference) == answer for reference in references))
 
 
 @metric(
@@ -157,7 +163,7 @@ def contains(
     *,
     tokenize: AnswerTokenizer = AUTO,
     articles: Articles = "en",
-) -> float:
+) -> Value:
     """Return 1 where the words of a reference stand in the prediction, in a row, else 0.
 
     Both are normalised as for `exact_match`. Whole words count: `no` is not in `know`. In scripts
@@ -182,7 +188,7 @@ def contains(
     tokens = answer_tokens("contains", tokenize, articles)
     answer = tokens(prediction)
     gold = reference_list("contains", references)
-    return float(any(holds_run(answer, tokens(reference)) for reference in gold))
+    return Value(any(holds_run(answer, tokens(reference)) for reference in gold))
 
 
 class _TokenF1Rows:
@@ -217,7 +223,7 @@ def token_f1(
     *,
     tokenize: AnswerTokenizer = AUTO,
     articles: Articles = "en",
-) -> float:
+) -> Value:
     """Return the F1 of the words that a prediction shares with its best reference.
 
     Words are those of the normalised texts (see `exact_match`); repeated words count as often as
@@ -243,7 +249,7 @@ def token_f1(
         Rajpurkar et al. (2016), SQuAD, section 6.1.
     """
     tokens = answer_tokens("token_f1", tokenize, articles)
-    return _best(prediction, reference_list("token_f1", references), tokens).fmeasure
+    return Value(_best(prediction, reference_list("token_f1", references), tokens).fmeasure)
 
 
 def _best(prediction: str, references: Sequence[str], tokens: Tokens) -> RougeScore:

@@ -30,6 +30,7 @@ from ragbench.score.text.corpus import contributions, corpus_rows
 from ragbench.score.text.edit_table import Alignment, EditTable, TableRow, align
 from ragbench.score.text.ngrams import TokenizedTexts
 from ragbench.score.text.tokenizers import note_unspaced
+from ragbench.types.scores import Value
 
 Normalized = Annotated[bool, Option("Split punctuation off words and resolve XML entities.")]
 NoPunct = Annotated[bool, Option("Remove punctuation.")]
@@ -103,7 +104,7 @@ def ter(
     no_punct: NoPunct = False,
     asian_support: AsianSupport = False,
     case_sensitive: CaseSensitive = False,
-) -> float:
+) -> Value:
     """Count the edits that a prediction needs, per word of the reference; 0 is best.
 
     Insertions, deletions and substitutions of a word, and shifts of a run of words, cost one
@@ -134,7 +135,7 @@ def ter(
     """
     split, split_reference = _tokenizers(normalized, no_punct, asian_support, case_sensitive)
     gold = [split_reference(reference) for reference in reference_list("ter", references)]
-    return _rate(*_count(split(prediction), gold))
+    return Value(_rate(*_count(split(prediction), gold)))
 
 
 @metric(
@@ -151,7 +152,7 @@ def ter(
 @takes_options_of(ter)
 def corpus_ter(
     predictions: Sequence[str], references: Sequence[str | Sequence[str]], **options: Any
-) -> float:
+) -> Value:
     """Count the edits that all predictions need, per word of their references; 0 is best.
 
     Edits and words are added up first, so that long texts weigh more than short ones: the TER of
@@ -175,7 +176,7 @@ def corpus_ter(
     declared = declared_options(corpus_ter)
     scorer = _Rows({name: option.default for name, option in declared.items()} | options)
     rows = corpus_rows("ter.corpus", predictions, references)
-    return _rate(*_sum(list(scorer.count(rows, lambda _: None))))
+    return Value(_rate(*_sum(list(scorer.count(rows, lambda _: None)))))
 
 
 class _Edits(NamedTuple):

@@ -10,10 +10,11 @@ from typing import Annotated, Any
 
 from ragbench.errors import MissingExtra, OptionError
 from ragbench.registry import Option, nearest
-from ragbench.text.tokenize import Memory, has_unspaced_words
+from ragbench.text.tokenize import Memory, has_unspaced_words, normalize_answer
 
 _ARTICLE = re.compile(r"\ban?\b", re.IGNORECASE)
 WORTH_A_SENTENCE = 10  # one text in so many; English texts with accents and articles are fewer
+_LONGEST_ARTICLES = 20  # characters; longer texts have other words, and are not read again
 
 
 def note_unspaced(metric: str, texts: Sequence[str], instead: str) -> list[str]:
@@ -72,6 +73,31 @@ as an English article; exact_match(articles=none) keeps it"]
     return [
         f"{metric}: {count} of {len(texts)} texts have letters beyond a-z and an 'a' or 'an', "
         f"which is dropped as an English article; {metric}(articles=none) keeps it"
+    ]
+
+
+def note_only_articles(metric: str, texts: Sequence[str], articles: str) -> list[str]:
+    """Say which texts have no word but articles, as the answer "A" to a choice of A, B and C.
+
+    Example:
+        >>> note_only_articles("token_f1", ["A", "B", "the cat"], "en")
+        ["token_f1: 1 of 3 texts has no word but articles ('A'), which are dropped; \
+token_f1(articles=none) keeps them"]
+    """
+    bare = [
+        text
+        for text in texts
+        if len(text) <= _LONGEST_ARTICLES
+        and not normalize_answer(text, articles)
+        and normalize_answer(text, "none")
+    ]
+    if not bare:
+        return []
+    shown = ", ".join(repr(text) for text in sorted(set(bare))[:3])
+    have = "has" if len(bare) == 1 else "have"
+    return [
+        f"{metric}: {len(bare)} of {len(texts)} texts {have} no word but articles ({shown}), "
+        f"which are dropped; {metric}(articles=none) keeps them"
     ]
 
 

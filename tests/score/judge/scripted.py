@@ -30,7 +30,8 @@ class Script:
     Args:
         level: The level of a rating.
         split: number of a sentence -> its claims.
-        verdict: (number of a claim, user's text) -> ruling.
+        verdict: (number of a claim, user's text) -> ruling, or (ruling, numbers of passages);
+            without numbers, those of all passages that it takes, from the first on.
         alternatives: Probabilities of other tokens, by the token that is said.
     """
 
@@ -39,7 +40,7 @@ class Script:
         *,
         level: int | Callable[[str], int] = 4,
         split: Callable[[int, str], list[str]] = lambda n, text: [f"claim of sentence {n}"],
-        verdict: Callable[[int, str], str] = lambda n, text: "supported",
+        verdict: Callable[[int, str], Any] = lambda n, text: "supported",
         outcome: Callable[[str], str] = lambda text: "A",
         nuggets: tuple[tuple[str, str], ...] = (("it opened in 1932", "vital"),),
         support: Callable[[int], str] = lambda n: "support",
@@ -54,10 +55,10 @@ class Script:
         kind, text = kind_of(body), said(body)
         self.kinds.append(kind)
         keys = body["response_format"]["json_schema"]["schema"]["properties"]
-        reply = {key: self._value(kind, key, text) for key in keys}
+        reply = {key: self._value(kind, key, text, keys[key]) for key in keys}
         return Answer(json.dumps(reply), alternatives=self.alternatives)
 
-    def _value(self, kind: str, key: str, text: str) -> Any:
+    def _value(self, kind: str, key: str, text: str, schema: Mapping[str, Any]) -> Any:
         if key == "reasoning":
             return "since it is so"
         if kind == "level":
@@ -70,7 +71,12 @@ class Script:
         if kind == "sentence":
             return self.split(number, text)
         words = self.verdict(number, text) if kind == "claim" else self.support(number)
-        return {"reason": "it says so", "verdict": words}
+        if isinstance(words, tuple):
+            words, named = words
+        else:
+            named = {"supported_together": [1, 2], "not_mentioned": []}.get(words, [1])
+        together = {"passages": named} if "passages" in schema["properties"] else {}
+        return {"reason": "it says so", **together, "verdict": words}
 
 
 class Held:

@@ -1,11 +1,12 @@
 """Method `claims`: hand-worked numbers from scripted verdicts, and how often the model is asked."""
 
+import json
 import re
 
 import pytest
 
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
-from tests.score.judge.scripted import Script
+from tests.score.judge.scripted import Script, said
 
 GROUNDED = [name for name in built_in_rubrics() if load_rubric(name).method == "claims"]
 ROW = {
@@ -25,11 +26,20 @@ def split(number, text):
 
 def verdict(number, text):
     """Supported where the source has the last word of the claim; two colours contradict."""
-    source = set(re.findall(r"\w+", fenced(text, "source").lower()))
     last = re.findall(r"\w+", fenced(text, f"claim-{number}").lower())[-1]
-    if last in source:
+    if "<passage-1-" not in text:
+        return ruling(last, fenced(text, "source"))
+    said = [ruling(last, passage) for passage in passages_in(text)]
+    best = next((word for word in ("supported", "contradicted") if word in said), "not_mentioned")
+    named = [n for n, word in enumerate(said, start=1) if word == best != "not_mentioned"]
+    return best, named
+
+
+def ruling(last, source):
+    words = set(re.findall(r"\w+", source.lower()))
+    if last in words:
         return "supported"
-    return "contradicted" if last in COLOURS and COLOURS & source else "not_mentioned"
+    return "contradicted" if last in COLOURS and COLOURS & words else "not_mentioned"
 
 
 def fenced(text, label):
@@ -37,21 +47,28 @@ def fenced(text, label):
     return re.search(rf"<{label}-[0-9a-f]{{12}}>\n(.*?)\n</", text, re.DOTALL).group(1)
 
 
+def passages_in(text):
+    """The passages of a prompt, in order."""
+    return re.findall(r"<passage-\d+-[0-9a-f]{12}>\n(.*?)\n</", text, re.DOTALL)
+
+
 @pytest.fixture
 def asked(judge_on):
     """Judge `ROW` with changes, by all grounded rubrics; returns the server and the verdicts."""
 
-    def ask(**changes):
+    def ask(options=(), **changes):
         script = Script(split=split, verdict=verdict)
-        server, judge = judge_on(script, rubrics=changes.pop("rubrics", GROUNDED))
+        rubrics = changes.pop("rubrics", GROUNDED)
+        server, judge = judge_on(script, rubrics=rubrics, **dict(options))
         return server, judge.score(**ROW | changes)
 
     return ask
 
 
-def test_hand_worked(asked):
+@pytest.mark.parametrize("passages", ["together", "each"])
+def test_hand_worked(asked, passages):
     """Answer: 1932 [1], green [2], long, very long. Reference: 1932, red."""
-    _, found = asked()
+    _, found = asked({"passages": passages})
 
     assert {name: verdict.score for name, verdict in found.items()} == pytest.approx(
         {
@@ -77,28 +94,173 @@ def test_hand_worked(asked):
 
 
 def test_all_rubrics_together_ask_each_thing_once(asked):
-    """2 splits; 2 texts x 3 passages; each text against the other."""
+    """2 splits; 2 texts against the passages; each text against the other."""
     server, found = asked()
 
-    assert server.counters.requests == 2 + 2 * 3 + 2
+    assert server.counters.requests == 2 + 2 + 2
     assert server.counters.most_asked == 1
     counted = [verdict.usage.output_tokens for verdict in found.values()]
     assert sum(n > 0 for n in counted) < len(counted), "shared replies are counted once"
 
 
 @pytest.mark.parametrize(
-    ("rubric", "calls"),
+    ("rubric", "calls", "by_each"),
     [
-        pytest.param("faithfulness", 1 + 3, id="split, 3 passages"),
-        pytest.param("context_recall", 1 + 3, id="split the reference, 3 passages"),
-        pytest.param("correctness", 2 + 2, id="two splits, each against the other"),
-        pytest.param("context_utilization", 1 + 3 + 1, id="split, 3 passages, the answer"),
+        pytest.param("faithfulness", 1 + 1, 1 + 3, id="split, passages"),
+        pytest.param("context_recall", 1 + 1, 1 + 3, id="split the reference, passages"),
+        pytest.param("correctness", 2 + 2, 2 + 2, id="two splits, each against the other"),
+        pytest.param("context_utilization", 1 + 1 + 1, 1 + 3 + 1, id="split, passages, the answer"),
     ],
 )
-def test_one_rubric_asks_for_no_more_than_it_needs(asked, rubric, calls):
-    server, _ = asked(rubrics=[rubric])
+def test_one_rubric_asks_for_no_more_than_it_needs(asked, rubric, calls, by_each):
+    together, _ = asked(rubrics=[rubric])
+    one_by_one, _ = asked({"passages": "each"}, rubrics=[rubric])
+
+    assert (together.counters.requests, one_by_one.counters.requests) == (calls, by_each)
+
+
+USUAL = ["faithfulness", "answer_relevancy", "context_precision", "context_recall"]
+
+
+@pytest.mark.parametrize(
+    ("rubrics", "calls"),
+    [
+        pytest.param(["faithfulness"], 2, id="faithfulness"),
+        pytest.param(USUAL, 5, id="the usual four"),
+        pytest.param([*USUAL, "correctness", "noise_sensitivity", "hallucination"], 7, id="seven"),
+    ],
+)
+def test_calls_do_not_grow_with_the_passages(asked, rubrics, calls):
+    contexts = [f"Passage about {number}." for number in range(20)]
+
+    server, found = asked(rubrics=rubrics, contexts=contexts)
 
     assert server.counters.requests == calls
+    assert {verdict.status for verdict in found.values()} == {"scored"}
+
+
+HOPS = ["The film was directed by Ana Ruiz.", "Ana Ruiz was born in Lima.", "Lima lies in Peru."]
+HOP = {
+    "question": "Where was the director of the film born?",
+    "answer": "The director of the film was born in Lima [1][2].",
+    "contexts": HOPS,
+    "reference": "The director of the film was born in Lima.",
+}
+
+
+def test_a_claim_that_needs_two_passages_is_supported(judge_on):
+    """No passage says it by itself; the judge names the two that say it together."""
+    script = Script(verdict=lambda n, text: ("supported_together", [2, 1]))
+    rubrics = ["faithfulness", "context_recall", "context_precision", "citation_precision"]
+    _, judge = judge_on(script, rubrics=[*rubrics, "citation_recall", "factual_consistency"])
+
+    found = judge.score(**HOP)
+    one_cited = judge.score(**HOP | {"answer": "The director of the film was born in Lima [1]."})
+
+    assert {name: verdict.score for name, verdict in found.items()} == pytest.approx(
+        {
+            "faithfulness": 1.0,
+            "context_recall": 1.0,
+            "context_precision": 2 / 3,
+            "citation_precision": 1.0,
+            "citation_recall": 1.0,
+            "factual_consistency": 1.0,
+        }
+    )
+    line = "claim 1, cites passage 1, 2: supported by passages 1 and 2 together (it says so): "
+    assert found["faithfulness"].reasoning.startswith(line)
+    assert one_cited["citation_recall"].score == 0.0, "the other passage is needed as well"
+    assert one_cited["citation_precision"].score == 1.0, "and this one has a part in it"
+
+
+def test_passages_beyond_the_window_are_read_in_as_few_calls_as_needed(judge_on):
+    """Numbers of a later request are those of its own passages."""
+    long = " ".join(["filler"] * 500)
+    contexts = [f"{long} {number}" for number in range(6)]
+
+    def last_of_those_shown(number, text):
+        return "supported", [len(passages_in(text))]
+
+    script = Script(verdict=last_of_those_shown)
+    server, judge = judge_on(script, rubrics=["faithfulness", "context_precision"], window=4_500)
+    whole, wide = judge_on(script, rubrics=["faithfulness"])
+
+    found = judge.score(**HOP | {"contexts": contexts})
+    wide.score(**HOP | {"contexts": contexts})
+
+    shown = [passages_in(request.body["messages"][1]["content"]) for request in server.received]
+    of_answer = [len(passages) for passages in shown if passages]
+    assert of_answer == [2, 2, 2], "the claims of both texts are the same, and asked about once"
+    assert found["context_precision"].score == 3 / 6
+    assert "supported by passage 4 (which counts from passage 3 on: it says so)" in (
+        found["faithfulness"].reasoning
+    )
+    assert whole.counters.requests == 2
+    for request in server.received:
+        assert len(json.dumps(request.body)) / 3 < 4_900
+
+
+def test_empty_passages_keep_their_numbers_and_are_not_asked_about(judge_on):
+    script = Script(verdict=lambda n, text: ("supported", [2]))
+    server, judge = judge_on(script, rubrics=["citation_precision"])
+
+    found = judge.score(**HOP | {"contexts": ["  ", HOPS[0], HOPS[1]]})
+    none = judge.score(**HOP | {"contexts": ["", " "]})
+
+    assert found["citation_precision"].score == 1 / 2
+    assert none["citation_precision"].score == 0.0
+    assert server.counters.requests == 2 + 1, "nothing is asked about texts without a word"
+
+
+WRONG = {
+    "out of range": {"claim_1": {"reason": "r", "passages": [4], "verdict": "supported"}},
+    "zero": {"claim_1": {"reason": "r", "passages": [0], "verdict": "supported"}},
+    "negative": {"claim_1": {"reason": "r", "passages": [-1], "verdict": "contradicted"}},
+    "out of range, not mentioned": {
+        "claim_1": {"reason": "r", "passages": [9], "verdict": "not_mentioned"}
+    },
+    "named twice": {"claim_1": {"reason": "r", "passages": [1, 1], "verdict": "supported"}},
+    "none named": {"claim_1": {"reason": "r", "passages": [], "verdict": "supported"}},
+    "none contradicts": {"claim_1": {"reason": "r", "passages": [], "verdict": "contradicted"}},
+    "together alone": {
+        "claim_1": {"reason": "r", "passages": [2], "verdict": "supported_together"}
+    },
+    "a word": {"claim_1": {"reason": "r", "passages": ["first"], "verdict": "supported"}},
+    "a fraction": {"claim_1": {"reason": "r", "passages": [1.5], "verdict": "supported"}},
+    "no list": {"claim_1": {"reason": "r", "passages": 1, "verdict": "supported"}},
+    "no verdict": {"claim_1": {"reason": "r", "passages": [1]}},
+    "no passages": {"claim_1": {"reason": "r", "verdict": "supported"}},
+    "another claim": {"claim_2": {"reason": "r", "passages": [1], "verdict": "supported"}},
+    "claim zero": {"claim_0": {"reason": "r", "passages": [1], "verdict": "supported"}},
+    "a list": [{"claim": 1, "passages": [1], "verdict": "supported"}],
+    "nothing": {},
+}
+RIGHT = {"claim_1": {"reason": "r", "passages": [1], "verdict": "supported"}}
+TWICE = f'{{"claim_1": {json.dumps(RIGHT["claim_1"])}, "claim_1": {json.dumps(RIGHT["claim_1"])}}}'
+
+
+@pytest.mark.parametrize("reply", [*map(json.dumps, WRONG.values()), TWICE], ids=[*WRONG, "twice"])
+@pytest.mark.parametrize("mended", [True, False])
+def test_numbers_that_mean_nothing_are_asked_for_once_more_and_never_scored(
+    judge_on, reply, mended
+):
+    good = Script()
+
+    def script(body, times_asked):
+        if "passage-1" not in said(body):
+            return good(body, times_asked)
+        again = body["messages"][-1]["content"].startswith("This could not be read")
+        return json.dumps(RIGHT) if again and mended else reply
+
+    server, judge = judge_on(script, rubrics=["faithfulness"])
+
+    verdict = judge.score(**HOP)["faithfulness"]
+
+    assert server.counters.requests == 1 + 2
+    if mended:
+        assert (verdict.status, verdict.score) == ("scored", 1.0)
+    else:
+        assert (verdict.status, verdict.cause, verdict.score) == ("failed", "unreadable", None)
 
 
 def test_of_several_references_the_best_one_counts(asked):
@@ -123,7 +285,7 @@ def test_an_empty_answer_recalls_nothing_of_the_reference(asked):
     server, found = asked(rubrics=["context_utilization"], answer="")
 
     assert found["context_utilization"].score == 0.0
-    assert server.counters.requests == 1 + 3, "the empty answer is not asked about"
+    assert server.counters.requests == 1 + 1, "the empty answer is not asked about"
 
 
 def test_what_is_not_there_is_not_zero(asked):

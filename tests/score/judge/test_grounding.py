@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.score.judge.grounding import FORMULAS, Grounding, apply_formula
-from ragbench.score.judge.methods.nuggets import nugget_recall
 from ragbench.types import Cause
 
 S, C, N = "supported", "contradicted", "not_mentioned"
@@ -71,13 +70,44 @@ def test_a_claim_that_passages_dispute_is_consistent():
     assert apply_formula("factual_consistency", Grounding(answer_passages=[[C, S]])) == 1
 
 
+T = "supported_together"
+
+
+@pytest.mark.parametrize(
+    ("cited", "precision", "recall"),
+    [
+        pytest.param({1, 3}, 1.0, 1.0, id="all that it takes"),
+        pytest.param({1}, 1.0, 0.0, id="a part of what it takes"),
+        pytest.param({1, 2, 3}, 2 / 3, 1.0, id="one more"),
+        pytest.param({2}, 0.0, 0.0, id="another one"),
+    ],
+)
+def test_what_passages_support_together(cited, precision, recall):
+    """One claim, said by passages 1 and 3 together."""
+    found = Grounding(
+        answer_passages=[[T, N, T]],
+        answer_reference=[N],
+        reference_passages=[[T, N, T]],
+        reference_answer=[S],
+        sentences=[0],
+        cited=[frozenset(cited)],
+    )
+
+    for name in ("faithfulness", "factual_consistency", "noise_sensitivity", "context_recall"):
+        assert apply_formula(name, found) == 1
+    assert apply_formula("context_precision", found) == 2 / 3
+    assert apply_formula("citation_precision", found) == precision
+    assert apply_formula("citation_recall", found) == recall
+
+
 RULINGS = st.sampled_from([S, C, N])
+CELLS = st.sampled_from([S, C, N, T])
 
 
 @st.composite
 def groundings(draw):
     claims, gold, passages = (draw(st.integers(1, 4)) for _ in range(3))
-    row = st.lists(RULINGS, min_size=passages, max_size=passages)
+    row = st.lists(CELLS, min_size=passages, max_size=passages)
 
     def of(strategy, size):
         return draw(st.lists(strategy, min_size=size, max_size=size))
@@ -126,18 +156,3 @@ def test_the_order_of_passages_does_not_matter(found, random):
     )
     for name in FORMULAS:
         assert apply_formula(name, shuffled) == apply_formula(name, found)
-
-
-@pytest.mark.parametrize(
-    ("importances", "supports", "expected"),
-    [
-        pytest.param("vvo", "spn", 1 / 2, id="one of two vital; partial is not full"),
-        pytest.param("vv", "ss", 1.0, id="all"),
-        pytest.param("oo", "ss", None, id="nothing vital: does not apply"),
-        pytest.param("", "", None, id="no nuggets"),
-    ],
-)
-def test_nugget_recall(importances, supports, expected):
-    words = {"v": "vital", "o": "okay", "s": "support", "p": "partial_support", "n": "not_support"}
-    found = nugget_recall([words[c] for c in importances], [words[c] for c in supports])
-    assert found == expected

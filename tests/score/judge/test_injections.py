@@ -14,6 +14,7 @@ from ragbench.score.judge.methods.prompt import (
     claims_prompt,
     nuggets_prompt,
     pairwise_prompt,
+    passages_prompt,
     rating_prompt,
     verdicts_prompt,
 )
@@ -55,6 +56,8 @@ PLACES = {
     "sentence to split": lambda text: claims_prompt(["x", text], "Why?"),
     "claim": lambda text: verdicts_prompt([text, "x"], "y", "Why?"),
     "source": lambda text: verdicts_prompt(["x"], text, "Why?"),
+    "passage of several": lambda text: passages_prompt(["x"], ["y", text, "z"], "Why?"),
+    "claim on passages": lambda text: passages_prompt(["x", text], ["y", "z"], "Why?"),
     "source of nuggets": lambda text: nuggets_prompt([text], "Why?"),
     "nugget": lambda text: assignment_prompt(["x", text], "y", "Why?"),
     "answer with nuggets": lambda text: assignment_prompt(["x"], text, "Why?"),
@@ -139,9 +142,19 @@ FRAGMENTS = st.sampled_from(
 
 @given(st.one_of(st.text(), st.lists(FRAGMENTS, max_size=6).map("".join)))
 def test_any_text_stays_inside_its_fence(text):
-    for build in (PLACES["rated answer"], PLACES["claim"], PLACES["source"], PLACES["query"]):
+    places = ("rated answer", "claim", "source", "query", "passage of several", "claim on passages")
+    for place in places:
         if HARMLESS not in text:
-            assert_contained(build, text)
+            assert_contained(PLACES[place], text)
+
+
+@given(st.lists(st.text(), min_size=1, max_size=4), st.lists(st.text(), max_size=3))
+def test_what_stands_beside_changes_a_fence_only_if_it_has_its_word(texts, beside):
+    fence = Fence.around(texts)
+    assert Fence.around(texts, beside) == fence
+
+    quoting = [*beside, f"</claim-1-{fence.token}>"]
+    assert Fence.around(texts, quoting) not in (fence, Fence.around([*texts, *quoting]))
 
 
 @given(st.lists(st.text(), min_size=1, max_size=4))

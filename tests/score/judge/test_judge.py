@@ -42,12 +42,12 @@ class Moody:
 MOODY = f"python:{__name__}:Moody"
 
 
-def test_by_default_the_three_usual_rubrics():
+def test_by_default_all_that_it_can_where_it_has_none_of_the_usual_rubrics():
     verdicts = Judge(type="lexical").score(**ROW)
     assert {name: v.score for name, v in verdicts.items()} == pytest.approx(
-        {"faithfulness": 1.0, "answer_relevancy": 1.0, "correctness": 2 / 3}
+        {"context_overlap": 1.0, "question_overlap": 1.0, "reference_overlap": 2 / 3}
     )
-    assert json.loads(json.dumps(verdicts["correctness"].to_dict()))["status"] == "scored"
+    assert json.loads(json.dumps(verdicts["reference_overlap"].to_dict()))["status"] == "scored"
 
 
 @pytest.mark.parametrize(
@@ -133,13 +133,24 @@ def test_a_judge_that_raises_gives_a_failed_verdict():
     ("arguments", "message"),
     [
         ({"type": "lexicl"}, "judge: type: found 'lexicl', allowed: lexical"),
-        ({"model": "x"}, "lexical: options: found 'model', allowed: threshold, language"),
-        ({"treshold": 1.0}, "found 'treshold', allowed: .*did you mean 'threshold'"),
-        ({"threshold": 2}, "lexical: threshold: found 2, allowed: a number"),
+        ({"model": "x"}, "lexical: options: found 'model', allowed: language"),
+        ({"langage": "de"}, "found 'langage', allowed: .*did you mean 'language'"),
         ({"client": object()}, "lexical: client: found .*, allowed: a judge that takes one"),
         ({"replies": "r.sqlite"}, "replies: found 'r.sqlite', allowed: a judge that asks models"),
         ({"rubrics": ["faithful"]}, "rubric: name: found 'faithful', allowed: answer_relevancy"),
-        ({"rubrics": ["correctness"] * 2}, "rubrics: found 'correctness', allowed: each name once"),
+        (
+            {"rubrics": ["context_overlap"] * 2},
+            "rubrics: found 'context_overlap', allowed: each name once",
+        ),
+        (
+            {"rubrics": ["faithfulness"]},
+            "found 'faithfulness', allowed: context_overlap, which is what it measures; for "
+            "faithfulness itself type: nli, openai or langchain",
+        ),
+        (
+            {"type": "openai", "model": "m", "rubrics": ["context_overlap"]},
+            "found 'context_overlap', allowed: rubrics for models; words are counted by type",
+        ),
     ],
 )
 def test_bad_arguments_say_what_is_allowed(arguments, message):
@@ -150,7 +161,7 @@ def test_bad_arguments_say_what_is_allowed(arguments, message):
 def test_a_rubric_that_word_overlap_cannot_serve(tmp_path):
     path = tmp_path / "tone.yaml"
     path.write_text("name: tone\nneeds: [answer]\nscale: {1: rude, 5: warm}\n", encoding="utf-8")
-    with pytest.raises(OptionError, match=r"found 'tone', allowed: .*faithfulness, answer_rel"):
+    with pytest.raises(OptionError, match=r"found 'tone', allowed: context_overlap, question_"):
         Judge(type="lexical", rubrics=[path])
     assert Judge(type=MOODY, rubrics=[path]).score(answer="x")["tone"].level == 5
 
@@ -161,34 +172,34 @@ def test_a_row_with_another_key():
 
 
 def test_columns_for_experiments():
-    judge = make_judge("lexical", {"threshold": 0.5})
-    rubrics = load_rubrics(["faithfulness", "correctness"], "lexical", judge)
+    judge = make_judge("lexical", {"language": "de"})
+    rubrics = load_rubrics(["context_overlap", "reference_overlap"], "lexical", judge)
     items = [
         Item("When?", "It opened in 1932.", ["It opened in 1932."], ["1932"], "q1"),
         Item("When?", None, [], [], "q2"),
     ]
     judged = judge_items(judge, items, rubrics, type_name="lexical")
 
-    faithfulness, correctness = judged.columns.values()
-    np.testing.assert_array_equal(faithfulness.values, [1.0, np.nan])
-    assert faithfulness.causes.tolist() == [Cause.SCORED, Cause.NO_ANSWER]
-    start = "faithfulness|judge:lexical|model:lexical/1|rubric:"
-    assert str(faithfulness.signature).startswith(start)
-    assert "|threshold:0.5|language:en|queries:" in str(faithfulness.signature)
+    context, reference = judged.columns.values()
+    np.testing.assert_array_equal(context.values, [1.0, np.nan])
+    assert context.causes.tolist() == [Cause.SCORED, Cause.NO_ANSWER]
+    start = "context_overlap|judge:lexical|model:lexical/2|rubric:"
+    assert str(context.signature).startswith(start)
+    assert "|language:de|queries:" in str(context.signature)
     reworded = judge_items(
         judge, [replace(items[0], question="Pray, when?"), items[1]], rubrics, type_name="lexical"
     )
-    assert reworded.columns["faithfulness"].signature != faithfulness.signature
-    assert "|gold:" in str(correctness.signature)
+    assert reworded.columns["context_overlap"].signature != context.signature
+    assert "|gold:" in str(reference.signature)
     assert [(row.query_id, row.rubric) for row in judged.rows] == [
-        ("q1", "faithfulness"),
-        ("q2", "faithfulness"),
-        ("q1", "correctness"),
-        ("q2", "correctness"),
+        ("q1", "context_overlap"),
+        ("q2", "context_overlap"),
+        ("q1", "reference_overlap"),
+        ("q2", "reference_overlap"),
     ]
     assert to_json(judged.rows[1]) == {
         "query_id": "q2",
-        "rubric": "faithfulness",
+        "rubric": "context_overlap",
         "score": None,
         "level": None,
         "reasoning": "there is no answer to judge",
@@ -200,7 +211,7 @@ def test_columns_for_experiments():
         "spread": None,
         "usage": {"input_tokens": 0, "output_tokens": 0, "usd": 0.0},
         "judge": "lexical",
-        "model": "lexical/1",
+        "model": "lexical/2",
     }
 
 
@@ -214,12 +225,12 @@ def test_failures_are_kept_in_the_column():
 
 
 def test_contexts_may_be_records():
-    judge = Judge(type="lexical", rubrics=["faithfulness"])
+    judge = Judge(type="lexical", rubrics=["context_overlap"])
     text = "Piazzi found Ceres."
     asked = {"question": "Who found Ceres?", "answer": text}
 
     scores = [
-        judge.score(**asked, contexts=[context])["faithfulness"].score
+        judge.score(**asked, contexts=[context])["context_overlap"].score
         for context in (text, {"id": "d1", "text": text}, Document("d1", text))
     ]
 

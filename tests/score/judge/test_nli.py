@@ -173,7 +173,7 @@ def test_the_threshold_moves_verdicts_and_is_in_the_options(minilm, tiny_nli):
 
 
 def test_a_model_that_only_compares_contradicts_nothing(minilm):
-    with pytest.raises(OptionError, match="'factual_consistency', allowed: the rubrics that judge"):
+    with pytest.raises(OptionError, match="'factual_consistency', allowed: faithfulness, "):
         Judge(minilm, ["factual_consistency"], type="nli")
     with pytest.raises(OptionError, match="nli: rubric: found 'factual_consistency'"):
         NLI(model=minilm).judge(ITEM, load_rubric("factual_consistency"))

@@ -6,12 +6,13 @@ import jsonschema
 import pytest
 
 from ragbench.score.judge.base import Item
+from ragbench.score.judge.methods.preview import preview
 from ragbench.score.judge.methods.prompt import (
     assignment_prompt,
     claims_prompt,
     nuggets_prompt,
     pairwise_prompt,
-    preview,
+    passages_prompt,
     rating_prompt,
     verdicts_prompt,
 )
@@ -109,8 +110,10 @@ def test_the_replies_of_examples_fit_the_schema(name):
             if set(reply) == set(prompt.schema["properties"]):
                 jsonschema.validate(reply, prompt.schema)
             else:
-                numbered = [*range(1, len(reply) + 1)]
-                assert [int(key.rpartition("_")[2]) for key in reply] == numbered
+                numbers = [int(key.rpartition("_")[2]) for key in reply]
+                # of turns, those of one speaker alone
+                some = all(key.startswith("turn_") for key in reply)
+                assert numbers == (sorted({*numbers}) if some else [*range(1, len(reply) + 1)])
 
 
 def test_reasons_come_first():
@@ -143,13 +146,54 @@ def test_the_prompts_on_claims_do_not_depend_on_the_rubric():
         for purpose, prompt in preview(rubric, few_shot=True):
             asked.setdefault(purpose, set()).add(prompt.system)
     assert all(len(systems) == 1 for systems in asked.values())
-    assert len({system for systems in asked.values() for system in systems}) == 2
+    assert len({system for systems in asked.values() for system in systems}) == 3
+
+
+@pytest.mark.parametrize("passages", ["together", "each"])
+def test_only_what_a_rubric_sends_moves_its_fingerprint(passages):
+    """How passages are read does not concern a rubric that reads none."""
+    prints = {
+        name: prompt_fingerprint(load_rubric(name), passages=passages)
+        for name in ("fluency", "correctness", "faithfulness", "hallucination")
+    }
+    other = "each" if passages == "together" else "together"
+    moved = {
+        name
+        for name, known in prints.items()
+        if prompt_fingerprint(load_rubric(name), passages=other) != known
+    }
+    assert moved == {"faithfulness", "hallucination"}
+
+
+def test_prompts_about_the_same_passages_begin_alike():
+    """Up to the claims, which come last, so that a server can cache what is before them."""
+    passages = ["Piazzi found it.", "It is round."]
+    one, other = (
+        passages_prompt(claims, passages, "Who found Ceres?")
+        for claims in (["Piazzi found Ceres."], ["Ceres is round.", "Ceres is small."])
+    )
+    assert one.system == other.system
+    assert len(one.system) / 4.5 > 1_024, "the least that servers cache, in tokens of English"
+    start, _, _ = one.user.partition("<claim-1-")
+    assert other.user.startswith(start)
+    assert all(passage in start for passage in passages)
+
+
+def test_what_changes_comes_last():
+    assert labels_in(passages_prompt(["a", "b"], ["p", "q"], "Why?")) == [
+        "question",
+        "passage-1",
+        "passage-2",
+        "claim-1",
+        "claim-2",
+    ]
+    assert labels_in(verdicts_prompt(["a"], "s", "Why?")) == ["question", "source", "claim-1"]
 
 
 def test_steps_of_an_own_rubric_on_claims_are_sent(own):
     rubric = own("needs: [answer, contexts]\nmethod: claims\nsteps: [Units may differ.]\n")
     splitting, checking = preview(rubric)
-    assert "\n6. Units may differ.\n" in checking.prompt.system
+    assert "\n7. Units may differ.\n" in checking.prompt.system
     assert "Units" not in splitting.prompt.system
 
 

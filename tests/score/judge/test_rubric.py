@@ -3,6 +3,7 @@
 import pytest
 
 from ragbench.errors import DataError, OptionError
+from ragbench.score.judge.methods.preview import preview
 from ragbench.score.judge.rubric import (
     DEFAULT_RUBRICS,
     about,
@@ -24,7 +25,10 @@ direction: higher
 """
 
 
-@pytest.mark.parametrize("name", built_in_rubrics())
+OVERLAPS = ["context_overlap", "question_overlap", "reference_overlap"]
+
+
+@pytest.mark.parametrize("name", sorted(set(built_in_rubrics()) - set(OVERLAPS)))
 def test_built_in_rubrics_are_whole(name):
     rubric = load_rubric(name)
     assert rubric.name == name
@@ -39,6 +43,23 @@ def test_built_in_rubrics_are_whole(name):
     assert len({str(example) for example in rubric.examples}) == len(rubric.examples)
 
 
+@pytest.mark.parametrize("name", OVERLAPS)
+def test_what_counts_words_says_how_and_sends_nothing(name):
+    rubric = load_rubric(name)
+    assert (rubric.method, rubric.examples, preview(rubric)) == ("overlap", (), [])
+    assert len(rubric.steps) >= 3
+
+
+def test_a_file_cannot_count_words(tmp_path):
+    path = tmp_path / "mine.yaml"
+    text = "name: mine\nneeds: [answer]\nmethod: overlap\nscale: {1: none, 2: all}\n"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(
+        DataError, match="overlap, which no judge applies to a file; allowed: rating"
+    ):
+        read_rubric(path)
+
+
 @pytest.mark.parametrize("name", built_in_rubrics())
 def test_a_built_in_file_says_what_for_and_from_where(name):
     said = about(name)
@@ -50,7 +71,8 @@ def test_those_of_the_design_are_there():
     named = """faithfulness answer_relevancy context_relevancy context_precision context_recall
         context_utilization noise_sensitivity self_knowledge correctness factual_consistency
         hallucination conciseness coherence relevance fluency readability coverage diversity detail
-        guidelines citation_precision citation_recall refusal nugget_recall pairwise"""
+        guidelines citation_precision citation_recall refusal nugget_recall pairwise
+        conversation_completeness knowledge_retention"""
     assert set(named.split()) < set(built_in_rubrics())
 
 
@@ -60,7 +82,9 @@ def test_rubrics_on_claims_share_their_verdicts_and_name_their_formula(name):
     if rubric.method == "claims":
         assert rubric.formula == (name if name != "correctness" else "claim_f1")
         assert rubric.own_steps == ()
-    assert (rubric.verdicts == "shared") == (rubric.method in ("claims", "nuggets"))
+    assert (rubric.verdicts == "shared") == (
+        rubric.method in ("claims", "nuggets", "intentions", "retention")
+    )
 
 
 @pytest.mark.parametrize(
@@ -179,3 +203,27 @@ def test_what_is_asked_by_default():
         "correctness",
     )
     assert default_rubrics(["refusal"]) == ("refusal",)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("method: claims\nexamples: [{answer: a, level: 1, reasoning: b}]", "examples"),
+        ("method: nuggets\nexamples: [{answer: a, level: 1, reasoning: b}]", "examples"),
+        ("method: claims\nverdicts: shared\nsteps: [Read.]", "steps"),
+        ("method: support\nsteps: [Read.]", "steps"),
+    ],
+)
+def test_what_no_judge_is_shown_is_refused(tmp_path, text, key):
+    path = tmp_path / "own.yaml"
+    path.write_text(f"name: own\nneeds: [answer]\nscale: {{1: bad, 3: good}}\n{text}\n", "utf-8")
+    line = 4 + text.partition(key)[0].count("\n")
+    with pytest.raises(DataError, match=rf"own.yaml:{line}: {key}: no judge is shown the {key}"):
+        read_rubric(path)
+
+
+def test_own_steps_of_claims_are_sent(tmp_path):
+    path = tmp_path / "own.yaml"
+    text = "name: own\nneeds: [answer, contexts]\nscale: {1: bad, 3: good}\nmethod: claims\n"
+    path.write_text(f"{text}steps: [Dates are exact.]\n", "utf-8")
+    assert any("Dates are exact." in step.prompt.system for step in preview(read_rubric(path)))

@@ -54,7 +54,7 @@ def test_equal_to_the_kernel(name, case):
         value = getattr(single, name)(retrieved, judged, **options)
         (expected,) = kernel(ranked, **options)
         assert value == pytest.approx(expected, abs=1e-12, nan_ok=True), options
-        assert type(value) is float
+        assert isinstance(value, float)
 
 
 @given(judged_list())

@@ -28,7 +28,9 @@ def broken(prediction, references):
 
 LENGTH = f"python:{__name__}:length"
 OF_MODELS = ("bertscore", "semantic_similarity")
-OF_WORDS = [name for name in METRICS.names() if name not in OF_MODELS]
+OF_CALLS = ("tool_call_accuracy", "tool_call_correctness", "tool_call_f1")
+"""Those that read tool calls; see `test_tool_calls.py`."""
+OF_WORDS = [name for name in METRICS.names() if name not in (*OF_MODELS, *OF_CALLS)]
 
 
 @pytest.mark.parametrize("name", OF_WORDS)
@@ -219,8 +221,10 @@ def test_a_metric_of_the_users():
     assert (column.direction, column.high) == ("lower", float("inf"))
     with pytest.raises(AdapterError, match="found None, allowed: a number"):
         score_texts(["a"], [["a"]], [f"python:{__name__}:broken"])
-    with pytest.raises(AdapterError, match="not declared with @metric"):
-        parse_metric("python:math:sqrt")
+    with pytest.raises(AdapterError, match="TypeError: must be real number"):
+        score_texts(["a"], [["a"]], ["python:math:sqrt"])
+    with pytest.raises(OptionError, match=r"found 'float', allowed: a function of \(prediction\)"):
+        parse_metric("python:math:pi")
 
 
 def test_notes_count_the_texts_that_rouge_cannot_see():

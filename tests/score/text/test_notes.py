@@ -67,6 +67,15 @@ def test_articles_that_may_not_be_english_are_counted(name):
     assert text_notes([FRENCH, "the cat", "Zürich"], [], [f"{name}(articles=none)"]) == []
 
 
+@pytest.mark.parametrize("name", ["exact_match", "token_f1", "contains"])
+def test_answers_of_nothing_but_articles_are_counted(name):
+    """A choice of A, B and C: the SQuAD script has no word left to compare."""
+    (note,) = text_notes(["A", "B", "a cat", ""], [["A"], ["the"]], [name])
+
+    assert note.startswith(f"{name}: 3 of 5 texts have no word but articles ('A', 'the')")
+    assert text_notes(["A"], [["A"]], [f"{name}(articles=none)"]) == []
+
+
 def test_words_that_rouge_score_splits_are_counted():
     (note,) = text_notes([FRENCH, "the cat", "Zürich", JAPANESE], [], ["rouge1"])
     assert note.startswith("rouge: 2 of 4 texts have Latin letters beyond a-z")

@@ -3,63 +3,107 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from ragbench.score.judge.base import Item, Rubric, not_applicable
-from ragbench.score.judge.methods.prompt import assignment_prompt, nuggets_prompt
+from ragbench.score.judge.methods.prompt import (
+    assignment_prompt,
+    importance_prompt,
+    nuggets_prompt,
+    pool_prompt,
+)
 from ragbench.score.judge.methods.session import ReplyLog
+from ragbench.score.judge.published import NuggetScore, nugget_score
+from ragbench.types.records import Nugget
 from ragbench.types.scores import Cause, Verdict
+
+MOST_NUGGETS = 20
+"""How many nuggets of a query are kept."""
+_MOST_IN_CREATION = 30
+_WINDOW = 10  # passages that are read at once, and nuggets that are marked at once
 
 
 async def count_nuggets(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
-    """Make nuggets of the references, or of the passages, and look for them in the answer."""
-    sources = item.references if "reference" in rubric.needs else item.contexts or []
-    steps = rubric.own_steps
-    made = await log.ask(nuggets_prompt(sources, item.question, steps=steps, few_shot=log.few_shot))
-    nuggets = [entry for entry in made.value["nuggets"] if entry["nugget"].strip()]
+    """Look for nuggets in an answer: given ones, or else those of the references or passages.
+
+    Where all of the given ones are assigned, people have looked already, and nothing is sent.
+    """
+    nuggets = item.nuggets
+    if nuggets is None:
+        nuggets = await _nuggets_of_sources(log, item, rubric)
     if not nuggets:
-        return not_applicable(Cause.NO_CLAIMS, "no fact was found that an answer should have")
-    texts = [entry["nugget"] for entry in nuggets]
-    assigned = await log.ask(
-        assignment_prompt(
-            texts, item.answer or "", item.question, steps=steps, few_shot=log.few_shot
-        )
-    )
-    found = [assigned.value[f"nugget_{n}"] for n in range(1, len(texts) + 1)]
-    importances = [entry["importance"] for entry in nuggets]
-    supports = [entry["verdict"] for entry in found]
+        return not_applicable(Cause.NO_CLAIMS, "there is no nugget that an answer should have")
+    reasons = ["" for _ in nuggets]
+    if any(nugget.assignment is None for nugget in nuggets):
+        nuggets, reasons = await _assigned(log, item, rubric, nuggets)
     reasoning = "\n".join(
-        f"nugget {n} ({importance}): {each['verdict']} ({each['reason']}): {text}"
-        for n, (importance, each, text) in enumerate(
-            zip(importances, found, texts, strict=True), start=1
-        )
+        f"nugget {n} ({each.importance}): {each.assignment}{reason}: {each.text}"
+        for n, (each, reason) in enumerate(zip(nuggets, reasons, strict=True), start=1)
     )
-    score = nugget_recall(importances, supports)
+    score = nugget_score(nuggets, cast("NuggetScore", rubric.formula))
     if score is None:
         return not_applicable(Cause.NO_CLAIMS, f"no nugget is vital\n{reasoning}")
     return Verdict(score, reasoning=reasoning)
 
 
-def nugget_recall(importances: Sequence[str], supports: Sequence[str]) -> float | None:
-    """Return the share of vital nuggets that an answer supports in full.
+async def _nuggets_of_sources(log: ReplyLog, item: Item, rubric: Rubric) -> tuple[Nugget, ...]:
+    """The nuggets of the references, or of the passages, in one request."""
+    sources = item.references if "reference" in rubric.needs else item.contexts or []
+    steps = rubric.own_steps
+    made = await log.ask(nuggets_prompt(sources, item.asked, steps=steps, few_shot=log.few_shot))
+    found = {
+        entry["nugget"].strip(): Nugget(entry["nugget"].strip(), entry["importance"])
+        for entry in made.value["nuggets"]
+        if entry["nugget"].strip()
+    }
+    return _best([*found.values()])
 
-    Args:
-        importances: `vital` or `okay`, one for each nugget.
-        supports: `support`, `partial_support` or `not_support`, one for each nugget.
 
-    Returns:
-        A number from 0 to 1; None where no nugget is vital. What is okay or supported in part does
-        not count: this is the strict score that TREC ranks systems by.
+async def _assigned(
+    log: ReplyLog, item: Item, rubric: Rubric, nuggets: Sequence[Nugget]
+) -> tuple[tuple[Nugget, ...], list[str]]:
+    """The nuggets with what the answer has of them, and why; importance is not shown."""
+    texts = [nugget.text for nugget in nuggets]
+    reply = await log.ask(
+        assignment_prompt(
+            texts, item.answer or "", item.asked, steps=rubric.own_steps, few_shot=log.few_shot
+        )
+    )
+    found = [reply.value[f"nugget_{n}"] for n in range(1, len(texts) + 1)]
+    assigned = tuple(
+        nugget._replace(assignment=str(each["verdict"]))
+        for nugget, each in zip(nuggets, found, strict=True)
+    )
+    return assigned, [f" ({each['reason']})" for each in found]
 
-    Example:
-        >>> nugget_recall(["vital", "vital", "okay"], ["support", "partial_support", "support"])
-        0.5
+
+async def pooled_nuggets(log: ReplyLog, item: Item) -> tuple[Nugget, ...]:
+    """Make nuggets of a query from the passages of all systems, as TREC RAG does.
+
+    The passages are read ten at a time; each time the list so far, of at most 30 nuggets, is
+    brought up to date. Then each nugget is marked vital or okay, ten at a time, and the best 20
+    are kept, the vital ones first.
 
     References:
         Pradeep et al. (2024), Initial Nugget Evaluation Results for the TREC 2024 RAG Track.
     """
-    vital = [
-        support == "support"
-        for importance, support in zip(importances, supports, strict=True)
-        if importance == "vital"
-    ]
-    return sum(vital) / len(vital) if vital else None
+    passages, texts = item.contexts or [], list[str]()
+    for start in range(0, len(passages), _WINDOW):
+        window = passages[start : start + _WINDOW]
+        reply = await log.ask(pool_prompt(window, texts, item.asked, most=_MOST_IN_CREATION))
+        said = [text.strip() for text in reply.value["nuggets"]]
+        texts = list(dict.fromkeys(filter(None, said)))[:_MOST_IN_CREATION]
+    windows = [texts[start : start + _WINDOW] for start in range(0, len(texts), _WINDOW)]
+    replies = await log.ask_all([importance_prompt(each, item.asked) for each in windows])
+    return _best(
+        [
+            Nugget(text, str(reply.value[f"nugget_{n}"]))
+            for window, reply in zip(windows, replies, strict=True)
+            for n, text in enumerate(window, start=1)
+        ]
+    )
+
+
+def _best(nuggets: Sequence[Nugget]) -> tuple[Nugget, ...]:
+    """The vital nuggets and then the others, in their order, as many as are kept."""
+    return tuple(sorted(nuggets, key=lambda each: each.importance != "vital")[:MOST_NUGGETS])

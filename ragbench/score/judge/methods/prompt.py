@@ -7,12 +7,13 @@ for its server to refuse.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
+from ragbench.llm import Unreadable
 from ragbench.score.judge.base import NEEDS, Item, Rubric
-from ragbench.score.judge.grounding import FORMULAS, Ruling
+from ragbench.score.judge.grounding import Cell, Ruling
 from ragbench.score.judge.methods.templates import (
     Material,
     shown_example,
@@ -20,29 +21,27 @@ from ragbench.score.judge.methods.templates import (
     user_text,
     worked,
 )
-from ragbench.text.tokenize import sentences
+from ragbench.score.judge.published import SUPPORT_LEVELS
+from ragbench.types.records import ASSIGNMENTS, IMPORTANCES
 
-_JUDGED = {"answer": "the answer", "context": "the passage", "query": "the set of queries"}
+_JUDGED = {
+    "answer": "the answer",
+    "context": "the passage",
+    "query": "the set of queries",
+    "conversation": "the conversation",
+}
+_Shape = dict[str, Any]
+"""A JSON Schema."""
 _LABELS = {"contexts": "passage", "guidelines": "guideline", "queries": "query"}
 
 RULINGS: tuple[str, ...] = get_args(Ruling)
 """What a source says of a claim."""
+READINGS: tuple[str, ...] = get_args(Cell)
+"""What numbered passages say of a claim."""
+Asked = str | Material | None
+"""A question, alone or after what was said before it, as `Item.asked` has it."""
 OUTCOMES = ("A", "B", "tie")
 """How two answers compare."""
-IMPORTANCES = ("vital", "okay")
-"""How much a nugget matters."""
-SUPPORTS = ("support", "partial_support", "not_support")
-"""How far an answer has a nugget."""
-
-_STAND_IN = Item(
-    question="When was the harbour bridge opened?",
-    answer="It was opened on 3 May 1932.",
-    contexts=["The harbour bridge was opened to traffic on 3 May 1932."],
-    references=["The harbour bridge was opened in 1932."],
-    queries=["harbour bridge opening date"],
-    guidelines=["Answer in one sentence."],
-    other="In the year 1923.",
-)
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,8 @@ class Prompt:
     """What is judged, fenced, and the request."""
     schema: Mapping[str, Any]
     """The JSON Schema of the reply: every key required, no other allowed, reasons first."""
+    check: Callable[[Any], None] | None = None
+    """Refuses, as `Unreadable`, a value that fits the schema and cannot be meant."""
 
 
 def rating_prompt(
@@ -92,13 +93,13 @@ def rating_prompt(
 
 
 def claims_prompt(
-    sentences: Sequence[str], question: str | None = None, *, few_shot: bool = True
+    sentences: Sequence[str], question: Asked = None, *, few_shot: bool = True
 ) -> Prompt:
     """Ask for the claims of each sentence of a text, an answer or a reference alike.
 
     The question helps to resolve what is said in a few words.
     """
-    material = _asked(question) + _numbered("sentence", sentences)
+    material = asked(question) + numbered("sentence", sentences)
     claims = {"type": "array", "items": {"type": "string"}}
     return Prompt(
         system_text("claims", examples=worked("claims") if few_shot else []),
@@ -110,23 +111,75 @@ def claims_prompt(
 def verdicts_prompt(
     claims: Sequence[str],
     source: str,
-    question: str | None = None,
+    question: Asked = None,
     *,
     steps: Sequence[str] = (),
     few_shot: bool = True,
 ) -> Prompt:
     """Ask what one source says of each claim.
 
-    A source is a passage, a reference or an answer. With one request per passage, every pair of a
-    claim and a passage has its verdict, and every number of `grounding` follows. The question is no
+    A source is a reference, an answer, or a passage that is read by itself. The question is no
     evidence; `steps` are a rubric's `own_steps`, added to those of all.
     """
-    material = [*_asked(question), ("source", source), *_numbered("claim", claims)]
+    material = [*asked(question), ("source", source), *numbered("claim", claims)]
     return Prompt(
         system_text("verdicts", steps=steps, examples=worked("verdicts") if few_shot else []),
         user_text("verdicts", material, count=len(claims)),
         verdicts("claim", len(claims), RULINGS),
     )
+
+
+def passages_prompt(
+    claims: Sequence[str],
+    passages: Sequence[str],
+    question: Asked = None,
+    *,
+    steps: Sequence[str] = (),
+    few_shot: bool = True,
+) -> Prompt:
+    """Ask what passages, read together, say of each claim, and which of them.
+
+    In the reply the passages are numbered from 1, those of this request.
+    """
+    material = [*asked(question), *numbered("passage", passages), *numbered("claim", claims)]
+    said = record(
+        {
+            "reason": {"type": "string"},
+            "passages": {"type": "array", "items": {"type": "integer"}},
+            "verdict": word(READINGS),
+        }
+    )
+    return Prompt(
+        system_text("passages", steps=steps, examples=worked("passages") if few_shot else []),
+        user_text("passages", material, count=len(claims), passages=len(passages)),
+        record({f"claim_{number}": said for number in range(1, len(claims) + 1)}),
+        _passages_check(passages),
+    )
+
+
+def _passages_check(passages: Sequence[str]) -> Callable[[Any], None]:
+    """Refuse numbers of passages that do not go with a verdict: what they mean cannot be known.
+
+    A claim that is not mentioned may have passages beside it: they are not counted.
+    """
+    least = {"supported": 1, "supported_together": 2, "contradicted": 1, "not_mentioned": 0}
+
+    def check(value: Any) -> None:
+        for claim, said in value.items():
+            named, verdict = said["passages"], said["verdict"]
+            for number in named:
+                if not 1 <= number <= len(passages):
+                    allowed = f"there are passages 1 to {len(passages)}"
+                    raise Unreadable(f"{claim} names passage {number}, and {allowed}")
+                if not passages[number - 1].strip() and verdict != "not_mentioned":
+                    raise Unreadable(f"{claim} names passage {number}, which is empty")
+            if len(set(named)) < len(named):
+                raise Unreadable(f"{claim} names a passage twice: {named}")
+            if len(named) < least[verdict]:
+                wanted = f"at least {least[verdict]}"
+                raise Unreadable(f"{claim} is {verdict} by passages {named}, expected {wanted}")
+
+    return check
 
 
 def pairwise_prompt(
@@ -154,7 +207,7 @@ def pairwise_prompt(
 
 def nuggets_prompt(
     sources: Sequence[str],
-    question: str | None,
+    question: Asked,
     *,
     steps: Sequence[str] = (),
     few_shot: bool = True,
@@ -167,7 +220,7 @@ def nuggets_prompt(
     nugget = record({"nugget": {"type": "string"}, "importance": word(IMPORTANCES)})
     return Prompt(
         system_text("nuggets", steps=steps, examples=worked("nuggets") if few_shot else []),
-        user_text("nuggets", _asked(question) + _numbered("source", sources)),
+        user_text("nuggets", asked(question) + numbered("source", sources)),
         record({"nuggets": {"type": "array", "items": nugget}}),
     )
 
@@ -175,18 +228,76 @@ def nuggets_prompt(
 def assignment_prompt(
     nuggets: Sequence[str],
     answer: str,
-    question: str | None,
+    question: Asked,
     *,
     steps: Sequence[str] = (),
     few_shot: bool = True,
 ) -> Prompt:
     """Ask how far an answer has each nugget; it is not told which ones are vital."""
-    material = [*_asked(question), ("answer", answer), *_numbered("nugget", nuggets)]
+    material = [*asked(question), ("answer", answer), *numbered("nugget", nuggets)]
     return Prompt(
         system_text("assignment", steps=steps, examples=worked("assignment") if few_shot else []),
         user_text("assignment", material, count=len(nuggets)),
-        verdicts("nugget", len(nuggets), SUPPORTS),
+        verdicts("nugget", len(nuggets), ASSIGNMENTS),
     )
+
+
+def pool_prompt(
+    passages: Sequence[str], nuggets: Sequence[str], question: Asked, *, most: int
+) -> Prompt:
+    """Ask for a list of nuggets that some more passages have been read for."""
+    material = asked(question) + numbered("passage", passages) + numbered("nugget", nuggets)
+    return Prompt(
+        system_text("pool", most=most),
+        user_text("pool", material),
+        record({"nuggets": {"type": "array", "items": {"type": "string"}}}),
+    )
+
+
+def importance_prompt(nuggets: Sequence[str], question: Asked) -> Prompt:
+    """Ask which nuggets are vital and which ones okay."""
+    material = asked(question) + numbered("nugget", nuggets)
+    return Prompt(
+        system_text("importance"),
+        user_text("importance", material, count=len(nuggets)),
+        record({f"nugget_{n}": word(IMPORTANCES) for n in range(1, len(nuggets) + 1)}),
+    )
+
+
+def support_prompt(
+    statements: Sequence[str], passage: str, question: Asked, *, few_shot: bool = True
+) -> Prompt:
+    """Ask how far a passage supports each statement that cites it."""
+    material = [*asked(question), ("passage", passage), *numbered("statement", statements)]
+    return Prompt(
+        system_text("support", examples=worked("support") if few_shot else []),
+        user_text("support", material, count=len(statements)),
+        verdicts("statement", len(statements), SUPPORT_LEVELS),
+    )
+
+
+def ragas_prompt(step: str, material: Material) -> Prompt:
+    """Ask what a metric of ragas is made of; the keys of the reply are those of ragas."""
+    system = system_text("ragas", asked=step)
+    return Prompt(system, user_text("ragas", material), _ragas_reply(step))
+
+
+def _ragas_reply(step: str) -> _Shape:
+    text, mark = {"type": "string"}, {"type": "integer", "enum": [0, 1]}
+    told = {"statement": text, "reason": text}
+    shapes: Mapping[str, _Shape] = {
+        "question": {"question": text, "noncommittal": mark},
+        "statements": {"statements": _several(text)},
+        "inference": {"statements": _several(record({**told, "verdict": mark}))},
+        "usefulness": {"reason": text, "verdict": mark},
+        "attribution": {"classifications": _several(record({**told, "attributed": mark}))},
+        "classification": {key: _several(record(told)) for key in ("TP", "FP", "FN")},
+    }
+    return record(shapes[step])
+
+
+def _several(of: _Shape) -> _Shape:
+    return {"type": "array", "items": of}
 
 
 def example_item(example: Mapping[str, Any]) -> Item:
@@ -200,6 +311,7 @@ def example_item(example: Mapping[str, Any]) -> Item:
         queries=example.get("queries"),
         guidelines=example.get("guidelines", []),
         other=example.get("other"),
+        turns=example.get("turns", ()),
     )
 
 
@@ -212,15 +324,18 @@ def _material(rubric: Rubric, item: Item, passage: int | None) -> Material:
         "reference": item.references,
         "queries": item.queries or [],
     }
-    single = {"question": item.question, "answer": item.answer, "other": item.other}
+    several["turns"] = []  # they stand before the question
+    single = {"answer": item.answer, "other": item.other}
     found: list[tuple[str, str]] = []
     for need in NEEDS:
         if need not in rubric.needs:
             continue
         if need == "contexts" and passage is not None:
             found.append(("passage", contexts[passage]))
+        elif need == "question":
+            found += item.asked
         elif need in several:
-            found += _numbered(_LABELS.get(need, need), several[need])
+            found += numbered(_LABELS.get(need, need), several[need])
         elif (text := single[need]) is not None:
             found.append((need, text))
     return found
@@ -241,26 +356,30 @@ def _outcome(rubric: Rubric, level: int) -> str:
     return "tie" if score == 1 / 2 else "A" if score > 1 / 2 else "B"
 
 
-def _asked(question: str | None) -> list[tuple[str, str]]:
-    return [] if question is None else [("question", question)]
+def asked(question: Asked) -> list[tuple[str, str]]:
+    """Return the question as material, after what was said before it; nothing without one."""
+    if isinstance(question, str):
+        return [("question", question)]
+    return [*question] if question is not None else []
 
 
-def _numbered(label: str, texts: Sequence[str]) -> list[tuple[str, str]]:
+def numbered(label: str, texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Return texts as material, with numbers from 1 behind the label."""
     return [(f"{label}-{number}", text) for number, text in enumerate(texts, start=1)]
 
 
-def word(allowed: Sequence[str]) -> dict[str, Any]:
+def word(allowed: Sequence[str]) -> _Shape:
     """Return the schema of one word of several."""
     return {"type": "string", "enum": [*allowed]}
 
 
-def verdicts(label: str, count: int, allowed: Sequence[str]) -> dict[str, Any]:
+def verdicts(label: str, count: int, allowed: Sequence[str]) -> _Shape:
     """Return the schema of one verdict for each number: none can be left out or given twice."""
     verdict = record({"reason": {"type": "string"}, "verdict": word(allowed)})
     return record({f"{label}_{number}": verdict for number in range(1, count + 1)})
 
 
-def record(properties: Mapping[str, Any]) -> dict[str, Any]:
+def record(properties: Mapping[str, Any]) -> _Shape:
     """Return the schema of an object with these keys, in this order, and no other."""
     return {
         "type": "object",
@@ -268,66 +387,3 @@ def record(properties: Mapping[str, Any]) -> dict[str, Any]:
         "required": [*properties],
         "additionalProperties": False,
     }
-
-
-class Preview(NamedTuple):
-    """One prompt and what it is for."""
-
-    purpose: str
-    """What is asked, in a few words."""
-    prompt: Prompt
-
-
-def preview(rubric: Rubric, *, few_shot: bool = True) -> list[Preview]:
-    """Return the prompts that a rubric sends for its first example, in order.
-
-    Claims and nuggets come from a model's reply in a real run; here sentences stand in for them.
-    A prompt that is sent once per passage is shown for the first.
-    """
-    item = example_item(rubric.examples[0]) if rubric.examples else _STAND_IN
-    if rubric.method == "rating":
-        passage = 0 if rubric.asks == "context" else None
-        prompt = rating_prompt(rubric, item, passage=passage, few_shot=few_shot)
-        return [Preview(f"rate {rubric.asks}", prompt)]
-    if rubric.method == "pairwise":
-        prompt = pairwise_prompt(rubric, item, few_shot=few_shot)
-        other = pairwise_prompt(rubric, item, swapped=True, few_shot=few_shot)
-        return [Preview("compare", prompt), Preview("compare, in the other order", other)]
-    if rubric.method == "nuggets":
-        return _nuggets(rubric, item, few_shot)
-    return _claims(rubric, item, few_shot)
-
-
-def _claims(rubric: Rubric, item: Item, few_shot: bool) -> list[Preview]:
-    texts = {
-        "answer": item.answer or "",
-        "reference": "\n".join(item.references),
-        "passages": (item.contexts or [""])[0],
-    }
-    sides = [side.split("_") for side in FORMULAS[rubric.formula or ""].sides]
-    found = []
-    for claimant in dict.fromkeys(side[0] for side in sides):
-        prompt = claims_prompt(sentences(texts[claimant]), item.question, few_shot=few_shot)
-        found.append(Preview(f"split the {claimant} into claims", prompt))
-    for claimant, source in sides:
-        prompt = verdicts_prompt(
-            sentences(texts[claimant]),
-            texts[source],
-            item.question,
-            steps=rubric.own_steps,
-            few_shot=few_shot,
-        )
-        against = "each passage" if source == "passages" else f"the {source}"
-        found.append(Preview(f"check the claims of the {claimant} against {against}", prompt))
-    return found
-
-
-def _nuggets(rubric: Rubric, item: Item, few_shot: bool) -> list[Preview]:
-    sources = item.references if "reference" in rubric.needs else item.contexts or []
-    steps = rubric.own_steps
-    making = nuggets_prompt(sources, item.question, steps=steps, few_shot=few_shot)
-    facts = [sentence for source in sources for sentence in sentences(source)]
-    assigning = assignment_prompt(
-        facts, item.answer or "", item.question, steps=steps, few_shot=few_shot
-    )
-    return [Preview("make nuggets", making), Preview("look for them in the answer", assigning)]

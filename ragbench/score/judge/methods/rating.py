@@ -127,4 +127,5 @@ async def compare_pair(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
     if not agree:
         lines.append("the two orders disagree: a tie")
     score = scores[0] if agree else _TIE
-    return Verdict(score, level=1 + score * (rubric.levels - 1), reasoning="\n".join(lines))
+    level = 1 + score * (rubric.levels - 1)
+    return Verdict(score, level=level, reasoning="\n".join(lines), orders=scores)

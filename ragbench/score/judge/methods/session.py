@@ -17,8 +17,9 @@ from ragbench.llm import (
     StructuredReply,
     ask_structured,
 )
-from ragbench.llm.structured import Ask
+from ragbench.llm.calls import Ask
 from ragbench.score.judge.methods.prompt import Prompt
+from ragbench.score.judge.methods.templates import Together
 
 _LANGUAGE = re.compile(r"[^\W\d_](?:[^\W\d_]|[ ()-]){0,39}")
 
@@ -41,6 +42,12 @@ class Asking:
     """How long a model thinks that can; None leaves it to the server."""
     language: str | None = None
     """What replies are worded in: a language, or `item`, that of the judged texts; None: unsaid."""
+    passages: Together = "together"
+    """Whether claims are held against all passages at once, or against each by itself."""
+    window: int = 32_000
+    """Longest prompt about passages, in tokens of three bytes."""
+    rehearsal: bool = False
+    """Whether requests are only counted: nothing is computed from the replies."""
 
     def __post_init__(self) -> None:
         # a name, and no further instruction to the judge
@@ -91,8 +98,17 @@ class Session:
         key = (prompt.system, prompt.user, top_logprobs)
         if key not in self._asked:
             request = self.asking.request(self.model, prompt, self._sample, top_logprobs)
-            self._asked[key] = asyncio.ensure_future(ask_structured(self._ask, request))
+            reply = ask_structured(self._ask, request, check=prompt.check)
+            self._asked[key] = asyncio.ensure_future(reply)
         return self._asked[key]
+
+    def again(self, prompt: Prompt, times: int) -> list[asyncio.Task[StructuredReply]]:
+        """Return several replies to one prompt, each a sample of its own."""
+        samples = [
+            Session(self._ask, self.asking, self.model, self._sample * times + n)
+            for n in range(times)
+        ]
+        return [sample.ask(prompt, 0) for sample in samples]
 
 
 class ReplyLog:
@@ -103,9 +119,14 @@ class ReplyLog:
         self.replies: list[ChatReply] = []
 
     @property
+    def asking(self) -> Asking:
+        """How prompts become requests."""
+        return self.session.asking
+
+    @property
     def few_shot(self) -> bool:
         """Whether prompts show examples."""
-        return self.session.asking.few_shot
+        return self.asking.few_shot
 
     async def ask(self, prompt: Prompt, *, top_logprobs: int = 0) -> StructuredReply:
         """Return the reply to one prompt, as `ask_all` does."""
@@ -119,7 +140,14 @@ class ReplyLog:
         Raises:
             CallFailure: One of them failed; the first in order, once all have ended.
         """
-        tasks = [self.session.ask(prompt, top_logprobs) for prompt in prompts]
+        return await self._ended([self.session.ask(prompt, top_logprobs) for prompt in prompts])
+
+    async def ask_again(self, prompt: Prompt, times: int) -> list[StructuredReply]:
+        """Return several replies to one prompt, as `ask_all` does."""
+        return await self._ended(self.session.again(prompt, times))
+
+    async def _ended(self, tasks: Sequence[asyncio.Task[StructuredReply]]) -> list[StructuredReply]:
+        """The replies once all have come; the first failure where there is one."""
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         known = {id(reply) for reply in self.replies}
         for outcome in outcomes:

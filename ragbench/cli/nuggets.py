@@ -1,0 +1,77 @@
+"""`ragbench nuggets RUN -o FILE`: the facts that good answers have, made of retrieved passages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command(name="nuggets")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    required=True,
+    help="The file, such as nuggets.jsonl; an existing file is not replaced.",
+)
+@click.option("--judge", metavar="NAME", help="The judge of the run; default: the first that asks.")
+@click.option(
+    "--depth",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="How many passages of each system are read.",
+)
+@click.option(
+    "--trust",
+    "trusted",
+    multiple=True,
+    metavar="URL",
+    help="Ask this address, which the run folder names; repeatable. Without it no key and no text "
+    "leaves for an address that only a run folder names.",
+)
+def command(
+    run: Path, output: Path, judge: str | None, depth: int, trusted: tuple[str, ...]
+) -> None:
+    """Let the judge of a finished RUN make nuggets of what its systems retrieved.
+
+    The passages of all systems form one pool for each query, as in the TREC RAG track. FILE has a
+    line for each query. Read it and correct it: `nuggets: FILE` at a judge then scores answers by
+    these nuggets, the same for every system and every later run.
+    """
+    from ragbench.cli.output import write_notes
+    from ragbench.data.runs.run_folder import to_jsonl
+    from ragbench.errors import DataError
+    from ragbench.experiment.nuggets import make_nuggets
+    from ragbench.files import write_atomically
+    from ragbench.report.text import counted
+
+    if output.exists():
+        allowed = "a new file: this one may hold what people have corrected"
+        raise DataError("exists already", file=output, allowed=allowed)
+    made = make_nuggets(run, judge, depth=depth, trusted=trusted)
+    try:
+        write_atomically(output, to_jsonl(made.rows()))
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", file=output) from error
+    nuggets = [nugget for found in made.nuggets.values() for nugget in found]
+    vital = sum(nugget.importance == "vital" for nugget in nuggets)
+    click.echo(
+        f"nuggets: {output}: {counted(len(nuggets), 'nuggets')} ({vital} vital) of "
+        f"{counted(len(made.nuggets), 'queries')}, from {counted(made.passages, 'passages')}"
+    )
+    sent = made.totals
+    notes = [f"judge {made.judge}: {sent.calls} calls, {sent.stored} replies from the store"]
+    empty = sum(not found for found in made.nuggets.values())
+    if empty:
+        notes.append(f"no passage of {counted(empty, 'queries')} has anything that helps to answer")
+    if made.failures:
+        first = next(iter(made.failures))
+        notes.append(
+            f"{counted(len(made.failures), 'queries')} failed and are not in the file; "
+            f"{first}: {made.failures[first]}"
+        )
+    write_notes(notes)

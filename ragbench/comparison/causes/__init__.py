@@ -1,0 +1,1 @@
+"""Where answers are lost: rules, what words tell, counts and flows."""

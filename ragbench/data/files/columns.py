@@ -1,0 +1,294 @@
+"""Which column of a table plays which part: `columns: {question: user_input, ...}`.
+
+A column may lie inside another, as in exported traces (`columns: {answer: output.text}`), and some
+parts may have several columns (`columns: {relevant: [doc_1, doc_2]}`). The names that are
+understood without being told stand here once, for the loaders and for `ragbench init`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+from ragbench.data.files.jsonl import Entry, parse_json
+from ragbench.errors import DataError, OptionError
+from ragbench.registry import nearest
+from ragbench.types.columns import PARTS as PARTS
+from ragbench.types.columns import SEVERAL as SEVERAL
+from ragbench.types.columns import folded, named_by
+
+_CONTEXT = "context"
+_RAGBENCH = {"documents", "documents_sentences", "response"}
+"""Columns that tell the RAGBench data set, whose passages are its `documents`."""
+Columns = Mapping[str, str]
+"""Part -> the column that plays it; parts that no column plays are absent."""
+Named = Mapping[str, str | Sequence[str] | None]
+"""What `columns:` says: part -> its column, its columns, or none."""
+
+
+def check_mapping(columns: Named, owner: str) -> None:
+    """Check the option `columns` by itself, without a file."""
+    players: dict[str, str] = {}
+    for part, named in columns.items():
+        if part not in PARTS:
+            close = nearest(str(part), PARTS)
+            raise OptionError(owner, "columns", part, ", ".join(PARTS), close)
+        if named is None:
+            continue
+        several = part in SEVERAL and isinstance(named, (list, tuple)) and bool(named)
+        for column in named if several else [named]:
+            if not isinstance(column, str):
+                allowed = "the name of a column, or null"
+                if part in SEVERAL:
+                    allowed = "the name of a column, a list of names, or null"
+                raise OptionError(owner, f"columns.{part}", column, allowed)
+            if column in players:
+                allowed = f"another column than that of {players[column]}"
+                raise OptionError(owner, f"columns.{part}", column, allowed)
+            players[column] = part
+
+
+def several_columns(
+    present: Sequence[str],
+    columns: Named | None,
+    holds_ids: Callable[[str], bool] = lambda column: False,
+) -> Named:
+    """Add to `columns` the parts that several columns play without being named.
+
+    Their names differ in a number at the end alone, and are names of the part before it:
+    `source_doc_1`, `source_doc_2`. Likely names of `relevant` need `holds_ids` of one column.
+    """
+    named = dict(columns or {})
+    for part in SEVERAL:
+        if part not in named and (found := _numbered(part, present, named, holds_ids)):
+            named[part] = found
+    return named
+
+
+def join_columns(
+    entries: Sequence[Entry], columns: Named
+) -> tuple[Sequence[Entry], dict[str, str | None]]:
+    """Make one column, a list, of the several that play one part; say how it is called."""
+    present = list(dict.fromkeys(key for entry in entries for key in entry.values))
+    joined = {
+        tuple(value): part
+        for part, value in columns.items()
+        if value is not None and not isinstance(value, str)
+    }
+    for group in joined:
+        for column in group:
+            _require(column, present, joined[group], entries[0].file if entries else None)
+    names = {part: _joined_name(value) for part, value in columns.items()}
+    if not joined:
+        return entries, names
+    return [_with_joined(entry, list(joined)) for entry in entries], names
+
+
+def _joined_name(value: str | Sequence[str] | None) -> str | None:
+    return " + ".join(value) if value is not None and not isinstance(value, str) else value
+
+
+def _numbered(
+    part: str, present: Sequence[str], named: Named, holds_ids: Callable[[str], bool]
+) -> list[str]:
+    """Columns `name_1, name_2, ...` of a part whose name alone no column has."""
+    taken = {
+        column
+        for value in named.values()
+        for column in ([value] if isinstance(value, str) else value or ())
+    }
+    sure = set(map(folded, PARTS[part].sure))
+    known = sure.union(map(folded, PARTS[part].likely))
+    alone = [column for column in present if folded(column) in known]
+    if any(part != "relevant" or folded(name) in sure or holds_ids(name) for name in alone):
+        return []
+    groups: dict[str, list[str]] = {}
+    for column in present:
+        stem = re.sub(r"_?\d+$", "", folded(column))
+        if column not in taken and stem != folded(column) and stem in known:
+            groups.setdefault(stem, []).append(column)
+    for stem, group in groups.items():
+        certain = part != "relevant" or stem in sure or any(map(holds_ids, group))
+        if len(group) > 1 and certain:
+            return group
+    return []
+
+
+def _with_joined(entry: Entry, groups: Sequence[tuple[str, ...]]) -> Entry:
+    values = dict(entry.values)
+    for group in groups:
+        cells = [values.pop(column, None) for column in group]
+        filled = [cell for cell in cells if cell is not None and str(cell).strip()]
+        values[" + ".join(group)] = list(
+            chain.from_iterable(cell if isinstance(cell, list) else [cell] for cell in filled)
+        )
+    return replace(entry, values=values)
+
+
+def resolve_columns(
+    present: Sequence[str],
+    columns: Mapping[str, str | None] | None,
+    file: object,
+    holds_ids: Callable[[str], bool] = lambda column: False,
+    doubts: list[str] | None = None,
+) -> Columns:
+    """Say which column plays which part.
+
+    A part that `columns` names is played by that column, or by none where it says null; every
+    other part by a column of its names.
+
+    Args:
+        present: The columns of the file.
+        columns: Part -> column, as the user says it.
+        file: For messages.
+        holds_ids: Whether the corpus knows what stands in a column.
+        doubts: Where a guess is wanted: what else could be meant is added here, and not raised.
+
+    Raises:
+        DataError: No column has the question, or what a column means cannot be told.
+    """
+    named = columns or {}
+    found = {part: column for part, column in named.items() if column is not None}
+    for part, column in found.items():
+        _require(column, present, part, file)
+    free = [column for column in present if column not in found.values()]
+    for part in PARTS:
+        players = [] if part in named else _players(part, free, present, holds_ids)
+        if len(players) > 1:
+            _doubt(_several(part, players, file), doubts)
+        if players:
+            found[part] = players[0]
+            free.remove(players[0])
+    _place_context(found, free, named)
+    if "grades" in found and "grades" not in named and "relevant" not in found:
+        del found["grades"]
+    _require_question(found, present, file)
+    _refuse_bare_answer(found, named, file, doubts)
+    return {part: found[part] for part in PARTS if part in found}
+
+
+def _players(
+    part: str, free: Sequence[str], present: Sequence[str], holds_ids: Callable[[str], bool]
+) -> list[str]:
+    """The columns that may play a part: those with a sure name, or else those with a likely one."""
+    ragbench = set(present) >= _RAGBENCH
+    if part == "contexts" and ragbench:
+        return ["documents"] if "documents" in free else []
+    names = PARTS[part]
+    if found := named_by(free, names.sure):
+        return found
+    found = named_by(free, names.likely)
+    if part != "relevant":
+        return found
+    return [column for column in found if not ragbench and holds_ids(column)]
+
+
+def _several(part: str, players: Sequence[str], file: object) -> DataError:
+    both = " and ".join(f"'{column}'" for column in players)
+    allowed = f"one of them: columns: {{{part}: {players[0]}}}"
+    return DataError(f"columns {both} could both be the {part}", file=file, allowed=allowed)
+
+
+def _doubt(error: DataError, doubts: list[str] | None) -> None:
+    if doubts is None:
+        raise error
+    doubts.append(error.problem.found)
+
+
+def _place_context(found: dict[str, str], free: Sequence[str], named: Named) -> None:
+    """A column `context` holds what was retrieved, or what should have been.
+
+    It is gold beside retrieved passages, as in deepeval, and where no system says anything, as in
+    SQuAD; it was retrieved where an answer is certainly a system's. Else it is left alone.
+    """
+    columns = [column for column in free if folded(column) == _CONTEXT]
+    if not columns:
+        return
+    by_system = "answer" in found and (found["answer"] != "answer" or "reference" in found)
+    if "contexts" in found or "answer" not in found:
+        if "reference_contexts" not in found and "reference_contexts" not in named:
+            found["reference_contexts"] = columns[0]
+    elif by_system and "contexts" not in named:
+        found["contexts"] = columns[0]
+
+
+def _require(column: str, present: Sequence[str], part: str, file: object) -> None:
+    if column not in present:
+        what = f"no column '{column}' (columns: {', '.join(present)})"
+        close = nearest(column, present)
+        raise DataError(what, file=file, record=f"columns.{part}", nearest=close)
+
+
+def _require_question(found: Columns, present: Sequence[str], file: object) -> None:
+    if "question" not in found and "turns" not in found:
+        what = f"no column with the question (columns: {', '.join(present)})"
+        names = ", ".join((*PARTS["question"].sure, PARTS["question"].likely[0]))
+        allowed = f"one of {names}, or columns: {{question: NAME}}"
+        raise DataError(what, file=file, allowed=allowed)
+
+
+def _refuse_bare_answer(
+    found: Columns, named: Named, file: object, doubts: list[str] | None
+) -> None:
+    """Refuse `question` with `answer` alone: in half of all files it is gold."""
+    decided = "answer" in named or "reference" in named
+    of_systems = {"contexts", "queries", "system", "standalone_question", "tool_calls"}
+    alone = not found.keys() & {"reference", *of_systems}
+    if found.get("answer", "").casefold() == "answer" and alone and not decided:
+        what = "cannot tell whether the column 'answer' is gold or generated"
+        answer, question = found["answer"], found.get("question", "NAME")
+        gold = f"columns: {{question: {question}, reference: {answer}}} where it is gold"
+        made = f"columns: {{question: {question}, answer: {answer}}} where a system wrote it"
+        _doubt(DataError(what, file=file, allowed=f"{gold}, {made}"), doubts)
+
+
+def with_paths(entries: Sequence[Entry], columns: Named) -> Sequence[Entry]:
+    """Return the rows with a column of its own for each path that `columns` names.
+
+    A path is keys and numbers of list items, joined by dots; keys may hold dots themselves, and
+    objects may be written as JSON. A column that has the whole name
+    comes first; where some row has the path, rows without it have null there.
+    """
+    named = chain.from_iterable(
+        [value] if isinstance(value, str) else value or () for value in columns.values()
+    )
+    paths = [
+        column
+        for column in named
+        if "." in column
+        and not any(column in entry.values for entry in entries)
+        and any(_found(entry.values, column) is not None for entry in entries)
+    ]
+    if not paths:
+        return entries
+    return [
+        replace(entry, values=entry.values | {path: _found(entry.values, path) for path in paths})
+        for entry in entries
+    ]
+
+
+def _found(value: Any, path: str) -> Any:
+    """What a path leads to; None where it leads nowhere."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        try:
+            value = parse_json(value)
+        except ValueError:
+            return None
+    if isinstance(value, list):
+        step, _, rest = path.partition(".")
+        if not step.isdigit() or int(step) >= len(value):
+            return None
+        return _found(value[int(step)], rest) if rest else value[int(step)]
+    if not isinstance(value, Mapping):
+        return None
+    if path in value:
+        return value[path]
+    # the longest key comes first
+    places = [at for at, letter in enumerate(path) if letter == "."]
+    inner = (
+        _found(value[path[:at]], path[at + 1 :]) for at in reversed(places) if path[:at] in value
+    )
+    return next((found for found in inner if found is not None), None)

@@ -1,0 +1,235 @@
+"""Pairs of answers and whom people prefer: `dataset: {type: pairs, path: llmbar.jsonl}`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from ragbench.data.files.jsonl import Entry
+from ragbench.data.files.passages import content_id
+from ragbench.data.files.table import read_rows
+from ragbench.data.loaders.base import finished
+from ragbench.data.loaders.records import system_name
+from ragbench.errors import DataError, OptionError
+from ragbench.registry import Option, nearest
+from ragbench.types import Answered, Collection, Query
+
+USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
+    "id": ("id", "query_id", "question_id"),
+    "question": ("question", "instruction", "prompt", "user_input", "input"),
+    "answer_1": ("answer_1", "output_1", "response_1", "answer_a", "response_a", "conversation_a"),
+    "answer_2": ("answer_2", "output_2", "response_2", "answer_b", "response_b", "conversation_b"),
+    "system_1": ("system_1", "model_1", "system_a", "model_a"),
+    "system_2": ("system_2", "model_2", "system_b", "model_b"),
+    "winner": ("winner", "gold", "label", "preference"),
+    "rater": ("rater", "judge", "annotator"),
+    "turn": ("turn",),
+    "verdict": ("verdict",),
+    "verdict_swapped": ("verdict_swapped",),
+}
+"""Part -> the names of its column that are understood: ours, LLMBar's, MT-bench's."""
+FIRST, SECOND = "answer_1", "answer_2"
+"""The systems of a file that names none."""
+
+_SIDES = {
+    1.0: ("1", "1.0", "a", "model_a", "answer_1", "output_1", "first"),
+    0.0: ("2", "2.0", "b", "model_b", "answer_2", "output_2", "second"),
+    0.5: ("tie", "tie (inconsistent)", "tie (bothbad)", "both", "neither", "c"),
+}
+OUTCOMES = "1, 2 or tie (or A, B; model_a, model_b; the name of a system), or nothing"
+
+PairKey = tuple[str, str, str]
+"""Query, and the two systems in alphabetical order."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairRow:
+    """One row: two answers, and who won by whom."""
+
+    entry: Entry
+    query_id: str
+    systems: tuple[str, str]
+    question: str | None
+    answers: tuple[str | None, str | None]
+    winner: float | None
+    """1 where the first is preferred, 0.5 a tie, 0 the second; None where nobody said."""
+    rater: str | None
+    verdict: float | None
+    """A judge's, with the answers in this order; None where it is not in the file."""
+    verdict_swapped: float | None
+    """With the answers in the other order, and still of the first one."""
+
+    @property
+    def key(self) -> PairKey:
+        """The pair, whichever of the two stands first."""
+        first, second = sorted(self.systems)
+        return self.query_id, first, second
+
+    def seen_from_key(self, score: float | None) -> float | None:
+        """A preference for the first of the row, as one for the first of the key."""
+        turned = self.systems[0] != self.key[1]
+        return 1.0 - score if score is not None and turned else score
+
+
+def read_pairs(path: Path, columns: Mapping[str, str | None] | None = None) -> list[PairRow]:
+    """Read rows of two answers and who won.
+
+    A file of LLMBar has `instruction`, `output_1`, `output_2` and `label` or `gold`; one of
+    MT-bench `question_id`, `model_a`, `model_b`, `winner`, `judge` (the person), `turn` and two
+    conversations, whose messages up to the turn are question and answer. A file of one's own has
+    `question`, `answer_1`, `answer_2`, `winner`, and `system_1`, `system_2`, `rater` where there
+    are several; with ids of a run, question and answers may be absent.
+
+    Raises:
+        DataError: A missing column, an outcome that is none, with the place.
+        OptionError: `columns` names no part.
+    """
+    for part in columns or {}:
+        if part not in USUAL_NAMES:
+            raise OptionError(
+                "pairs", "columns", part, ", ".join(USUAL_NAMES), nearest(part, USUAL_NAMES)
+            )
+    return [_row(entry, _places(entry, columns or {})) for entry in read_rows(path, "pairs")]
+
+
+def _places(entry: Entry, columns: Mapping[str, str | None]) -> dict[str, str]:
+    found = {part: column for part, column in columns.items() if column is not None}
+    for column in found.values():
+        entry.field(column)
+    for part, names in USUAL_NAMES.items():
+        free = [name for name in names if name in entry.values and name not in found.values()]
+        if part not in columns and free:
+            found[part] = free[0]
+    if "id" not in found and not {"question", "answer_1", "answer_2"} <= found.keys():
+        has = ", ".join(entry.values)
+        allowed = "question, answer_1, answer_2, winner; or an id, system_1, system_2, winner"
+        raise entry.error(f"no pair of answers (columns: {has})", allowed=allowed)
+    return found
+
+
+def _row(entry: Entry, places: Mapping[str, str]) -> PairRow:
+    def of(part: str) -> object:
+        return entry.values.get(places[part]) if part in places else None
+
+    written = str(of("turn") or "")
+    turn = int(written) if written.isascii() and written.isdecimal() else None
+    question, sides = of("question"), [_spoken(entry, of(part), turn) for part in (FIRST, SECOND)]
+    answers = (sides[0][1], sides[1][1])
+    question = _text(entry, "question", question) or sides[0][0]
+    names = [_text(entry, part, of(part)) for part in ("system_1", "system_2")]
+    systems = (system_name(names[0] or FIRST), system_name(names[1] or SECOND))
+    if systems[0] == systems[1]:
+        raise entry.error(f"both answers are of '{systems[0]}'", allowed="two systems")
+    identifier = _text(entry, "id", of("id"))
+    if identifier is None:
+        known = [question or "", *(() if all(names) else (text or "" for text in answers))]
+        identifier = content_id("\n".join(known))
+    if turn is not None and turn > 1:
+        identifier = f"{identifier}-turn{turn}"
+    scores = [
+        _outcome(entry, places.get(part), of(part), (*systems, *names))
+        for part in ("winner", "verdict", "verdict_swapped")
+    ]
+    return PairRow(entry, identifier, systems, question, answers, scores[0],
+                   _text(entry, "rater", of("rater")), scores[1], scores[2])  # fmt: skip
+
+
+def _text(entry: Entry, part: str, value: object) -> str | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise entry.error(f"{part}: {value!r}", allowed="text, or a number")
+    return str(value)
+
+
+def _spoken(entry: Entry, value: object, turn: int | None) -> tuple[str | None, str | None]:
+    """Question and answer of a conversation up to a turn; a plain answer has no question."""
+    if not isinstance(value, list):
+        return None, _text(entry, "answer", value)
+    said: dict[str, list[str]] = {"user": [], "assistant": []}
+    for message in value:
+        role = message.get("role") if isinstance(message, dict) else None
+        if role not in said or not isinstance(message.get("content"), str):
+            allowed = "messages {role: user or assistant, content: text}"
+            raise entry.error(f"a conversation with {message!r}", allowed=allowed)
+        said[role].append(message["content"])
+    return "\n\n".join(said["user"][:turn]), "\n\n".join(said["assistant"][:turn])
+
+
+def _outcome(
+    entry: Entry, column: str | None, value: object, names: Sequence[str | None]
+) -> float | None:
+    text = "" if value is None or isinstance(value, bool) else str(value).strip()
+    if not text and not isinstance(value, bool):
+        return None
+    for score, words in _SIDES.items():
+        if text.lower() in words:
+            return score
+    if text in names:
+        return 1.0 if names.index(text) % 2 == 0 else 0.0
+    raise entry.error(f"{column}: {value!r}", allowed=OUTCOMES)
+
+
+@dataclass(slots=True)
+class _Given:
+    queries: dict[str, Query] = field(default_factory=dict)
+    systems: dict[str, dict[str, Answered]] = field(default_factory=dict)
+
+    def add(self, row: PairRow) -> None:
+        question = row.question
+        if question is None or None in row.answers:
+            allowed = "question, answer_1 and answer_2 in every row"
+            raise row.entry.error("no question or no answer", allowed=allowed)
+        query = self.queries.setdefault(row.query_id, Query(row.query_id, question))
+        if query.text != question:
+            raise row.entry.error(f"'{row.query_id}' has another question before")
+        for system, answer in zip(row.systems, row.answers, strict=True):
+            answers = self.systems.setdefault(system, {})
+            before = answers.setdefault(row.query_id, Answered(row.query_id, answer))
+            if before.answer != answer:
+                found = f"'{row.query_id}' of '{system}' has another answer before"
+                raise row.entry.error(found, allowed="ids that tell pairs apart, or no id")
+
+
+class Pairs:
+    """Read pairs of answers that people compared, as two systems or as many as the file names.
+
+    A judge with the rubric `pairwise` compares them; `ragbench calibrate RUN --pairs FILE` then
+    holds it against the people of the same file.
+    """
+
+    def __init__(
+        self,
+        *,
+        path: Annotated[
+            Path,
+            Option("The .jsonl, .csv or .parquet file, a row per comparison.", refers_to="path"),
+        ],
+        columns: Annotated[
+            Mapping[str, str | None] | None,
+            Option(
+                "Which column is the id, question, answer_1, answer_2, system_1, system_2, "
+                "winner, rater, turn; null for none."
+            ),
+        ] = None,
+    ) -> None:
+        self._path, self._columns = Path(path), columns
+
+    def load(self) -> Collection:
+        """Read the rows; answers of one system to one question are one."""
+        rows, given = read_pairs(self._path, self._columns), _Given()
+        for row in rows:
+            given.add(row)
+        if not given.queries:
+            raise DataError("no pairs", file=self._path, allowed="a row per comparison")
+        counts = f"{len(rows)} comparisons of {len({row.key for row in rows})} pairs"
+        return finished(
+            Collection(
+                queries=list(given.queries.values()),
+                given={name: list(answers.values()) for name, answers in given.systems.items()},
+                notes=[f"{counts}, {len(given.queries)} questions, {len(given.systems)} systems"],
+            ),
+            None,
+        )

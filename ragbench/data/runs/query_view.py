@@ -1,0 +1,402 @@
+"""Everything that a run folder knows about one query: question, gold, rankings, answers, cause.
+
+`QueryViews` reads a run folder once, keeps the places of its lines, and gives the queries one by
+one as records: for the terminal, for pages and for Python. It needs no data set: what a run was
+asked, what is gold and the texts near the top of its rankings lie in `questions.jsonl` and
+`texts.jsonl`. Folders of older versions lack these files; the questions are then empty texts, and
+passages have the texts that predictions hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from ragbench.data.runs.run_folder import (
+    QUERIES_FILE,
+    file_name,
+    read_per_query,
+    read_query_metadata,
+    read_summary,
+    resolve_run_folder,
+)
+from ragbench.data.runs.run_lines import CAUSES_FILE, Lines, RankingFile, read_causes
+from ragbench.errors import DataError
+from ragbench.records.causes import AnswerCause, CauseRow
+from ragbench.records.codec import from_json
+from ragbench.records.manifest import (
+    FailedPrediction,
+    Passage,
+    PredictionRow,
+    QuestionRow,
+    TextRow,
+    UnscoredRow,
+    VerdictRow,
+)
+from ragbench.records.summary import Summary, SystemSummary
+from ragbench.registry import nearest, shown
+
+QUESTIONS_FILE = "questions.jsonl"
+TEXTS_FILE = "texts.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One hit of a ranking."""
+
+    rank: int
+    """From 1, in the order that was scored."""
+    id: str
+    score: float
+    grade: int | None = None
+    """How relevant it was judged; None where it was not judged."""
+    title: str = ""
+    text: str | None = None
+    """None where the run folder does not have it: texts are kept near the top only."""
+    cut: bool = False
+    """Whether the text goes on."""
+    read: bool = False
+    """Whether the generator got it; of a retriever alone, False."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A document that is judged relevant."""
+
+    id: str
+    grade: int
+    title: str = ""
+    text: str | None = None
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerView:
+    """One answer of a system; of several samples each is one."""
+
+    answer: str | None
+    """None where there is none."""
+    cause: str = "scored"
+    """Why there is none, as a word: `timeout`."""
+    detail: str = ""
+    """The text of the error."""
+    sample: int | None = None
+    passages: tuple[Passage, ...] | None = None
+    """What it was made from, in the order of the prompt; None where that is not known."""
+    queries: tuple[str, ...] = ()
+    """The queries that the system formulated."""
+    prediction: PredictionRow | None = None
+    """The whole line, with tokens, cost and time; None of one that failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SystemView:
+    """What one system made of the query."""
+
+    name: str
+    retriever: str | None
+    generator: str | None
+    role: str
+    cause: AnswerCause | None
+    """Where its answer is lost; None in folders of older versions."""
+    why: str
+    ranking: tuple[Hit, ...]
+    """Its hits, best first: those of its retriever, or its own; empty where there are none."""
+    answers: tuple[AnswerView, ...]
+    """Empty of a retriever alone."""
+    verdicts: tuple[VerdictRow, ...]
+    """What judges said, with reasons, raw replies and tokens."""
+    scores: Mapping[str, float | None]
+    """Score -> value of this query; None where it has none."""
+    unscored: Mapping[str, UnscoredRow] = field(default_factory=dict)
+    """Score -> why there is no value."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryView:
+    """Everything that a run folder knows about one query."""
+
+    id: str
+    question: str
+    """Empty in folders of older versions."""
+    metadata: Mapping[str, object]
+    answers: tuple[str, ...]
+    """Gold answers."""
+    judged: Mapping[str, int]
+    """Document -> grade; empty where the query is not judged."""
+    gold: tuple[Judged, ...]
+    """The documents of a grade above 0, the best first."""
+    systems: tuple[SystemView, ...]
+    """Every system, in the order of the tables."""
+
+    def system(self, name: str) -> SystemView | None:
+        """Return a system by name; None where there is none."""
+        return next((each for each in self.systems if each.name == name), None)
+
+
+class QueryViews:
+    """The queries of a run folder; make one for many, it reads each file once.
+
+    Memory grows with the number of lines, not with the texts in them. A query costs the reading
+    of its own lines.
+
+    Example:
+        >>> views = QueryViews("runs/quickstart/latest")              # doctest: +SKIP
+        >>> [system.cause for system in views["q01"].systems]         # doctest: +SKIP
+        ['right', 'right']
+    """
+
+    def __init__(self, run: str | Path, *, hits: int | None = None) -> None:
+        """Open a run folder, or the newest run of an experiment's folder.
+
+        With `hits`, a ranking is so many of its first hits, and of the others those that are
+        judged relevant: what a page shows, at the cost of a page.
+
+        Raises:
+            DataError: There is no run, or one of its files is not what it should be.
+        """
+        self.folder, self._most = resolve_run_folder(Path(run)), hits
+        self.summary: Summary = read_summary(self.folder)
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """The queries, in the order of the data set."""
+        if self._questions:
+            return list(self._questions)
+        first = next(iter(self._cells.values()), {})
+        return list(first)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[QueryView]:
+        return (self[query] for query in self.ids)
+
+    def __getitem__(self, query: str) -> QueryView:
+        """Return what is known of a query.
+
+        Raises:
+            DataError: The run has no such query.
+        """
+        if query not in self._known:
+            raise self._unknown(query)
+        row = self._question(query)
+        texts = self._texts_of(query)
+        judged = row.judged
+        gold = sorted((-grade, name) for name, grade in judged.items() if grade > 0)
+        return QueryView(
+            id=query,
+            question=row.question,
+            metadata=self._metadata.get(query, {}),
+            answers=row.answers,
+            judged=judged,
+            gold=tuple(_judged(name, -grade, texts(None, name)) for grade, name in gold),
+            systems=tuple(
+                self._system(each, query, judged, texts) for each in self.summary.systems
+            ),
+        )
+
+    def find(self, wanted: str) -> str:
+        """Return the id that a text means: an id, or a part of one question, whatever its case.
+
+        Raises:
+            DataError: It is neither, or a part of several questions.
+        """
+        if wanted in self._known:
+            return wanted
+        folded = " ".join(wanted.split()).casefold()
+        having = [
+            query
+            for query in self._questions
+            if folded and folded in " ".join(self._question(query).question.split()).casefold()
+        ]
+        if len(having) == 1:
+            return having[0]
+        if having:
+            some = ", ".join(having[:5]) + (", ..." if len(having) > 5 else "")
+            raise DataError(
+                f"{shown(wanted)} stands in {len(having)} questions: {some}",
+                file=self.folder,
+                allowed="the id of a query, or words that one question alone has",
+            )
+        raise self._unknown(wanted)
+
+    def causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
+        """Return system -> query -> its line of `causes.csv`; empty in older folders."""
+        return self._causes
+
+    def is_ranked(self, system: SystemSummary) -> bool:
+        """Tell whether there is a ranking of a system, or of its retriever."""
+        return self._ranking(system) is not None
+
+    def scores(self) -> Mapping[str, Mapping[str, Mapping[str, float | None]]]:
+        """Return system -> query -> score -> value; None where there is none."""
+        return self._cells
+
+    def question(self, query: str) -> str:
+        """Return the text of a question; empty where it is not known."""
+        return self._question(query).question if query in self._known else ""
+
+    def _unknown(self, query: str) -> DataError:
+        some = ", ".join(self.ids[:3]) + (", ..." if len(self.ids) > 3 else "")
+        allowed = f"one of {len(self.ids)} ids ({some}), or a part of a question"
+        near = nearest(query, self.ids)
+        return DataError(
+            f"no query {shown(query)}", file=self.folder, allowed=allowed, nearest=near
+        )
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.ids)
+
+    @cached_property
+    def _cells(self) -> Mapping[str, Mapping[str, Mapping[str, float | None]]]:
+        return read_per_query(self.folder / "per_query.csv")
+
+    @cached_property
+    def _metadata(self) -> Mapping[str, Mapping[str, object]]:
+        path = self.folder / QUERIES_FILE
+        return read_query_metadata(path) if path.is_file() else {}
+
+    @cached_property
+    def _causes(self) -> dict[str, dict[str, CauseRow]]:
+        return read_causes(self.folder / CAUSES_FILE)
+
+    @cached_property
+    def _questions(self) -> Lines:
+        return Lines(self.folder / QUESTIONS_FILE)
+
+    def _question(self, query: str) -> QuestionRow:
+        rows = self._questions.read(QuestionRow, query)
+        return rows[0] if rows else QuestionRow(query_id=query, question="")
+
+    @cached_property
+    def _text_lines(self) -> Lines:
+        return Lines(self.folder / TEXTS_FILE, "id")
+
+    @cached_property
+    def _unscored(self) -> Lines:
+        return Lines(self.folder / "unscored.jsonl")
+
+    @cached_property
+    def _files(self) -> dict[str, Lines]:
+        return {}
+
+    def _lines(self, kind: str, system: str) -> Lines:
+        name = f"{kind}/{file_name(system)}.jsonl"
+        if name not in self._files:
+            self._files[name] = Lines(self.folder / name)
+        return self._files[name]
+
+    @cached_property
+    def _rankings(self) -> dict[str, RankingFile | None]:
+        return {}
+
+    def _ranking(self, system: SystemSummary) -> RankingFile | None:
+        """The ranking of a system: its own, or that of its retriever."""
+        for name in (system.name, system.retriever):
+            if name is None or (system.role == "control" and name != system.name):
+                continue
+            if name not in self._rankings:
+                path = self.folder / "rankings" / f"{file_name(name)}.trec"
+                self._rankings[name] = RankingFile(path) if path.is_file() else None
+            if self._rankings[name] is not None:
+                return self._rankings[name]
+        return None
+
+    def _texts_of(self, query: str) -> _Texts:
+        return _Texts(self._text_lines, query)
+
+    def _system(
+        self, system: SystemSummary, query: str, judged: Mapping[str, int], texts: _Texts
+    ) -> SystemView:
+        answers = tuple(self._answers(system, query))
+        passages = next((a.passages for a in answers if a.passages is not None), ())
+        own = {passage.id: passage for passage in passages or ()}
+        ranking = self._ranking(system)
+        found = [] if ranking is None else ranking.hits(query)
+        lost = self._causes.get(system.name, {}).get(query)
+        whose = system.name if system.generator is None else system.retriever
+        hits = []
+        for rank, (name, score) in enumerate(found, start=1):
+            if self._most is not None and rank > self._most and judged.get(name, 0) <= 0:
+                continue
+            text = own.get(name) or texts(whose, name)
+            hits.append(
+                Hit(
+                    rank,
+                    name,
+                    score,
+                    judged.get(name),
+                    (text.title if text else None) or "",
+                    text.text if text else None,
+                    isinstance(text, TextRow) and text.cut,
+                    name in own,
+                )
+            )
+        cells = self._cells.get(system.name, {}).get(query, {})
+        missing = [r for r in self._unscored.read(UnscoredRow, query) if r.system == system.name]
+        return SystemView(
+            name=system.name,
+            retriever=system.retriever,
+            generator=system.generator,
+            role=system.role,
+            cause=None if lost is None else lost.cause,
+            why="" if lost is None else lost.why,
+            ranking=tuple(hits),
+            answers=answers,
+            verdicts=tuple(self._lines("judgements", system.name).read(VerdictRow, query)),
+            scores={name: cells.get(name) for name in system.scores},
+            unscored={row.measure: row for row in missing if row.sample is None},
+        )
+
+    def _answers(self, system: SystemSummary, query: str) -> Iterator[AnswerView]:
+        lines = self._lines("predictions", system.name)
+        for value, line in lines.values(query):
+            if isinstance(value, dict) and "cause" in value:
+                failed = from_json(FailedPrediction, value, file=lines.path, line=line)
+                yield AnswerView(None, failed.cause, failed.detail, failed.sample)
+                continue
+            row = from_json(PredictionRow, value, file=lines.path, line=line)
+            yield AnswerView(
+                row.answer,
+                sample=row.sample,
+                passages=row.contexts,
+                queries=tuple(row.queries),
+                prediction=row,
+            )
+
+
+def read_query_view(run: str | Path, query: str) -> QueryView:
+    """Return everything that a run folder knows about one query, by id or a part of its question.
+
+    Raises:
+        DataError: There is no run or no such query; or a file is not what it should be.
+    """
+    views = QueryViews(run)
+    return views[views.find(query)]
+
+
+class _Texts:
+    """The texts that are kept of documents, for one query."""
+
+    def __init__(self, lines: Lines, query: str) -> None:
+        self._lines, self._query = lines, query
+        self._read: dict[str, list[TextRow]] = {}
+
+    def __call__(self, system: str | None, name: str) -> TextRow | None:
+        """Return the text of a document as a system found it; None where it is not kept."""
+        if name not in self._read:  # the systems of a query find much the same
+            self._read[name] = self._lines.read(TextRow, name)
+        rows = self._read[name]
+        own = (r for r in rows if (r.system, r.query_id) == (system, self._query))
+        common = (r for r in rows if r.system is None)
+        return next(own, None) or next(common, None)
+
+
+def _judged(name: str, grade: int, text: TextRow | None) -> Judged:
+    if text is None:
+        return Judged(name, grade)
+    return Judged(name, grade, text.title or "", text.text, text.cut)

@@ -1,0 +1,144 @@
+"""Lines of a run folder by query: JSON Lines, rankings, and `causes.csv`."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from ragbench.data.runs.run_folder import csv_rows, to_csv
+from ragbench.errors import DataError
+from ragbench.records.causes import CAUSES, CauseRow
+from ragbench.records.codec import Record, from_json
+from ragbench.registry import shown
+
+CAUSES_FILE = "causes.csv"
+_COLUMNS = ("system", "query_id", "cause", "why")
+R = TypeVar("R", bound=Record)
+
+
+class Lines:
+    """A JSON Lines file by the id in each line; a file that is not there has none."""
+
+    def __init__(self, path: Path, key: str = "query_id") -> None:
+        """Read the file once, and keep where each line is."""
+        self.path = path
+        self._places: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        """Id -> the offset and the number of each of its lines."""
+        try:
+            with path.open("rb") as stream:
+                offset = 0
+                for number, line in enumerate(stream, start=1):
+                    self._places[_id_in(line, key, path, number)].append((offset, number))
+                    offset += len(line)
+        except FileNotFoundError:
+            pass  # an older version, or a run without any
+        except OSError as error:
+            raise DataError(f"cannot be read: {error.strerror}", file=path) from error
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __bool__(self) -> bool:
+        return bool(self._places)
+
+    def values(self, key: str) -> Iterator[tuple[object, int]]:
+        """Yield the lines of an id as JSON has them, each with its number."""
+        places = self._places.get(key)
+        if not places:
+            return
+        with self.path.open("rb") as stream:
+            for offset, number in places:
+                stream.seek(offset)
+                yield json.loads(stream.readline()), number
+
+    def read(self, made: type[R], key: str) -> list[R]:
+        """Return the lines of an id as records."""
+        found = self.values(key)
+        return [from_json(made, value, file=self.path, line=number) for value, number in found]
+
+
+def _id_in(line: bytes, key: str, path: Path, number: int) -> str:
+    try:
+        return str(json.loads(line)[key])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        text = shown(line.decode("utf-8", "backslashreplace").rstrip())
+        found = f"not a line of ours: {text}"
+        raise DataError(found, file=path, line=number, allowed=f"JSON with {key}") from error
+
+
+class RankingFile:
+    """A run file of ours, whose queries stand together."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._places: dict[str, int] = {}
+        self._last: tuple[str, list[tuple[str, float]]] = ("", [])
+        """The query that was read last: the systems over one ranking ask for it in turn."""
+        with path.open("rb") as stream:
+            offset, last = 0, b""
+            for line in stream:
+                query = line.split(b" ", 1)[0]
+                if query != last:
+                    self._places.setdefault(query.decode("utf-8", "surrogateescape"), offset)
+                    last = query
+                offset += len(line)
+
+    def hits(self, query: str) -> list[tuple[str, float]]:
+        """Return document and score of each hit, best first; by score, then by id from the end."""
+        if query not in self._places:
+            return []
+        if query == self._last[0]:
+            return self._last[1]
+        found: list[tuple[bytes, float]] = []
+        with self._path.open("rb") as stream:
+            stream.seek(self._places[query])
+            wanted = query.encode("utf-8", "surrogateescape")
+            for number, line in enumerate(stream, start=1):
+                fields = line.split()
+                if not fields or fields[0] != wanted:
+                    break
+                try:
+                    found.append((fields[2], float(fields[4])))
+                except (IndexError, ValueError) as error:
+                    what = f"hit {number} of query {shown(query)}"
+                    allowed = "query Q0 document rank score tag"
+                    raise DataError(what, file=self._path, allowed=allowed) from error
+        found.sort(key=lambda hit: (hit[1], hit[0]), reverse=True)
+        hits = [(name.decode("utf-8", "surrogateescape"), score) for name, score in found]
+        self._last = query, hits
+        return hits
+
+
+def format_causes(rows: Iterable[CauseRow]) -> str:
+    """Write `causes.csv`; what a spreadsheet would run as a formula starts with an apostrophe.
+
+    Example:
+        >>> row = CauseRow(system="bm25", query_id="=q1", cause="right", why="gold d1 at rank 1")
+        >>> print(format_causes([row]), end="")
+        system,query_id,cause,why
+        bm25,'=q1,right,gold d1 at rank 1
+    """
+    cells = ((row.system, row.query_id, row.cause, row.why) for row in rows)
+    return to_csv(_COLUMNS, cells)
+
+
+def read_causes(path: Path) -> dict[str, dict[str, CauseRow]]:
+    """Read system -> query -> its line; nothing where an older version wrote the folder."""
+    found: dict[str, dict[str, CauseRow]] = {}
+    try:
+        for number, cells in enumerate(csv_rows(path), start=1):
+            if number == 1 and tuple(cells) == _COLUMNS:
+                continue
+            if number == 1 or len(cells) != len(_COLUMNS) or cells[2] not in CAUSES:
+                allowed = f"{', '.join(_COLUMNS)}; a cause is one of {', '.join(CAUSES)}"
+                what = shown(",".join(cells))
+                raise DataError(what, file=path, line=number, allowed=allowed)
+            values = dict(zip(_COLUMNS, cells, strict=True))
+            made = from_json(CauseRow, values, file=path, line=number)
+            found.setdefault(made.system, {})[made.query_id] = made
+    except FileNotFoundError:
+        return {}
+    return found

@@ -1,0 +1,231 @@
+"""The runs of a folder: when each was, what was best, and what changed in its config since."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ragbench.data.runs.run_folder import LATEST, read_manifest, read_summary
+from ragbench.errors import DataError
+from ragbench.records.manifest import Manifest
+from ragbench.records.summary import Summary, SystemScore
+from ragbench.registry import nearest
+
+_FILES = ("summary.json", "manifest.json", "config.yaml")
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_UNNAMED = ("output", "name", "cache")
+"""Keys that move no number."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEntry:
+    """One run folder of a list."""
+
+    path: Path
+    name: str = ""
+    """The experiment."""
+    started: str = ""
+    """When, in UTC."""
+    queries: int | None = None
+    complete: bool = True
+    system: str | None = None
+    """The best one by the first score."""
+    score: str | None = None
+    """The first score of the first system."""
+    value: SystemScore | None = None
+    """What the best system has."""
+    commit: str | None = None
+    """The commit of the config's repository; None where there is none."""
+    changed: tuple[str, ...] = ()
+    """What differs from the run before of the same name; empty for the first one."""
+    is_first: bool = False
+    problem: str | None = None
+    """Why the folder cannot be read; the other fields are then empty."""
+
+
+def list_runs(folder: str | Path) -> list[RunEntry]:
+    """Return the runs of an experiment's folder, or of a folder of experiments, oldest first.
+
+    A folder that is no whole run has a `problem`, and stands at the end. Costs the reading of
+    three small files for each run.
+
+    Raises:
+        DataError: The folder is not there, or has no run.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        siblings = [p.name for p in root.parent.iterdir()] if root.parent.is_dir() else []
+        near = nearest(root.name, siblings)
+        raise DataError("no such folder", file=root, allowed="a folder of runs", nearest=near)
+    read = [_read(path) for path in sorted(_run_folders(root))]
+    if not read:
+        allowed = "the folder of an experiment, or of several: what ragbench run writes"
+        raise DataError("no run in it", file=root, allowed=allowed)
+    good = [entry for entry in read if not isinstance(entry, RunEntry)]
+    # runs of one second in the order in which they were written
+    good.sort(key=lambda r: (r[0].started, (r[0].path / _FILES[0]).stat().st_mtime_ns))
+    entries: list[RunEntry] = []
+    before: dict[str, tuple[Mapping[str, str], Mapping[str, str]]] = {}
+    for entry, config, data in good:
+        last = before.get(entry.name)
+        changed = () if last is None else _changes(last, (config, data))
+        entries.append(replace(entry, changed=changed, is_first=last is None))
+        before[entry.name] = config, data
+    return entries + [entry for entry in read if isinstance(entry, RunEntry)]
+
+
+def _run_folders(root: Path) -> Iterator[Path]:
+    """Folders that are runs, or look as if they had been going to be."""
+    for folder in (root, *_folders_in(root)):
+        if _looks_like_run(folder):
+            yield folder
+            continue
+        if folder is not root:
+            yield from (inner for inner in _folders_in(folder) if _looks_like_run(inner))
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    try:
+        found = sorted(path for path in folder.iterdir() if path.is_dir())
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file=folder) from error
+    return [p for p in found if p.name != LATEST and not p.name.startswith(".")]
+
+
+def _looks_like_run(folder: Path) -> bool:
+    return any((folder / name).exists() for name in _FILES)
+
+
+def _read(path: Path) -> RunEntry | tuple[RunEntry, Mapping[str, str], Mapping[str, str]]:
+    try:
+        summary, manifest = read_summary(path), read_manifest(path)
+        config = _flat_config(path / "config.yaml")
+    except DataError as error:
+        return RunEntry(path, problem=_short(error, path))
+    return _entry(path, summary, manifest), config, manifest.data
+
+
+def _short(error: DataError, path: Path) -> str:
+    return str(error).replace(f"{path}/", "")
+
+
+def _entry(path: Path, summary: Summary, manifest: Manifest) -> RunEntry:
+    first = next((name for system in summary.systems for name in system.scores), None)
+    scored = [
+        (system.name, system.scores[first])
+        for system in summary.systems
+        if first is not None and first in system.scores and system.role != "control"
+    ]
+    known = [(name, score) for name, score in scored if score.mean is not None]
+    best = max(known, key=_goodness, default=(None, None))
+    return RunEntry(
+        path=path,
+        name=summary.name,
+        started=manifest.started,
+        queries=manifest.queries,
+        complete=summary.complete,
+        system=best[0],
+        score=first,
+        value=best[1],
+        commit=manifest.commit,
+    )
+
+
+def _goodness(scored: tuple[str, SystemScore]) -> float:
+    mean = scored[1].mean or 0.0
+    return mean if scored[1].direction == "higher" else -mean
+
+
+def _flat_config(path: Path) -> dict[str, str]:
+    """A resolved config as dotted key -> value, each as text."""
+    import yaml
+
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file=path) from error
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        problem = " ".join(str(error).split())
+        raise DataError(f"not YAML: {problem}", file=path) from error
+    if not isinstance(found, dict):
+        raise DataError("not a config", file=path, allowed="what ragbench run writes")
+    flat = dict(_flat(found, ""))
+    return {key: value for key, value in flat.items() if key not in _UNNAMED}
+
+
+def _flat(value: object, key: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict) and value:
+        for name, inner in value.items():
+            yield from _flat(inner, f"{key}.{name}" if key else str(name))
+    else:
+        yield key, str(value)
+
+
+Facts = tuple[Mapping[str, str], Mapping[str, str]]
+"""A config as dotted keys, and the fingerprints of its data."""
+
+
+def _changes(before: Facts, after: Facts) -> tuple[str, ...]:
+    """What differs, in the order of the new config; of a new or lost block its name alone.
+
+    Example:
+        >>> old = {"seed": "1", "retrievers.a.k1": "0.9", "retrievers.b.k1": "1.2"}
+        >>> new = {"seed": "2", "retrievers.b.k1": "1.2"}
+        >>> _changes((old, {"qrels": "x"}), (new, {"qrels": "y"}))
+        ('seed: 1 -> 2', 'without retrievers.a', 'other qrels')
+    """
+    (old, old_data), (new, new_data) = before, after
+    found = [f"{k}: {old[k]} -> {v}" for k, v in new.items() if k in old and old[k] != v]
+    found += [f"with {block}" for block in _blocks(new, old)]
+    found += [f"without {block}" for block in _blocks(old, new)]
+    parts = dict.fromkeys([*old_data, *new_data])
+    found += [f"other {part}" for part in parts if old_data.get(part) != new_data.get(part)]
+    return tuple(found)
+
+
+def _blocks(having: Mapping[str, str], lacking: Mapping[str, str]) -> list[str]:
+    """The shortest keys that only one config has."""
+    known = {prefix for key in lacking for prefix in _prefixes(key)}
+    found = (
+        next(p for p in _prefixes(key) if p not in known) for key in having if key not in known
+    )
+    return list(dict.fromkeys(found))
+
+
+def _prefixes(key: str) -> list[str]:
+    parts = key.split(".")
+    return [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
+
+
+def read_commit(folder: Path) -> str | None:
+    """Return the commit that is checked out around a folder; None where there is none.
+
+    Read from the files of Git, which need not be installed: changes that are not committed do not
+    show.
+    """
+    for place in (folder.absolute(), *folder.absolute().parents):
+        try:
+            return _commit_in(place / ".git")
+        except OSError:  # no repository here, or one that cannot be read
+            continue
+    return None
+
+
+def _commit_in(git: Path) -> str | None:
+    if git.is_file():  # a further working tree names the place of its own files
+        git = git.parent / git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
+    head = (git / "HEAD").read_text(encoding="utf-8").strip()
+    if not head.startswith("ref:"):
+        return head if _COMMIT.fullmatch(head) else None
+    name = head.removeprefix("ref:").strip()
+    shared = git / "commondir"
+    common = git / shared.read_text(encoding="utf-8").strip() if shared.is_file() else git
+    for home in (git, common):
+        if (home / name).is_file():
+            found = (home / name).read_text(encoding="utf-8").strip()
+            return found if _COMMIT.fullmatch(found) else None
+    packed = common / "packed-refs"
+    lines = packed.read_text(encoding="utf-8").splitlines() if packed.is_file() else []
+    return next((line.split()[0] for line in lines if line.endswith(f" {name}")), None)

@@ -1,0 +1,1 @@
+"""Traces of tracing tools: their spans, in one form, and what part each played."""

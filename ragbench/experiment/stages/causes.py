@@ -1,0 +1,381 @@
+"""Where answers are lost: from what a run measured to one cause per query and system."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from ragbench.comparison.causes.counts import SystemCauses, cause_flows
+from ragbench.comparison.causes.gold_words import GoldWords, has_no_answer, refuses
+from ragbench.comparison.causes.rules import (
+    CauseRules,
+    Found,
+    Lost,
+    Said,
+    cause_of_answer,
+    cause_of_ranking,
+)
+from ragbench.comparison.systems import SystemScores
+from ragbench.experiment.calls import Outcome
+from ragbench.experiment.plan.records import Plan, System
+from ragbench.experiment.records import Answers, Ranked, Results
+from ragbench.experiment.stages.base import Stage
+from ragbench.experiment.stages.matching import document_of, scored_ids
+from ragbench.gates.scores import find_score
+from ragbench.records.causes import CauseRow
+from ragbench.score.base import ScoreColumn
+from ragbench.score.retrieval.ranking import rank
+from ragbench.types import Cause, Document, Prediction, Qrels, Run
+
+_LOOKED_AT = 20
+"""Hits in which a gold answer is looked for where a question is not judged: reading is slow."""
+_WORD_OVERLAP = "lexical"
+"""The judge that tells no more than the words of the gold answer do."""
+_SAYS_SO = ("answerable", "is_answerable")
+_SAYS_NOT = ("is_impossible", "unanswerable", "is_unanswerable")
+
+
+class FindCauses(Stage):
+    """The last one: looks at what the others found; nothing is asked or stored."""
+
+    def collect(self, results: Results) -> None:
+        """Add the cause of every query by every system, and which queries moved."""
+        plan = self.plan
+        found = find_causes(plan, results)
+        ids = [query.id for query in plan.queries]
+        results.causes = found
+        flows = cause_flows(found, results.systems, plan.baseline, ids)
+        results.comparisons = replace(results.comparisons, causes=flows)
+
+
+def find_causes(plan: Plan, results: Results) -> dict[str, SystemCauses]:
+    """Give every query of every system one cause.
+
+    Costs a walk over the judged documents that each ranking has; for queries without judgements
+    also reading the first hits, until a gold answer is found in one.
+    """
+    gold = _Gold(plan, results)
+    named = {each.name: each for each in plan.answering}
+    found = {}
+    for system in results.systems:
+        source, answers = named.get(system.name), results.answers.get(system.name)
+        of = system.name if system.name in results.rankings else system.retriever
+        ranking = results.rankings.get(of or "")
+        if source is None or answers is None or _only_ranks(answers, ranking):
+            lost = [cause_of_ranking(each, gold.rules) for each in gold.found_in(ranking)]
+        else:
+            lost = _of_answers(_Answering(gold, source, answers, ranking, system))
+        found[system.name] = SystemCauses(system.name, lost)
+    return found
+
+
+def _only_ranks(answers: Answers, ranking: Ranked | None) -> bool:
+    """Whether the records have rankings of a system, and not one answer."""
+    return ranking is not None and all(
+        outcome.value is None and outcome.cause is Cause.MISSING_ANSWER
+        for outcome in answers.outcomes
+    )
+
+
+@dataclass
+class _Gold:
+    """What is known to be right, and where rankings have it."""
+
+    plan: Plan
+    results: Results
+    _found: dict[str, list[Found]] = field(default_factory=dict)
+
+    @property
+    def rules(self) -> CauseRules:
+        return self.plan.config.causes
+
+    @cached_property
+    def qrels(self) -> Qrels | None:
+        filled = self.results.filled
+        return self.plan.qrels if filled is None else filled.qrels
+
+    @cached_property
+    def relevant(self) -> Mapping[str, list[str]]:
+        """Judged query -> its relevant documents, the best first."""
+        if self.qrels is None:
+            return {}
+        least = self.rules.relevant
+        return {
+            query: sorted((d for d, g in grades.items() if g >= least), key=lambda d: -grades[d])
+            for query, grades in self.qrels.by_query.items()
+        }
+
+    @cached_property
+    def _numbered(self) -> tuple[Qrels, list[str]]:
+        """The relevant documents with their row as their grade, so that ranks lead back to them."""
+        rows = [(query, doc) for query, docs in self.relevant.items() for doc in docs]
+        numbered: dict[str, dict[str, int]] = {query: {} for query in self.relevant}
+        for number, (query, doc) in enumerate(rows, start=1):
+            numbered[query][doc] = number
+        return Qrels.from_dict(numbered), [doc for _, doc in rows]
+
+    @cached_property
+    def words(self) -> list[GoldWords | None]:
+        """The gold answers of each query, by their words; None where it has none."""
+        answers = self.plan.collection.answers
+        return [
+            GoldWords(answers[query.id], query.text) if answers.get(query.id) else None
+            for query in self.plan.queries
+        ]
+
+    def answerable(self, row: int) -> bool | None:
+        """Whether a question has an answer; None where nothing says so.
+
+        The metadata say so, the gold answers, or people who judged documents and found none.
+        """
+        query = self.plan.queries[row]
+        for names, value in ((_SAYS_SO, False), (_SAYS_NOT, True)):
+            if any(query.metadata.get(name) is value for name in names):
+                return False
+        gold = self.plan.collection.answers.get(query.id)
+        if gold:
+            return not has_no_answer(gold)
+        relevant = self.relevant.get(query.id)
+        return None if relevant is None else bool(relevant)
+
+    def found_in(self, ranking: Ranked | None) -> list[Found]:
+        """Return what a ranking has of the gold documents of every query."""
+        if ranking is None:
+            return [self._judged(query.id, 0) for query in self.plan.queries]
+        if ranking.name not in self._found:
+            self._found[ranking.name] = self._look(ranking)
+        return self._found[ranking.name]
+
+    def _look(self, ranking: Ranked) -> list[Found]:
+        ranks = self._ranks(ranking.run)
+        strange = self._is_strange(ranking.run)
+        depths = dict(zip(ranking.run.query_ids, np.diff(ranking.run.starts).tolist(), strict=True))
+        found = []
+        for row, query in enumerate(self.plan.queries):
+            outcome = ranking.outcomes[row]
+            if outcome.value is None and outcome.cause is not Cause.SCORED:
+                found.append(replace(self._judged(query.id, 0), failed=outcome.cause.word))
+                continue
+            one = self._judged(query.id, depths.get(query.id, 0))
+            if strange and one.gold:
+                one = Found(retrieved=one.retrieved)
+            words = self.words[row]
+            if one.gold is None and words is not None and words.can_be_found:
+                hits = [] if outcome.value is None else outcome.value.documents[:_LOOKED_AT]
+                texts = [document_of(hit, self.plan.corpus) for hit in hits]
+                if not hits or any(texts):
+                    place = words.rank_in((_text(each) for each in texts), self.rules.words)
+                    one = replace(one, answer_rank=place, retrieved=len(hits))
+            found.append(replace(one, ranks=ranks.get(query.id, ())))
+        return found
+
+    def _is_strange(self, run: Run) -> bool:
+        """Whether the hits have ids that nobody knows, so that judgements say nothing of them."""
+        if self.qrels is None or self.plan.config.metrics.retrieval.match.level == "text":
+            return False
+        judged, corpus = set(self.qrels.documents), self.plan.corpus or ()
+        hits = run.documents
+        return bool(hits) and not any(name in judged or name in corpus for name in hits)
+
+    def _ranks(self, run: Run) -> dict[str, tuple[tuple[int, str], ...]]:
+        """Query -> rank and id of each relevant document that a run has, best first."""
+        qrels, documents = self._numbered
+        if not documents:
+            return {}
+        rules = self.plan.config.metrics.retrieval
+        ties = "docid" if rules.ties == "average" else rules.ties
+        ranked = rank(qrels, run, ties=ties, trec_eval=rules.trec_eval)
+        at, numbers, starts = ranked.rank.tolist(), ranked.grades.tolist(), ranked.starts.tolist()
+        return {
+            query: tuple((at[i], documents[numbers[i] - 1]) for i in range(start, end))
+            for query, start, end in zip(ranked.query_ids, starts, starts[1:], strict=False)
+            if start < end
+        }
+
+    def _judged(self, query: str, retrieved: int) -> Found:
+        """What is known of a query's gold before any ranking is looked at."""
+        relevant = self.relevant.get(query)
+        if relevant is None:
+            return Found(retrieved=retrieved)
+        missing: tuple[str, ...] = ()
+        # gold texts and folded documents have ids that the corpus need not have
+        if self.plan.corpus and self.plan.config.metrics.retrieval.match.level == "id":
+            missing = tuple(name for name in relevant if name not in self.plan.corpus)
+        example = relevant[0] if relevant else ""
+        return Found(gold=len(relevant), example=example, missing=missing, retrieved=retrieved)
+
+
+def _text(document: Document | None) -> str | None:
+    return None if document is None else document.full_text
+
+
+@dataclass
+class _Answering:
+    """A system that answers, with what is known of its answers."""
+
+    gold: _Gold
+    source: System
+    answers: Answers
+    ranking: Ranked | None
+    system: SystemScores
+
+    @property
+    def plan(self) -> Plan:
+        return self.gold.plan
+
+    @cached_property
+    def samples(self) -> list[list[Outcome[Prediction]]]:
+        """The outcomes sample by sample, each with one per query."""
+        return [each.outcomes for each in self.answers.each()]
+
+    @cached_property
+    def ids(self) -> Mapping[str, Mapping[str, str]]:
+        """Query -> passage -> the id by which it was scored."""
+        if self.ranking is None:
+            return {}
+        rules = self.plan.config.metrics.retrieval
+        return scored_ids(self.ranking, rules, self.plan.corpus)
+
+    def column(self, name: str | None, rubric: str | None = None) -> ScoreColumn | None:
+        """Return the score that the config names, or else a rubric of a judge that understands."""
+        columns = self.system.columns
+        if name is not None:
+            found = find_score(name, list(columns))
+            several = (each for each in columns if each.startswith(f"{name}(judge="))
+            return columns.get(found or next(several, ""))
+        for judge, planned in self.plan.judges.items():
+            of = columns.get(self.plan.judge_score(str(rubric), judge))
+            if of is not None and planned.type != _WORD_OVERLAP:
+                return of
+        return None
+
+
+def _of_answers(asked: _Answering) -> list[Lost]:
+    rules, gold = asked.gold.rules, asked.gold
+    right = asked.column(rules.right.measure, "correctness")
+    supported = asked.column(rules.supported.measure, "faithfulness")
+    recall, refusal = asked.column(None, "context_recall"), asked.column(None, "refusal")
+    # a control gets other passages than any retriever found
+    ranked = asked.source.control is None
+    found = gold.found_in(asked.ranking if ranked else None)
+    lost = []
+    for row in range(len(asked.plan.queries)):
+        said = _said(asked, row)
+        if said.failed is None:
+            is_right, right_how = _right(asked, right, row)
+            is_supported, supported_how = _reached(supported, row, rules.supported.min)
+            holds, holds_how = _holds(asked, recall, row, found[row])
+            is_refusal, how = _reached(refusal, row, 0.5, oriented=False)
+            said = replace(
+                said,
+                is_right=is_right,
+                right_how=right_how,
+                is_supported=is_supported,
+                supported_how=supported_how,
+                holds_answer=holds,
+                holds_how=holds_how,
+            )
+            if is_refusal is not None:
+                said = replace(said, refuses=is_refusal, refuses_how=f"declines ({how})")
+        facts = found[row]
+        if asked.ranking is None and ranked and said.read is None:
+            facts = Found()  # an app that never says what it retrieved
+        lost.append(cause_of_answer(facts, said, rules, answerable=gold.answerable(row)))
+    return lost
+
+
+def _said(asked: _Answering, row: int) -> Said:
+    """What an answer is, before anything is compared."""
+    outcomes = [sample[row] for sample in asked.samples]
+    known = [outcome.value for outcome in outcomes if outcome.value is not None]
+    if not known:
+        cause = outcomes[0].cause
+        return Said(failed=cause.word, asked=cause.failed or cause is Cause.SCORED)
+    refusing = [how for how in (refuses(each.answer) for each in known) if how is not None]
+    said = Said(
+        refuses=2 * len(refusing) > len(known),
+        refuses_how=refusing[0] if refusing else "declines",
+    )
+    contexts = known[0].contexts
+    if contexts is None:
+        generator = asked.source.generator
+        return replace(said, passages=asked.plan.passages(generator) if generator else None)
+    query = asked.plan.queries[row].id
+    relevant = set(asked.gold.relevant.get(query, ()))
+    scored = asked.ids.get(query, {})
+    names = [passage.id for passage in contexts]
+    read = frozenset(scored.get(name, name) for name in names) & relevant
+    strange = asked.ranking is not None and asked.source.control is None and not read
+    if strange and names and not _hits_of(asked, row) & set(names):
+        return replace(said, passages=len(contexts))  # ids of its own: the ranks have to tell
+    return replace(said, passages=len(contexts), read=read)
+
+
+def _hits_of(asked: _Answering, row: int) -> set[str]:
+    ranking = asked.ranking
+    outcome = None if ranking is None else ranking.outcomes[row]
+    return (
+        set()
+        if outcome is None or outcome.value is None
+        else {hit.id for hit in outcome.value.documents}
+    )
+
+
+def _right(asked: _Answering, column: ScoreColumn | None, row: int) -> tuple[bool | None, str]:
+    """Whether an answer is right, by the score that decides, or else by the gold words."""
+    rules = asked.gold.rules.right
+    decided, how = _reached(column, row, rules.min)
+    if decided is not None or rules.measure is not None:
+        return decided, how or f"{rules.measure} has no value"
+    words = asked.gold.words[row]
+    if words is None:
+        return None, ""
+    answers = [sample[row].value for sample in asked.samples]
+    shares = [words.share(each.answer) for each in answers if each is not None]
+    right = [share for share in shares if share.reaches(rules.words)]
+    decided = 2 * len(right) >= len(shares)
+    shown = next(share for share in shares if share.reaches(rules.words) is decided)
+    return decided, f"the answer {shown.says}"
+
+
+def _holds(
+    asked: _Answering, recall: ScoreColumn | None, row: int, found: Found
+) -> tuple[bool | None, str]:
+    """Whether the passages of a query that is not judged tell the gold answer."""
+    if found.gold is not None:
+        return None, ""
+    decided, how = _reached(recall, row, 0.5)
+    if decided is not None:
+        return decided, how
+    words, answers = asked.gold.words[row], [sample[row].value for sample in asked.samples]
+    contexts = next((each.contexts for each in answers if each is not None), None)
+    if words is None or contexts is None or not words.can_be_found:
+        return None, ""
+    share = words.share(" ".join(passage.full_text for passage in contexts))
+    number = f"what was read, {len(contexts)} passages," if contexts else "what was read, nothing,"
+    return share.reaches(asked.gold.rules.words), f"{number} {share.says}"
+
+
+def _reached(
+    column: ScoreColumn | None, row: int, least: float, *, oriented: bool = True
+) -> tuple[bool | None, str]:
+    """Whether a score reaches a threshold, the other way round where lower is better; and how."""
+    value = math.nan if column is None else float(column.values[row])
+    if column is None or math.isnan(value):
+        return None, ""
+    if oriented and column.direction == "lower":
+        good = 1 - value >= least
+        return good, f"{column.name} {value:.2g} {'<=' if good else '>'} {1 - least:.2g}"
+    good = value >= least
+    return good, f"{column.name} {value:.2g} {'>=' if good else '<'} {least:.2g}"
+
+
+def cause_rows(found: Mapping[str, SystemCauses], query_ids: Sequence[str]) -> Iterator[CauseRow]:
+    """Yield the rows of `causes.csv`."""
+    for system, causes in found.items():
+        for query, lost in zip(query_ids, causes.lost, strict=True):
+            yield CauseRow(system=system, query_id=query, cause=lost.cause, why=lost.why)

@@ -1,0 +1,86 @@
+"""Where answers are lost: the causes, how many queries each has, and how they move."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from ragbench.records.codec import Record
+
+AnswerCause = Literal[
+    "right",
+    "not_in_corpus",
+    "not_retrieved",
+    "ranked_too_low",
+    "not_used",
+    "unsupported",
+    "refused",
+    "should_have_refused",
+    "failed",
+    "unknown",
+]
+CAUSES: tuple[AnswerCause, ...] = get_args(AnswerCause)
+"""Every cause, in the order of tables: the way of a query through a system."""
+
+CAUSE_SAYS: Mapping[AnswerCause, str] = {
+    "right": "right: the answer agrees with the gold answer; of a retriever alone, a gold document "
+    "is among the hits that a generator would read",
+    "not_in_corpus": "not in corpus: what is needed is not in the corpus, or nothing is relevant",
+    "not_retrieved": "not retrieved: no gold document is in the ranking",
+    "ranked_too_low": "ranked too low: a gold document is in the ranking, below what is read",
+    "not_used": "not used: a gold document was read, and the answer is wrong",
+    "unsupported": "unsupported: the answer is wrong, or cannot be held against a gold one, and a "
+    "judge found that what was read does not support it",
+    "refused": "refused: it declines, and nothing says that what it needs was not read",
+    "should_have_refused": "should have refused: it answers a question that has no answer",
+    "failed": "failed: there is no answer, or no ranking",
+    "unknown": "unknown: nothing was measured that tells",
+}
+"""Cause -> its meaning in a sentence, the name first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CauseShare(Record):
+    """How many of a system's queries have one cause."""
+
+    count: int
+    share: float
+    """Of all queries of the system."""
+    interval: tuple[float | None, float | None]
+    """Confidence limits of the share: Wilson's, or by clusters where queries are clustered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CauseMove(Record):
+    """Queries that have one cause in the baseline and another one in a system."""
+
+    before: AnswerCause
+    """With the baseline."""
+    after: AnswerCause
+    """With the system."""
+    queries: tuple[str, ...]
+    """Their ids, in the order of the data set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CauseFlow(Record):
+    """A system beside its baseline: which queries moved from which cause to which."""
+
+    system: str
+    baseline: str
+    same: int
+    """How many queries have the same cause with both."""
+    moves: tuple[CauseMove, ...]
+    """The others, the largest group first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CauseRow(Record):
+    """One line of `causes.csv`."""
+
+    system: str
+    query_id: str
+    cause: AnswerCause
+    why: str
+    """The facts that the rule looked at, in a sentence."""

@@ -1,0 +1,143 @@
+"""What `ragbench show` prints: one query with its gold, every ranking, answers and verdicts."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from ragbench.data.runs.query_view import AnswerView, Hit, QueryView, SystemView
+from ragbench.records.manifest import VerdictRow
+from ragbench.report.text import cause_words, draw, printable, significant
+
+_INDENT = "  "
+
+
+def render_query(
+    view: QueryView, *, systems: Sequence[str] = (), hits: int = 10, width: int = 100
+) -> str:
+    """Draw all that a run knows about a query as text.
+
+    Args:
+        view: The query.
+        systems: The systems that are shown; none is all.
+        hits: How deep each ranking is shown; gold documents below that are shown as well.
+        width: Columns of the terminal.
+    """
+    lines = [f"{printable(view.id)}: {printable(view.question) or '(the run has no questions)'}"]
+    if view.metadata:
+        facts = (f"{printable(key)}: {printable(value)}" for key, value in view.metadata.items())
+        lines.append(", ".join(facts))
+    lines += ["", *_gold(view, width)]
+    drawn: set[str] = set()
+    for system in view.systems:
+        if not systems or system.name in systems:
+            lines += ["", *_system(system, drawn, hits, width)]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _gold(view: QueryView, width: int) -> Iterator[str]:
+    yield "gold"
+    if not view.question and not view.answers and not view.gold:
+        yield f"{_INDENT}not known: the run kept no questions, gold answers and judgements"
+    elif not view.answers and not view.gold:
+        yield f"{_INDENT}nothing: no gold answer, and no document is judged relevant"
+    for answer in view.answers:
+        yield from _wrapped(answer, width, "answer: ")
+    for document in view.gold:
+        text = ": ".join(filter(None, [document.title, document.text])) or "(text not kept)"
+        mark = f"{printable(document.id)} (grade {document.grade}) "
+        yield from _wrapped(text, width, mark, lines=2)
+
+
+def _system(system: SystemView, drawn: set[str], hits: int, width: int) -> Iterator[str]:
+    lost = "" if system.cause is None else f": {cause_words(system.cause)}"
+    yield f"{printable(system.name)}{lost}"
+    if system.why:
+        yield from _wrapped(system.why, width, "why: ")
+    scores = [f"{printable(n)} {significant(v)}" for n, v in system.scores.items() if v is not None]
+    if scores:
+        yield from _wrapped(", ".join(scores), width, "scores: ")
+    missing: dict[str, list[str]] = {}
+    for name, row in system.unscored.items():
+        missing.setdefault(row.cause, []).append(name)
+    for cause, names in missing.items():
+        yield from _wrapped(f"{', '.join(names)} ({cause})", width, "no score: ")
+    yield from _ranking(system, drawn, hits, width)
+    for answer in system.answers:
+        yield from _answer(answer, width)
+    for verdict in system.verdicts:
+        yield from _verdict(verdict, width)
+
+
+def _ranking(system: SystemView, drawn: set[str], hits: int, width: int) -> Iterator[str]:
+    """The first hits and the gold ones; a pair's ranking is drawn with its retriever."""
+    whose = system.retriever if system.generator is not None else system.name
+    if not system.ranking:
+        return
+    if whose in drawn:
+        yield f"{_INDENT}ranking: as {printable(whose)}"
+        return
+    drawn.add(str(whose))
+    shown = [hit for hit in system.ranking if hit.rank <= hits or (hit.grade or 0) > 0]
+    rows = [("rank", "score", "grade", "document"), *map(_hit, shown)]
+    for line in draw([list(column) for column in zip(*rows, strict=True)]):
+        yield _cut(f"{_INDENT}{line}", width)
+    left = len(system.ranking) - len(shown)
+    if left:
+        yield f"{_INDENT}and {left} more hits"
+
+
+def _hit(hit: Hit) -> tuple[str, str, str, str]:
+    text = printable(": ".join(filter(None, [hit.title, hit.text])))
+    grade = "-" if hit.grade is None else str(hit.grade)
+    return str(hit.rank), significant(hit.score), grade, f"{printable(hit.id)}  {text}"
+
+
+def _answer(answer: AnswerView, width: int) -> Iterator[str]:
+    number = "" if answer.sample is None else f" {answer.sample + 1}"
+    if answer.passages is not None:
+        names = ", ".join(passage.id for passage in answer.passages) or "nothing"
+        yield from _wrapped(names, width, f"read{number}: ")
+    if answer.answer is None:
+        yield from _wrapped(f"{answer.cause} {answer.detail}", width, f"no answer{number}: ")
+        return
+    yield from _wrapped(answer.answer or "(empty)", width, f"answer{number}: ")
+    row = answer.prediction
+    facts = []
+    if row is not None and row.latency_ms is not None:
+        facts.append(f"{significant(row.latency_ms)} ms")
+    if row is not None and row.usage is not None:
+        usage = row.usage
+        if usage.input_tokens or usage.output_tokens:
+            facts.append(f"{usage.input_tokens} tokens in, {usage.output_tokens} out")
+        if usage.usd:
+            facts.append(f"{significant(usage.usd)} USD")
+    if facts:
+        yield f"{_INDENT}took: {', '.join(facts)}"
+
+
+def _verdict(verdict: VerdictRow, width: int) -> Iterator[str]:
+    score = significant(verdict.score) if verdict.score is not None else verdict.cause
+    number = "" if verdict.sample is None else f" of answer {verdict.sample + 1}"
+    head = f"{printable(verdict.rubric)}{number} by {printable(verdict.judge)}: {printable(score)}"
+    yield _INDENT + head
+    for line in verdict.reasoning.splitlines():
+        yield from _wrapped(line, width, _INDENT)
+
+
+def _wrapped(text: str, width: int, head: str, lines: int | None = None) -> Iterator[str]:
+    """A text behind its head, wrapped; at most so many lines of it."""
+    found = textwrap.wrap(
+        printable(text),
+        width=max(width, 40),
+        initial_indent=_INDENT + head,
+        subsequent_indent=_INDENT * 2,
+        max_lines=lines,
+        placeholder=" ...",
+        break_on_hyphens=False,
+    )
+    yield from found or [_INDENT + head]
+
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else f"{line[: width - 3]}..."

@@ -1,0 +1,365 @@
+"""Queries as compressed parts: what a browser unpacks when somebody looks at it, and not before.
+
+A part is JSON in gzip. One holds some queries, another some passages; a passage is stored once,
+however many rankings have it. Queries on which systems differ most come first: where a page would
+be too large to mail, it has the first parts, and the file `report.data` has all.
+
+That file is the parts, one after the other, the index, and 80 bytes that say where the index is.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from ragbench.data.runs.query_view import AnswerView, Hit, QueryView, QueryViews
+from ragbench.errors import DataError
+from ragbench.files import written_whole
+from ragbench.records.causes import CAUSE_SAYS, CAUSES
+from ragbench.records.codec import Record, from_json
+from ragbench.records.manifest import UsageRow, VerdictRow
+from ragbench.report.pictures.curves import Curves
+from ragbench.text.stopwords import load as load_stopwords
+
+SCHEMA = "ragbench.page/1"
+SHOWN_HITS = 10
+"""Hits of a ranking; what a generator read beyond them is shown, too."""
+
+_FOOTER = 80  # bytes
+_QUERIES_A_PART = 32
+_CHARACTERS_A_PART = 300_000
+_MOST_GOLD = 30
+_MOST_SLICES = 60  # values of a field; one with more sorts nothing
+_LONGEST: Mapping[str, int] = {
+    "question": 4_000,
+    "passage": 2_000,
+    "answer": 12_000,
+    "reason": 4_000,
+    "prompt": 12_000,
+    "word": 300,
+}
+"""Characters of each kind of text; what is longer is cut, and says how long it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """What a file of queries holds."""
+
+    index: bytes
+    """Compressed: what is known of every query at a glance, and where the parts begin."""
+    sizes: Sequence[int]
+    """Bytes of each part; the first one begins at 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Footer(Record):
+    """The end of the file."""
+
+    schema: str
+    index: tuple[int, int]
+    """Where the index begins, and how many bytes it has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts(Record):
+    """What Python reads of the index."""
+
+    parts: tuple[tuple[str, int, int], ...]
+    """Kind, number of the first query or passage, and bytes of each part."""
+
+
+def write_data(path: Path, views: QueryViews, head: Mapping[str, object]) -> Curves:
+    """Pack all queries of a run folder into a file; of their texts one part is in memory.
+
+    `head` is what the index says of the run as a whole. Returned is where the rankings have what
+    is relevant, which is known when all queries have come by.
+    """
+    curves = Curves()
+    with written_whole(path) as stream:
+        index = compressed({**head, **_write_parts(stream, views, curves)})
+        start = stream.tell()
+        stream.write(index)
+        footer = json.dumps({"schema": SCHEMA, "index": [start, len(index)]})
+        stream.write(footer.ljust(_FOOTER).encode())
+    return curves
+
+
+def read_data(path: Path) -> Packed:
+    """Read where everything is in a file of queries.
+
+    Raises:
+        DataError: It is none of this version.
+    """
+    try:
+        with path.open("rb") as stream:
+            stream.seek(-_FOOTER, 2)
+            footer = from_json(_Footer, json.loads(stream.read()))
+            if footer.schema != SCHEMA:
+                raise ValueError(f"found schema {footer.schema!r}")
+            start, size = footer.index
+            stream.seek(start)
+            index = stream.read(size)
+        parts = from_json(_Parts, json.loads(gzip.decompress(index))).parts
+        sizes = [size for _, _, size in parts]
+    except (OSError, ValueError, EOFError, RecursionError, DataError) as error:
+        raise DataError(f"not the queries of a page: {error}", file=path, allowed=SCHEMA) from error
+    return Packed(index, sizes)
+
+
+def _write_parts(stream: IO[bytes], views: QueryViews, curves: Curves) -> dict[str, object]:
+    """Write all parts; return the index of what was written."""
+    ids, cells = views.ids, views.scores()
+    order = _telling_first(ids, cells)
+    rankings = rankings_of(views)
+    names = list(dict.fromkeys(rankings.values()))
+    passages, seen = _Passages(), _Seen()
+    parts: list[tuple[str, int, int]] = []
+
+    def write(kind: str, first: int, rows: Sequence[object]) -> None:
+        data = compressed(rows)
+        stream.write(data)
+        parts.append((kind, first, len(data)))
+
+    for first in range(0, len(order), _QUERIES_A_PART):
+        found = []
+        for row in order[first : first + _QUERIES_A_PART]:
+            view = views[ids[row]]
+            seen.add(row, view)
+            add_to_curves(curves, rankings, view)
+            found.append(_query(view, rankings, names, passages))
+        write("queries", first, found)
+        for number, texts in passages.waiting(first + _QUERIES_A_PART >= len(order)):
+            write("passages", number, texts)
+    return {
+        "ids": [_cut(each, "word") for each in ids],
+        "values": {
+            system.name: {
+                score: [_rounded(cells[system.name].get(query, {}).get(score)) for query in ids]
+                for score in system.scores
+            }
+            for system in views.summary.systems
+            if system.name in cells
+        },
+        **seen.index(len(ids)),
+        "causeWords": {name: CAUSE_SAYS[name].partition(": ")[2] for name in CAUSES},
+        "stopwords": sorted(load_stopwords("english")),
+        "order": order,
+        "parts": parts,
+        "rankings": names,
+        "rankingOf": {system: names.index(name) for system, name in rankings.items()},
+    }
+
+
+def rankings_of(views: QueryViews) -> dict[str, str]:
+    """Return system -> what its ranking is called: a pair has that of its retriever."""
+    systems = (each for each in views.summary.systems if each.role != "control")
+    return {
+        each.name: (each.retriever if each.generator else None) or each.name
+        for each in systems
+        if views.is_ranked(each)
+    }
+
+
+def compressed(value: object) -> bytes:
+    """Return JSON in gzip, the same bytes for the same value."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return gzip.compress(text.encode("utf-8", "backslashreplace"), 6, mtime=0)
+
+
+def add_to_curves(curves: Curves, rankings: Mapping[str, str], view: QueryView) -> None:
+    """Add one query to the curves, each ranking once."""
+    relevant = {each.id for each in view.gold}
+    own = {rankings[s.name]: s.ranking for s in reversed(view.systems) if s.name in rankings}
+    for name in dict.fromkeys(rankings.values()):
+        ranks = [hit.rank for hit in own.get(name, ()) if hit.id in relevant]
+        curves.add(name, ranks, len(relevant))
+
+
+def _telling_first(
+    ids: Sequence[str], cells: Mapping[str, Mapping[str, Mapping[str, float | None]]]
+) -> list[int]:
+    """Rows in the order of what they tell: how far systems lie apart, and how often one fails."""
+    apart = []
+    for query in ids:
+        by_score: dict[str, list[float | None]] = {}
+        for own in cells.values():
+            for score, value in own.get(query, {}).items():
+                by_score.setdefault(score, []).append(value)
+        apart.append(sum(map(_spread, by_score.values())))
+    return sorted(range(len(apart)), key=lambda row: -apart[row])
+
+
+def _spread(values: Sequence[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return min(max(known) - min(known), 1.0) if len(known) > 1 else 0.0
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the index says of the queries, gathered as they come by."""
+
+    texts: dict[int, str] = field(default_factory=dict)
+    facts: dict[str, dict[int, str]] = field(default_factory=dict)
+    causes: dict[str, dict[int, str]] = field(default_factory=dict)
+    failures: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
+
+    def add(self, row: int, view: QueryView) -> None:
+        self.texts[row] = _cut(view.question, "word")
+        for name, value in view.metadata.items():
+            if isinstance(value, (str, bool, int, float)):
+                self.facts.setdefault(name, {})[row] = str(value)
+        for system in view.systems:
+            if system.cause is not None:
+                self.causes.setdefault(system.name, {})[row] = system.cause
+            for score, missing in system.unscored.items():
+                if missing.status == "failed":
+                    own = self.failures.setdefault(system.name, {}).setdefault(score, {})
+                    own[str(row)] = missing.cause
+
+    def index(self, n: int) -> dict[str, object]:
+        return {
+            "texts": [self.texts[row] for row in range(n)],
+            "facts": {
+                name: _coded(values, n)
+                for name, values in self.facts.items()
+                if 1 < len(set(values.values())) <= _MOST_SLICES
+            },
+            "causes": {name: _coded(values, n) for name, values in self.causes.items()},
+            "failures": self.failures,
+        }
+
+
+def _coded(values: Mapping[int, str], n: int) -> dict[str, object]:
+    """A column of few words: each word once, and its number for each row; -1 for none."""
+    names = sorted(set(values.values()))
+    numbers = {name: number for number, name in enumerate(names)}
+    rows = [numbers[values[row]] if row in values else -1 for row in range(n)]
+    return {"names": [_cut(name, "word") for name in names], "rows": rows}
+
+
+def _rounded(value: float | None) -> float | None:
+    """Four digits are enough for a list; a finite number stays one."""
+    if value is None or not math.isfinite(value):
+        return None
+    short = float(f"{value:.4g}")
+    return int(short) if short.is_integer() and abs(short) < 1e15 else short
+
+
+def _cut(text: str, kind: str, goes_on: bool = False) -> str:
+    most = _LONGEST[kind]
+    if len(text) <= most:
+        return f"{text}…" if goes_on else text
+    more = f"{len(text) - most:,} more characters"
+    return f"{text[:most]}… ({more}{', and more' if goes_on else ''})"
+
+
+@dataclass(slots=True)
+class _Passages:
+    """Numbers of passages, by what they say; their texts until they are written."""
+
+    _numbers: dict[tuple[str, int], int] = field(default_factory=dict)
+    _first: int = 0
+    _texts: list[tuple[str, str, str | None]] = field(default_factory=list)
+    _size: int = 0
+
+    def number(self, name: str, title: str | None, text: str | None, cut: bool = False) -> int:
+        """Return the number of a passage, a new one where it is not known yet."""
+        # a hash for the text, so that texts are not kept; two of one id hardly share it
+        key = (name, hash((title or "", text)))
+        if key not in self._numbers:
+            self._numbers[key] = len(self._numbers)
+            shown = None if text is None else _cut(text, "passage", goes_on=cut)
+            row = (_cut(name, "word"), _cut(title or "", "word"), shown)
+            self._texts.append(row)
+            self._size += sum(map(len, filter(None, row)))
+        return self._numbers[key]
+
+    def waiting(self, last: bool) -> Iterator[tuple[int, list[tuple[str, str, str | None]]]]:
+        """Give the texts that fill a part, or what is left."""
+        if self._texts and (last or self._size >= _CHARACTERS_A_PART):
+            yield self._first, self._texts
+            self._first += len(self._texts)
+            self._texts, self._size = [], 0
+
+
+def _query(
+    view: QueryView, rankings: Mapping[str, str], names: Sequence[str], passages: _Passages
+) -> dict[str, object]:
+    """What the page shows of one query; what is empty is left out."""
+    hits: dict[str, Sequence[Hit]] = {}
+    for system in view.systems:
+        if (name := rankings.get(system.name)) is not None:
+            hits.setdefault(name, system.ranking)
+    ranks = {name: {hit.id: hit.rank for hit in own} for name, own in hits.items()}
+    relevant = [
+        (
+            passages.number(each.id, each.title, each.text, each.cut),
+            each.grade,
+            [ranks[name].get(each.id, 0) for name in names],
+        )
+        for each in view.gold[:_MOST_GOLD]
+    ]
+    shown = {
+        name: [
+            (passages.number(hit.id, hit.title, hit.text, hit.cut), _rounded(hit.score), hit.grade)
+            for hit in own
+            if hit.rank <= SHOWN_HITS
+        ]
+        for name, own in hits.items()
+    }
+    return {
+        "text": _cut(view.question, "question"),
+        "gold": [_cut(text, "answer") for text in view.answers],
+        "relevant": relevant,
+        "hits": [shown[name] for name in names],
+        "systems": {
+            system.name: _filled(
+                why=_cut(system.why, "reason"),
+                answers=[_answer(each, passages) for each in system.answers],
+                verdicts=[_verdict(row) for row in system.verdicts],
+            )
+            for system in view.systems
+            if system.why or system.answers or system.verdicts
+        },
+    }
+
+
+def _filled(**values: object) -> dict[str, object]:
+    """The values that are not empty: there are many of them."""
+    return {name: value for name, value in values.items() if value not in (None, "", [], ())}
+
+
+def _answer(view: AnswerView, passages: _Passages) -> dict[str, object]:
+    if view.prediction is None:
+        return {"cause": view.cause, "detail": _cut(view.detail, "reason")}
+    row, used = view.prediction, view.prediction.usage or UsageRow()
+    read = row.contexts
+    return {"text": None if row.answer is None else _cut(row.answer, "answer")} | _filled(
+        read=None if read is None else [passages.number(p.id, p.title, p.text) for p in read],
+        ms=_rounded(row.latency_ms),
+        queries=[_cut(text, "question") for text in row.queries],
+        prompt=_cut(row.prompt or "", "prompt"),
+        tokens=[used.input_tokens, used.output_tokens],
+        usd=_rounded(used.usd),
+    )
+
+
+def _verdict(row: VerdictRow) -> dict[str, object]:
+    return _filled(
+        rubric=row.rubric,
+        judge=row.judge,
+        model=row.model,
+        score=_rounded(row.score),
+        level=row.level,
+        why=_cut(row.reasoning, "reason"),
+        raw=_cut(row.raw, "reason"),
+        cause="" if row.cause == "scored" else row.cause,
+        sample=row.sample,
+        samples=[_rounded(value) for value in row.samples] if len(row.samples) > 1 else None,
+        usd=_rounded(row.usage.usd),
+    )

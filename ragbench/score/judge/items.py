@@ -1,0 +1,178 @@
+"""What a judge is asked from Python: arguments, mappings and tables become items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from ragbench.errors import DataError
+from ragbench.registry import nearest, shown
+from ragbench.score.judge.base import Item
+from ragbench.types.columns import PARTS, Table, folded, players, rows_of
+from ragbench.types.conversation import Entries, Fail, Json, read_tool_calls, read_turns
+from ragbench.types.frames import is_frame
+from ragbench.types.records import ASSIGNMENTS, IMPORTANCES, Nugget
+
+if TYPE_CHECKING:
+    from ragbench.types import ToolCall, Turn
+
+Rows = Table | Iterable[Mapping[str, Any]]
+"""A data frame, or mappings: a row for each answer."""
+_ROW_KEYS = (
+    "question",
+    "answer",
+    "contexts",
+    "reference",
+    "query_id",
+    "queries",
+    "guidelines",
+    "other",
+    "turns",
+    "tool_calls",
+    "nuggets",
+)
+
+
+class MoreOfAnItem(TypedDict, total=False):
+    """What some rubrics need besides question, answer, passages and reference."""
+
+    queries: Sequence[str] | None
+    """The queries that the system formulated, for rubrics that ask of them."""
+    guidelines: str | Sequence[str] | None
+    """Rules for this answer, for rubrics that need them."""
+    other: str | None
+    """Another system's answer, for rubrics that ask of a pair."""
+    turns: Sequence[Turn | Entries] | None
+    """What was said before the question."""
+    tool_calls: Sequence[ToolCall | Entries] | None
+    """The tools that the system called."""
+    nuggets: Sequence[Nugget | Mapping[str, str]] | None
+    """Facts of a good answer: `text`, `importance` (vital or okay) and, where people have looked
+    whether this answer has them, `assignment`. None: the judge makes them of the reference."""
+
+
+def _texts(name: str, value: Json) -> list[str] | None:
+    """The texts of contexts or references: texts, {id, text} mappings, or `Document` objects."""
+    if value is None:
+        return None
+    return [_text(name, item) for item in ([value] if isinstance(value, str) else value)]
+
+
+def _failing(name: str) -> Fail:
+    return lambda found, allowed: DataError(f"'{name}': {found}", allowed=allowed)
+
+
+def _text(name: str, item: Any) -> str:
+    found = item.get("text") if isinstance(item, Mapping) else getattr(item, "full_text", item)
+    if not isinstance(found, str):
+        raise DataError(f"'{name}' holds {shown(item)}", allowed="texts, {id, text}, Document")
+    return found
+
+
+def _nugget(value: object) -> Nugget:
+    """A nugget of a mapping, or of a `Nugget`, in the form of TREC RAG."""
+    given = value._asdict() if isinstance(value, Nugget) else value
+    if not isinstance(given, Mapping) or not {"text", "importance"} <= set(given):
+        raise DataError(f"'nuggets' holds {shown(value)}", allowed="mappings of text, importance")
+    nugget = Nugget(given["text"], given["importance"], given.get("assignment"))
+    if not isinstance(nugget.text, str) or nugget.importance not in IMPORTANCES:
+        allowed = f"a text, and an importance of {' or '.join(IMPORTANCES)}"
+        raise DataError(f"'nuggets' holds {shown(value)}", allowed=allowed)
+    if nugget.assignment not in (None, *ASSIGNMENTS):
+        found = f"'nuggets' holds the assignment {shown(nugget.assignment)}"
+        raise DataError(found, allowed=", ".join(ASSIGNMENTS))
+    return nugget
+
+
+_PARTS = (
+    {"id": "query_id"}
+    | {part: part for part in ("question", "contexts", "answer", "reference", "queries", "turns")}
+    | {"tool_calls": "tool_calls"}
+)
+"""Part of a table -> argument of `Judge.score`."""
+
+
+def items_of(rows: Rows) -> list[Item]:
+    """Return the rows as items, all of them checked before the first is judged."""
+    if is_frame(rows):
+        table = rows_of(rows, "rows")
+        names = _arguments(list(table[0]) if table else [])
+        kept = [{names[key]: row[key] for key in names if row[key] is not None} for row in table]
+        return [item_of(**row) for row in kept]
+    given = list(_mappings(rows))
+    names = _arguments(list(dict.fromkeys(str(key) for row in given for key in row)))
+    return [
+        item_of(**check_row(f"rows[{number}]", _renamed(row, names)))
+        for number, row in enumerate(given)
+    ]
+
+
+def _mappings(rows: object) -> Iterable[Mapping[str, Any]]:
+    if isinstance(rows, (str, Mapping)) or not isinstance(rows, Iterable):
+        found = "a mapping" if isinstance(rows, Mapping) else f"found {type(rows).__name__}"
+        raise DataError(f"rows: {found}", allowed="a list of mappings, or a data frame")
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            found = f"rows[{number}]: found {type(row).__name__}"
+            raise DataError(found, allowed="a mapping")
+        yield row
+
+
+def _arguments(present: Sequence[str]) -> dict[str, str]:
+    """Column -> the argument of `Judge.score` that it is."""
+    own = [name for name in present if name in _ROW_KEYS]
+    free = [part for part, argument in _PARTS.items() if argument not in own]
+    found = players(free, [name for name in present if name not in own], None, "rows")
+    return {name: name for name in own} | {found[part]: _PARTS[part] for part in found}
+
+
+_UNREAD = {
+    folded(name)
+    for part in ("relevant", "reference_contexts", "grades", "system", "expected_tool_calls")
+    for name in PARTS[part].sure
+}
+"""Columns that a table may have and no rubric reads."""
+
+
+def _renamed(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        names.get(str(key), str(key)): value
+        for key, value in row.items()
+        if key in names or folded(str(key)) not in _UNREAD
+    }
+
+
+def item_of(
+    *,
+    contexts: Any = None,
+    reference: Any = None,
+    queries: Any = None,
+    guidelines: Any = None,
+    turns: Json = None,
+    tool_calls: Json = None,
+    nuggets: Any = None,
+    **texts: Any,
+) -> Item:
+    """Return an item of the arguments of `Judge.score`."""
+    return Item(
+        contexts=_texts("contexts", contexts),
+        references=_texts("reference", reference) or [],
+        queries=_texts("queries", queries),
+        guidelines=_texts("guidelines", guidelines) or [],
+        turns=() if turns is None else read_turns(turns, _failing("turns")),
+        tool_calls=None
+        if tool_calls is None
+        else read_tool_calls(tool_calls, _failing("tool_calls")),
+        nuggets=None if nuggets is None else tuple(map(_nugget, nuggets)),
+        **texts,
+    )
+
+
+def check_row(what: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row whose keys are all arguments of `Judge.score`; refuse another one."""
+    for key in row:
+        if key not in _ROW_KEYS:
+            allowed = ", ".join(_ROW_KEYS)
+            close = nearest(str(key), _ROW_KEYS)
+            raise DataError(f"{what} has '{key}'", allowed=allowed, nearest=close)
+    return dict(row)

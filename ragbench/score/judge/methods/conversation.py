@@ -1,0 +1,180 @@
+"""Methods `intentions` and `retention`: what a user wanted and told, and what became of it.
+
+Both first let the model list things, then ask for one verdict each, in one request. Messages are
+fenced one by one, so that no message can pretend to be another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ragbench.score.judge.base import Item, Rubric, not_applicable
+from ragbench.score.judge.methods.prompt import Prompt, record, word
+from ragbench.score.judge.methods.session import ReplyLog
+from ragbench.score.judge.methods.templates import Material, system_text, user_text, worked
+from ragbench.types.conversation import Entries, Turn
+from ragbench.types.scores import Cause, Verdict
+
+SATISFACTIONS = ("satisfied", "not_satisfied")
+"""What became of an intention."""
+RETENTIONS = ("retained", "lost")
+"""What a message of the assistant does with what the user had told."""
+
+
+def messages_of(item: Item) -> list[Turn]:
+    """Return the whole conversation: the earlier turns, the question and the answer.
+
+    The calls of an answer that is judged as the end of a whole conversation may be those of all
+    its turns: those of the earlier turns are not repeated.
+    """
+    before = [call for turn in item.turns for call in turn.tool_calls]
+    calls = tuple(call for call in item.tool_calls or () if call not in before)
+    asked, said = item.question or "", item.answer or ""
+    return [*item.turns, Turn("user", asked), Turn("assistant", said, tool_calls=calls)]
+
+
+async def count_satisfied(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
+    """Return the share of the user's intentions that the conversation satisfies.
+
+    References:
+        deepeval, Conversation Completeness.
+    """
+    messages, steps = messages_of(item), rubric.own_steps
+    listed = await log.ask(intentions_prompt(messages, steps=steps, few_shot=log.few_shot))
+    wanted = [text for text in listed.value["intentions"] if text.strip()]
+    if not wanted:
+        return not_applicable(Cause.NO_CLAIMS, "the user wanted nothing that could be satisfied")
+    reply = await log.ask(satisfaction_prompt(messages, wanted, steps=steps, few_shot=log.few_shot))
+    found = [reply.value[f"intention_{n}"] for n in range(1, len(wanted) + 1)]
+    lines = [
+        f"intention {n}: {each['verdict']} ({each['reason']}): {text}"
+        for n, (each, text) in enumerate(zip(found, wanted, strict=True), start=1)
+    ]
+    score = sum(each["verdict"] == "satisfied" for each in found) / len(found)
+    return Verdict(score, reasoning="\n".join(lines))
+
+
+async def count_retained(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
+    """Return the share of the assistant's turns that lose nothing of what the user told before.
+
+    Counted are the turns that say something, and before which the user had told something.
+
+    References:
+        deepeval, Knowledge Retention.
+    """
+    messages, steps = messages_of(item), rubric.own_steps
+    told = await log.ask(facts_prompt(messages, steps=steps, few_shot=log.few_shot))
+    facts: dict[int, list[str]] = {}
+    for at, message in enumerate(messages):
+        said = told.value.get(_key(at)) if message.role == "user" else None
+        if known := [text for text in said or () if text.strip()]:
+            facts[at] = known
+    first = min(facts, default=len(messages))
+    answers = [
+        at
+        for at, message in enumerate(messages)
+        if message.role == "assistant" and message.text and at > first
+    ]
+    if not answers:
+        return not_applicable(Cause.NO_CLAIMS, "the user told nothing that had to be remembered")
+    reply = await log.ask(
+        retention_prompt(messages, facts, answers, steps=steps, few_shot=log.few_shot)
+    )
+    found = {at: reply.value[_key(at)] for at in answers}
+    lines = [f"turn {at + 1}: {each['verdict']} ({each['reason']})" for at, each in found.items()]
+    lines += [f"told in turn {at + 1}: {text}" for at, known in facts.items() for text in known]
+    score = sum(each["verdict"] == "retained" for each in found.values()) / len(found)
+    return Verdict(score, reasoning="\n".join(lines))
+
+
+def intentions_prompt(
+    messages: Sequence[Turn], *, steps: Sequence[str] = (), few_shot: bool = True
+) -> Prompt:
+    """Ask for all that the user wanted, each once."""
+    wanted = {"type": "array", "items": {"type": "string"}}
+    return Prompt(
+        _system("intentions", steps, few_shot),
+        user_text("intentions", _material(messages)),
+        record({"intentions": wanted}),
+    )
+
+
+def satisfaction_prompt(
+    messages: Sequence[Turn],
+    intentions: Sequence[str],
+    *,
+    steps: Sequence[str] = (),
+    few_shot: bool = True,
+) -> Prompt:
+    """Ask for each intention whether the conversation satisfies it."""
+    wanted = [(f"intention-{number}", text) for number, text in enumerate(intentions, start=1)]
+    keys = [f"intention_{number}" for number in range(1, len(intentions) + 1)]
+    return Prompt(
+        _system("satisfaction", steps, few_shot),
+        user_text("satisfaction", [*_material(messages), *wanted], count=len(intentions)),
+        _verdicts(keys, SATISFACTIONS),
+    )
+
+
+def facts_prompt(
+    messages: Sequence[Turn], *, steps: Sequence[str] = (), few_shot: bool = True
+) -> Prompt:
+    """Ask for what each message of the user tells that has to be remembered."""
+    told = {"type": "array", "items": {"type": "string"}}
+    keys = [_key(at) for at, message in enumerate(messages) if message.role == "user"]
+    return Prompt(
+        _system("facts", steps, few_shot),
+        user_text("facts", _material(messages), keys=keys),
+        record(dict.fromkeys(keys, told)),
+    )
+
+
+def retention_prompt(
+    messages: Sequence[Turn],
+    facts: Mapping[int, Sequence[str]],
+    answers: Sequence[int],
+    *,
+    steps: Sequence[str] = (),
+    few_shot: bool = True,
+) -> Prompt:
+    """Ask of some messages of the assistant whether they lose what the user had told before.
+
+    `facts` are those that each message of the user tells, by its place from 0; `answers` the places
+    of the messages that are judged.
+    """
+    known = [
+        (f"told-in-turn-{at + 1}-{number}", text)
+        for at, texts in facts.items()
+        for number, text in enumerate(texts, start=1)
+    ]
+    keys = [_key(at) for at in answers]
+    return Prompt(
+        _system("retention", steps, few_shot),
+        user_text("retention", [*_material(messages), *known], keys=keys),
+        _verdicts(keys, RETENTIONS),
+    )
+
+
+def _system(step: str, steps: Sequence[str], few_shot: bool) -> str:
+    return system_text(step, steps=steps, examples=worked(step) if few_shot else [])
+
+
+def _key(at: int) -> str:
+    return f"turn_{at + 1}"
+
+
+def _verdicts(keys: Sequence[str], allowed: Sequence[str]) -> Entries:
+    verdict = record({"reason": {"type": "string"}, "verdict": word(allowed)})
+    return record(dict.fromkeys(keys, verdict))
+
+
+def _material(messages: Sequence[Turn]) -> Material:
+    """Every message under its number and speaker, tools after the message that called them."""
+    found: list[tuple[str, str]] = []
+    for number, message in enumerate(messages, start=1):
+        if message.text or message.role == "user":
+            found.append((f"turn-{number}-{message.role}", message.text))
+        for call_number, call in enumerate(message.tool_calls, start=1):
+            output = "" if call.output is None else f"\n{call.output}"
+            found.append((f"turn-{number}-tool-{call_number}", f"{call.written}{output}"))
+    return found

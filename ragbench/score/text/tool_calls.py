@@ -1,0 +1,308 @@
+"""Tool calls against gold ones: `tool_call_accuracy`, `tool_call_f1`, `tool_call_correctness`.
+
+The definitions are those of ragas (the first two) and deepeval (the third). No model is asked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Literal, NamedTuple
+
+from ragbench.errors import DataError
+from ragbench.registry import Option
+from ragbench.score.text.base import metric
+from ragbench.types.conversation import Entries, Json, ToolCall, read_tool_calls
+
+Calls = Sequence[ToolCall | Entries | str]
+"""Tool calls in any form that `read_tool_calls` reads."""
+Order = Annotated[
+    Literal["strict", "any"],
+    Option("Whether the calls have to come in the order of the gold ones."),
+]
+Arguments = Annotated[
+    Literal["share", "exact", "names", "ignore"],
+    Option(
+        "What a call of the right tool counts: the share of its arguments that are right, 1 only "
+        "where all are (exact), the share of their names, or always 1 (ignore)."
+    ),
+]
+SetArguments = Annotated[
+    Literal["exact", "names", "ignore"],
+    Option("What has to be equal besides the tool: all arguments, their names, or nothing."),
+]
+CorrectnessOrder = Annotated[
+    Literal["any", "strict", "exact"],
+    Option(
+        "any: each gold call takes the best call that is left; strict: as many as possible in the "
+        "order of the gold ones; exact: the same calls in the same order and no others."
+    ),
+]
+
+
+class CallScores(NamedTuple):
+    """Precision and recall of tool calls, each value 0..1."""
+
+    f1: float
+    """Harmonic mean of the two."""
+    precision: float
+    """Share of the calls that are gold."""
+    recall: float
+    """Share of the gold calls that were made."""
+
+
+@metric(
+    "tool_call_accuracy",
+    reads="tool_calls",
+    equals="ragas' ToolCallAccuracy (`order` is its strict_order)",
+    not_for="systems that may call more tools than needed: one call too many gives 0",
+)
+def tool_call_accuracy(
+    calls: Calls, expected: Calls, *, order: Order = "strict", arguments: Arguments = "share"
+) -> float:
+    """Return how right the arguments are where the right tools were called, else 0.
+
+    0 unless the names of the tools are the gold ones, as many, and in their order. Then the mean
+    over the gold calls of the share of its arguments that the call in its place gives with the
+    same value (further ones do not count; a gold call without arguments wants none). With
+    `order=any` both lists are sorted by name and arguments first. No call where none is expected
+    gives 1.
+
+    Args:
+        calls: The calls that the system made, in order.
+        expected: The gold calls, in order.
+        order: Whether the order counts.
+        arguments: What a call of the right tool counts.
+
+    Raises:
+        DataError: What is no tool call.
+
+    Example:
+        >>> gold = [{"name": "search", "arguments": {"query": "Io", "limit": 5}}]
+        >>> tool_call_accuracy([{"name": "search", "arguments": {"query": "Io"}}], gold)
+        0.5
+
+    References:
+        ragas, Tool Call Accuracy.
+    """
+    made, gold = _read(calls, "calls"), _read(expected, "expected")
+    if order == "any":
+        made, gold = sorted(made, key=_sort_key), sorted(gold, key=_sort_key)
+    if [call.name for call in made] != [call.name for call in gold]:
+        return 0.0
+    if not gold:
+        return 1.0
+    worth = _ACCURACY[arguments]
+    return sum(
+        worth(want.arguments, call.arguments) for want, call in zip(gold, made, strict=True)
+    ) / len(gold)
+
+
+@metric(
+    "tool_call_f1",
+    parts=CallScores._fields,
+    reads="tool_calls",
+    equals="ragas' ToolCallF1 to its 4 digits, but 1 where no call is expected and none made",
+    not_for="how often a tool is called: equal calls count once",
+)
+def tool_call_f1(calls: Calls, expected: Calls, *, arguments: SetArguments = "exact") -> CallScores:
+    """Return F1, precision and recall of the calls, as sets: neither order nor repetition counts.
+
+    A call is gold where a gold one has its name and its arguments. No call where none is expected
+    gives 1; where only one of the two sides is empty, all are 0.
+
+    Args:
+        calls: The calls that the system made.
+        expected: The gold calls.
+        arguments: What has to be equal besides the name.
+
+    Raises:
+        DataError: What is no tool call.
+
+    Example:
+        >>> gold = [{"name": "search", "arguments": {"query": "Io"}}, "clock"]
+        >>> tool_call_f1(["clock", "weather"], gold)
+        CallScores(f1=0.5, precision=0.5, recall=0.5)
+
+    References:
+        ragas, Tool Call F1.
+    """
+    made = {_identity(call, arguments) for call in _read(calls, "calls")}
+    gold = {_identity(call, arguments) for call in _read(expected, "expected")}
+    if not made and not gold:
+        return CallScores(1.0, 1.0, 1.0)
+    both = len(made & gold)
+    if not both:
+        return CallScores(0.0, 0.0, 0.0)
+    return CallScores(2 * both / (len(made) + len(gold)), both / len(made), both / len(gold))
+
+
+@metric(
+    "tool_call_correctness",
+    reads="tool_calls",
+    equals="deepeval's ToolCorrectnessMetric; its defaults are arguments=ignore",
+    not_for="calls too many, which cost nothing unless order=exact (tool_call_f1 counts them)",
+)
+def tool_call_correctness(
+    calls: Calls,
+    expected: Calls,
+    *,
+    order: CorrectnessOrder = "any",
+    arguments: Arguments = "share",
+) -> float:
+    """Return the share of the gold calls that were made, in part where arguments differ.
+
+    A call of the right tool counts the share of the arguments of either that both have with the
+    same value, within objects likewise. With `order=any` each gold call, in their order, takes
+    the best call that no earlier one took; with `strict` the calls count that follow each other
+    as the gold ones do, chosen for the largest sum (a weighted longest common subsequence); with
+    `exact` the score is 1 where both lists are the same, else 0. No call where none is expected
+    gives 1; calls where none is expected give 0.
+
+    Args:
+        calls: The calls that the system made, in order.
+        expected: The gold calls, in order.
+        order: How much the order counts.
+        arguments: What a call of the right tool counts.
+
+    Raises:
+        DataError: What is no tool call.
+
+    Example:
+        >>> gold = [{"name": "search", "arguments": {"query": "Io"}}, {"name": "clock"}]
+        >>> made = [{"name": "clock"}, {"name": "search", "arguments": {"query": "Io"}}]
+        >>> tool_call_correctness(made, gold), tool_call_correctness(made, gold, order="strict")
+        (1.0, 0.5)
+
+    References:
+        deepeval, Tool Correctness.
+    """
+    made, gold = _read(calls, "calls"), _read(expected, "expected")
+    worth = _CORRECTNESS[arguments]
+
+    def value(want: ToolCall, call: ToolCall) -> float:
+        return worth(want.arguments, call.arguments) if want.name == call.name else 0.0
+
+    if order == "exact":
+        pairs = zip(gold, made, strict=False)
+        return float(len(made) == len(gold) and all(value(*pair) == 1 for pair in pairs))
+    if not gold:
+        return float(not made)
+    total = _in_order(gold, made, value) if order == "strict" else _taken(gold, made, value)
+    return total / len(gold)
+
+
+_Value = Callable[[ToolCall, ToolCall], float]
+_Worth = Callable[[Entries, Entries], float]
+"""What arguments count: those of the gold call first."""
+
+
+def _taken(gold: Sequence[ToolCall], made: Sequence[ToolCall], value: _Value) -> float:
+    """Each gold call takes the best call that is left, the first of equals."""
+    left, total = list(made), 0.0
+    for want in gold:
+        best = max(range(len(left)), key=lambda at: value(want, left[at]), default=None)
+        if best is not None and (worth := value(want, left[best])) > 0:
+            total += worth
+            del left[best]
+    return total
+
+
+def _in_order(gold: Sequence[ToolCall], made: Sequence[ToolCall], value: _Value) -> float:
+    """The largest sum over pairs that stand in the same order on both sides."""
+    before = [0.0] * (len(made) + 1)
+    for want in gold:
+        row = [0.0]
+        for at, call in enumerate(made, start=1):
+            row.append(max(before[at], row[-1], before[at - 1] + value(want, call)))
+        before = row
+    return before[-1]
+
+
+def _read(calls: Calls, name: str) -> list[ToolCall]:
+    def fail(found: str, allowed: str) -> DataError:
+        return DataError(f"'{name}': {found}", allowed=allowed)
+
+    return list(read_tool_calls(calls, fail))
+
+
+def _identity(call: ToolCall, arguments: str) -> tuple[str, str]:
+    """What makes a call the same as another one."""
+    if arguments == "ignore":
+        return call.name, ""
+    compared = call.arguments if arguments == "exact" else sorted(call.arguments)
+    return call.name, _canonical(compared)
+
+
+def _canonical(value: Json) -> str:
+    """A JSON value as text: equal for equal values, in whatever order keys came; 5.0 is 5."""
+    return json.dumps(_numbers(value), sort_keys=True, default=str)
+
+
+def _numbers(value: Json) -> Json:
+    if isinstance(value, Mapping):
+        return {key: _numbers(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_numbers(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _same(one: Json, other: Json) -> bool:
+    return _canonical(one) == _canonical(other)
+
+
+def _sort_key(call: ToolCall) -> tuple[str, ...]:
+    pairs = [part for name in sorted(call.arguments) for part in (name, str(call.arguments[name]))]
+    return (call.name, *pairs)
+
+
+def _share_of_gold(gold: Entries, given: Entries) -> float:
+    """The share of the gold arguments that are given with their value."""
+    if not gold:
+        return float(not given)
+    return sum(name in given and _same(gold[name], given[name]) for name in gold) / len(gold)
+
+
+def _share_of_gold_names(gold: Entries, given: Entries) -> float:
+    return len(gold.keys() & given.keys()) / len(gold) if gold else float(not given)
+
+
+def _share_of_both(gold: Entries, given: Entries) -> float:
+    """The share of the arguments of either that both have with one value; objects in part."""
+    if _same(gold, given):
+        return 1.0
+    total = 0.0
+    for name in gold.keys() & given.keys():
+        one, other = gold[name], given[name]
+        if isinstance(one, Mapping) and isinstance(other, Mapping):
+            total += _share_of_both(one, other)
+        else:
+            total += _same(one, other)
+    return total / len(gold.keys() | given.keys())
+
+
+def _share_of_both_names(gold: Entries, given: Entries) -> float:
+    either = gold.keys() | given.keys()
+    return len(gold.keys() & given.keys()) / len(either) if either else 1.0
+
+
+def _all_or_nothing(gold: Entries, given: Entries) -> float:
+    return float(_same(gold, given))
+
+
+def _anything(gold: Entries, given: Entries) -> float:
+    return 1.0
+
+
+_ACCURACY: Mapping[str, _Worth] = {
+    "share": _share_of_gold,
+    "exact": _all_or_nothing,
+    "names": _share_of_gold_names,
+    "ignore": _anything,
+}
+_CORRECTNESS: Mapping[str, _Worth] = {
+    "share": _share_of_both,
+    "exact": _all_or_nothing,
+    "names": _share_of_both_names,
+    "ignore": _anything,
+}

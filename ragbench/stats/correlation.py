@@ -1,0 +1,449 @@
+"""Pearson's, Spearman's and Kendall's correlations, over all items or group by group; AUC."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ragbench.errors import OptionError
+from ragbench.stats.agreement import FEWEST, Agreement, Level, constant, mean_agreement, pair_of
+from ragbench.stats.jackknife import LeftOut, Statistic, undefined
+from ragbench.stats.mean import mean_interval
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from ragbench.types import FloatArray
+
+
+Coefficient = Literal["pearson", "spearman", "kendall"]
+
+_BLOCK_BYTES = 16 * 2**20
+_ROUNDING = 1e-13
+_FAR = 1e-6
+
+
+def pearson(
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    confidence: float = 0.95,
+) -> Agreement:
+    """Give the covariance of x and y over the product of their standard deviations.
+
+    It asks for a straight line: a judge that orders all items well on a bent scale loses here, and
+    not by rank. A single far item can make it.
+
+    Args:
+        x: n numbers; NaN where missing.
+        y: Numbers for the same items.
+        groups: What the items belong to, see `mean_agreement`.
+        confidence: Coverage that is aimed at.
+
+    Returns:
+        A value in [-1, 1]; NaN with the reason where all x or all y are equal, or n < 2.
+
+    Example:
+        Deviations -1, 0, 1 and -4, -1, 5: 9 / sqrt(2 x 42).
+
+        >>> round(pearson([1, 2, 3], [1, 4, 10]).value, 6)
+        0.981981
+
+    References:
+        Pearson (1895), Notes on regression and inheritance in the case of two parents.
+    """
+    return mean_agreement(
+        product_moment,
+        [pair_of("pearson", x, y)],
+        level="interval",
+        groups=groups,
+        confidence=confidence,
+    )
+
+
+def spearman(
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    confidence: float = 0.95,
+) -> Agreement:
+    """Give Pearson's correlation of the ranks; tied values share the mean of their ranks.
+
+    The time is O(n^2): ten thousand items take seconds.
+
+    Args:
+        x: n numbers; NaN where missing.
+        y: Numbers for the same items.
+        groups: What the items belong to, see `mean_agreement`.
+        confidence: Coverage that is aimed at.
+
+    Returns:
+        A value in [-1, 1]; NaN with the reason where all x or all y are equal, or n < 2.
+
+    Example:
+        Squares of the differences of ranks: 0, 1, 1, 0; 1 - 6 x 2 / (4 x 15).
+
+        >>> round(spearman([1, 2, 3, 4], [10, 30, 20, 40]).value, 12)
+        0.8
+
+    References:
+        Spearman (1904), The proof and measurement of association between two things.
+    """
+    return mean_agreement(
+        rank_rho,
+        [pair_of("spearman", x, y)],
+        level="ordinal",
+        groups=groups,
+        confidence=confidence,
+    )
+
+
+def kendall_tau_b(
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    confidence: float = 0.95,
+) -> Agreement:
+    """Give how many more pairs of items stand in the same order than in the opposite one.
+
+    A pair that is tied in x or y is in neither; the divisor is the geometric mean of the pairs
+    that are not tied in x, and in y. The time is O(n^2).
+
+    Args:
+        x: n numbers; NaN where missing.
+        y: Numbers for the same items.
+        groups: What the items belong to, see `mean_agreement`.
+        confidence: Coverage that is aimed at.
+
+    Returns:
+        A value in [-1, 1]; NaN with the reason where all x or all y are equal, or n < 2.
+
+    Example:
+        Five of six pairs in order, one reversed: (5 - 1) / 6.
+
+        >>> round(kendall_tau_b([1, 2, 3, 4], [10, 30, 20, 40]).value, 4)
+        0.6667
+
+    References:
+        Kendall (1945), The treatment of ties in ranking problems.
+    """
+    return mean_agreement(
+        rank_tau,
+        [pair_of("kendall_tau_b", x, y)],
+        level="ordinal",
+        groups=groups,
+        confidence=confidence,
+    )
+
+
+def mean_correlation(
+    x: ArrayLike,
+    y: ArrayLike,
+    groups: ArrayLike,
+    *,
+    coefficient: Coefficient = "spearman",
+    confidence: float = 0.95,
+) -> GroupedCorrelation:
+    """Give the mean over groups of the correlation inside each: the field's `summary level`.
+
+    With a question as a group it says whether the answers to one question are put in order, and
+    leaves out that some questions are harder than others. A group in which all x or all y are
+    equal has no correlation; it is left out of the mean and counted, as the published code of
+    SummEval's users does.
+
+    Args:
+        x: n numbers; NaN where missing.
+        y: Numbers for the same items.
+        groups: What each item belongs to.
+        coefficient: What is computed in each group.
+        confidence: Coverage of the interval of the mean over groups.
+
+    Example:
+        Group a in order, group b reversed, in c nothing can be ordered.
+
+        >>> groups = ["a", "a", "b", "b", "c", "c"]
+        >>> found = mean_correlation([1, 2, 1, 2, 1, 2], [1, 3, 3, 1, 2, 2], groups)
+        >>> found.mean.value, found.mean.n, found.constant_y
+        (0.0, 2, 1)
+
+    References:
+        Fabbri et al. (2021), SummEval; Liu et al. (2023), G-Eval; Deutsch, Dror and Roth (2021), A
+        statistical analysis of summarization evaluation metrics using resampling methods.
+    """
+    if coefficient not in _COEFFICIENTS:
+        raise OptionError("mean_correlation", "coefficient", coefficient, ", ".join(_COEFFICIENTS))
+    statistic, level = _COEFFICIENTS[coefficient]
+    table = pair_of("mean_correlation", x, y)
+    labels: np.ndarray[Any, Any] = np.asarray(groups)
+    if labels.shape != (len(table),):
+        allowed = f"one for each of {len(table)}"
+        raise OptionError("mean_correlation", "groups", f"shape {labels.shape}", allowed)
+    both = np.isfinite(table).all(axis=1)
+    _, codes, sizes = np.unique(labels[both], return_inverse=True, return_counts=True)
+    rows = table[both][np.argsort(codes.reshape(-1), kind="stable")]
+    parts = np.split(rows, np.cumsum(sizes)[:-1]) if len(rows) else []
+    several = [part for part in parts if len(part) > 1]
+    flat = [[_flat(column) for column in part.T] for part in several]
+    found = [
+        statistic(part).value
+        for part, (in_x, in_y) in zip(several, flat, strict=True)
+        if not (in_x or in_y)
+    ]
+    return GroupedCorrelation(
+        mean=_mean_over_groups(np.array(found), level, confidence),
+        constant_x=sum(in_x for in_x, _ in flat),
+        constant_y=sum(in_y and not in_x for in_x, in_y in flat),
+        single=len(parts) - len(several),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedCorrelation:
+    """The mean of the correlations inside groups, and the groups that have none."""
+
+    mean: Agreement
+    """The mean with its interval; `n` is how many groups it is over."""
+    constant_x: int
+    """Groups left out since all their x are equal."""
+    constant_y: int
+    """Groups left out since all their y are equal, and not all x."""
+    single: int
+    """Groups left out since they have one item."""
+
+
+def _mean_over_groups(values: FloatArray, level: Level, confidence: float) -> Agreement:
+    n = len(values)
+    value = float(values.mean()) if n else math.nan
+    if n < FEWEST:
+        why = f"{n} groups with a correlation: {FEWEST} are the fewest for an interval"
+        return Agreement(value, math.nan, math.nan, n, level, "undefined", why)
+    found = mean_interval(values.clip(-1.0, 1.0), range=(-1.0, 1.0), confidence=confidence)
+    return Agreement(value, found.lower, found.upper, n, level, "mean")
+
+
+def product_moment(table: FloatArray) -> LeftOut:
+    """Give Pearson's correlation of two columns without gaps, and without each row."""
+    if reason := _no_order(table):
+        return undefined(reason)
+    n = len(table)
+    if any(_flat(column) for column in table.T):
+        return undefined(f"all {n} items have the same value but for rounding")
+    d = _deviations(table)
+    squares = (d**2).sum(axis=0)
+    products = d[:, 0] * d[:, 1]
+    value = _correlation(float(products.sum()), *map(float, squares))
+    # sums of squares about the mean of the others: each item takes n / (n - 1) of its own square
+    share = n / (n - 1)
+    left = squares - share * d**2
+    without = _ratio(products.sum() - share * products, left[:, 0], left[:, 1])
+    # a far item was nearly all of the sum: what is left is rounding, and is computed afresh
+    for row in np.flatnonzero((left < _FAR * squares).any(axis=1)):
+        without[row] = _without(np.delete(table, row, axis=0))
+    # a straight line but for rounding is one: else rounding would pass for spread
+    without = np.where(np.abs(without) > 1 - _ROUNDING, np.sign(without), without)
+    return LeftOut(value, without)
+
+
+def _flat(column: FloatArray) -> bool:
+    """Whether all values are equal but for rounding."""
+    far = float(np.abs(column - column.mean()).max())
+    return far <= _ROUNDING * float(np.abs(column).max())
+
+
+def _without(table: FloatArray) -> float:
+    if len(table) < 2 or any(constant(column) for column in table.T):
+        return math.nan
+    d = _deviations(table)
+    return _correlation(float(d[:, 0] @ d[:, 1]), *map(float, (d**2).sum(axis=0)))
+
+
+def _deviations(table: FloatArray) -> FloatArray:
+    """Deviations from the means, the largest of each column 1, so that no square underflows."""
+    d = table - table.mean(axis=0)
+    found: FloatArray = d / np.abs(d).max(axis=0)
+    return found
+
+
+def _correlation(product: float, x_square: float, y_square: float) -> float:
+    found = product / math.sqrt(x_square * y_square)
+    return math.copysign(1.0, found) if abs(found) > 1 - _ROUNDING else found
+
+
+def rank_rho(table: FloatArray) -> LeftOut:
+    """Give Spearman's rho of two columns without gaps, and without each row.
+
+    A mean rank is (n + 1 + a) / 2 with a = the values below minus those above, so that rho is the
+    correlation of two such sums; leaving out item k takes its sign from each of them.
+    """
+    if reason := _no_order(table):
+        return undefined(reason)
+    s = _signs(table)
+    product, x_square, y_square = s.x @ s.y, s.x @ s.x, s.y @ s.y
+    value = float(product) / math.sqrt(float(x_square) * float(y_square))
+    left = product - s.x * s.y + s.x_by_y + s.y_by_x + s.both
+    x_left = x_square - s.x**2 + 2 * s.x_by_x + s.x_untied
+    y_left = y_square - s.y**2 + 2 * s.y_by_y + s.y_untied
+    return LeftOut(_clipped(value), _ratio(left, x_left, y_left))
+
+
+def rank_tau(table: FloatArray) -> LeftOut:
+    """Give Kendall's tau-b of two columns without gaps, and without each row."""
+    if reason := _no_order(table):
+        return undefined(reason)
+    s = _signs(table)
+    agree, x_all, y_all = s.both.sum(), s.x_untied.sum(), s.y_untied.sum()
+    value = float(agree) / math.sqrt(float(x_all) * float(y_all))
+    without = _ratio(agree - 2 * s.both, x_all - 2 * s.x_untied, y_all - 2 * s.y_untied)
+    return LeftOut(_clipped(value), without)
+
+
+_COEFFICIENTS: dict[str, tuple[Statistic, Level]] = {
+    "pearson": (product_moment, "interval"),
+    "spearman": (rank_rho, "ordinal"),
+    "kendall": (rank_tau, "ordinal"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Signs:
+    """Sums over j of s = sign(x_k - x_j) and t = sign(y_k - y_j), for each item k."""
+
+    x: FloatArray
+    y: FloatArray
+    both: FloatArray
+    """Sum of s t: pairs in the same order minus pairs in the opposite one."""
+    x_untied: FloatArray
+    y_untied: FloatArray
+    x_by_x: FloatArray
+    """Sum of s_kj x_j; `x` and `y` are the sums of s and t, those `untied` of their squares."""
+    x_by_y: FloatArray
+    y_by_x: FloatArray
+    y_by_y: FloatArray
+
+
+def _signs(table: FloatArray) -> _Signs:
+    """Compute the sums, in blocks of rows so that memory stays bounded."""
+    n = len(table)
+    sums = [_below_minus_above(column) for column in table.T]
+    both, untied = np.empty(n), np.empty((2, n))
+    by = np.empty((2, 2, n))
+    rows = max(1, _BLOCK_BYTES // (16 * n))
+    for start in range(0, n, rows):
+        part = slice(start, start + rows)
+        signs = [np.sign(c[part, np.newaxis] - c[np.newaxis, :]) for c in table.T]
+        both[part] = np.einsum("ij,ij->i", *signs)
+        for place, sign in enumerate(signs):
+            untied[place, part] = np.count_nonzero(sign, axis=1)
+            by[place, 0, part], by[place, 1, part] = sign @ sums[0], sign @ sums[1]
+    return _Signs(
+        sums[0], sums[1], both, untied[0], untied[1], by[0, 0], by[0, 1], by[1, 0], by[1, 1]
+    )
+
+
+def _below_minus_above(column: FloatArray) -> FloatArray:
+    order = np.sort(column)
+    below = np.searchsorted(order, column, side="left")
+    above = len(column) - np.searchsorted(order, column, side="right")
+    return (below - above).astype(np.float64)
+
+
+def _no_order(table: FloatArray) -> str:
+    n = len(table)
+    if n < 2:
+        return "one item has no order" if n == 1 else f"{n} items have no order"
+    for column in table.T:
+        if constant(column):
+            return f"all {n} items have one value: they have no order"
+    return ""
+
+
+def _ratio(left: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
+    """Divide by the geometric mean; NaN where nothing is left to be ordered."""
+    below = np.sqrt(np.maximum(x, 0) * np.maximum(y, 0))
+    found = np.full(len(left), np.nan)
+    np.divide(left, below, out=found, where=below > 0)
+    return found
+
+
+def _clipped(value: float) -> float:
+    """A correlation beyond 1 by a rounding error is 1."""
+    return min(max(value, -1.0), 1.0)
+
+
+def roc_auc(
+    scores: ArrayLike,
+    good: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    confidence: float = 0.95,
+) -> Agreement:
+    """Give the probability that a good item has a higher score than a bad one; a tie is half.
+
+    No threshold is chosen. 0.5 is chance, below it the score points the wrong way.
+
+    Args:
+        scores: n numbers; NaN where missing.
+        good: 1 or 0 for the same items; NaN where missing.
+        groups: What the items belong to, see `mean_agreement`.
+        confidence: Coverage that is aimed at.
+
+    Returns:
+        A value in [0, 1]; NaN with the reason where all items are good, or all bad. A constant
+        score gives 0.5 without an interval: it tells nothing apart.
+
+    Example:
+        Good: .9 and .4, bad: .4 and .1. Of four pairs three are in order, one is tied.
+
+        >>> roc_auc([0.9, 0.4, 0.4, 0.1], [1, 1, 0, 0]).value
+        0.875
+
+    References:
+        Hanley and McNeil (1982), The meaning and use of the area under a ROC curve.
+    """
+    table = pair_of("roc_auc", scores, good)
+    strange = table[~np.isin(table[:, 1], (0.0, 1.0)) & np.isfinite(table[:, 1]), 1]
+    if strange.size:
+        raise OptionError("roc_auc", "good", float(strange[0]), "0 and 1, or NaN")
+    return mean_agreement(
+        roc_area,
+        [table],
+        level="ordinal",
+        span=(0.0, 1.0),
+        groups=groups,
+        confidence=confidence,
+    )
+
+
+def roc_area(table: FloatArray) -> LeftOut:
+    """Give the area of scores (first column) against 0 or 1 (second), and without each row."""
+    scores, is_good = table[:, 0], table[:, 1] == 1
+    n_good = int(is_good.sum())
+    n_bad = len(table) - n_good
+    if not n_good or not n_bad:
+        which = "good" if n_good else "bad"
+        return undefined(f"all {len(table)} items are {which}" if len(table) else "no items")
+    # for each item, in how many pairs with the other kind it is on the right side
+    right = np.where(
+        is_good,
+        _higher_than(scores, scores[~is_good]),
+        n_good - _higher_than(scores, scores[is_good]),
+    )
+    total = float(right[is_good].sum())
+    pairs_left = np.where(is_good, (n_good - 1) * n_bad, n_good * (n_bad - 1))
+    without = np.full(len(table), np.nan)
+    np.divide(total - right, pairs_left, out=without, where=pairs_left > 0)
+    return LeftOut(total / (n_good * n_bad), without)
+
+
+def _higher_than(scores: FloatArray, others: FloatArray) -> FloatArray:
+    """Count for each score the others below it, those equal to it as half."""
+    order = np.sort(others)
+    below = np.searchsorted(order, scores, side="left")
+    upto = np.searchsorted(order, scores, side="right")
+    return (below + upto) / 2

@@ -1,0 +1,221 @@
+"""The names by which columns of tables are known, and tables that a program holds.
+
+The names stand here once: for files of records, for `ragbench init`, for judges and metrics that
+are called from Python. A table is a data frame of pandas, polars or Arrow, or a list of mappings;
+none of those packages is imported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ragbench.errors import DataError, OptionError
+from ragbench.types.frames import Frame, is_frame
+
+Table: TypeAlias = Frame | Sequence[Mapping[str, Any]]
+"""A data frame, or a list of mappings: a row per question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names by which a part is known."""
+
+    sure: tuple[str, ...]
+    """Names that mean nothing else: ours, those of ragas, those of deepeval."""
+    likely: tuple[str, ...] = ()
+    """Names that are taken where no column has a sure one."""
+
+
+CONVERSATION_NAMES: Mapping[str, tuple[str, ...]] = {
+    "turns": ("turns",),
+    "standalone_question": ("standalone_question",),
+    "tool_calls": ("tool_calls", "tools_called"),
+    "expected_tool_calls": ("expected_tool_calls", "expected_tools", "reference_tool_calls"),
+}
+"""Part -> the names understood without `columns`: ours, those of deepeval, those of ragas."""
+PARTS: Mapping[str, Names] = {
+    "id": Names(("id",), ("_id", "qid", "query_id", "question_id")),
+    "question": Names(
+        ("question", "user_input", "input"),
+        (
+            *("query", "prompt", "q", "user_query", "questions", "question_text", "query_text"),
+            "user_question",
+        ),
+    ),
+    "contexts": Names(
+        ("contexts", "retrieved_contexts", "retrieval_context"),
+        ("passages", "chunks", "retrieved_passages", "retrieved_documents"),
+    ),
+    "answer": Names(
+        ("answer", "response", "actual_output"),
+        ("generated_answer", "model_answer", "output", "prediction"),
+    ),
+    "reference": Names(
+        ("reference", "expected_output"),
+        (
+            *("ground_truth", "ground_truths", "gold", "gold_answer", "gold_answers", "answers"),
+            *("reference_answer", "expected", "expected_answer", "correct_answer", "target"),
+            *("reference_answers", "expected_answers", "correct_answers", "ground_truth_answer"),
+            *("ground_truth_answers", "golden_answer", "golden_answers", "ideal_answer"),
+        ),
+    ),
+    "queries": Names(("queries",)),
+    "system": Names(("system",)),
+    "relevant": Names(
+        (
+            *("relevant", "relevant_ids", "relevant_docs", "relevant_documents"),
+            *("reference_context_ids", "gold_ids", "gold_docs", "gold_doc_ids"),
+            *("gold_doc", "gold_document", "gold_documents", "source_doc", "source_document"),
+            *("source_docs", "source_documents", "expected_docs", "expected_documents"),
+        ),
+        (
+            *("doc_id", "doc_ids", "document_id", "document_ids", "docid", "corpus_id", "doc"),
+            *("docs", "document", "documents", "document_name", "source", "sources"),
+            *("source_file", "source_files", "file", "files", "filename", "file_name", "page"),
+            *("url", "article"),
+        ),
+    ),
+    "reference_contexts": Names(
+        (
+            *("reference_contexts", "expected_context", "expected_contexts", "gold_contexts"),
+            *("reference_context", "gold_context", "gold_passages", "gold_passage"),
+        ),
+        ("ground_truth_contexts", "ground_truth_context", "evidence", "quote", "quotes"),
+    ),
+    "grades": Names(
+        ("grades", "relevant_grades", "relevance_grades"), ("grade", "relevance", "rel", "qrel")
+    ),
+    **{part: Names(names) for part, names in CONVERSATION_NAMES.items()},
+}
+"""Part -> its names. Upper and lower case, blanks, hyphens and underscores are the same; a number
+at the end tells several columns of one part apart. A likely name of `relevant` is taken only where
+the corpus knows what stands in the column."""
+
+SEVERAL = ("relevant", "reference_contexts", "reference")
+"""The parts that several columns may play together."""
+
+
+def folded(name: str) -> str:
+    """Return a name as names are compared."""
+    return re.sub(r"[\s_-]+", "_", name.strip().casefold())
+
+
+def named_by(free: Sequence[str], names: Iterable[str]) -> list[str]:
+    """Return the columns with one of the names, in the order of the names."""
+    by_name = [column for name in names for column in free if folded(column) == folded(name)]
+    return list(dict.fromkeys(by_name))
+
+
+def is_table(value: object) -> bool:
+    """Whether a value is a frame with rows of texts, or a list of mappings."""
+    if isinstance(value, (list, tuple)):
+        return bool(value) and all(isinstance(row, Mapping) for row in value)
+    # a column of pandas has no columns, and one of Arrow no names
+    return is_frame(value)
+
+
+def rows_of(table: object, owner: str) -> list[dict[str, Any]]:
+    """Return the rows of a table as mappings; what is missing is None, arrays are lists.
+
+    Example:
+        >>> rows_of([{"question": "Why?", "answer": float("nan")}], "table")
+        [{'question': 'Why?', 'answer': None}]
+    """
+    for method in ("to_dicts", "to_pylist"):  # polars, Arrow
+        if callable(getattr(table, method, None)):
+            found = getattr(table, method)()
+            break
+    else:
+        found = table.to_dict("records") if hasattr(table, "to_dict") else table
+    if not isinstance(found, (list, tuple)):
+        raise OptionError(owner, "table", type(table).__name__, "a data frame, a list of mappings")
+    return [{str(key): plain(value) for key, value in row.items()} for row in found]
+
+
+def plain(value: Any) -> Any:
+    """Return a cell without the types of a package: None for what is missing, lists for arrays."""
+    if type(value) in (str, bool, int, type(None)):
+        return value
+    if type(value).__name__ in ("NAType", "NaTType") or (
+        isinstance(value, float) and value != value
+    ):
+        return None
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    found = getattr(value, "tolist", None)  # arrays and numbers of NumPy
+    return plain(found()) if callable(found) else value
+
+
+def players(
+    parts: Iterable[str],
+    present: Sequence[str],
+    columns: Mapping[str, str | None] | None,
+    owner: str,
+) -> dict[str, str]:
+    """Say which column plays each part: the one that `columns` names, or one of its names.
+
+    Parts that no column plays are absent.
+
+    Raises:
+        DataError: Two columns could play a part, or one that is named is not there.
+
+    Example:
+        >>> players(["answer", "reference"], ["response", "ground_truth"], None, "rows")
+        {'answer': 'response', 'reference': 'ground_truth'}
+    """
+    named, has = columns or {}, ", ".join(present)
+    found = {part: column for part, column in named.items() if column is not None}
+    for part, column in found.items():
+        if part not in (known := [*parts]):
+            raise OptionError(owner, "columns", part, ", ".join(known))
+        if column not in present:
+            raise DataError(f"no column '{column}' (columns: {has})", record=f"columns.{part}")
+    free = [column for column in present if column not in found.values()]
+    for part in parts:
+        names = PARTS[part]
+        able = [] if part in named else named_by(free, names.sure) or named_by(free, names.likely)
+        if len(able) > 1:
+            both = " and ".join(f"'{column}'" for column in able)
+            raise DataError(f"{owner}: {both} could both be the {part}", allowed="one of them")
+        if able:
+            found[part] = able[0]
+            free.remove(able[0])
+    return found
+
+
+def texts_of_table(
+    table: object, columns: Mapping[str, str] | None, owner: str
+) -> tuple[list[Any], list[Any]]:
+    """Return the answers and the references of a table."""
+    rows = rows_of(table, owner)
+    present = list(dict.fromkeys(key for row in rows for key in row))
+    found = players(("answer", "reference"), present, columns, owner)
+    for part in ("answer", "reference"):
+        if part not in found:
+            names = ", ".join((*PARTS[part].sure, *PARTS[part].likely[:2]))
+            what = f"no column with the {part} (columns: {', '.join(present) or 'none'})"
+            raise DataError(what, allowed=f"one of {names}, or columns={{'{part}': NAME}}")
+    texts, gold = ([row.get(found[part]) for row in rows] for part in ("answer", "reference"))
+    return texts, gold
+
+
+def column_of(texts: object, owner: str, name: str) -> list[Any]:
+    """Return texts as a list: those of a list, an array, or a column of a data frame."""
+    if isinstance(texts, Mapping):  # in it, positions are those of its keys
+        raise OptionError(owner, name, "a mapping", "a list of texts, one per item")
+    if isinstance(texts, str):
+        raise DataError("found a text", allowed="lists of texts, one per item")
+    if isinstance(texts, (list, tuple)):
+        return list(texts)
+    for method in ("to_pylist", "to_list", "tolist"):  # Arrow, polars and pandas, NumPy
+        if callable(getattr(texts, method, None)):
+            return [plain(text) for text in getattr(texts, method)()]
+    if not isinstance(texts, Iterable):
+        allowed = "a list of texts, one per item"
+        raise OptionError(owner, name, type(texts).__name__, allowed)
+    return list(texts)

@@ -1,0 +1,372 @@
+"""What was said before a question, and the tools that were called, however it is written down.
+
+Read are messages as OpenAI, LangChain, ragas (`type: human`) and deepeval (`retrieval_context`,
+`tools_called`) write them, and exchanges `{question, answer, contexts}`. What is none of these is
+refused with its place; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+Role = Literal["user", "assistant", "system"]
+"""Who speaks."""
+Json = Any
+"""A value as a file or a service has it: looked at before it is believed."""
+Entries = Mapping[str, Json]
+"""An object of JSON: a message, the arguments of a call."""
+Fail = Callable[[str, str], Exception]
+"""Makes the error of what was found and what is allowed; the caller knows the place."""
+
+_ROLES: Mapping[str, Role | Literal["tool"]] = {
+    "user": "user",
+    "human": "user",
+    "assistant": "assistant",
+    "ai": "assistant",
+    "system": "system",
+    "developer": "system",
+    "tool": "tool",
+    "function": "tool",
+}
+_QUESTIONS = ("question", "user_input", "input")
+_ANSWERS = ("answer", "response", "actual_output")
+_CONTEXTS = ("contexts", "retrieved_contexts", "retrieval_context")
+_CALLS = ("tool_calls", "tools_called")
+_ARGUMENTS = ("arguments", "args", "input_parameters", "inputParameters", "input")
+_OUTPUTS = ("output", "result")
+_TEXTS = ("text", "page_content", "content", "context")
+
+TURNS_ALLOWED = (
+    "messages {role: user or assistant, content}, or exchanges {question, answer, contexts}"
+)
+CALLS_ALLOWED = "a list of {name, arguments, output}"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call of a tool."""
+
+    name: str
+    """The tool."""
+    arguments: Entries = field(default_factory=dict)
+    """Argument -> value, as JSON has it; one that is null counts as not given."""
+    output: str | None = None
+    """What it returned, anything but text as JSON; None where that is not known."""
+
+    @property
+    def written(self) -> str:
+        """The call in one line.
+
+        Example:
+            >>> ToolCall("weather", {"city": "Paris"}).written
+            'weather({"city": "Paris"})'
+        """
+        return f"{self.name}({json.dumps(self.arguments, ensure_ascii=False, default=str)})"
+
+    def to_dict(self) -> dict[str, Json]:
+        """Return a JSON-ready mapping, without an output that is not known."""
+        known = {} if self.output is None else {"output": self.output}
+        return {"name": self.name, "arguments": dict(self.arguments), **known}
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one side said until the other one spoke: several messages in a row are one turn."""
+
+    role: Role
+    """Who said it."""
+    text: str
+    """What was said; empty where the assistant only called tools."""
+    contexts: tuple[str, ...] = ()
+    """The passages that were retrieved for it."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    """The tools that were called for it."""
+
+    def to_dict(self) -> dict[str, Json]:
+        """Return a JSON-ready mapping, without what it does not have."""
+        found: dict[str, Json] = {"role": self.role, "content": self.text}
+        if self.contexts:
+            found["contexts"] = list(self.contexts)
+        if self.tool_calls:
+            found["tool_calls"] = [call.to_dict() for call in self.tool_calls]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A whole conversation, cut before its last question."""
+
+    turns: tuple[Turn, ...]
+    """What was said before the question."""
+    question: str
+    """What the user said last."""
+    answer: str | None
+    """What the assistant said to that; None where it said nothing and called nothing."""
+    contexts: tuple[str, ...]
+    """The passages that were retrieved for the answer."""
+    tool_calls: tuple[ToolCall, ...]
+    """The tools that were called for the answer."""
+
+    @property
+    def all_calls(self) -> tuple[ToolCall, ...]:
+        """The calls of all turns, in order."""
+        return (*(call for turn in self.turns for call in turn.tool_calls), *self.tool_calls)
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A turn whose messages are still being read."""
+
+    role: Role
+    texts: list[str] = field(default_factory=list)
+    contexts: list[str] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
+    ids: list[object] = field(default_factory=list)
+    """The id of each call, by which a message of a tool names it."""
+
+    def returned(self, message: Entries, output: str) -> None:
+        """Note what a tool returned: for the call it names, else the first without an output."""
+        named = message.get("tool_call_id")
+        for at, call in enumerate(self.calls):
+            is_meant = call.output is None if named is None else self.ids[at] == named
+            if is_meant:
+                self.calls[at] = ToolCall(call.name, call.arguments, output)
+                return
+        # a history that begins in the middle: the output is known, the call is not
+        self.calls.append(ToolCall(str(message.get("name") or "unknown"), {}, output))
+        self.ids.append(named)
+
+    def done(self) -> Turn:
+        """Return the turn."""
+        text = "\n\n".join(text for text in self.texts if text.strip())
+        return Turn(self.role, text, tuple(self.contexts), tuple(self.calls))
+
+
+def read_turns(
+    value: Json, fail: Fail, known: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Turn, ...]:
+    """Read turns from a list of messages or of exchanges; `known` has texts by id of passage.
+
+    Example:
+        >>> said = [
+        ...     {"role": "user", "content": "Weather in Paris?"},
+        ...     {"role": "assistant", "tool_calls": [{"name": "weather", "args": {"city": "Paris"}}]},
+        ...     {"role": "tool", "content": "18 degrees"},
+        ...     {"role": "assistant", "content": "It is 18 degrees."},
+        ... ]
+        >>> question, answer = read_turns(said, lambda found, allowed: ValueError(found))
+        >>> answer.text, answer.tool_calls[0].output
+        ('It is 18 degrees.', '18 degrees')
+    """  # noqa: E501
+    return _Reader(fail, known).turns(value)
+
+
+def read_tool_calls(value: Json, fail: Fail) -> tuple[ToolCall, ...]:
+    """Read a list of calls: mappings of the usual forms, or names of tools.
+
+    Example:
+        >>> call = {"function": {"name": "weather", "arguments": '{"city": "Paris"}'}}
+        >>> read_tool_calls([call, "clock"], lambda found, allowed: ValueError(found))[0].arguments
+        {'city': 'Paris'}
+    """
+    return tuple(call for _, call in _Reader(fail, {}).calls(value))
+
+
+def cut_conversation(turns: Sequence[Turn], fail: Fail) -> Conversation:
+    """Cut a whole conversation before its last question."""
+    asked = [at for at, turn in enumerate(turns) if turn.role == "user"]
+    if not asked:
+        raise fail("no message of a user", "a conversation with a question")
+    last = asked[-1]
+    after = turns[last + 1 :]
+    said = [turn for turn in after if turn.role == "assistant"]
+    return Conversation(
+        turns=tuple(turns[:last]),
+        question=turns[last].text,
+        answer="\n\n".join(turn.text for turn in said if turn.text) if said else None,
+        contexts=tuple(text for turn in said for text in turn.contexts),
+        tool_calls=tuple(call for turn in said for call in turn.tool_calls),
+    )
+
+
+def before_question(turns: Sequence[Turn], question: str) -> tuple[Turn, ...]:
+    """Return the turns before a question that may stand at their end itself, answered or not."""
+    for length in (1, 2):
+        last = turns[-length] if len(turns) >= length else None
+        answered = [turn.role for turn in turns[len(turns) - length + 1 :]]
+        is_asked = last is not None and last.role == "user" and last.text == question.strip()
+        if is_asked and answered in ([], ["assistant"]):
+            return tuple(turns[:-length])
+    return tuple(turns)
+
+
+def is_conversation(value: Json) -> bool:
+    """Whether a value is a list of messages, and no text of a question."""
+    return (
+        isinstance(value, (list, tuple))
+        and bool(value)
+        and all(isinstance(_plain(each), Mapping) for each in value)
+    )
+
+
+class _Reader:
+    """Reads one value; knows where it stands by `fail`."""
+
+    def __init__(self, fail: Fail, known: Mapping[str, str]) -> None:
+        self._fail, self._known = fail, known
+
+    def turns(self, value: Json) -> tuple[Turn, ...]:
+        if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
+            raise self._fail(_kind(value), TURNS_ALLOWED)
+        drafts: list[_Draft] = []
+        for number, item in enumerate(value, start=1):
+            if isinstance(item, Turn):
+                contexts, calls = list(item.contexts), list(item.tool_calls)
+                none: list[object] = [None] * len(calls)
+                drafts.append(_Draft(item.role, [item.text], contexts, calls, none))
+                continue
+            message = _plain(item)
+            if not isinstance(message, Mapping):
+                raise self._fail(f"turn {number} is {_kind(item)}", TURNS_ALLOWED)
+            self._read(message, f"turn {number}", drafts)
+        return tuple(draft.done() for draft in drafts)
+
+    def calls(self, value: Json) -> list[tuple[object, ToolCall]]:
+        if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
+            raise self._fail(_kind(value), CALLS_ALLOWED)
+        return [self._call(item, f"call {number}") for number, item in enumerate(value, start=1)]
+
+    def _read(self, message: Entries, place: str, drafts: list[_Draft]) -> None:
+        written = message.get("role", message.get("type"))
+        question = _first(message, _QUESTIONS)
+        if question is not None and "role" not in message and written not in _ROLES:
+            self._add("user", {"content": question}, place, drafts)
+            answer = _first(message, _ANSWERS)
+            if answer is not None or _first(message, _CALLS):
+                self._add("assistant", {**message, "content": answer}, place, drafts)
+            return
+        role = _ROLES.get(written) if isinstance(written, str) else None
+        if role is None:
+            found = f"{place} has {'no role' if written is None else f'role {written!r}'}"
+            raise self._fail(found, TURNS_ALLOWED)
+        if role == "tool":
+            if not drafts or drafts[-1].role != "assistant":
+                drafts.append(_Draft("assistant"))
+            drafts[-1].returned(message, self._text(message.get("content"), place))
+        else:
+            self._add(role, message, place, drafts)
+
+    def _add(self, role: Role, message: Entries, place: str, drafts: list[_Draft]) -> None:
+        if not drafts or drafts[-1].role != role:
+            drafts.append(_Draft(role))
+        draft = drafts[-1]
+        draft.texts.append(self._text(message.get("content"), place))
+        passages = _first(message, _CONTEXTS)
+        if isinstance(passages, (str, Mapping)):
+            raise self._fail(f"{place}: contexts are {_kind(passages)}", "a list of passages")
+        draft.contexts += [self._passage(each, place) for each in passages or ()]
+        calls = _first(message, _CALLS)
+        if calls is None and message.get("function_call"):
+            calls = [message["function_call"]]
+        if calls is not None and not isinstance(calls, (list, tuple)):
+            raise self._fail(f"{place}: tool calls are {_kind(calls)}", CALLS_ALLOWED)
+        for number, item in enumerate(calls or (), start=1):
+            name, call = self._call(item, f"{place}: call {number}")
+            draft.ids.append(name)
+            draft.calls.append(call)
+
+    def _text(self, content: Json, place: str) -> str:
+        """The text of a message, of which some forms are lists of parts."""
+        if content is None or isinstance(content, str):
+            return (content or "").strip()
+        parts = [_plain(part) for part in content] if isinstance(content, (list, tuple)) else []
+        texts = [
+            part if isinstance(part, str) else part.get("text", f"[{part.get('type')}]")
+            for part in parts
+            if isinstance(part, (str, Mapping))
+        ]
+        if not parts or len(texts) < len(parts) or not all(isinstance(t, str) for t in texts):
+            raise self._fail(f"{place}: content is {_kind(content)}", "text, or parts with text")
+        return "\n".join(texts).strip()
+
+    def _passage(self, item: Json, place: str) -> str:
+        found = _plain(item)
+        if isinstance(found, Mapping):
+            title, text = found.get("title"), _first(found, _TEXTS)
+            if text is None and isinstance(found.get("id"), str):
+                text, title = self._known.get(found["id"]), None
+            found = f"{title} {text}" if isinstance(title, str) and title and text else text
+        elif hasattr(found, "full_text"):
+            found = found.full_text
+        if not isinstance(found, str):
+            raise self._fail(f"{place}: a passage is {_kind(item)}", "text, or {id, text}")
+        return found
+
+    def _call(self, item: Json, place: str) -> tuple[object, ToolCall]:
+        """A call with its id."""
+        if isinstance(item, ToolCall):
+            return None, item
+        found = _plain(item)
+        if isinstance(found, str) and found.strip():
+            return None, ToolCall(found.strip())
+        if not isinstance(found, Mapping):
+            raise self._fail(f"{place} is {_kind(item)}", CALLS_ALLOWED)
+        inner = found.get("function")
+        whole = {**found, **inner} if isinstance(inner, Mapping) else found
+        name = whole.get("name")
+        if not isinstance(name, str) or not name.strip():
+            raise self._fail(f"{place} has no name", CALLS_ALLOWED)
+        arguments = self._arguments(_first(whole, _ARGUMENTS), f"{place} ({name})")
+        return found.get("id"), ToolCall(name.strip(), arguments, _output(whole))
+
+    def _arguments(self, value: Json, place: str) -> dict[str, Json]:
+        allowed = "arguments as a mapping, or as the text of a JSON object"
+        if isinstance(value, str):
+            try:
+                value = json.loads(value) if value.strip() else {}
+            except (ValueError, RecursionError) as error:
+                raise self._fail(f"{place}: arguments are no JSON: {error}", allowed) from error
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+            raise self._fail(f"{place}: arguments are {_kind(value)}", allowed)
+        return _given(value)
+
+
+def _given(value: Entries) -> dict[str, Json]:
+    """A mapping without nulls: Parquet fills the arguments of every call up with them."""
+    return {
+        key: _given(each) if isinstance(each, Mapping) else each
+        for key, each in value.items()
+        if each is not None
+    }
+
+
+def _output(call: Entries) -> str | None:
+    found = _first(call, _OUTPUTS)
+    if found is None or isinstance(found, str):
+        return found
+    return json.dumps(found, ensure_ascii=False, default=str)
+
+
+def _plain(item: Json) -> Json:
+    """A message of another package (pydantic's) as a mapping."""
+    dump = getattr(item, "model_dump", None)
+    return dump() if callable(dump) else item
+
+
+def _first(values: Entries, names: Sequence[str]) -> Json:
+    """The value under the first of several names that has one."""
+    return next((values[name] for name in names if values.get(name) is not None), None)
+
+
+def _kind(value: Json) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, Mapping):
+        return f"an object with {', '.join(map(str, value)) or 'nothing'}"
+    return {"list": "a list", "str": "text"}.get(name := type(value).__name__, name)

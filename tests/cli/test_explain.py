@@ -1,0 +1,204 @@
+"""`explain`, `show` and `runs`: what they print of runs, of old ones, and of broken ones."""
+
+import json
+import shutil
+
+import pytest
+
+import ragbench as rb
+from ragbench.data.runs.run_list import list_runs, read_commit
+from tests.commands import run_command
+from tests.experiment.conftest import config, data  # noqa: F401  fixtures
+from tests.experiment.moons import QUERIES
+
+HOSTILE = "<script>alert(1)</script> \x1b[31mred \u202eright to left"
+
+
+@pytest.fixture
+def run(config):  # noqa: F811
+    return rb.run_experiment(config).path
+
+
+def printed(*arguments):
+    done = run_command(*arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_explain_counts_then_lists_the_queries(run):
+    text = printed("explain", run)
+
+    lines = text.splitlines()
+    assert lines[0] == "moons: where answers are lost"
+    assert lines[2].split()[0] == "bm25"
+    assert "of 5 queries: 4 right, 1 not in corpus" in lines[2]
+    assert "bm25 -> exact: " in text
+    assert "q5  How old is the moon of Pluto?  judged, and no document is relevant" in text
+    assert "q1  " not in text.partition("exact: ")[0], "what is right is counted, not listed"
+
+
+def test_explain_one_system_and_cause(run):
+    text = printed("explain", run, "--system", "bm25", "--cause", "right")
+
+    assert [line.split()[0] for line in text.splitlines() if " at rank " in line] == [
+        "q1",
+        "q2",
+        "q3",
+        "q4",
+    ]
+    assert "0.800 [0.376, 0.964]" in text, "Wilson's interval of 4 of 5"
+    assert "exact" not in text
+
+
+def test_explain_as_json_and_markdown(run):
+    found = json.loads(printed("explain", run, "--format", "json"))
+
+    assert found["schema"] == "ragbench.explanation/1"
+    for system in found["systems"]:
+        rows = [row for row in found["queries"] if row["system"] == system["name"]]
+        assert [row["query_id"] for row in rows] == list(QUERIES)
+        for cause, count in system["causes"].items():
+            assert sum(row["cause"] == cause for row in rows) == count
+    assert {row["question"] for row in found["queries"]} == set(QUERIES.values())
+    assert "| bm25 | 4, 0.800 " in printed("explain", run, "--format", "markdown")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--system", "bm26"], "no system 'bm26'; did you mean 'bm25'?"),
+        (["--cause", "lost"], "'lost' is not one of 'right'"),
+    ],
+)
+def test_explain_says_what_there_is(run, arguments, said):
+    done = run_command("explain", run, *arguments)
+
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_explain_of_an_older_run(run):
+    (run / "causes.csv").unlink()
+    done = run_command("explain", run)
+
+    assert done.returncode == 2
+    assert "no causes.csv; allowed: a run of this version" in done.stderr
+
+
+def test_show_has_everything_of_a_query(run):
+    text = printed("show", run, "thick atmosphere")
+
+    for part in (
+        "q3: Which moon has a thick atmosphere?",
+        "answer: Titan",
+        "d3 (grade 3) Titan: Titan has a thick atmosphere",
+        "bm25: right",
+        "why: gold d3 at rank 1",
+        "rank  score  grade  document",
+        "ranking: as bm25",
+        "read: d3",
+        "reference sentence 1: 1.00",
+    ):
+        assert part in text
+    assert "exact" not in printed("show", run, "q3", "--system", "bm25")
+
+
+def test_show_suggests(run):
+    done = run_command("show", run, "which moon")
+
+    assert done.returncode == 2
+    assert "'which moon' stands in 2 questions: q1, q3" in done.stderr
+
+
+def test_show_sends_no_control_characters(config, data):  # noqa: F811
+    path = data / "queries.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows[0]["text"] = HOSTILE
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run = rb.run_experiment(config).path
+
+    for text in (printed("show", run, "q1"), printed("explain", run, "--system", "bm25")):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+        assert "<script>" in text
+
+
+def test_runs_lists_what_changed(config, tmp_path):  # noqa: F811
+    first = rb.run_experiment(config).path
+    config["retrievers"]["exact"]["k1"] = 1.5
+    config["retrievers"]["third"] = {"type": "bm25", "stopwords": "none"}
+    second = rb.run_experiment(config).path
+    broken, half = tmp_path / "runs" / "moons" / "broken", tmp_path / "runs" / "moons" / "half"
+    shutil.copytree(first, broken)
+    (broken / "summary.json").write_text("{")
+    half.mkdir()
+    (half / "config.yaml").write_text("name: moons\n")
+
+    lines = printed("runs").splitlines()
+    assert [line.split()[0] for line in lines[:1]] == ["started"]
+    assert f"moons/{first.name}" in lines[1]
+    assert lines[1].endswith("the first run")
+    assert f"moons/{second.name}" in lines[2]
+    assert "retrievers.exact.k1: 0.9 -> 1.5; with retrievers.third" in lines[2]
+    assert lines[3].startswith("not a whole run: moons/broken: summary.json: not JSON")
+    assert lines[4] == "not a whole run: moons/half: summary.json: no such file"
+    entries = list_runs(tmp_path / "runs" / "moons")
+    assert [entry.problem is None for entry in entries] == [True, True, False, False]
+    best = max(["bm25", "exact", "third"], key=lambda s: mean_of(second, s))
+    assert mean_of(second, entries[1].system) == mean_of(second, best)
+    found = json.loads(printed("runs", "runs/moons", "--format", "json"))
+    assert [each["path"] for each in found["runs"]][:2] == [first.name, second.name]
+
+
+def mean_of(run, system):
+    record = rb.load_experiment(run).record.system(system)
+    return next(iter(record.scores.values())).mean
+
+
+def test_runs_of_nothing(tmp_path):
+    done = run_command("runs", tmp_path / "rums")
+    assert (done.returncode, "no such folder" in done.stderr) == (2, True)
+    done = run_command("runs", tmp_path)
+    assert (done.returncode, "no run in it" in done.stderr) == (2, True)
+
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def test_commits_are_read_from_the_files_of_git(tmp_path):
+    git, inner = tmp_path / ".git", tmp_path / "configs" / "deep"
+    inner.mkdir(parents=True)
+    git.mkdir()
+    (git / "HEAD").write_text(f"{COMMIT}\n")
+    assert read_commit(inner) == COMMIT, "detached"
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    assert read_commit(inner) is None, "no commit yet"
+    (git / "packed-refs").write_text(f"# pack-refs\n{COMMIT[::-1]} refs/heads/main\n")
+    assert read_commit(inner) == COMMIT[::-1]
+    (git / "refs" / "heads").mkdir(parents=True)
+    (git / "refs" / "heads" / "main").write_text(f"{COMMIT}\n")
+    assert read_commit(inner) == COMMIT
+    tree = tmp_path / "tree"
+    own = git / "worktrees" / "tree"
+    own.mkdir(parents=True)
+    tree.mkdir()
+    (tree / ".git").write_text(f"gitdir: {own}\n")
+    (own / "HEAD").write_text("ref: refs/heads/main\n")
+    (own / "commondir").write_text("../..\n")
+    assert read_commit(tree) == COMMIT, "a further working tree"
+
+
+def test_what_an_older_run_did_not_keep_is_not_said_to_be_missing(run):
+    (run / "questions.jsonl").unlink()
+
+    text = printed("show", run, "q1")
+
+    assert "not known: the run kept no questions, gold answers and judgements" in text
+    assert "no document is judged relevant" not in text
+
+
+def test_the_folder_of_several_experiments_names_one(run):
+    done = run_command("explain", run.parent.parent)
+
+    assert done.returncode == 2
+    assert f"did you mean '{run.parent}'?" in done.stderr

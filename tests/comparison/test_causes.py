@@ -1,0 +1,244 @@
+"""Where answers are lost: each rule by hand, what words tell, and what must hold of any facts."""
+
+import math
+from statistics import NormalDist
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.comparison.causes.counts import SystemCauses, flow_of
+from ragbench.comparison.causes.gold_words import GoldWords, has_no_answer, refuses
+from ragbench.comparison.causes.rules import (
+    CauseRules,
+    Found,
+    Lost,
+    Said,
+    cause_of_answer,
+    cause_of_ranking,
+)
+from ragbench.comparison.slices import Slicing
+from ragbench.records.causes import CAUSES
+
+FIRST = Found(gold=1, example="d12", ranks=((1, "d12"),), retrieved=100)
+LOW = Found(gold=1, example="d12", ranks=((14, "d12"),), retrieved=100)
+NOWHERE = Found(gold=1, example="d12", retrieved=100)
+ABSENT = Found(gold=1, example="d12", missing=("d12",), retrieved=100)
+NONE_RELEVANT = Found(gold=0, retrieved=100)
+UNJUDGED = Found(retrieved=10)
+TWO = Found(gold=2, example="d1", ranks=((2, "d1"), (9, "d2")), retrieved=100)
+ALL = CauseRules(need="all")
+
+
+@pytest.mark.parametrize(
+    ("found", "rules", "cause", "why"),
+    [
+        (FIRST, CauseRules(), "right", "gold d12 at rank 1"),
+        (LOW, CauseRules(), "ranked_too_low", "gold d12 at rank 14, a generator would read 5"),
+        (LOW, CauseRules(read=14), "right", "rank 14"),
+        (NOWHERE, CauseRules(), "not_retrieved", "gold d12 not among 100 hits"),
+        (ABSENT, CauseRules(), "not_in_corpus", "gold d12 not in the corpus"),
+        (NONE_RELEVANT, CauseRules(), "not_in_corpus", "no document is relevant"),
+        (UNJUDGED, CauseRules(), "unknown", "no judgement"),
+        (Found(answer_rank=0, retrieved=10), CauseRules(), "not_retrieved", "in none of 10 hits"),
+        (Found(answer_rank=5, retrieved=10), CauseRules(), "right", "at rank 5"),
+        (Found(answer_rank=6, retrieved=10), CauseRules(), "ranked_too_low", "at rank 6"),
+        (Found(failed="timeout", gold=1), CauseRules(), "failed", "timeout"),
+        (TWO, CauseRules(), "right", "gold d1 at rank 2"),
+        (TWO, ALL, "ranked_too_low", "1 of 2 gold documents read; gold d2 at rank 9"),
+        (TWO, CauseRules(need="all", read=9), "right", "rank 2"),
+        (
+            Found(gold=2, ranks=((2, "d1"),), retrieved=9),
+            ALL,
+            "not_retrieved",
+            "1 gold document not",
+        ),
+        (Found(gold=2, missing=("d2",), ranks=((2, "d1"),)), ALL, "not_in_corpus", "gold d2 not"),
+        (Found(gold=2, missing=("d2",), ranks=((2, "d1"),)), CauseRules(), "right", "d1 at rank 2"),
+    ],
+)
+def test_rankings(found, rules, cause, why):
+    lost = cause_of_ranking(found, rules)
+
+    assert lost.cause == cause
+    assert why in lost.why
+
+
+WRONG = {"is_right": False, "right_how": "token_f1 0.1 < 0.5"}
+RIGHT = {"is_right": True, "right_how": "token_f1 0.9 >= 0.5"}
+LOW_FAITH = {"is_supported": False, "supported_how": "faithfulness 0.2 < 0.5"}
+HIGH_FAITH = {"is_supported": True, "supported_how": "faithfulness 1 >= 0.5"}
+READ = {"read": frozenset(["d12"]), "passages": 5}
+UNREAD = {"read": frozenset(), "passages": 5}
+
+
+@pytest.mark.parametrize(
+    ("found", "said", "answerable", "cause", "why"),
+    [
+        (FIRST, READ | RIGHT, True, "right", "token_f1 0.9"),
+        (NOWHERE, UNREAD | RIGHT, True, "right", "although gold d12 not among 100 hits"),
+        (FIRST, READ | RIGHT | LOW_FAITH, True, "right", "yet faithfulness 0.2"),
+        (FIRST, READ | WRONG, True, "not_used", "gold d12 at rank 1, reads 5; token_f1 0.1 < 0.5"),
+        (FIRST, READ | WRONG | HIGH_FAITH, True, "not_used", "token_f1"),
+        (FIRST, READ | WRONG | LOW_FAITH, True, "unsupported", "faithfulness 0.2 < 0.5"),
+        (LOW, UNREAD | WRONG, True, "ranked_too_low", "rank 14, reads 5; token_f1"),
+        (LOW, UNREAD | WRONG | LOW_FAITH, True, "ranked_too_low", "rank 14"),
+        (NOWHERE, UNREAD | WRONG, True, "not_retrieved", "not among 100 hits"),
+        (FIRST, UNREAD | WRONG, True, "ranked_too_low", "below the 5 passages that were read"),
+        (ABSENT, UNREAD | WRONG, True, "not_in_corpus", "not in the corpus"),
+        (FIRST, READ | WRONG | {"refuses": True}, True, "refused", "the answer declines"),
+        (NOWHERE, UNREAD | WRONG | {"refuses": True}, True, "not_retrieved", "declines"),
+        (FIRST, READ | RIGHT | {"refuses": True}, True, "right", "token_f1"),
+        (NONE_RELEVANT, {"refuses": True}, False, "right", "has no answer, and the reply declines"),
+        (NONE_RELEVANT, READ | WRONG, False, "should_have_refused", "gives one"),
+        (FIRST, {"failed": "timeout"}, True, "failed", "no answer: timeout"),
+        (NONE_RELEVANT, {"failed": "missing_answer"}, False, "failed", "missing_answer"),
+        (FIRST, {"failed": "no_relevant", "asked": False}, True, "unknown", "not asked"),
+        (UNJUDGED, READ | {"read": None}, None, "unknown", "no gold answer"),
+        (UNJUDGED, LOW_FAITH, None, "unsupported", "faithfulness 0.2"),
+        (UNJUDGED, HIGH_FAITH, None, "right", "no gold answer, but faithfulness 1"),
+        (NOWHERE, UNREAD | HIGH_FAITH, True, "not_retrieved", "not among"),
+        (UNJUDGED, WRONG | {"holds_answer": True, "holds_how": "x"}, True, "not_used", "x; token"),
+        (UNJUDGED, WRONG | {"holds_answer": False}, True, "not_retrieved", ""),
+        (UNJUDGED, WRONG, True, "unknown", "nothing tells"),
+        (UNJUDGED, {"refuses": True}, None, "refused", "declines"),
+        (None, UNREAD | WRONG, True, "unknown", "nothing tells"),
+        (FIRST, WRONG | {"passages": 3}, True, "not_used", "reads 3"),
+        (Found(gold=1, ranks=((4, "d12"),)), WRONG | {"passages": 3}, True, "ranked_too_low", "4"),
+        (NOWHERE, READ | WRONG, True, "not_used", "gold d12 among the passages"),
+    ],
+)
+def test_answers(found, said, answerable, cause, why):
+    lost = cause_of_answer(found, Said(**said), CauseRules(), answerable=answerable)
+
+    assert lost.cause == cause
+    assert why in lost.why
+
+
+founds = st.builds(
+    Found,
+    failed=st.sampled_from([None, None, "error"]),
+    gold=st.sampled_from([None, 0, 1, 2]),
+    example=st.just("a"),
+    missing=st.sampled_from([(), ("a",)]),
+    ranks=st.sampled_from([(), ((1, "b"),), ((7, "b"),), ((2, "b"), (8, "c"))]),
+    retrieved=st.integers(0, 10),
+    answer_rank=st.sampled_from([None, 0, 3, 9]),
+)
+saids = st.builds(
+    Said,
+    failed=st.sampled_from([None, None, None, "timeout"]),
+    passages=st.sampled_from([None, 0, 5]),
+    read=st.sampled_from([None, frozenset(), frozenset("b")]),
+    holds_answer=st.sampled_from([None, True, False]),
+    refuses=st.booleans(),
+    holds_how=st.just("has it"),
+    is_right=st.sampled_from([None, True, False]),
+    right_how=st.just("token_f1 0.5"),
+    is_supported=st.sampled_from([None, True, False]),
+    supported_how=st.just("faithfulness 0.5"),
+)
+rules = st.builds(CauseRules, read=st.integers(1, 8), need=st.sampled_from(["any", "all"]))
+answerables = st.sampled_from([None, True, False])
+
+
+@given(founds, saids, rules, answerables)
+def test_each_has_one_cause_and_a_reason(found, said, rules, answerable):
+    for lost in (
+        cause_of_ranking(found, rules),
+        cause_of_answer(found, said, rules, answerable=answerable),
+    ):
+        assert lost.cause in CAUSES
+        assert lost.why
+        assert "  " not in lost.why
+        assert not lost.why.startswith(";")
+
+
+@given(founds, saids, answerables)
+def test_a_generator_that_reads_more_loses_nothing_to_rank(found, said, answerable):
+    few, many = CauseRules(read=2), CauseRules(read=10)
+    if cause_of_ranking(found, few).cause == "right":
+        assert cause_of_ranking(found, many).cause == "right"
+
+
+@pytest.mark.parametrize(
+    ("gold", "question", "answer", "right"),
+    [
+        (["Paris"], "What is the capital of France?", "It is Paris, France.", True),
+        (["Paris"], "What is the capital of France?", "The capital of France is Lyon.", False),
+        (["127 minutes"], "How long did it work?", "It worked for 45 minutes.", False),
+        (["127 minutes"], "How long did it work?", "For 127 minutes on Venus.", True),
+        (["Gustave Eiffel"], "Who built it?", "Gustave Flaubert built it.", False),
+        (["Gustave Eiffel"], "Who built it?", "It was Eiffel.", True),
+        (["It was MESSENGER that went there in 2011.", "MESSENGER"], "Who?", "In 2011.", False),
+        (["yes"], "Is Io a moon?", "Yes, it is.", True),
+        (["no"], "Is Io a planet?", "Yes, no doubt.", False),
+        (["Io", "Europa"], "Which moon?", "Europa.", True),
+        (
+            ["the big red spot of Jupiter"],
+            "What is a storm?",
+            "A storm of Jupiter: the red spot",
+            True,
+        ),
+        (["Io"], "Which moon?", "", False),
+        (["!?"], "Which moon?", "Io", False),
+    ],
+)
+def test_words_decide(gold, question, answer, right):
+    assert GoldWords(gold, question).share(answer).reaches(0.4) is right
+
+
+@pytest.mark.parametrize(
+    ("answer", "how"),
+    [
+        ("I don't know.", "declines"),
+        ("The passages do not mention the mass. They tell of its colour.", "declines"),
+        ("None", "declines"),
+        ("", "is empty"),
+        ("It is red. The passages do not mention more.", None),
+        ("No.", None),
+    ],
+)
+def test_refusals(answer, how):
+    assert refuses(answer) == how
+
+
+def test_gold_that_says_there_is_none():
+    assert has_no_answer(["The documents do not say."])
+    assert not has_no_answer(["Io", "unknown"])
+    assert not has_no_answer([])
+
+
+def test_shares_have_wilsons_interval():
+    """17 of 100 by the formula: (p + z^2/2n -+ z sqrt(pq/n + z^2/4n^2)) / (1 + z^2/n)."""
+    lost = [Lost("right", "x")] * 83 + [Lost("refused", "x")] * 17
+    shares = SystemCauses("s", lost).shares(0.95)
+
+    z, p, n = NormalDist().inv_cdf(0.975), 0.17, 100
+    half = z * math.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+    expected = [(p + z**2 / (2 * n) + sign * half) / (1 + z**2 / n) for sign in (-1, 1)]
+    assert shares["refused"].count == 17
+    assert shares["refused"].interval == pytest.approx(expected)
+    assert set(shares) == {"right", "refused"}
+
+
+causes = st.lists(st.tuples(st.sampled_from(CAUSES), st.sampled_from(CAUSES)), min_size=1)
+
+
+@given(causes)
+def test_counts_add_up_and_flows_keep_every_query(pairs):
+    ids = [f"q{number}" for number in range(len(pairs))]
+    before, after = zip(*pairs, strict=True)
+    flow = flow_of("new", "old", before, after, ids)
+    moved = [query for move in flow.moves for query in move.queries]
+
+    assert flow.same + len(moved) == len(ids) == len({*moved}) + flow.same
+    for move in flow.moves:
+        for query in move.queries:
+            assert pairs[ids.index(query)] == (move.before, move.after)
+    counted = SystemCauses("new", [Lost(cause, "x") for cause in after])
+    assert sum(counted.counts().values()) == len(ids)
+    assert list(counted.counts()) == list(CAUSES)
+    labels = ["even" if number % 2 else "odd" for number in range(len(ids))]
+    sliced = counted.by_slice([Slicing("f", ("even", "odd"), labels)])["f"]
+    assert sum(n for counts in sliced.values() for n in counts.values()) == len(ids)

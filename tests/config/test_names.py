@@ -1,0 +1,76 @@
+"""Names become files: each must have its own, on every system, before anything is run."""
+
+import pytest
+
+from tests.commands import run_command
+
+HEAD = "dataset: {type: beir, path: data}\n"
+LONG = "n" * 150
+
+
+def test_names_that_differ_only_in_case(lines):
+    text = f"{HEAD}retrievers:\n  bm25: {{type: bm25}}\n  BM25: {{type: bm25}}\n"
+
+    assert lines(text) == [
+        "4:3: retrievers.BM25: 'bm25' and 'BM25' differ only in case, and would write the same file"
+    ]
+
+
+def test_an_app_and_a_retriever(lines):
+    text = f"{HEAD}retrievers: {{x: {{type: bm25}}}}\napps: {{X: {{type: 'python:a:B'}}}}\n"
+
+    assert any("'x' and 'X' differ only in case" in line for line in lines(text))
+
+
+def test_a_pair_and_a_retriever(lines):
+    text = (
+        f"{HEAD}retrievers: {{a: {{type: bm25}}, a--g: {{type: bm25}}}}\n"
+        "generators: {g: {type: extractive}}\n"
+    )
+
+    assert lines(text) == ["3:14: generators.g: 'a--g' and 'a/g' would write the same file 'a--g'"]
+
+
+def test_names_too_long_for_a_file(lines):
+    retrievers, generators = f"{{{LONG}: {{type: bm25}}}}", f"{{{LONG}: {{type: extractive}}}}"
+    text = f"{HEAD}retrievers: {retrievers}\ngenerators: {generators}\n"
+
+    (line,) = lines(text)
+    assert line.startswith(f"3:14: generators.{LONG}: ")
+    assert line.endswith("is too long for a file: 302 bytes")
+
+
+def test_a_sweep_that_makes_a_name_too_long(lines):
+    text = f"{HEAD}retrievers: {{a: {{type: bm25, sweep: {{version: ['{LONG * 2}', 'b']}}}}}}\n"
+
+    (line,) = lines(text)
+    assert "is too long for a file: 310 bytes" in line
+
+
+def test_values_of_a_sweep_that_differ_only_in_case_are_numbered(load):
+    config = load(f"{HEAD}retrievers: {{a: {{type: bm25, sweep: {{version: [x, X]}}}}}}\n")
+
+    assert list(config.retrievers) == ["a-version=x", "a-version=X_2"]
+
+
+def test_the_name_of_the_experiment(lines):
+    (line,) = lines(f"name: {LONG * 2}\n{HEAD}retrievers: {{a: {{type: bm25}}}}\n")
+
+    assert line.endswith("is too long for a file: 300 bytes")
+
+
+def test_judges(lines):
+    judges = "{one: {type: lexical}, One: {type: lexical}}"
+    text = f"{HEAD}retrievers: {{a: {{type: bm25}}}}\nmetrics: {{judge: {judges}}}\n"
+
+    assert any("'one' and 'One' differ only in case" in line for line in lines(text))
+
+
+@pytest.mark.parametrize("command", ["validate", "run", "plan"])
+def test_every_command_refuses_them_before_work_begins(here, command):
+    (here / "c.yaml").write_text(f"{HEAD}retrievers: {{{LONG * 2}: {{type: bm25}}}}\n")
+    found = run_command(command, "c.yaml")
+
+    assert found.returncode == 2
+    assert "is too long for a file: 300 bytes" in found.stderr
+    assert sorted(path.name for path in here.iterdir()) == ["c.yaml", "data"]

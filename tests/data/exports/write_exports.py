@@ -1,0 +1,476 @@
+"""Write one application's twenty traces in five forms, with the packages of the tools themselves.
+
+    pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-common langfuse langsmith \
+        mlflow-skinny sqlalchemy alembic openinference-semantic-conventions
+    python tests/data/exports/write_exports.py
+
+The application is made up, and so is all that it says: two retrievers (a FAQ, a manual), a guard,
+a reranker, three turns in one session, a question that is asked twice, and a call that fails.
+Spans of Phoenix and OTLP come from the SDK of OpenTelemetry, MLflow's from MLflow, runs and
+observations from the schemas of LangSmith and Langfuse, which no server filled.
+"""
+
+import gzip
+import json
+import os
+import sys
+import tempfile
+import uuid
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+HERE = Path(__file__).parent.resolve()
+START = datetime(2025, 3, 1, 9, tzinfo=timezone.utc)
+MODEL = "gpt-4o-mini"
+THINGS = [
+    "lamp",
+    "chair",
+    "kettle",
+    "radio",
+    "bicycle",
+    "tent",
+    "camera",
+    "heater",
+    "printer",
+    "fan",
+]
+FACTS = {
+    "weight": "The {} weighs {} kilograms.",
+    "warranty": "The warranty of the {} lasts {} months.",
+    "price": "The {} costs {} euros.",
+    "colour": "The {} comes in {} colours.",
+}
+
+
+def corpus():
+    """Id -> text: four facts about each of ten things."""
+    return {
+        f"{thing}-{fact}": text.format(thing, 2 + number + 3 * place)
+        for number, thing in enumerate(THINGS)
+        for place, (fact, text) in enumerate(FACTS.items())
+    }
+
+
+@dataclass
+class Step:
+    """A step of a trace, with its place in time in milliseconds."""
+
+    name: str
+    kind: str
+    start: int
+    end: int
+    input: object
+    output: object = None
+    documents: list = None
+    error: str = None
+    tokens: tuple = None
+    steps: list = field(default_factory=list)
+
+
+@dataclass
+class Trace:
+    """What one call of the application did."""
+
+    number: int
+    question: str
+    session: str
+    root: Step
+
+
+def passages(texts, ids):
+    return [
+        {"id": name, "content": texts[name], "score": round(0.9 - 0.1 * rank, 2)}
+        for rank, name in enumerate(ids)
+    ]
+
+
+def application():
+    """The twenty traces."""
+    texts = corpus()
+    found = []
+    for number in range(20):
+        thing = THINGS[number % 10]
+        fact = ["weight", "warranty"][number // 10]
+        question = f"What is the {fact} of the {thing}?"
+        if number == 19:
+            question = "What is the weight of the lamp?"  # asked before
+        session = "visit-7" if number in (3, 4, 5) else None
+        found.append(Trace(number, question, session, call(number, question, texts)))
+    return found
+
+
+def call(number, question, texts):
+    guard = Step("guard", "guardrail", 1, 10, question, {"allowed": number != 12})
+    root = Step("shop_assistant", "chain", 0, 900, {"question": question}, steps=[guard])
+    if number == 12:
+        root.output, root.end = {"answer": "I cannot help with that."}, 20
+        return root
+    thing = THINGS[number % 10] if number != 19 else "lamp"
+    other = THINGS[(number + 3) % 10]
+    faq = passages(texts, [f"{thing}-price", f"{other}-weight", f"{thing}-colour"])
+    root.steps.append(Step("faq_search", "retriever", 20, 120, question, documents=faq))
+    got = list(faq)
+    if number % 3:  # the second retriever is asked with a query of its own
+        query = f"{thing} data sheet"
+        manual = passages(texts, [f"{thing}-warranty", f"{thing}-weight", f"{other}-price"])
+        root.steps.append(Step("manual_search", "retriever", 130, 300, query, documents=manual))
+        got += manual
+    if number == 7:
+        error = "TimeoutError: the model did not answer in 30 seconds"
+        root.steps.append(Step("answer", "llm", 400, 880, prompt(question, got), error=error))
+        root.error = error
+        return root
+    order = sorted(got, key=lambda each: (thing not in each["id"], each["id"]))[:3]
+    best = passages(texts, [each["id"] for each in order])
+    asked = {"query": question, "documents": got}
+    root.steps.append(Step("rerank", "reranker", 310, 390, asked, documents=best))
+    said = f"{best[-1]['content']} ({number})"
+    tokens = (200 + number, 20 + number, round(0.0001 * (number + 1), 6))
+    root.steps.append(
+        Step("answer", "llm", 400, 880 - number, prompt(question, best), said, tokens=tokens)
+    )
+    root.output = {"answer": said}
+    return root
+
+
+def prompt(question, got):
+    listed = "\n".join(each["content"] for each in got)
+    return f"Answer from these passages.\n{listed}\n\nQuestion: {question}"
+
+
+def at(trace, milliseconds):
+    return START + timedelta(minutes=trace.number, milliseconds=milliseconds)
+
+
+def nanoseconds(trace, milliseconds):
+    return int(at(trace, 0).timestamp()) * 10**9 + milliseconds * 10**6
+
+
+def walk(trace, step, parent=None):
+    yield step, parent
+    for each in step.steps:
+        yield from walk(trace, each, step)
+
+
+# -- OpenTelemetry: Phoenix rows and OTLP ---------------------------------------------------------
+
+
+def otel_spans(traces, attributes_of):
+    from opentelemetry import trace as api
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    memory = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(memory))
+    tracer = provider.get_tracer("shop")
+
+    def emit(trace, step, context):
+        span = tracer.start_span(
+            step.name, context=context, start_time=nanoseconds(trace, step.start)
+        )
+        span.set_attributes(attributes_of(trace, step, context is None))
+        for each in step.steps:
+            emit(trace, each, api.set_span_in_context(span))
+        if step.error:
+            span.set_status(api.Status(api.StatusCode.ERROR, step.error))
+        else:
+            span.set_status(api.Status(api.StatusCode.OK))
+        span.end(end_time=nanoseconds(trace, step.end))
+
+    for trace in traces:
+        emit(trace, trace.root, None)
+    return memory.get_finished_spans()
+
+
+def openinference(trace, step, is_root):
+    from openinference.semconv.trace import (
+        DocumentAttributes,
+        OpenInferenceSpanKindValues,
+        RerankerAttributes,
+        SpanAttributes,
+    )
+
+    kind = OpenInferenceSpanKindValues(step.kind.upper()).value
+    found = {SpanAttributes.OPENINFERENCE_SPAN_KIND: kind}
+    for key, mime, value in (
+        (SpanAttributes.INPUT_VALUE, SpanAttributes.INPUT_MIME_TYPE, step.input),
+        (SpanAttributes.OUTPUT_VALUE, SpanAttributes.OUTPUT_MIME_TYPE, step.output),
+    ):
+        if value is not None:
+            is_text = isinstance(value, str)
+            found[key] = value if is_text else json.dumps(value)
+            found[mime] = "text/plain" if is_text else "application/json"
+    lists = {SpanAttributes.RETRIEVAL_DOCUMENTS: step.documents}
+    if step.kind == "reranker":
+        lists = {
+            RerankerAttributes.RERANKER_INPUT_DOCUMENTS: step.input["documents"],
+            RerankerAttributes.RERANKER_OUTPUT_DOCUMENTS: step.documents,
+        }
+        found[RerankerAttributes.RERANKER_QUERY] = step.input["query"]
+        del found[SpanAttributes.INPUT_VALUE], found[SpanAttributes.INPUT_MIME_TYPE]
+    for name, listed in lists.items():
+        for rank, each in enumerate(listed or ()):
+            found[f"{name}.{rank}.{DocumentAttributes.DOCUMENT_ID}"] = each["id"]
+            found[f"{name}.{rank}.{DocumentAttributes.DOCUMENT_CONTENT}"] = each["content"]
+            found[f"{name}.{rank}.{DocumentAttributes.DOCUMENT_SCORE}"] = each["score"]
+    if step.kind == "llm":
+        found[SpanAttributes.LLM_MODEL_NAME] = MODEL
+    if step.tokens:
+        found[SpanAttributes.LLM_TOKEN_COUNT_PROMPT] = step.tokens[0]
+        found[SpanAttributes.LLM_TOKEN_COUNT_COMPLETION] = step.tokens[1]
+        found[SpanAttributes.LLM_COST_TOTAL] = step.tokens[2]
+    if trace.session and is_root:
+        found[SpanAttributes.SESSION_ID] = trace.session
+    return found
+
+
+def gen_ai(trace, step, is_root):
+    """Attributes of GenAI; guard and reranker, which it has no words for, by OpenInference."""
+    from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as names
+
+    if step.kind in ("guardrail", "reranker"):
+        return openinference(trace, step, is_root)
+    kinds = {"chain": "invoke_workflow", "retriever": "retrieval", "llm": "chat"}
+    found = {names.GEN_AI_OPERATION_NAME: kinds[step.kind]}
+    if trace.session:
+        found[names.GEN_AI_CONVERSATION_ID] = trace.session
+    if step.kind == "retriever":
+        found[names.GEN_AI_RETRIEVAL_QUERY_TEXT] = step.input
+        told = [{"id": each["id"], "score": each["score"]} for each in step.documents]
+        found[names.GEN_AI_RETRIEVAL_DOCUMENTS] = json.dumps(told)
+        return found
+    asked = step.input if isinstance(step.input, str) else step.input["question"]
+    found[names.GEN_AI_INPUT_MESSAGES] = json.dumps([message("user", asked)])
+    if step.output is not None:
+        said = step.output if isinstance(step.output, str) else step.output["answer"]
+        found[names.GEN_AI_OUTPUT_MESSAGES] = json.dumps([message("assistant", said)])
+    if step.kind == "llm":
+        found[names.GEN_AI_REQUEST_MODEL] = MODEL
+    if step.tokens:
+        found[names.GEN_AI_USAGE_INPUT_TOKENS] = step.tokens[0]
+        found[names.GEN_AI_USAGE_OUTPUT_TOKENS] = step.tokens[1]
+        found["gen_ai.usage.cost"] = step.tokens[2]
+    return found
+
+
+def message(role, text):
+    return {"role": role, "parts": [{"type": "text", "content": text}]}
+
+
+def write_phoenix(traces, path):
+    """Rows as `GET /v1/projects/{project}/spans` of Phoenix has them."""
+    rows = []
+    for span in otel_spans(traces, openinference):
+        told = json.loads(span.to_json())
+        status = told["status"]
+        rows.append(
+            {
+                "name": told["name"],
+                "context": {key: told["context"][key] for key in ("trace_id", "span_id")},
+                "span_kind": told["attributes"]["openinference.span.kind"],
+                "parent_id": told["parent_id"],
+                "start_time": told["start_time"],
+                "end_time": told["end_time"],
+                "status_code": status["status_code"],
+                "status_message": status.get("description", ""),
+                "attributes": told["attributes"],
+            }
+        )
+    write_lines(path, rows)
+
+
+def write_otlp(traces, path):
+    from google.protobuf.json_format import MessageToDict
+    from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+
+    write_lines(path, [MessageToDict(encode_spans(otel_spans(traces, gen_ai)))])
+
+
+# -- MLflow ----------------------------------------------------------------------------------------
+
+
+def write_mlflow(traces, path):
+    import mlflow
+    from mlflow.entities import Document
+
+    folder = tempfile.mkdtemp()
+    os.chdir(folder)  # where it puts its artifacts
+    mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
+
+    def listed(documents):
+        return [
+            Document(each["content"], {"score": each["score"]}, each["id"]).to_dict()
+            for each in documents
+        ]
+
+    def emit(trace, step, parent):
+        output = step.output if step.documents is None else listed(step.documents)
+        span = mlflow.start_span_no_context(
+            step.name,
+            span_type=step.kind.upper(),
+            parent_span=parent,
+            inputs=step.input,
+            metadata={"mlflow.trace.session": trace.session}
+            if parent is None and trace.session
+            else None,
+            start_time_ns=nanoseconds(trace, step.start),
+        )
+        if step.tokens:
+            counts = {"input_tokens": step.tokens[0], "output_tokens": step.tokens[1]}
+            counts["total_tokens"] = sum(step.tokens[:2])
+            span.set_attribute("mlflow.chat.tokenUsage", counts)
+            span.set_attribute("mlflow.llm.cost", {"total_cost": step.tokens[2]})
+        if step.kind == "llm":
+            span.set_attribute("mlflow.llm.model", MODEL)
+        for each in step.steps:
+            emit(trace, each, span)
+        if step.error:
+            span.record_exception(step.error)
+            span.set_status("ERROR")
+        span.end(
+            outputs=output,
+            status="ERROR" if step.error else "OK",
+            end_time_ns=nanoseconds(trace, step.end),
+        )
+        return span.trace_id
+
+    names = [emit(trace, trace.root, None) for trace in traces]
+    mlflow.flush_trace_async_logging()
+    write_lines(path, [_without_machine(mlflow.get_trace(name).to_dict()) for name in names])
+
+
+def _without_machine(trace):
+    """A trace without what it says of the machine, the user and the working copy."""
+    info = trace["info"]
+    about = info["trace_metadata"]
+    hidden = ("mlflow.source", "mlflow.user")
+    info["trace_metadata"] = {k: v for k, v in about.items() if not k.startswith(hidden)}
+    info["tags"].pop("mlflow.artifactLocation", None)
+    return trace
+
+
+# -- LangSmith and Langfuse ----------------------------------------------------------------------
+
+
+def write_langsmith(traces, path):
+    from langchain_core.documents import Document
+    from langsmith.schemas import Run
+
+    kinds = {"retriever": "retriever", "llm": "llm"}
+    rows = []
+    for trace in traces:
+        names = {id(step): made(trace, step.name) for step, _ in walk(trace, trace.root)}
+        for step, parent in walk(trace, trace.root):
+            told = step.input if isinstance(step.input, dict) else {"input": step.input}
+            said = step.output if isinstance(step.output, dict) else {"output": step.output}
+            if step.kind == "retriever":
+                told = {"query": step.input}
+            if step.documents is not None:
+                said = {
+                    "documents": [
+                        Document(
+                            each["content"], id=each["id"], metadata={"score": each["score"]}
+                        ).model_dump()
+                        for each in step.documents
+                    ]
+                }
+            about = {"session_id": trace.session} if trace.session and parent is None else {}
+            if step.kind == "llm":
+                about = {"ls_model_name": MODEL, **about}
+            run = Run(
+                id=names[id(step)],
+                name=step.name,
+                start_time=at(trace, step.start),
+                end_time=at(trace, step.end),
+                run_type=kinds.get(step.kind, "chain"),
+                trace_id=names[id(trace.root)],
+                parent_run_id=parent and names[id(parent)],
+                inputs=told,
+                outputs=None if step.error else said,
+                error=step.error,
+                extra={"metadata": about},
+                dotted_order="",
+                prompt_tokens=step.tokens and step.tokens[0],
+                completion_tokens=step.tokens and step.tokens[1],
+                total_cost=step.tokens and step.tokens[2],
+            )
+            rows.append(run.model_dump(mode="json", exclude_none=True))
+    write_lines(path, rows)
+
+
+def write_langfuse(traces, path):
+    from langfuse.api import ObservationV2
+
+    kinds = {"llm": "GENERATION", "reranker": "SPAN"}
+    rows = []
+    for trace in traces:
+        names = {id(step): str(made(trace, step.name)) for step, _ in walk(trace, trace.root)}
+        whole = str(made(trace, "trace"))
+        for step, parent in walk(trace, trace.root):
+            usage = {}
+            if step.tokens:
+                usage["usage_details"] = {"input": step.tokens[0], "output": step.tokens[1]}
+                usage["cost_details"] = {"total": step.tokens[2]}
+            observation = ObservationV2(
+                id=names[id(step)],
+                trace_id=whole,
+                project_id="shop",
+                type=kinds.get(step.kind, step.kind.upper()),
+                name=step.name,
+                start_time=at(trace, step.start),
+                end_time=at(trace, step.end),
+                parent_observation_id=parent and names[id(parent)],
+                level="ERROR" if step.error else "DEFAULT",
+                status_message=step.error,
+                session_id=trace.session,
+                input=step.input,
+                output=step.documents if step.output is None else step.output,
+                model=MODEL if step.kind == "llm" else None,
+                **usage,
+            )
+            rows.append({k: v for k, v in json.loads(observation.json()).items() if v is not None})
+    write_lines(path, rows)
+
+
+def made(trace, name):
+    """An id that is the same every time."""
+    return uuid.uuid5(uuid.NAMESPACE_URL, f"{trace.number} {name}")
+
+
+def write_lines(path, rows):
+    data = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+
+
+def write_gold(traces):
+    write_lines(
+        HERE / "corpus.jsonl", [{"id": name, "text": text} for name, text in corpus().items()]
+    )
+    rows = {}
+    for trace in traces:
+        fact, thing = trace.question.split()[3], trace.question.split()[-1].rstrip("?")
+        rows[trace.question] = {
+            "question": trace.question,
+            "reference": corpus()[f"{thing}-{fact}"],
+            "relevant": [f"{thing}-{fact}"],
+        }
+    write_lines(HERE / "gold.jsonl", rows.values())
+
+
+WRITERS = {
+    "phoenix.jsonl.gz": write_phoenix,
+    "otlp.json.gz": write_otlp,
+    "langfuse.jsonl.gz": write_langfuse,
+    "langsmith.jsonl.gz": write_langsmith,
+    "mlflow.jsonl.gz": write_mlflow,
+}
+
+
+if __name__ == "__main__":
+    made_up = application()
+    write_gold(made_up)
+    for name in sys.argv[1:] or WRITERS:
+        WRITERS[name](made_up, HERE / name)

@@ -1,0 +1,233 @@
+"""Records of conversations, in every kind of file, as ours, ragas' and deepeval's."""
+
+import csv
+import json
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from ragbench.data.files.predictions import read_predictions
+from ragbench.data.loaders.records import Records
+from ragbench.errors import DataError
+from ragbench.types import ToolCall, Turn
+
+ROME = {"name": "weather", "arguments": {"city": "Rome"}, "output": "24 degrees"}
+PARIS = {"name": "weather", "arguments": {"city": "Paris"}, "output": "18 degrees"}
+ROW = {
+    "id": "c1",
+    "turns": [
+        {"role": "user", "content": "How warm is Paris?"},
+        {
+            "role": "assistant",
+            "content": "18.",
+            "contexts": ["Paris is big."],
+            "tool_calls": [PARIS],
+        },
+    ],
+    "question": "And Rome?",
+    "standalone_question": "How warm is Rome?",
+    "answer": "24.",
+    "tool_calls": [ROME],
+    "expected_tool_calls": [{"name": "weather", "arguments": {"city": "Rome"}}],
+}
+PLAIN = {
+    "id": "c2",
+    "turns": None,
+    "question": "2 + 2?",
+    "standalone_question": None,
+    "answer": "4",
+    "tool_calls": None,
+    "expected_tool_calls": [],
+}
+MESSAGES = [
+    {"content": "How warm is Paris?", "type": "human"},
+    {"content": "", "type": "ai", "tool_calls": [{"name": "weather", "args": {"city": "Paris"}}]},
+    {"content": "18 degrees", "type": "tool"},
+    {"content": "18.", "type": "ai"},
+    {"content": "And Rome?", "type": "human"},
+    {"content": "", "type": "ai", "tool_calls": [{"name": "weather", "args": {"city": "Rome"}}]},
+    {"content": "24 degrees", "type": "tool"},
+    {"content": "24.", "type": "ai"},
+]
+
+
+def as_jsonl(folder, rows):
+    path = folder / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def as_csv(folder, rows):
+    path = folder / "rows.csv"
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(rows[0])
+        for row in rows:
+            cells = [v if v is None or isinstance(v, str) else json.dumps(v) for v in row.values()]
+            writer.writerow(cells)
+    return path
+
+
+def as_parquet(folder, rows):
+    path = folder / "rows.parquet"
+    pyarrow.parquet.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+@pytest.fixture(params=[as_jsonl, as_csv, as_parquet])
+def write(request, tmp_path):
+    return lambda rows: request.param(tmp_path, rows)
+
+
+def test_a_record_with_its_turns_and_calls(write):
+    collection = Records(path=write([ROW, PLAIN])).load()
+
+    first, second = collection.queries
+    assert first.turns == (
+        Turn("user", "How warm is Paris?"),
+        Turn("assistant", "18.", ("Paris is big.",), (ToolCall(**PARIS),)),
+    )
+    assert second.turns == ()
+    one, two = collection.given["given"]
+    assert one.queries == ["How warm is Rome?"]
+    assert one.tool_calls == (ToolCall(**ROME),)
+    # the file has tool calls: a row without made none
+    assert two.tool_calls == ()
+    assert collection.expected_tool_calls == {
+        "c1": (ToolCall("weather", {"city": "Rome"}),),
+        "c2": (),
+    }
+    assert first.metadata == second.metadata == {}
+    assert "1 question after 2 turns, which judges and chat models get; " in collection.notes[-2]
+    assert collection.notes[-1] == "gold tool calls: 2 questions"
+
+
+def test_a_conversation_of_ragas_is_cut_before_its_last_question(write):
+    gold = [{"name": "weather", "args": {"city": "Paris"}}]
+    collection = Records(
+        path=write([{"user_input": MESSAGES, "reference_tool_calls": gold}])
+    ).load()
+
+    (query,), (given,) = collection.queries, collection.given["given"]
+    assert query.text == "And Rome?"
+    assert [turn.text for turn in query.turns] == ["How warm is Paris?", "18."]
+    assert given.answer == "24."
+    # as ragas counts them: those of the whole conversation
+    assert [call.arguments["city"] for call in given.tool_calls] == ["Paris", "Rome"]
+    assert [call.output for call in given.tool_calls] == ["18 degrees", "24 degrees"]
+    assert collection.expected_tool_calls[query.id] == (ToolCall("weather", {"city": "Paris"}),)
+
+
+def test_a_conversation_of_deepeval_has_turns_and_no_input(write):
+    turns = [
+        {"role": "user", "content": "Hi", "retrieval_context": None},
+        {"role": "assistant", "content": "Hello", "retrieval_context": None},
+        {"role": "user", "content": "Who?", "retrieval_context": None},
+        {"role": "assistant", "content": "I.", "retrieval_context": ["A passage."]},
+    ]
+    collection = Records(path=write([{"scenario": "greeting", "turns": turns}])).load()
+
+    (query,), (given,) = collection.queries, collection.given["given"]
+    assert (query.text, len(query.turns), given.answer) == ("Who?", 2, "I.")
+    assert [document.text for document in given.contexts] == ["A passage."]
+    assert query.metadata == {"scenario": "greeting"}
+
+
+def test_the_test_case_of_deepeval(write):
+    row = {
+        "input": "How warm is Rome?",
+        "actual_output": "24.",
+        "tools_called": [{"name": "weather", "input_parameters": {"city": "Rome"}}],
+        "expected_tools": [{"name": "weather", "input_parameters": {"city": "Rome"}}],
+    }
+    collection = Records(path=write([row])).load()
+    (given,) = collection.given["given"]
+    assert given.tool_calls == (ToolCall("weather", {"city": "Rome"}),)
+    assert [*collection.expected_tool_calls.values()] == [given.tool_calls]
+
+
+def test_columns_name_what_is_called_otherwise(tmp_path):
+    row = {"q": "And Rome?", "log": {"history": ROW["turns"]}, "made": ["clock"], "a": "24."}
+    columns = {"question": "q", "turns": "log.history", "tool_calls": "made", "answer": "a"}
+    collection = Records(path=as_jsonl(tmp_path, [row]), columns=columns).load()
+    assert len(collection.queries[0].turns) == 2
+    assert collection.given["given"][0].tool_calls == (ToolCall("clock"),)
+
+
+def test_the_same_words_in_another_conversation_are_another_question(tmp_path):
+    rows = [
+        {"question": "And Rome?", "answer": "a", "contexts": [], "turns": turns}
+        for turns in (ROW["turns"], ROW["turns"][:1], None)
+    ]
+    queries = Records(path=as_jsonl(tmp_path, rows)).load().queries
+    assert len({query.id for query in queries}) == 3
+
+
+def test_fingerprints_tell_turns_and_calls_apart(tmp_path):
+    def prints(**changes):
+        return Records(path=as_jsonl(tmp_path, [ROW | changes])).load().fingerprints
+
+    base = prints()
+    assert prints(turns=ROW["turns"][:1])["queries"] != base["queries"]
+    assert prints(tool_calls=[])["given"] != base["given"]
+    assert prints(expected_tool_calls=[])["expected_tool_calls"] != base["expected_tool_calls"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"turns": [{"content": "x"}]}, "'turns': turn 1 has no role"),
+        ({"turns": "hello"}, "'turns': turn 1 is text"),
+        ({"tool_calls": [{"arguments": {}}]}, "'tool_calls': call 1 has no name"),
+        (
+            {"expected_tool_calls": [{"name": "f", "arguments": "x"}]},
+            r"'expected_tool_calls': call 1 \(f\): arguments are no JSON",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_named_with_its_line(tmp_path, changes, expected):
+    path = as_jsonl(tmp_path, [PLAIN, ROW | changes])
+    with pytest.raises(DataError, match=rf"rows.jsonl:2: {expected}.*; allowed: "):
+        Records(path=path).load()
+
+
+def test_a_conversation_without_a_question_is_refused(tmp_path):
+    path = as_jsonl(tmp_path, [{"turns": [{"role": "assistant", "content": "Hello"}]}])
+    with pytest.raises(DataError, match=r"rows.jsonl:1: 'turns': no message of a user"):
+        Records(path=path).load()
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"turns": []}, "'c1' has other earlier turns at line 1"),
+        ({"expected_tool_calls": ["clock"]}, "'c1' has other expected tool calls at line 1"),
+    ],
+)
+def test_two_systems_answer_the_same_question(tmp_path, changes, expected):
+    rows = [ROW | {"system": "a"}, ROW | {"system": "b"} | changes]
+    with pytest.raises(DataError, match=expected):
+        Records(path=as_jsonl(tmp_path, rows)).load()
+
+
+def test_the_preview_shows_them(tmp_path):
+    (row,) = Records(path=as_jsonl(tmp_path, [{"user_input": MESSAGES}])).preview(1)
+    assert row["question"] == "And Rome?"
+    assert row["turns"] == [
+        "user: How warm is Paris?",
+        'assistant: 18. (weather({"city": "Paris"}))',
+    ]
+    assert row["tool_calls"][1] == 'weather({"city": "Rome"}) = 24 degrees'
+
+
+def test_predictions_have_calls_and_queries(tmp_path):
+    rows = [
+        {"query_id": "a", "answer": "x", "tool_calls": [ROME], "queries": ["q"]},
+        {"query_id": "b", "answer": "y"},
+    ]
+    found = read_predictions(as_jsonl(tmp_path, rows))
+    assert found["a"].tool_calls == (ToolCall(**ROME),)
+    assert found["a"].queries == ("q",)
+    assert found["b"].tool_calls == ()
+    assert read_predictions(as_jsonl(tmp_path, rows[1:]))["b"].tool_calls is None

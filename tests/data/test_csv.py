@@ -1,0 +1,89 @@
+"""CSV of ours: harmless in a spreadsheet, and exactly what it was when it is read back."""
+
+import csv
+import io
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ragbench.data.runs.query_fingerprints import format_fingerprints, read_fingerprints
+from ragbench.data.runs.run_folder import (
+    csv_rows,
+    inert,
+    original,
+    read_per_query,
+    to_csv,
+)
+from ragbench.data.runs.run_lines import format_causes, read_causes
+from ragbench.records.causes import CauseRow
+
+STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+# Python 3.10 reads no NUL; bytes of TREC ids are halves of characters here
+CHARACTERS = st.characters(exclude_characters="\0", exclude_categories=("Cs",))
+HOSTILE = st.one_of(
+    st.text(CHARACTERS),
+    st.text("'=+-@\t\r\n,\"a;|", max_size=6),
+    st.binary(max_size=6).map(
+        lambda raw: raw.replace(b"\0", b"").decode("utf-8", "surrogateescape")
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    return tmp_path_factory.mktemp("csv") / "made.csv"
+
+
+def write(file, text):
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    return file
+
+
+@given(st.lists(st.lists(HOSTILE, min_size=1, max_size=4), min_size=1, max_size=5))
+@example([["=cmd|' /C calc'!A0", "'=x", "''=x", "'x", ""]])
+@example([[""], ["\r"], ["a\rb"], ["'"]])
+def test_cells_read_back_exactly(file, rows):
+    assert list(csv_rows(write(file, to_csv(rows[0], rows[1:])))) == rows
+
+
+@given(HOSTILE)
+def test_no_cell_is_a_formula(text):
+    ((cell,),) = csv.reader(io.StringIO(to_csv([text], []), newline=""))
+
+    assert not cell.startswith(STARTS)
+    assert original(inert(text)) == text
+
+
+@given(
+    st.dictionaries(
+        HOSTILE,
+        st.dictionaries(
+            HOSTILE, st.none() | st.floats(allow_nan=False, allow_infinity=False), min_size=1
+        ),
+        min_size=1,
+        max_size=3,
+    )
+)
+@example({"bm25": {"=cmd": 0.1, "-1": -0.5, "'=cmd": None}})
+def test_scores_per_query_read_back_exactly(file, scores):
+    rows = [[system, query, x] for system, by in scores.items() for query, x in by.items()]
+    found = read_per_query(write(file, to_csv(["system", "query_id", "=map"], rows)))
+
+    assert found == {s: {q: {"=map": x} for q, x in by.items()} for s, by in scores.items()}
+
+
+@given(st.lists(HOSTILE, unique=True, min_size=1))
+def test_fingerprints_and_causes_read_back_exactly(file, queries):
+    prints = {"question": {query: f"{n:012x}" for n, query in enumerate(queries)}}
+    assert read_fingerprints(write(file, format_fingerprints(queries, prints))) == prints
+
+    rows = [CauseRow(system="-s", query_id=q, cause="right", why="=why") for q in queries]
+    found = read_causes(write(file, format_causes(rows)))
+    assert found == {"-s": {row.query_id: row for row in rows}}
+
+
+def test_files_of_older_versions_are_read_as_they_stand(file):
+    write(file, "system,query_id,map\nbm25,=q1,0.5\nbm25,'q2,\n")
+
+    assert read_per_query(file) == {"bm25": {"=q1": {"map": 0.5}, "'q2": {"map": None}}}

@@ -1,0 +1,431 @@
+"""Exported traces: one application in five forms, how rows may look, and what is not clear."""
+
+import csv
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+import ragbench as rb
+from ragbench.data.loaders.traces import Traces
+from ragbench.errors import DataError, OptionError
+
+EXPORTS = Path(__file__).parent / "exports"
+FORMS = {
+    "phoenix.jsonl.gz": {},
+    "otlp.json.gz": {"corpus": EXPORTS / "corpus.jsonl"},
+    "langfuse.jsonl.gz": {"kinds": {"rerank": "reranker"}},
+    "langsmith.jsonl.gz": {"kinds": {"rerank": "reranker"}},
+    "mlflow.jsonl.gz": {},
+}
+
+
+def loaded(name, **options):
+    given = {"gold": EXPORTS / "gold.jsonl", **FORMS[name], **options}
+    return Traces(path=EXPORTS / name, **given)
+
+
+def said(collection):
+    """What a collection says, without ids of traces and what forms cannot say."""
+    queries = {query.id: query for query in collection.queries}
+    return {
+        system: sorted(
+            (
+                queries[row.query_id].text,
+                str(
+                    [(turn.role, turn.text, turn.contexts) for turn in queries[row.query_id].turns]
+                ),
+                str(queries[row.query_id].metadata.get("model")),
+                str(row.answer),
+                str([(d.id, d.text, d.metadata.get("score")) for d in row.contexts or ()]),
+                row.contexts is None,
+                str(row.queries),
+                str(row.error),
+                str(row.usage),
+                str(None if row.latency_ms is None else round(row.latency_ms, 3)),
+            )
+            for row in rows
+        )
+        for system, rows in collection.given.items()
+    }
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_all_forms_say_the_same(name):
+    expected, found = loaded("phoenix.jsonl.gz").load(), loaded(name).load()
+
+    assert said(found) == said(expected)
+    assert found.warnings == []
+    assert len(found.queries) == 20
+    assert {system: len(rows) for system, rows in found.given.items()} == {
+        "given": 20,
+        "given-union": 19,
+        "given-hop-1": 19,
+        "given-hop-2": 13,
+    }
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_all_forms_have_equal_scores(name, tmp_path):
+    def scores(name):
+        options = {key: str(v) if key == "corpus" else v for key, v in FORMS[name].items()}
+        config = {
+            "name": "shop",
+            "dataset": {
+                "type": "traces",
+                "path": str(EXPORTS / name),
+                "gold": str(EXPORTS / "gold.jsonl"),
+                **options,
+            },
+            "output": str(tmp_path / name),
+            "metrics": {
+                "retrieval": {"measures": ["recall@3", "recall@10", "ndcg@10"]},
+                "generation": ["rouge1"],
+            },
+            "statistics": {"resamples": 100},
+        }
+        summary = rb.run_experiment(config).summary
+        return {
+            system["name"]: {
+                key: (s["mean"], s["n"], s["failed"], s["not_applicable"])
+                for key, s in system["scores"].items()
+            }
+            for system in summary["systems"]
+        }
+
+    found = scores(name)
+
+    assert found == scores("phoenix.jsonl.gz")
+    assert found["given-union"]["recall@10"][0] == pytest.approx(13 / 19)
+    assert found["given-hop-1"]["recall@10"][0] == 0
+    assert found["given-hop-2"]["recall@10"][:2] == (1.0, 13)
+    assert found["given"]["rouge1"][2] == {"error": 1}
+    assert "rouge1" not in found["given-union"]
+
+
+def test_what_the_application_did(tmp_path):
+    collection = loaded("phoenix.jsonl.gz").load()
+    given = {row.query_id: row for row in collection.given["given"]}
+    by_text = {}
+    for query in collection.queries:
+        by_text.setdefault(query.text, []).append(query)
+
+    # asked twice: two questions, two ids
+    assert len(by_text["What is the weight of the lamp?"]) == 2
+    # three turns in one session
+    [tent] = by_text["What is the weight of the tent?"]
+    assert [turn.text for turn in tent.turns if turn.role == "user"] == [
+        "What is the weight of the radio?",
+        "What is the weight of the bicycle?",
+    ]
+    assert tent.metadata["session"] == "visit-7"
+    # the failed call keeps what it retrieved
+    [failed] = [row for row in given.values() if row.error]
+    assert failed.answer is None
+    assert failed.error == "TimeoutError: the model did not answer in 30 seconds"
+    assert len(failed.contexts) == 6
+    # held back by the guard: an answer without a retrieval
+    [held] = [row for row in given.values() if row.contexts is None]
+    assert held.answer == "I cannot help with that."
+    [chair] = by_text["What is the weight of the chair?"]
+    assert (chair.metadata["hops"], chair.metadata["model"]) == (2, "gpt-4o-mini")
+    assert given[chair.id].usage.input_tokens == 201
+    assert given[chair.id].latency_ms == pytest.approx(900)
+    assert given[chair.id].queries == ["chair data sheet"]
+
+
+def rows_of(name):
+    return [json.loads(line) for line in gzip.open(EXPORTS / name, "rt")]
+
+
+def nest(values):
+    tree = {}
+    for key, value in values.items():
+        *path, last = key.split(".")
+        inner = tree
+        for step in path:
+            inner = inner.setdefault(step, {})
+        inner[last] = value
+    return tree
+
+
+def as_columns(row):
+    """A row as a data frame of Phoenix has it, with its lists as JSON texts."""
+    flat = {key: value for key, value in row.items() if key not in ("attributes", "context")}
+    flat |= {f"context.{key}": value for key, value in row["context"].items()}
+    return flat | {f"attributes.{key}": value for key, value in row["attributes"].items()}
+
+
+SHAPES = {
+    "json_text": lambda row: {**row, "attributes": json.dumps(row["attributes"])},
+    "nested": lambda row: {**row, "attributes": nest(row["attributes"])},
+    "columns": as_columns,
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_attributes_may_be_columns_mappings_or_json(write, shape):
+    path = write("spans.jsonl", [SHAPES[shape](row) for row in rows_of("phoenix.jsonl.gz")])
+
+    assert said(Traces(path=path).load()) == said(loaded("phoenix.jsonl.gz").load())
+
+
+def test_a_table_of_spans(tmp_path):
+    rows = [as_columns(row) for row in rows_of("phoenix.jsonl.gz")]
+    with (tmp_path / "spans.csv").open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(dict.fromkeys(key for row in rows for key in row)))
+        writer.writeheader()
+        writer.writerows(rows)
+
+    assert said(Traces(path=tmp_path / "spans.csv").load()) == said(
+        loaded("phoenix.jsonl.gz").load()
+    )
+
+
+def test_a_parquet_table_of_spans(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    rows = [as_columns(row) for row in rows_of("phoenix.jsonl.gz")]
+    frame = pandas.DataFrame(rows)
+    for column in ("start_time", "end_time"):
+        frame[column] = pandas.to_datetime(frame[column], format="ISO8601")
+    frame.to_parquet(tmp_path / "spans.parquet")
+
+    found = Traces(path=tmp_path / "spans.parquet").load()
+
+    assert said(found) == said(loaded("phoenix.jsonl.gz").load())
+
+
+def test_the_order_of_spans_does_not_matter(write):
+    path = write("spans.jsonl", rows_of("phoenix.jsonl.gz")[::-1])
+
+    assert said(Traces(path=path).load()) == said(loaded("phoenix.jsonl.gz").load())
+
+
+def test_traces_of_langfuse_with_their_observations(write):
+    traces = {}
+    for row in rows_of("langfuse.jsonl.gz"):
+        trace = traces.setdefault(row["traceId"], {"id": row["traceId"], "observations": []})
+        if session := row.pop("sessionId", None):
+            trace["sessionId"] = session
+        trace["observations"].append(row)
+    path = write("traces.jsonl", list(traces.values()))
+
+    found = Traces(path=path, kinds={"rerank": "reranker"}).load()
+
+    assert said(found) == said(loaded("phoenix.jsonl.gz").load())
+
+
+def test_a_step_that_returns_passages_is_named_and_not_guessed():
+    collection = loaded("langfuse.jsonl.gz", kinds=None).load()
+
+    [warning] = collection.warnings
+    assert warning == (
+        "'rerank' (chain, 18 times) returns passages, but is no retriever by its kind: "
+        "if it is one, say kinds: {rerank: retriever}, or reranker"
+    )
+
+
+def test_hops_may_be_joined():
+    assert list(loaded("phoenix.jsonl.gz", hops="joined").load().given) == ["given"]
+
+
+def span(number, kind, parent=None, trace="t", name=None, error=None, **attributes):
+    values = {
+        "trace_id": trace,
+        "span_id": f"{number}",
+        "parent_id": parent,
+        "name": name or kind.lower(),
+        "start_time": 1_700_000_000 + number,
+        "end_time": 1_700_000_000 + number,
+        "status_code": "ERROR" if error else "OK",
+        "status_message": error,
+    }
+    given = {key.replace("__", "."): value for key, value in attributes.items()}
+    return {**values, "attributes": {"openinference.span.kind": kind, **given}}
+
+
+def root(trace="t", **more):
+    return span(1, "CHAIN", trace=trace, **{"input__value": "Why?", "output__value": "So.", **more})
+
+
+CLEAR = [root("fine")]
+UNCLEAR = {
+    "no_question": ([root(input__value='{"tone": "dry", "topic": "moons"}')], "the question is"),
+    "no_answer": ([root(output__value='{"a": "x", "b": "y"}')], "what the answer is"),
+    "two_roots": (
+        [root(), span(2, "CHAIN", input__value="Who?", output__value="I.")],
+        "several outermost steps have an answer",
+    ),
+    "nothing_said": ([span(1, "CHAIN"), span(2, "EMBEDDING", "1")], "no outermost step"),
+    "hidden_passages": (
+        [root(), span(2, "RETRIEVER", "1", output__value="__REDACTED__")],
+        "a retrieval whose passages cannot be read",
+    ),
+    "no_passages_recorded": ([root(), span(2, "RETRIEVER", "1")], "cannot be read"),
+    "prompt": (
+        [
+            span(1, "CHAIN"),
+            span(2, "RETRIEVER", "1", input__value="hot moons",
+                 **{"retrieval__documents__0__document__content": "Io is hot."}),
+            span(3, "LLM", "1", input__value="From: Io is hot. Which?", output__value="Io."),
+        ],
+        "whose prompt does not tell the question",
+    ),
+    "circle": ([span(1, "CHAIN", "2"), span(2, "CHAIN", "1")], "in a circle"),
+    "repeated": ([root(), root()], "two spans have the same id"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", UNCLEAR)
+def test_what_is_not_clear_is_left_out_with_its_cause(write, case, problem):
+    spans, cause = UNCLEAR[case]
+
+    collection = Traces(path=write("spans.jsonl", CLEAR + spans)).load()
+
+    assert [query.id for query in collection.queries] == ["fine"]
+    [warning] = collection.warnings
+    assert warning.startswith("1 trace is left out: ")
+    assert cause in warning
+    assert warning.endswith(" (t)")
+    refused = problem(lambda: Traces(path=write("alone.jsonl", spans)).load())
+    assert refused.startswith("alone.jsonl: no trace can be read: 1 trace is left out")
+
+
+def test_a_prompt_that_holds_the_query_tells_the_question(write):
+    spans = [
+        span(1, "CHAIN"),
+        span(2, "RETRIEVER", "1", input__value="Which moon is hot?",
+             **{"retrieval__documents__0__document__content": "Io is hot."}),
+        span(3, "LLM", "1", input__value="From: Io is hot. Which moon is hot?",
+             output__value="Io."),
+    ]  # fmt: skip
+
+    [query] = Traces(path=write("spans.jsonl", spans)).load().queries
+
+    assert query.text == "Which moon is hot?"
+
+
+def test_the_paths_of_question_and_answer_may_be_said(write):
+    spans = [root(input__value='{"tone": "dry", "topic": "moons"}',
+                  output__value='{"a": {"b": "x"}, "c": "y"}')]  # fmt: skip
+
+    collection = Traces(path=write("s.jsonl", spans), question="topic", answer="a.b").load()
+
+    assert collection.queries[0].text == "moons"
+    assert collection.given["given"][0].answer == "x"
+
+
+def test_a_retriever_inside_a_retriever_is_a_part_of_it(write):
+    passage = "retrieval__documents__0__document__content"
+    spans = [
+        root(),
+        span(2, "RETRIEVER", "1", **{passage: "Io is hot."}),
+        span(3, "RETRIEVER", "2", **{passage: "Io is a moon."}),
+    ]
+
+    collection = Traces(path=write("spans.jsonl", spans)).load()
+
+    [row] = collection.given["given"]
+    assert [passage.text for passage in row.contexts] == ["Io is hot."]
+    assert list(collection.given) == ["given"]
+
+
+def test_chunks_with_the_id_of_their_document_are_all_kept(write):
+    passages = {
+        f"retrieval__documents__{n}__document__{key}": value
+        for n, text in enumerate(["Io is hot.", "Io is a moon."])
+        for key, value in (("id", "io"), ("content", text))
+    }
+    collection = Traces(
+        path=write("s.jsonl", [root(), span(2, "RETRIEVER", "1", **passages)])
+    ).load()
+
+    [row] = collection.given["given"]
+    assert [passage.text for passage in row.contexts] == ["Io is hot.", "Io is a moon."]
+    assert [p.metadata.get("document_id") for p in row.contexts] == [None, "io"]
+    assert any("1 passage with the id of another passage" in note for note in collection.notes)
+
+
+def test_messages_before_the_question_are_its_turns(write):
+    said = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Which moon is hot?"},
+        {"role": "assistant", "content": "Io."},
+        {"role": "user", "content": "Why?"},
+    ]
+    spans = [root(input__value=json.dumps({"messages": said}))]
+
+    [query] = Traces(path=write("spans.jsonl", spans)).load().queries
+
+    assert query.text == "Why?"
+    assert [(t.role, t.text) for t in query.turns] == [
+        ("user", "Which moon is hot?"),
+        ("assistant", "Io."),
+    ]
+
+
+def test_calls_of_tools_are_told(write):
+    spans = [root(), span(2, "TOOL", "1", name="weather", input__value='{"city": "Porto"}',
+                          output__value='{"degrees": 19}')]  # fmt: skip
+
+    [row] = Traces(path=write("spans.jsonl", spans)).load().given["given"]
+
+    [call] = row.tool_calls
+    assert (call.name, call.arguments, call.output) == (
+        "weather",
+        {"city": "Porto"},
+        '{"degrees": 19}',
+    )
+
+
+def test_what_is_no_export_is_refused(write, problem):
+    refused = problem(lambda: Traces(path=write("x.jsonl", [{"question": "Why?"}])).load())
+
+    assert refused == (
+        "x.jsonl:1: no spans (keys: question); allowed: an export of openinference, otlp, "
+        "langfuse, langsmith, mlflow"
+    )
+
+
+def test_names_of_steps_are_checked():
+    with pytest.raises(DataError, match=r"no step is named 'reranc'.*did you mean 'rerank'"):
+        loaded("langfuse.jsonl.gz", kinds={"reranc": "reranker"}).load()
+
+
+def test_columns_are_of_gold():
+    with pytest.raises(OptionError, match="gold"):
+        Traces(path=EXPORTS / "phoenix.jsonl.gz", columns={"question": "q"}).load()
+
+
+def test_gold_of_other_questions_is_refused(write):
+    gold = write("gold.jsonl", [{"question": "Quite another?", "reference": "Yes."}])
+
+    with pytest.raises(DataError, match="no trace asks a question of this table"):
+        loaded("phoenix.jsonl.gz", gold=gold).load()
+
+
+def test_validate_prints_how_traces_were_read(tmp_path):
+    from click.testing import CliRunner
+
+    from ragbench.cli.validate import command
+
+    rows = [root("unclear", input__value='{"tone": "dry", "topic": "moons"}')]
+    rows += [*CLEAR, span(2, "RETRIEVER", "1", trace="fine", output__value='{"documents": []}')]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "c.yaml").write_text("dataset: {type: traces, path: t.jsonl}\n")
+
+    done = CliRunner().invoke(command, [str(tmp_path / "c.yaml")])
+
+    assert done.exit_code == 0
+    for line in (
+        "data      traces: 1 query",
+        "read as openinference: 2 traces, 3 spans (2 chain, 1 retriever)",
+        "retrievers: retriever (1)",
+        "retrievals: 1 trace with 1",
+        "row 1     trace: fine",
+        "contexts: 0",
+        "warning   1 trace is left out: its input does not say what the question is (unclear)",
+    ):
+        assert line in done.output

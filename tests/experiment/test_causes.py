@@ -1,0 +1,241 @@
+"""The causes of whole runs: their files, their agreement with scores, thresholds, apps, records."""
+
+import csv
+import json
+
+import pytest
+
+import ragbench as rb
+from ragbench.data.runs.query_view import QueryViews, read_query_view
+from ragbench.errors import ConfigError, DataError
+from ragbench.experiment.result import load_experiment
+from ragbench.testing import ChatServer
+from tests.experiment.moons import QUERIES, write_jsonl
+from tests.score.judge.scripted import Script
+
+
+def rows_of(experiment, system):
+    with (experiment.path / "causes.csv").open(newline="") as stream:
+        rows = [row for row in csv.DictReader(stream) if row["system"] == system]
+    return {row["query_id"]: row for row in rows}
+
+
+def causes_of(experiment, system):
+    return {query: row["cause"] for query, row in rows_of(experiment, system).items()}
+
+
+def system_of(experiment, name):
+    return next(each for each in experiment.summary["systems"] if each["name"] == name)
+
+
+def test_counts_add_up_and_agree_with_the_file(config):
+    experiment = rb.run_experiment(config)
+
+    for system in experiment.summary["systems"]:
+        rows = causes_of(experiment, system["name"])
+        assert list(rows) == list(QUERIES)
+        assert sum(system["causes"].values()) == len(QUERIES)
+        for cause, count in system["causes"].items():
+            assert [*rows.values()].count(cause) == count
+            assert (cause in system["cause_shares"]) == (count > 0)
+
+
+def test_a_retriever_is_right_where_a_generator_would_read_a_hit(config):
+    config["metrics"] = {"retrieval": {"measures": ["hit_rate@5", "hit_rate@1"]}}
+    config["causes"] = {"read": 1}
+    experiment = rb.run_experiment(config)
+
+    for name in ("bm25", "exact"):
+        hits = experiment.per_query[name]["hit_rate@1"]
+        for query, cause in causes_of(experiment, name).items():
+            assert (cause == "right") == (hits[query] == 1), query
+    assert causes_of(experiment, "bm25")["q5"] == "not_in_corpus", "judged, and nothing relevant"
+
+
+@pytest.mark.parametrize("match", [{"level": "id"}, {"level": "text", "overlap": 0.8}])
+def test_answers_of_a_file(config, tmp_path, match):
+    """q1 right, q2 wrong, q3 refused, q4 missing, q5 answered though nobody can."""
+    said = {"q1": "It is Io.", "q2": "On Mars.", "q3": "I don't know.", "q5": "Four years."}
+    write_jsonl(tmp_path / "said.jsonl", [{"query_id": q, "answer": a} for q, a in said.items()])
+    config["generators"] = {"saved": {"type": "predictions", "path": str(tmp_path / "said.jsonl")}}
+    config["metrics"] = {"retrieval": {"match": match}, "generation": ["token_f1"]}
+    config["max_failed"] = 1.0
+    experiment = rb.run_experiment(config)
+
+    assert causes_of(experiment, "bm25/saved") == {
+        "q1": "right",
+        "q2": "not_used",
+        "q3": "refused",
+        "q4": "failed",
+        "q5": "should_have_refused",
+    }
+    assert rows_of(experiment, "bm25/saved")["q4"]["why"] == "no answer: missing_answer"
+
+
+def test_thresholds_of_the_config_decide(config):
+    config["metrics"] = {"generation": ["token_f1"]}
+    config["causes"] = {"right": {"measure": "token_f1", "min": 0.0}}
+    experiment = rb.run_experiment(config)
+    lenient = causes_of(experiment, "bm25/extractive")
+    config["causes"] = {"right": {"measure": "token_f1", "min": 1.0}}
+    strict = rows_of(rb.run_experiment(config), "bm25/extractive")
+
+    assert [lenient[query] for query in ("q1", "q2", "q3", "q4")] == ["right"] * 4
+    assert {strict[query]["cause"] for query in ("q1", "q2", "q3", "q4")} == {"not_used"}
+    assert "token_f1 0." in strict["q1"]["why"]
+    assert "< 1" in strict["q1"]["why"]
+
+
+def test_a_judge_decides_where_it_was_asked(config, monkeypatch, tmp_path):
+    """Correctness, refusal and faithfulness, in this order, by the scores that the run wrote."""
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
+    with ChatServer(Script(), model="m") as server:
+        rubrics = ["faithfulness", "correctness", "refusal"]
+        judge = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": rubrics}
+        experiment = rb.run_experiment({**config, "metrics": {"generation": [], "judge": judge}})
+
+    rows = rows_of(experiment, "bm25/extractive")
+    scores = experiment.per_query["bm25/extractive"]
+    for query in ("q1", "q2", "q3", "q4"):
+        row, right = rows[query], scores["correctness"][query] >= 0.5
+        supported = scores["faithfulness"][query] >= 0.5
+        refused = scores["refusal"][query] >= 0.5
+        assert f"correctness {scores['correctness'][query]:.2g}" in row["why"] or refused
+        wrong = "not_used" if supported else "unsupported"
+        assert row["cause"] == ("right" if right else "refused" if refused else wrong)
+
+
+def test_flows_say_which_queries_moved(config):
+    config["retrievers"]["exact"] = {"type": "bm25", "stemmer": "none", "stopwords": "none"}
+    config["causes"] = {"read": 1}
+    experiment = rb.run_experiment(config)
+    before, after = (causes_of(experiment, name) for name in ("bm25", "exact"))
+    [flow] = [each for each in experiment.comparisons["causes"] if each["system"] == "exact"]
+
+    moved = {query: (m["before"], m["after"]) for m in flow["moves"] for query in m["queries"]}
+    assert moved == {q: (before[q], after[q]) for q in QUERIES if before[q] != after[q]}
+    assert flow["same"] == len(QUERIES) - len(moved)
+    assert flow["baseline"] == "bm25"
+
+
+def test_records_without_judgements(tmp_path, monkeypatch):
+    """Contexts and references alone: the words of the gold answer say what was read."""
+    monkeypatch.chdir(tmp_path)
+    fact = "The tower in Paris was built by Gustave Eiffel in 1889."
+    rows = [
+        {"question": "Who built it?", "answer": "Gustave Eiffel", "contexts": [fact]},
+        {"question": "Who built the tower?", "answer": "A king", "contexts": [fact]},
+        {"question": "Who built a tower?", "answer": "A queen", "contexts": ["Rome is old."]},
+        {"question": "Who built towers?", "answer": "I don't know.", "contexts": [fact]},
+        {"question": "Who?", "answer": "I don't know.", "contexts": ["Rome is old."]},
+    ]
+    records = [{**row, "reference": "Gustave Eiffel"} for row in rows]
+    (tmp_path / "records.jsonl").write_text("".join(json.dumps(row) + "\n" for row in records))
+    experiment = rb.run_experiment(
+        {"name": "logs", "dataset": {"type": "records", "path": str(tmp_path / "records.jsonl")}}
+    )
+
+    found = [*causes_of(experiment, "given").values()]
+    assert found == ["right", "not_used", "not_retrieved", "refused", "not_retrieved"]
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        ({"read": 0}, "causes.read: 0 is out of range"),
+        ({"right": {"measure": "token_f2"}}, "causes.right.measure: 'token_f2' is no score"),
+        ({"right": {"measure": "ndcg@10"}}, "'ndcg@10' is a score of rankings"),
+        ({"rigth": {}}, "did you mean 'right'"),
+        ({"need": "some"}, "causes.need: unknown value 'some'"),
+    ],
+)
+def test_mistakes_are_said_before_anything_runs(config, block, said):
+    with pytest.raises(ConfigError) as error:
+        rb.run_experiment({**config, "causes": block})
+
+    assert said in str(error.value)
+
+
+def test_a_query_as_the_run_folder_knows_it(config):
+    experiment = rb.run_experiment(config)
+    view = read_query_view(experiment.path, "ocean beneath")
+
+    assert (view.id, view.question, view.answers) == ("q2", QUERIES["q2"], ("Europa",))
+    assert view.judged == {"d2": 3, "d6": 1}
+    assert [(each.id, each.grade, each.title) for each in view.gold] == [
+        ("d2", 3, "Europa"),
+        ("d6", 1, "Ice"),
+    ]
+    pair = view.system("bm25/extractive")
+    assert pair is not None
+    ranks = (experiment.path / "rankings" / "bm25.trec").read_text().splitlines()
+    expected = [line.split()[2] for line in ranks if line.startswith("q2 ")]
+    assert [hit.id for hit in pair.ranking] == expected
+    assert [hit.rank for hit in pair.ranking] == list(range(1, len(expected) + 1))
+    passages = pair.answers[0].passages
+    assert passages is not None
+    assert [hit.id for hit in pair.ranking if hit.read] == [passage.id for passage in passages]
+    assert pair.ranking[0].grade == view.judged[pair.ranking[0].id]
+    assert pair.ranking[0].text
+    assert pair.cause == causes_of(experiment, "bm25/extractive")["q2"]
+    assert {each.rubric for each in pair.verdicts} <= set(pair.scores)
+    assert pair.scores["token_f1"] == experiment.per_query["bm25/extractive"]["token_f1"]["q2"]
+    assert view.system("bm25").answers == ()
+
+
+def test_a_query_that_is_not_there(config):
+    views = QueryViews(rb.run_experiment(config).path)
+
+    with pytest.raises(DataError, match=r"no query 'qq3'; did you mean 'q3'.*\(q1, q2, q3,"):
+        views.find("qq3")
+    with pytest.raises(DataError, match=r"stands in 2 questions: q1, q3;"):
+        views.find("which MOON")
+    assert [view.id for view in views] == list(QUERIES)
+
+
+def test_folders_of_older_versions_are_read(config):
+    path = rb.run_experiment(config).path
+    summary = json.loads((path / "summary.json").read_text())
+    for system in summary["systems"]:
+        for key in ("causes", "cause_shares", "causes_by"):
+            system.pop(key, None)
+    (path / "summary.json").write_text(json.dumps(summary))
+    for name in ("causes.csv", "questions.jsonl", "texts.jsonl"):
+        (path / name).unlink()
+
+    assert load_experiment(path).record.systems[0].causes == {}
+    view = QueryViews(path)["q2"]
+    assert (view.question, view.systems[0].cause, view.gold) == ("", None, ())
+    assert [hit.id for hit in view.systems[0].ranking]
+    assert any(hit.text for each in view.systems for hit in each.ranking), "as predictions have it"
+
+
+def test_ids_that_look_like_formulas_come_back(config, data):
+    for name in ("queries.jsonl", "answers.jsonl", "qrels/test.tsv"):
+        path = data / name
+        path.write_text(path.read_text().replace("q1", "=1+1").replace("q2", "'q2"))
+    experiment = rb.run_experiment(config)
+
+    text = (experiment.path / "causes.csv").read_text()
+    assert "bm25,'=1+1," in text
+    assert "bm25,'q2," in text, "a quote alone is no formula"
+    assert set(QueryViews(experiment.path).causes()["bm25"]) == {"=1+1", "'q2", "q3", "q4", "q5"}
+    assert read_query_view(experiment.path, "=1+1").systems[0].cause == "right"
+
+
+def test_hits_that_nobody_knows_are_not_held_against_the_judgements(config, tmp_path, monkeypatch):
+    """An app whose passages have ids of their own: their words tell what was read."""
+    (tmp_path / "strange_app.py").write_text(
+        "def answer(question):\n"
+        "    return {'answer': 'On Mars.', 'contexts': ['Io has the most volcanoes.']}\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config["apps"] = {"mine": {"type": "python:strange_app:answer"}}
+    for key in ("retrievers", "generators"):
+        config.pop(key, None)
+
+    rows = rows_of(rb.run_experiment(config), "mine")
+
+    assert not any("gold" in row["why"] and " not among " in row["why"] for row in rows.values())
+    assert rows["q1"]["cause"] == "not_used", "the answer, Io, stands in what it read"
+    assert {row["cause"] for row in rows.values()} != {"not_used"}

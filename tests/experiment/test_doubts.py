@@ -1,0 +1,178 @@
+"""Scores that tell nothing are said first, with the reason, and nothing is best by them."""
+
+import json
+import re
+
+import pytest
+from click.testing import CliRunner
+
+import ragbench as rb
+from ragbench.cli.run import command as run_command
+from ragbench.errors import DataError
+from ragbench.types import ScoredDocument
+
+TEXTS = {f"d{n}": f"Moon {n} is {word}." for n, word in enumerate(("hot", "icy", "dark", "red"))}
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def config(rows, retrievers=None, **more):
+        (tmp_path / "docs").mkdir(exist_ok=True)
+        for name, text in TEXTS.items():
+            (tmp_path / "docs" / f"{name}.md").write_text(text, encoding="utf-8")
+        lines = "".join(json.dumps({"question": q, **row}) + "\n" for q, row in rows)
+        (tmp_path / "qa.jsonl").write_text(lines, encoding="utf-8")
+        systems = {"bm25": {"type": "bm25"}, "exact": {"type": "bm25", "stemmer": "none"}}
+        return {
+            "dataset": {"type": "records", "path": "qa.jsonl", "corpus": "docs"},
+            "retrievers": systems if retrievers is None else retrievers,
+            **more,
+        }
+
+    return config
+
+
+def asked(gold):
+    return [(f"Which moon is {word}?", gold(n)) for n, word in enumerate(("hot", "icy", "dark"))]
+
+
+def families(experiment):
+    return {each.measure: each for each in experiment.compared.measures}
+
+
+SENTENCES = [
+    (lambda n: {"reference": f"It is well known that the moon number {n} is like this."}, "longer"),
+    (lambda n: {"reference": "Nobody has ever been up there"}, "3 of 3 gold answers are longer"),
+    (lambda n: {"reference": "green"}, "no retrieved passage holds a gold answer word for word:"),
+]
+
+
+@pytest.mark.parametrize(("gold", "expected"), SENTENCES)
+def test_answers_that_no_passage_can_hold(write, gold, expected):
+    experiment = rb.run_experiment(write(asked(gold)))
+
+    found = families(experiment)["answer_hit@5"]
+    assert (found.best, found.tied_with_best) == (None, ())
+    assert expected in found.tells_nothing
+    assert "name gold documents (relevant) or gold passages" in found.tells_nothing
+    [said] = [text for text in experiment.record.warnings if text.startswith("answer_hit@5")]
+    assert re.match(r"answer_hit@5, .* tell nothing here: for 3 of 3 queries no retrieved", said)
+    markdown = (experiment.path / "report.md").read_text(encoding="utf-8")
+    first, *_ = markdown.splitlines()
+    assert "answer_hit@5, answer_hit@1 and answer_hit@10 tell nothing here" in first
+    assert "**0.00**" not in markdown
+    page = (experiment.path / "report.html").read_text(encoding="utf-8")
+    assert page.count("tell nothing here: for 3 of 3") == 1, "said once, at the top"
+
+
+def test_it_is_the_first_that_the_terminal_says_also_when_quiet(write, tmp_path):
+    config = write(asked(SENTENCES[0][0]))
+    (tmp_path / "c.yaml").write_text(json.dumps(config), encoding="utf-8")
+
+    done = CliRunner().invoke(run_command, ["c.yaml", "--quiet"], catch_exceptions=False)
+
+    assert done.stdout.splitlines()[1].startswith(
+        "answer_hit@5, answer_hit@1 and answer_hit@10 tell"
+    )
+    retrieval = done.stdout[
+        done.stdout.index("\nretrieval\n") : done.stdout.index("\ngeneration")
+        if "\ngeneration" in done.stdout
+        else None
+    ]
+    assert "*" not in retrieval
+
+
+def test_answers_that_passages_hold_are_no_matter(write):
+    words = ("hot", "icy", "dark")
+    experiment = rb.run_experiment(write(asked(lambda n: {"reference": words[n]})))
+
+    # both systems are right everywhere: that is another reason
+    found = families(experiment)["answer_hit@5"]
+    assert found.tells_nothing == "both systems have 1 on every query"
+
+
+def test_systems_that_differ_have_a_best(write):
+    config = write(asked(lambda n: {"relevant": f"d{n}"}), retrievers={"bm25": {"type": "bm25"}})
+
+    experiment = rb.run_experiment(config, retrievers={"bad": lambda question, top_k: ["d3.md"]})
+
+    assert families(experiment)["ndcg@10"].best == "bm25"
+    assert families(experiment)["ndcg@10"].tells_nothing is None
+    assert not any("tell nothing" in text for text in experiment.record.warnings)
+
+
+def test_hits_that_nobody_judged(write):
+    config = write(asked(lambda n: {"relevant": f"d{n}"}), retrievers={})
+
+    experiment = rb.run_experiment(config, retrievers={"bad": lambda question, top_k: ["d3.md"]})
+
+    found = families(experiment)["ndcg@10"]
+    assert found.best is None
+    assert found.tells_nothing.startswith(
+        "none of the 3 hits of all systems is a judged document (hits such as 'd3.md', judgements "
+        "such as 'd0.md'): if these are ids of other things"
+    )
+
+
+def test_hits_that_are_judged_and_wrong(write):
+    config = write(asked(lambda n: {"relevant": f"d{n}"}), retrievers={})
+    wrong = {"hot": "d1.md", "icy": "d2.md", "dark": "d0.md"}
+
+    experiment = rb.run_experiment(
+        config,
+        retrievers={"bad": lambda question, top_k: [wrong[question.split()[-1].rstrip("?")]]},
+    )
+
+    reason = families(experiment)["ndcg@10"].tells_nothing
+    assert reason == "no hit of any system is relevant to its query"
+
+
+class Hits:
+    """Finds everything, under ids of its own."""
+
+    def __init__(self, made):
+        self.made = made
+
+    def retrieve(self, queries, top_k):
+        return [[self.made(name) for name in TEXTS] for _ in queries]
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (
+            lambda name: ScoredDocument(f"u-{name}!", metadata={"n": 1, "source": f"{name}.md"}),
+            "mine: none of its 12 hits is known to the judgements, such as 'u-d0!', while metadata "
+            "'source' of the hits is; allowed: id_field: source; or metrics.retrieval: match: "
+            "{level: document, id: metadata.source} where hits are parts of these",
+        ),
+        (
+            lambda name: ScoredDocument(f"{name}.md::0"),
+            "mine: none of its 12 hits is known to the judgements, such as 'd0.md::0', while what "
+            "stands before '::' is; allowed: metrics.retrieval: match: {level: document, "
+            'separator: "::"}',
+        ),
+    ],
+)
+def test_ids_of_something_else_are_an_error_that_names_the_key(write, made, expected):
+    config = write(asked(lambda n: {"relevant": f"d{n}"}))
+
+    with pytest.raises(DataError) as caught:
+        rb.run_experiment(config, retrievers={"mine": Hits(made)})
+
+    assert str(caught.value) == expected
+
+
+def test_one_known_hit_is_enough(write):
+    config = write(asked(lambda n: {"relevant": f"d{n}"}))
+    made = {"d0": "d0.md", "d1": "x", "d2": "y", "d3": "z"}
+
+    experiment = rb.run_experiment(
+        config, retrievers={"mine": Hits(lambda n: ScoredDocument(made[n]))}
+    )
+
+    assert experiment.record.warnings == (
+        "mine: 9 of 12 hits have ids that the corpus lacks; they are unjudged",
+    )

@@ -1,0 +1,67 @@
+"""Results in a notebook: short representations with scores, escaped tables, data frames."""
+
+import re
+
+import pytest
+
+import ragbench as rb
+from ragbench.types.scores import Verdict
+
+HOSTILE = "<script>alert(1)</script>\u202e\x1b"
+QRELS = {"q1": {"d1": 1}, "q2": {"d2": 1}}
+RUN = {"q1": {"d1": 2.0, "d2": 1.0}, "q2": {"d1": 2.0, "d2": 1.0}}
+
+
+def test_an_evaluation_shows_its_scores():
+    result = rb.evaluate_run(RUN, QRELS, ["mrr@10"])
+
+    assert re.fullmatch(r"<Evaluation of 2: mrr@10 0\.750 \[0\.\d+, 1\.00\]>", repr(result))
+    assert "<td>mrr@10</td><td>0.750 [" in result._repr_html_()
+
+
+def test_an_experiment_is_short_and_has_scores(config):
+    experiment = rb.run_experiment(config)
+
+    assert len(repr(experiment)) < 500
+    mean = experiment.summary["systems"][0]["scores"]["ndcg@10"]["mean"]
+    assert f"bm25: ndcg@10 {mean:#.3g}" in repr(experiment)
+    assert "<td>bm25/extractive</td>" in experiment._repr_html_()
+
+
+def test_an_experiment_as_a_frame(config):
+    pytest.importorskip("pandas")
+    experiment = rb.run_experiment(config)
+    frame = experiment.to_pandas()
+
+    assert len(frame) == 4 * 5
+    row = frame.loc[("bm25/extractive", "q2")]
+    assert row["token_f1"] == experiment.per_query["bm25/extractive"]["token_f1"]["q2"]
+    assert row["cause"] == experiment.causes["bm25/extractive"]["q2"].cause
+    assert frame["ndcg@10"].isna()["bm25"].tolist() == [False] * 4 + [True]
+    assert experiment.queries["q2"].answers == ("Europa",)
+
+
+def test_a_comparison(config):
+    pytest.importorskip("pandas")
+    found = rb.compare(rb.run_experiment(config))
+    frame = found.to_pandas()
+
+    assert set(frame["system"]) >= {"exact"}
+    assert len(frame) == found._repr_html_().count("<tr>") - 1
+
+
+def test_a_verdict():
+    verdict = Verdict(0.5, 3, reasoning=HOSTILE + "long " * 100, raw="x" * 10_000)
+
+    assert len(repr(verdict)) < 250
+    assert repr(verdict).startswith("Verdict(score=0.5, level=3, reasoning='<script>")
+    failed = repr(Verdict(None, status="failed", cause="timeout"))
+    assert failed == "Verdict(score=None, status='failed', cause='timeout', reasoning='')"
+
+
+def test_foreign_texts_are_inert_in_a_notebook():
+    html = Verdict(0.5, reasoning=HOSTILE)._repr_html_()
+
+    assert "&lt;script&gt;" in html
+    for raw in ("<script", "\u202e", "\x1b"):
+        assert raw not in html

@@ -1,0 +1,73 @@
+"""Inputs made of a corpus: bytes changed, cut, doubled, joined, and words of the formats put in."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+_WORDS = (
+    *(
+        b'"',
+        b"'",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b":",
+        b",",
+        b"\n",
+        b"\t",
+        b"\0",
+        b"\xff",
+        b"\xef\xbb\xbf",
+    ),
+    *(
+        b"NaN",
+        b"Infinity",
+        b"-1",
+        b"1e999",
+        b"null",
+        b"true",
+        b"{}",
+        b"[]",
+        b'""',
+        b"- ",
+        b"&a ",
+        b"*a",
+    ),
+    *(
+        b"<<: ",
+        b"!!python/object",
+        b"\\ud800",
+        b"\xed\xa0\x80",
+        b"9" * 400,
+        b"[" * 3_000,
+        b'{"a":' * 2_000,
+    ),
+)
+
+
+def mutated(corpus: Sequence[bytes], rng: random.Random) -> bytes:
+    """Return a change of one of the inputs."""
+    data = bytearray(rng.choice(corpus))
+    for _ in range(rng.choice((1, 1, 2, 4, 8))):
+        at = rng.randrange(len(data) + 1)
+        kind = rng.randrange(7)
+        if kind == 0 and data:
+            data[at % len(data)] ^= 1 << rng.randrange(8)
+        elif kind == 1:
+            data[at:at] = rng.choice(_WORDS)
+        elif kind == 2:
+            del data[at : at + rng.randrange(1, 20)]
+        elif kind == 3:
+            data[at:at] = data[at : at + rng.randrange(1, 60)]
+        elif kind == 4:
+            other = rng.choice(corpus)
+            start = rng.randrange(len(other) + 1)
+            data[at:] = other[start:]
+        elif kind == 5:
+            del data[at:]
+        else:
+            word = rng.choice(_WORDS)
+            data[at : at + len(word)] = word
+    return bytes(data)

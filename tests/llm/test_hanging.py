@@ -1,0 +1,77 @@
+"""Replies that hang or come byte by byte, over HTTP on loopback: the others are not held up."""
+
+import json
+import socket
+import threading
+import time
+
+import pytest
+
+from ragbench.llm import CallFailure, Limits, calls, limits
+from ragbench.testing import Answer
+from ragbench.types import Cause
+from tests.llm.conftest import asking, engine_before
+
+pytestmark = pytest.mark.slow  # seconds: replies that hang
+
+
+def test_others_are_answered_while_some_hang(serve, monkeypatch):
+    """20 of 400 replies take 2 s: 10 s for four at once, if each kept its place."""
+    monkeypatch.setattr(limits, "_HANGS_S", 0.25)
+    monkeypatch.setattr(calls, "_LOOK_S", 0.05)
+
+    def script(request, times_asked):
+        number = int(request["messages"][-1]["content"])
+        return Answer("yes", delay_s=2.0 if number % 20 == 0 else 0.0)
+
+    _, engine = serve(script, engine={"limits": Limits(concurrency=4)})
+    start = time.monotonic()
+    replies = list(engine.ask_many(asking(str(n)) for n in range(400)))
+
+    assert {reply.text for reply in replies} == {"yes"}
+    assert time.monotonic() - start < 8
+
+
+def test_a_body_that_drips_has_the_time_of_one_reply(dripping):
+    with engine_before(dripping, limits=Limits(timeout=1.0, retries=0)) as engine:
+        start = time.monotonic()
+        with pytest.raises(CallFailure) as caught:
+            engine.ask(asking("1"))
+
+    assert caught.value.cause is Cause.TIMEOUT
+    assert time.monotonic() - start < 5
+
+
+@pytest.fixture
+def dripping():
+    """A server that sends its reply at ten bytes a second, for as long as somebody listens."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    over = threading.Event()
+
+    def drip(connection):
+        body = json.dumps({"choices": [{"message": {"content": "x" * 10_000}}]}).encode()
+        head = f"HTTP/1.1 200 OK\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+        with connection:
+            try:
+                connection.recv(65_536)
+                connection.sendall(head)
+                for byte in body:
+                    if over.wait(0.1):
+                        return
+                    connection.sendall(bytes([byte]))
+            except OSError:  # the client has gone
+                return
+
+    def accept():
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        drip(connection)
+
+    thread = threading.Thread(target=accept)
+    thread.start()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+    over.set()
+    listener.close()
+    thread.join(5)

@@ -1,0 +1,165 @@
+"""A run folder with queries, made without a run: what the tests of the browser open."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ragbench.data.runs.run_lines import format_causes
+from ragbench.records.causes import CauseRow
+from ragbench.records.codec import Record, to_json
+from ragbench.records.manifest import (
+    FailedPrediction,
+    Passage,
+    PredictionRow,
+    QuestionRow,
+    TextRow,
+    UnscoredRow,
+    UsageRow,
+    VerdictRow,
+)
+from ragbench.report.page.html import write_page
+from tests.report.example import score, system
+from tests.report.pages import records
+
+RETRIEVERS = ("bm25", "dense")
+PAIRS = ("bm25/gpt", "dense/gpt")
+
+
+def results(name: str = "made") -> tuple[Any, Any]:
+    """A summary of the four systems, and no comparison."""
+    systems = [
+        *(system(each, {"ndcg@10": score((0.5, 0.4, 0.6), "n")}) for each in RETRIEVERS),
+        *(system(each, {"rouge1": score((0.4, 0.3, 0.5), "r")}) for each in PAIRS),
+    ]
+    systems[1]["baseline"], systems[3]["baseline"] = "bm25", "bm25/gpt"
+    return records({"name": name, "baseline": "bm25", "systems": systems}, {"baseline": "bm25"})
+
+
+def passages(row: int, said: str) -> list[Passage]:
+    """The relevant passage of a query, and three others."""
+    text = f"Query {row} has mountains. The peak of {row} is Everest."
+    return [
+        Passage(id=f"gold-{row}", title=f"title of gold-{row}", text=text),
+        *(Passage(id=f"other-{row}-{n}", title=said, text=f"{said} {n}") for n in range(3)),
+    ]
+
+
+def answers(row: int, said: str) -> tuple[PredictionRow, PredictionRow | FailedPrediction]:
+    """What both pairs say: of bm25 something poor, of dense the answer; it fails on q2."""
+    gold, *others = passages(row, said)
+    query = f"q{row}"
+    poor = PredictionRow(
+        query_id=query,
+        answer=f"{said} is no mountain.",
+        contexts=tuple(others[:2]),
+        queries=(said,),
+    )
+    if row == 2:
+        detail = f"after 60 s: {said}"
+        return poor, FailedPrediction(query_id=query, cause="timeout", detail=detail)
+    return poor, PredictionRow(
+        query_id=query,
+        answer=f"The highest mountain is Everest, number {row}.",
+        contexts=(gold, others[0]),
+        prompt=f"system:\nBe brief.\n\n[[passage 1]]\n\nuser:\n{said}",
+        usage=UsageRow(input_tokens=100, output_tokens=9, usd=0.002),
+        latency_ms=12.5,
+    )
+
+
+def verdict(row: int, said: str) -> VerdictRow:
+    return VerdictRow(
+        query_id=f"q{row}",
+        rubric="faithfulness",
+        score=0.5,
+        reasoning="1 of 2 claims supported\n"
+        f"claim 1: supported by passage 1 (it says so): The peak of {row} is Everest.\n"
+        f"claim 2: mentioned nowhere: {said}",
+        raw=f"[{said}]",
+        model="gpt-9",
+        judge="strict",
+    )
+
+
+def lines(rows: Iterable[Record]) -> str:
+    return "".join(f"{json.dumps(to_json(row))}\n" for row in rows)
+
+
+def run_folder(folder: Path, n: int = 12, said: str = "Moon", field: str = "topic") -> Path:
+    """Write so many queries, in which a text stands in every field.
+
+    Dense has the relevant passage first, bm25 has it third.
+    """
+    rows, kinds = range(n), ("even", " ".join(said.split()))
+    summary, _ = results()
+    for name in ("rankings", "predictions", "judgements"):
+        (folder / name).mkdir(parents=True)
+    found = {"bm25": (1, 2, 0, 3), "dense": (0, 1, 2, 3)}
+    for retriever, order in found.items():
+        hits = [
+            f"q{row} Q0 {passages(row, said)[place].id} {rank} {9 - rank} x\n"
+            for row in rows
+            for rank, place in enumerate(order, start=1)
+        ]
+        (folder / "rankings" / f"{retriever}.trec").write_text("".join(hits))
+    for place, pair in enumerate(PAIRS):
+        answered = lines(answers(row, said)[place] for row in rows)
+        (folder / f"predictions/{pair.replace('/', '--')}.jsonl").write_text(answered)
+    judged = lines(verdict(row, said) for row in rows)
+    (folder / "judgements/dense--gpt.jsonl").write_text(judged)
+    texts = {
+        p.id: TextRow(id=p.id, title=p.title, text=p.text) for r in rows for p in passages(r, said)
+    }
+    lost = [("ranked_too_low", "not_retrieved")[row % 3 > 0] for row in rows]
+    cells = [
+        line
+        for row in rows
+        for line in (
+            f"bm25,q{row},{row / (2 * n)},",
+            f"dense,q{row},1,",
+            f"bm25/gpt,q{row},,0.25",
+            f"dense/gpt,q{row},,{'' if row == 2 else 0.5}",
+        )
+    ]
+    failed = UnscoredRow(
+        system="dense/gpt", query_id="q2", measure="rouge1", status="failed", cause="timeout"
+    )
+    files = {
+        "summary.json": json.dumps(to_json(summary)),
+        "questions.jsonl": lines(
+            QuestionRow(
+                query_id=f"q{row}",
+                question=f"Which mountain of {said} is the highest, number {row}?",
+                answers=("Everest", said),
+                judged={f"gold-{row}": 2},
+            )
+            for row in rows
+        ),
+        "queries.jsonl": "".join(
+            json.dumps({"query_id": f"q{row}", "metadata": {field: kinds[row % 2]}}) + "\n"
+            for row in rows
+        ),
+        "texts.jsonl": lines(texts.values()),
+        "per_query.csv": "\n".join(["system,query_id,ndcg@10,rouge1", *cells, ""]),
+        "unscored.jsonl": lines([failed] if n > 2 else []),
+        "causes.csv": format_causes(
+            CauseRow(system="bm25/gpt", query_id=f"q{row}", cause=lost[row], why=said[:999])
+            for row in rows
+        ),
+    }  # fmt: skip
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8", errors="surrogatepass")
+    return folder
+
+
+def written(
+    folder: Path, n: int = 12, said: str = "Moon", field: str = "topic", **options: Any
+) -> Path:
+    """Write a run folder and its page; return the path of the page."""
+    run_folder(folder, n, said, field)
+    summary, comparisons = results(said if said != "Moon" else "made")
+    write_page(folder / "report.html", summary, comparisons, folder, **options)
+    return folder / "report.html"

@@ -1,0 +1,422 @@
+"""The page as people use it, in a real browser: Chromium without a window.
+
+`pip install playwright` and a Chromium are needed: `apt-get install chromium`, or `playwright
+install chromium`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+
+import pytest
+
+from ragbench.data.runs.query_view import QueryViews
+from ragbench.report.page import html
+from ragbench.report.page.pack import read_data, write_data
+from tests.report import example
+from tests.report.asked import run_folder, written
+from tests.report.pages import records
+from tests.report.strategies import HOSTILE
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = pytest.mark.slow  # seconds: a browser
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+SCRIPTS = (
+    "<script>window.owned = 1</script>",
+    "</script><script>window.owned = 1</script>",
+    "<svg onload='window.owned = 1'>",
+    "<img src=x onerror='window.owned = 1'>",
+    "javascript:window.owned=1",
+    "[x](javascript:window.owned=1)",
+    "<!--data--><!--<script>",
+    "{{ 7 * 7 }}",
+    "\u202egnp.exe\u2066",
+    "\x1b[2J\x07",
+    *HOSTILE,
+)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    sandbox = [] if os.name == "nt" or os.geteuid() else ["--no-sandbox"]  # root has none
+    with sync_api.sync_playwright() as started:
+        try:
+            opened = started.chromium.launch(executable_path=path, args=sandbox)
+        except sync_api.Error as error:
+            pytest.skip(f"no Chromium: {error.message.splitlines()[0]}")
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """Open a page; fail on an error in its console, and on a request beside the page itself."""
+    contexts, heard = [], []
+
+    def opened(path, fragment="", **options):
+        context = browser.new_context(**{"viewport": {"width": 1400, "height": 900}, **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("console", lambda message: heard.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: heard.append(f"error: {error}"))
+        page.on(
+            "request",
+            lambda request: (
+                None
+                if request.url.split("#")[0] == path.as_uri()
+                else heard.append(f"request: {request.url[:200]}")
+            ),
+        )
+        page.goto(f"{path.as_uri()}{fragment}")
+        page.wait_for_selector("#views:not([hidden])")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert heard == []
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return written(tmp_path_factory.mktemp("page"))
+
+
+def ids(page):
+    return [text.split()[0] for text in page.locator("#list li").all_inner_texts()]
+
+
+def title(page, expected):
+    page.get_by_role("heading", name=f"number {expected}?").wait_for()
+
+
+def test_a_click_leads_from_the_results_to_the_query_on_which_systems_differ_most(made, visit):
+    page = visit(made)
+    assert page.locator("#results").is_visible()
+
+    page.get_by_role("link", name="Queries").click()
+
+    assert page.locator("#results").is_hidden()
+    assert ids(page)[:3] == ["q0", "q1", "q2"], "dense is 1 above bm25 on q0"
+    title(page, 0)
+    shown = page.locator("#detail").inner_text()
+    for text in ("Everest", "#3", "read as passage 1", "0.00200 USD", "12.5 ms", "gpt-9"):
+        assert text in shown or text in page.locator("#detail").text_content()
+
+
+def test_what_is_read_supported_matched_and_said_is_marked(made, visit):
+    page = visit(made, "#queries&q=q4")
+    title(page, 4)
+    side = page.get_by_label("A: dense/gpt")
+
+    first = side.locator(".hits li").first
+    assert "supports claim 1" in first.inner_text()
+    assert "relevant, grade 2" in first.inner_text()
+    assert first.locator(".bears").inner_text() == "The peak of 4 is Everest."
+    assert "mountains" in first.locator("mark.match").all_inner_texts(), "as the question's word"
+    assert side.locator(".claims li").all_inner_texts()[1].endswith("not supported")
+    assert "Everest" in side.locator("mark.gold-word").all_inner_texts()
+    assert "highest" in side.locator("mark.own").all_inner_texts(), "the other says it not"
+    assert "not read" in page.get_by_label("B: bm25/gpt").locator(".hits li").nth(2).inner_text()
+    prompt = side.locator("details", has_text="Prompt").locator("pre")
+    assert "Query 4 has mountains." in prompt.text_content()
+
+
+def test_previous_next_and_the_address_say_the_same(made, visit):
+    page = visit(made, "#queries&sort=given")
+    title(page, 0)
+
+    page.get_by_role("link", name="next").click()
+    title(page, 1)
+    page.keyboard.press("ArrowRight")
+    title(page, 2)
+    assert "q=q2" in page.url
+    assert "2 of 12" not in page.locator("#place").inner_text()
+    page.go_back()
+    title(page, 1)
+    page.get_by_role("link", name="previous").click()
+    title(page, 0)
+
+    again = visit(made, "#" + page.url.split("#")[1])
+    title(again, 0)
+
+
+def test_filters_and_order(made, visit):
+    page = visit(made, "#queries")
+    title(page, 0)
+    count = page.locator("#status")
+
+    page.get_by_role("checkbox", name="failed").check()
+    sync_api.expect(count).to_contain_text("1 of 12")
+    assert ids(page) == ["q2"]
+    assert "no answer: timeout" in page.get_by_label("A: dense/gpt").inner_text()
+    page.get_by_role("checkbox", name="failed").uncheck()
+    page.get_by_label("slice").select_option(label="topic: Moon")
+    sync_api.expect(count).to_contain_text("6 of 12")
+    page.get_by_label("system A").select_option("bm25/gpt")
+    page.get_by_label("cause").select_option("ranked_too_low")
+    sync_api.expect(count).to_contain_text("2 of 12")
+    assert sorted(ids(page)) == ["q3", "q9"]
+    page.get_by_label("slice").select_option("")
+    page.get_by_label("cause").select_option("")
+    page.get_by_label("A from").fill("0.25")
+    sync_api.expect(count).to_contain_text("6 of 12")
+    page.get_by_label("sorted by").select_option("high")
+    assert ids(page)[0] == "q11"
+
+
+def test_search_reaches_answers_and_passages(made, visit):
+    page = visit(made, "#queries")
+    title(page, 0)
+
+    page.get_by_label("find").fill("peak of 7 is")
+    sync_api.expect(page.locator("#status")).to_have_text("1 of 12 queries")
+    assert ids(page) == ["q7"]
+    page.get_by_label("in answers and passages").uncheck()
+    sync_api.expect(page.locator("#status")).to_have_text("0 of 12 queries")
+
+
+def test_the_keyboard_alone_is_enough(made, visit):
+    page = visit(made)
+    for _ in range(3):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.id") == "to-queries":
+            break
+    page.keyboard.press("Enter")
+    title(page, 0)
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.dataset.row") == "1":
+            break
+    page.keyboard.press("Enter")
+    title(page, 1)
+    assert page.evaluate("document.activeElement.dataset.row") == "1", "it stays where it was"
+
+
+def test_what_does_not_fit_is_read_from_the_file_beside_it(tmp_path, visit):
+    path = written(tmp_path, 70, mailed=4_000)
+    page = visit(path, "#queries&q=q0&sort=given")
+
+    assert (
+        "texts of the 32 queries where systems differ most" in page.locator("#beside").inner_text()
+    )
+    page.goto(f"{path.as_uri()}#queries&q=q69&sort=given")
+    page.get_by_text("not chosen yet").wait_for()
+    page.set_input_files("#data-file", files=[{"name": "x", "mimeType": "", "buffer": b"{}"}])
+    page.get_by_text("is not the report.data of this page").wait_for()
+    page.set_input_files("#data-file", tmp_path / "report.data")
+    page.get_by_label("A: dense/gpt").wait_for()
+    assert page.locator("#beside").is_hidden()
+    assert "The peak of 69" in page.locator("#detail").inner_text()
+
+
+def test_hostile_texts_do_nothing(tmp_path, visit):
+    """Every field holds every text: no script runs, nothing is asked for, no line is turned."""
+    said = " ".join(SCRIPTS)
+    path = written(tmp_path, 4, said, field=said)
+    page = visit(path, "#queries&q=q1")
+    title(page, 1)
+
+    assert page.evaluate("window.owned") is None
+    assert page.locator("#detail script, #detail svg, #detail img, #results script").count() == 0
+    shown = page.locator("body").inner_text()
+    assert "<script>window.owned = 1</script>" in shown
+    assert "\\u202egnp.exe" in shown
+    assert not set("\u202e\u2066\x1b\x07") & set(shown)
+    assert page.locator("a[href^='javascript']").count() == 0
+    assert "49" not in page.locator("h1").inner_text()
+
+
+def test_ten_megabytes_are_cut_and_said(tmp_path, visit):
+    path = written(tmp_path, 1, "long " * 2_000_000)
+
+    assert path.stat().st_size < 200_000
+    page = visit(path, "#queries&q=q0")
+    page.get_by_text("more characters)").first.wait_for()
+
+
+def test_the_policy_forbids_what_is_not_the_script_of_the_page(made, browser):
+    """A script that somebody adds to the file does not run, nor does a request leave."""
+    spoilt = made.with_name("spoilt.html")
+    added = "<script>window.owned = 1</script><img src='http://127.0.0.1:9/x'></main>"
+    spoilt.write_text(made.read_text().replace("</main>", added, 1))
+    page = browser.new_page()
+    failed = []
+    page.on("requestfailed", lambda request: failed.append(request.failure))
+    page.on("requestfinished", lambda request: failed.append("sent") if "9/x" in request.url else 0)
+
+    page.goto(spoilt.as_uri())
+    page.wait_for_selector("#views:not([hidden])")
+
+    assert page.evaluate("window.owned") is None
+    assert set(failed) <= {"csp"}
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("fragment", ["", "#queries&q=q1"])
+def test_accessible_at_every_width_in_light_and_dark(made, browser, scheme, width, fragment):
+    """axe-core finds nothing, and nothing sticks out of the window."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True
+    )
+    page = context.new_page()
+    page.goto(f"{made.as_uri()}{fragment}")
+    page.wait_for_selector("#views:not([hidden])")
+    if fragment:
+        title(page, 1)
+
+    found = axe.Axe().run(page)
+
+    serious = [
+        (each["id"], [node["html"][:120] for node in each["nodes"]])
+        for each in found.response["violations"]
+    ]
+    assert serious == []
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """Three systems by two scores with differences, without queries: as several runs have it."""
+    path = tmp_path_factory.mktemp("tables") / "both.html"
+    html.write_page(path, *records(example.summary(), example.comparisons()))
+    return path
+
+
+def column(page, number=1):
+    cells = page.locator(f"#results .sheet >> nth=0 >> css=tbody tr > :nth-child({number + 1})")
+    return [text.split()[0] for text in cells.all_inner_texts()]
+
+
+def test_a_table_is_sorted_filtered_and_its_columns_chosen(tables, visit):
+    page = visit(tables)
+    sheet = page.locator("#results .sheet").first
+    assert column(page, 0) == ["bm25", "dense", "hybrid"]
+
+    sheet.get_by_role("button", name="ndcg@10").click()
+    assert column(page) == ["0.446", "0.402", "0.388"]
+    assert sheet.locator("th[aria-sort=descending]").count() == 1
+    page.keyboard.press("Enter")
+    assert column(page) == ["0.388", "0.402", "0.446"]
+    page.keyboard.press("Enter")
+    assert column(page, 0) == ["bm25", "dense", "hybrid"]
+    tools = page.locator(".tools").first
+    tools.get_by_label("systems").fill("DEN")
+    assert sheet.locator("tbody tr:visible").count() == 1
+    tools.get_by_text("columns").click()
+    tools.get_by_label("hit_rate@1").uncheck()
+    assert sheet.locator("thead th:visible").count() == 2
+
+
+def test_a_table_is_copied_as_it_is_seen(tables, visit):
+    page = visit(tables, permissions=["clipboard-read", "clipboard-write"])
+    tools = page.locator(".tools").first
+    tools.get_by_label("systems").fill("b")
+
+    def copied(form):
+        tools.get_by_role("button", name=form).click()
+        tools.get_by_text(f"copied as {form}").wait_for()
+        return page.evaluate("navigator.clipboard.readText()")
+
+    assert copied("CSV").splitlines()[:2] == [
+        '"system","ndcg@10","hit_rate@1"',
+        '"bm25","0.402","0.300"',
+    ]
+    assert copied("Markdown").splitlines() == [
+        "| system | ndcg@10 | hit\\_rate@1 |",
+        "|:--|--:|--:|",
+        "| bm25 | 0.402 | 0.300 |",
+        "| hybrid | 0.446 \\* | 1.00 \\* |",
+    ]
+    latex = copied("LaTeX")
+    assert latex.startswith("\\begin{tabular}{lrr}")
+    assert "system & ndcg@10 & hit\\_rate@1 \\\\" in latex
+
+
+def test_the_first_screen_says_what_is_best_and_what_not_to_trust(tables, visit):
+    page = visit(tables, viewport={"width": 1280, "height": 900})
+
+    first = page.locator("#results").inner_text()
+    assert first.startswith("gates: 1 undecided, 1 passed")
+    assert "hybrid is best on ndcg@10, 0.446" in first
+    assert "0.400 ms a query (median)" in first
+    doubts = page.get_by_label("what not to trust").inner_text()
+    assert "3 of 60 failed: faithfulness of bm25/gpt (unreadable 2, timeout 1)" in doubts
+    assert "no certificate says how far judge lexical agrees with people" in doubts
+    assert page.get_by_label("what not to trust").bounding_box()["y"] < 900
+    for sheet in page.locator("#results .sheet:visible").all():
+        assert sheet.evaluate("e => e.scrollWidth - e.clientWidth") <= 0, "nothing out of sight"
+
+
+def test_pictures_have_words_and_a_view_of_their_own(tables, visit):
+    page = visit(tables)
+
+    page.get_by_role("link", name="Pictures").click()
+
+    assert page.locator("#results").is_hidden()
+    picture = page.get_by_role("img", name="ndcg@10: bm25 0.402; dense 0.388").first
+    assert picture.is_visible()
+
+
+def test_a_point_of_the_picture_opens_its_query(made, visit):
+    page = visit(made, "#queries&q=q3")
+    title(page, 3)
+
+    page.get_by_text("Picture of the differences").click()
+    bars = page.locator("#chart svg").first
+    assert bars.get_attribute("aria-label") == "A above B on 12, below on 0, the same on 0 queries"
+    bars.locator("a rect").last.click()
+    title(page, 0)
+
+
+def test_twenty_systems_on_paper_keep_every_column(tmp_path, browser):
+    """A4 upright: no table is wider than the paper."""
+    names = [f"retriever-{n:02}" for n in range(22)]
+    measures = [f"measure_{n:02}@10" for n in range(14)]
+    systems = [
+        example.system(name, {m: example.score((0.5, 0.4, 0.6), m) for m in measures})
+        for name in names
+    ]
+    found = records({"name": "many", "systems": systems, "baseline": names[0]}, {})
+    html.write_page(tmp_path / "many.html", *found)
+    page = browser.new_page(viewport={"width": 718, "height": 1000})  # 190 mm
+    page.emulate_media(media="print")
+    page.goto((tmp_path / "many.html").as_uri())
+    page.wait_for_selector("h1")
+
+    widths = page.evaluate(
+        "[...document.querySelectorAll('#results table')].map(t => t.scrollWidth)"
+    )
+    assert len(widths) >= 2
+    assert max(widths) <= 718
+    page.close()
+
+
+def test_parts_hold_every_query_and_each_passage_once(tmp_path):
+    """Read without a browser: what is packed is what was asked."""
+    path = tmp_path / "report.data"
+    write_data(path, QueryViews(run_folder(tmp_path, 70)), {})
+    data, packed = path.read_bytes(), read_data(path)
+    index, at, queries, passages = json.loads(gzip.decompress(packed.index)), 0, [], []
+    for (kind, first, size), known in zip(index["parts"], packed.sizes, strict=True):
+        assert size == known
+        rows = json.loads(gzip.decompress(data[at : at + size]))
+        found = queries if kind == "queries" else passages
+        assert first == len(found)
+        found += rows
+        at += size
+
+    assert sorted(index["order"]) == list(range(70))
+    texts = [f"Which mountain of Moon is the highest, number {row}?" for row in index["order"]]
+    assert [query["text"] for query in queries] == texts
+    assert len(passages) == len({tuple(each) for each in passages}) == 70 * 4

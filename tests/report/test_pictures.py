@@ -1,0 +1,222 @@
+"""Pictures: they lie where the numbers are, and their curves are those of trec_eval."""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import ir_measures
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.data.runs.query_view import QueryViews
+from ragbench.records.causes import CauseFlow, CauseMove
+from ragbench.records.comparison import ControlDifference, SliceDifference, no_comparisons
+from ragbench.records.summary import SystemSummary
+from ragbench.report.base import Measure, ScoreCell
+from ragbench.report.page.html import all_pictures, interval_bars
+from ragbench.report.pictures.causes import causes_pictures
+from ragbench.report.pictures.curves import Curves, curve_pictures
+from ragbench.report.pictures.draw import (
+    control_pictures,
+    difference_picture,
+    interval_pictures,
+    judge_pictures,
+    slice_pictures,
+    trade_pictures,
+)
+from ragbench.report.pictures.svg import Scale
+from tests.report import example
+from tests.report.asked import results, run_folder
+from tests.report.pages import records
+from tests.report.strategies import HOSTILE
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def parsed(picture):
+    """The file of a picture, which has to be XML, and words for those who do not see it."""
+    root = ElementTree.fromstring(picture.svg(alone=True))
+    assert root.get("role") == "img"
+    assert root.get("aria-label").startswith(picture.title)
+    return root
+
+
+def numbers(text):
+    return [float(x) for x in re.findall(r"-?\d+(?:\.\d+)?", text)]
+
+
+def test_curves_are_those_of_trec_eval():
+    seed = random.Random(17)
+    curves, run, qrels = Curves(), [], []
+    for q in range(30):
+        documents = [f"d{n}" for n in range(150)]
+        relevant = seed.sample(documents, seed.randrange(0, 9))
+        found = seed.sample(documents, 120)
+        for rank, d in enumerate(found, start=1):
+            run.append(ir_measures.ScoredDoc(f"q{q}", d, float(1000 - rank)))
+        qrels += [ir_measures.Qrel(f"q{q}", d, int(d in relevant)) for d in documents]
+        ranks = [rank for rank, d in enumerate(found, start=1) if d in relevant]
+        curves.add("bm25", ranks, len(relevant))
+    judged = [
+        f"q{q}" for q in range(30) if any(j.query_id == f"q{q}" and j.relevance for j in qrels)
+    ]
+    assert 20 < len(judged) < 30, "some have nothing relevant, and are left out"
+    names = {
+        "R@7": ("recall", 6), "R@100": ("recall", 99), "P@1": ("precision", 0),
+        "P@20": ("precision", 19), "IPrec@0.3": ("interpolated", 3),
+        "IPrec@1.0": ("interpolated", 10),
+    }  # fmt: skip
+    for name, (kind, place) in names.items():
+        measure = ir_measures.parse_measure(name)
+        theirs = {m.query_id: m.value for m in ir_measures.iter_calc([measure], qrels, run)}
+        expected = sum(theirs[q] for q in judged) / len(judged)
+        ours = curves.means(getattr(curves, kind))["bm25"][place]
+        assert ours == pytest.approx(expected, abs=1e-9), name
+    assert len([parsed(picture) for picture in curve_pictures(curves)]) == 3
+    assert list(curve_pictures(Curves())) == []
+
+
+def test_bars_share_an_axis_that_fits():
+    """Scores from 0.1 to 0.3: on an axis from 0 to 1 they would lie in a fifth of it."""
+    cells = (
+        ScoreCell("0.2", mean=0.2, ends=(0.1, 0.3)),
+        ScoreCell("0.15", mean=0.15, ends=None),
+        ScoreCell("-"),
+    )
+    bars = interval_bars(Measure("m", "m", cells, (), ()))
+
+    assert bars == [("M3 4H97", "M50 0V8"), ("", "M26.5 0V8"), None]
+
+
+HUGE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@settings(max_examples=200)
+@given(st.lists(HUGE, min_size=1, max_size=9))
+def test_a_scale_keeps_every_value_on_it(values):
+    scale = Scale.fit(values, 10, 110)
+
+    places = [scale(value) for value in values]
+    assert all(9.9 <= place <= 110.1 for place in places)
+    assert sorted(places) == [scale(value) for value in sorted(values)]
+    assert len(scale.ticks()) < 20
+
+
+def test_an_interval_and_a_difference_are_where_they_should_be():
+    summary, comparisons = records(example.summary(), example.comparisons())
+    found = {p.title: p for p in interval_pictures(summary, comparisons)}
+
+    assert "ter (lower is better)" in found
+    root = parsed(found["ndcg@10"])
+    texts = [text.text for text in root.iter(f"{SVG}text")]
+    assert {"bm25", "dense", "hybrid", "ndcg@10, mean", "paired difference"} <= set(texts)
+    titles = [mark.text for mark in root.iter(f"{SVG}title")]
+    assert "+0.0442 against bm25" in titles
+    by_title = {
+        path.find(f"{SVG}title").text: path for path in root.iter(f"{SVG}path") if len(path)
+    }
+    x = {name: numbers(by_title[f"{name} {value}"].get("d"))[0] for name, value in
+         (("bm25", "0.402"), ("dense", "0.388"), ("hybrid", "0.446"))}  # fmt: skip
+    assert x["dense"] < x["bm25"] < x["hybrid"]
+
+
+def test_the_front_has_what_nothing_beats():
+    summary, _ = records(example.summary(), example.comparisons())
+    summary = summary.__class__(
+        name="s",
+        systems=tuple(
+            SystemSummary(
+                name=name,
+                retriever=name,
+                generator=None,
+                scores={"ndcg@10": score_of(summary, mean)},
+                usd=usd,
+            )
+            for name, mean, usd in (("cheap", 0.4, 1.0), ("poor", 0.3, 2.0), ("good", 0.6, 5.0))
+        ),
+    )
+    [picture] = trade_pictures(summary)
+
+    assert picture.told.endswith("on the front: cheap, good")
+    parsed(picture)
+
+
+def score_of(summary, mean):
+    return replace(summary.systems[0].scores["ndcg@10"], mean=mean)
+
+
+def test_causes_are_counted_and_their_flow_is_drawn():
+    summary, _ = results()
+    systems = (
+        replace(summary.systems[0], causes={"right": 61, "not_retrieved": 17, "not_used": 22}),
+        replace(summary.systems[1], causes={"right": 70, "not_retrieved": 8, "not_used": 22}),
+    )
+    moves = (CauseMove(before="not_retrieved", after="right", queries=("q1",) * 9),)
+    flow = CauseFlow(system="dense", baseline="bm25", same=91, moves=moves)
+    bars, flows = causes_pictures(
+        replace(summary, systems=systems), replace(no_comparisons(), causes=(flow,))
+    )
+
+    assert bars.told.startswith("of 100 questions bm25 has 61 right, 17 not retrieved, 22 not used")
+    widths = [float(rect.get("width")) for rect in parsed(bars).iter(f"{SVG}rect")]
+    assert widths[0] / widths[1] == pytest.approx(61 / 17, rel=0.05)
+    assert flows.told == "9 from not retrieved to right"
+    parsed(flows)
+
+
+def test_judges_controls_slices_and_queries_are_drawn():
+    summary, _ = results()
+    judged = {
+        name: replace(summary.systems[2].scores["rouge1"], judge=judge)
+        for name, judge in (("f(judge=a)", "a"), ("f(judge=b)", "b"))
+    }
+    summary = replace(summary, systems=(replace(summary.systems[2], scores=judged),))
+    values = {
+        "bm25/gpt": {"f(judge=a)": [0.0, 0.5, 1.0, None], "f(judge=b)": [0.05, 0.9, 1.0, 1.0]}
+    }
+    spread_a, spread_b, agreement = judge_pictures(summary, values)
+    assert spread_a.told == "bm25/gpt: 1 lowest, 1 highest, of 3"
+    assert agreement.told == "2 of 3 answers lie within 0.1 of each other"
+    control = ControlDifference(
+        control="gold_context", generator="gpt", score="rouge1", mean=0.8, system="bm25/gpt",
+        system_mean=0.5, difference=0.3, interval=(0.2, 0.4), n=10,
+    )  # fmt: skip
+    row = SliceDifference(
+        field="topic", slice="law", measure="map", system="dense", baseline="bm25",
+        direction="higher", difference=-0.2, interval=(-0.3, -0.1), n=30, worse=True,
+    )  # fmt: skip
+    made = replace(no_comparisons(), controls=(control,), slices=(row,))
+    [controls], [slices] = control_pictures(made), slice_pictures(made)
+    assert controls.told == "gold_context, gpt 0.8; bm25/gpt 0.5"
+    assert slices.told == "law: dense -0.2 over 30 queries"
+    queries = difference_picture("map", "dense", "bm25", [("q1", 1, 0), ("q2", 0, 0), ("q3", 0, 1)])
+    assert queries.told == "1 queries up, 1 down, 1 the same"
+    for picture in (spread_a, spread_b, agreement, controls, slices, queries):
+        parsed(picture)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_stay_texts(name):
+    summary, comparisons = example.summary(), example.comparisons()
+    summary["systems"][0]["name"] = name
+    summary, comparisons = records(summary, comparisons)
+    for picture in interval_pictures(summary, comparisons):
+        root = parsed(picture)
+        assert {each.tag for each in root.iter()} <= {
+            f"{SVG}{tag}" for tag in ("svg", "style", "text", "path", "rect", "title")
+        }
+
+
+def test_all_pictures_of_a_folder_have_names_of_their_own(tmp_path):
+    summary, comparisons = results()
+    found = all_pictures(summary, comparisons, run_folder(tmp_path))
+
+    assert {"recall-over-k", "precision-recall", "intervals-00-ndcg-10"} <= {p.name for p in found}
+    assert len({p.name for p in found}) == len(found)
+    recall = next(p for p in found if p.name == "recall-over-k")
+    assert "dense: 1 at k 10" in recall.told
+    assert len(QueryViews(tmp_path)) == 12

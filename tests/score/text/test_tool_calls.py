@@ -1,0 +1,171 @@
+"""Tool calls against gold ones: worked by hand, and beside what ragas and deepeval give."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ragbench as rb
+from ragbench.score.text.base import CallRows
+from ragbench.score.text.columns import TextScorer
+from ragbench.types import Cause, ToolCall
+
+THEIRS = [
+    json.loads(line)
+    for line in Path(__file__)
+    .with_name("tool_calls.jsonl")
+    .read_text(encoding="utf-8")
+    .splitlines()
+]
+"""Random calls with the values of ragas 0.3.9 (accuracy, f1) and deepeval 4.3.1 (correctness)."""
+
+
+def call(name, **arguments):
+    return {"name": name, "arguments": arguments}
+
+
+SEARCH, CLOCK = call("search", query="Io", limit=5), call("clock")
+
+
+@pytest.mark.parametrize("row", THEIRS, ids=range(len(THEIRS)))
+def test_the_values_are_those_of_the_packages(row):
+    made, gold = row.pop("made"), row.pop("gold")
+    for name, value in row.items():
+        if name == "f1":
+            assert round(rb.tool_call_f1(made, gold).f1, 4) == value
+        elif name.startswith("accuracy"):
+            order = name.partition("_")[2]
+            assert rb.tool_call_accuracy(made, gold, order=order) == pytest.approx(value)
+        else:
+            _, order, arguments = name.split("_")
+            ours = rb.tool_call_correctness(made, gold, order=order, arguments=arguments)
+            assert ours == pytest.approx(value)
+
+
+def test_there_is_something_to_compare():
+    assert {name for row in THEIRS for name in row} >= {"f1", "accuracy_any", "accuracy_strict"}
+    parts = [v for row in THEIRS for name, v in row.items() if name.startswith("correctness")]
+    assert len(parts) > 200
+    assert any(0 < value < 1 for value in parts)
+
+
+@pytest.mark.parametrize(
+    ("made", "gold", "options", "expected"),
+    [
+        ([SEARCH, CLOCK], [SEARCH, CLOCK], {}, 1.0),
+        ([CLOCK, SEARCH], [SEARCH, CLOCK], {}, 0.0),
+        ([CLOCK, SEARCH], [SEARCH, CLOCK], {"order": "any"}, 1.0),
+        # one of two gold arguments in the first call, none wanted in the second
+        ([call("search", query="Io", limit=6), CLOCK], [SEARCH, CLOCK], {}, 0.75),
+        (
+            [call("search", query="Io", limit=6), CLOCK],
+            [SEARCH, CLOCK],
+            {"arguments": "exact"},
+            0.5,
+        ),
+        ([call("search", query="x", limit=6), CLOCK], [SEARCH, CLOCK], {"arguments": "names"}, 1.0),
+        ([call("search"), CLOCK], [SEARCH, CLOCK], {"arguments": "ignore"}, 1.0),
+        ([SEARCH, SEARCH], [SEARCH], {}, 0.0),
+        ([], [], {}, 1.0),
+        ([SEARCH], [], {}, 0.0),
+        ([], [SEARCH], {}, 0.0),
+    ],
+)
+def test_accuracy(made, gold, options, expected):
+    assert rb.tool_call_accuracy(made, gold, **options) == expected
+
+
+@pytest.mark.parametrize(
+    ("made", "gold", "options", "expected"),
+    [
+        ([SEARCH, CLOCK], [SEARCH], {}, (2 / 3, 1 / 2, 1.0)),
+        ([SEARCH, SEARCH], [SEARCH], {}, (1.0, 1.0, 1.0)),
+        ([call("search", limit=5.0, query="Io")], [SEARCH], {}, (1.0, 1.0, 1.0)),
+        ([call("search", limit="5", query="Io")], [SEARCH], {}, (0.0, 0.0, 0.0)),
+        ([call("search", limit=1, query="")], [SEARCH], {"arguments": "names"}, (1.0, 1.0, 1.0)),
+        ([call("search")], [SEARCH], {"arguments": "ignore"}, (1.0, 1.0, 1.0)),
+        ([], [], {}, (1.0, 1.0, 1.0)),
+        ([], [SEARCH], {}, (0.0, 0.0, 0.0)),
+    ],
+)
+def test_f1(made, gold, options, expected):
+    assert rb.tool_call_f1(made, gold, **options) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("made", "gold", "options", "expected"),
+    [
+        ([CLOCK, SEARCH], [SEARCH, CLOCK], {}, 1.0),
+        ([CLOCK, SEARCH], [SEARCH, CLOCK], {"order": "strict"}, 0.5),
+        ([CLOCK, SEARCH], [SEARCH, CLOCK], {"order": "exact"}, 0.0),
+        # query is the same, limit is not, lang is only here: one of three
+        ([call("search", query="Io", limit=6, lang="de")], [SEARCH], {}, 1 / 3),
+        ([call("search", query="Io", limit=6, lang="de")], [SEARCH], {"arguments": "names"}, 2 / 3),
+        ([call("f", at={"x": 1, "y": 3})], [call("f", at={"x": 1, "y": 2}, n=1)], {}, 0.25),
+        # a call is taken once
+        ([SEARCH], [SEARCH, SEARCH], {}, 0.5),
+        ([SEARCH, SEARCH], [SEARCH, SEARCH], {}, 1.0),
+        ([SEARCH, CLOCK, CLOCK], [SEARCH], {}, 1.0),
+        ([SEARCH, CLOCK], [SEARCH], {"order": "exact"}, 0.0),
+        ([], [], {}, 1.0),
+        ([CLOCK], [], {}, 0.0),
+    ],
+)
+def test_correctness(made, gold, options, expected):
+    assert rb.tool_call_correctness(made, gold, **options) == pytest.approx(expected)
+
+
+def test_an_argument_that_is_null_is_not_given():
+    """Parquet fills the arguments of all calls up with nulls."""
+    assert rb.tool_call_f1([call("clock", zone=None)], [CLOCK]).f1 == 1
+
+
+def test_truth_values_are_no_numbers():
+    assert rb.tool_call_f1([call("f", on=True)], [call("f", on=1)]).f1 == 0
+
+
+@pytest.mark.parametrize("function", [rb.tool_call_accuracy, rb.tool_call_correctness])
+def test_what_is_no_call_is_refused(function):
+    with pytest.raises(rb.DataError, match="'calls': call 1 has no name"):
+        function([{"arguments": {}}], [])
+    with pytest.raises(rb.DataError, match="'expected': text"):
+        function([], "search")
+    with pytest.raises(rb.OptionError, match="order"):
+        function([], [], order="loose")
+
+
+CALLS = st.lists(
+    st.tuples(st.sampled_from(["f", "g"]), st.sampled_from(["Io", 1, True, ["a"], {"b": 2}])).map(
+        lambda pair: call(pair[0], query=pair[1])
+    ),
+    max_size=4,
+)
+
+
+@given(CALLS, CALLS)
+def test_all_lie_between_0_and_1_and_equal_lists_are_right(made, gold):
+    for function in (rb.tool_call_accuracy, rb.tool_call_correctness):
+        assert 0 <= function(made, gold) <= 1
+        assert function(made, made) == 1
+    loose = rb.tool_call_correctness(made, gold)
+    assert loose >= rb.tool_call_correctness(made, gold, order="exact")
+    assert rb.tool_call_f1(made, gold).f1 == rb.tool_call_f1(gold, made).f1
+
+
+def test_a_column_has_a_cause_where_calls_are_not_known():
+    gold = (ToolCall("clock"),)
+    rows = CallRows([gold, None, None, ()], [gold, gold, gold, None])
+    scorer = TextScorer(["tool_call_f1", "tool_call_f1.recall", "exact_match"])
+    f1, recall, texts = scorer.score(["a", "a", None, "a"], [["a"]] * 4, None, rows)
+
+    causes = [Cause.SCORED, Cause.NO_TOOL_CALLS, Cause.NO_ANSWER, Cause.NO_EXPECTED_CALLS]
+    assert f1.causes.tolist() == recall.causes.tolist() == causes
+    assert f1.values[0] == 1
+    assert texts.values.tolist()[:2] == [1, 1]
+
+
+def test_texts_alone_are_refused():
+    with pytest.raises(rb.OptionError, match=r"tool_call_f1.*metrics of texts here"):
+        rb.evaluate_texts(["a"], ["a"], ["tool_call_f1"])

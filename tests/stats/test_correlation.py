@@ -1,0 +1,124 @@
+"""Pearson, Spearman and Kendall against SciPy, on ties too, group by group, and by hand."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from ragbench.stats import correlation
+from ragbench.stats.correlation import kendall_tau_b, mean_correlation, pearson, spearman
+from tests.stats.strategies import FEW, rated
+
+levels = st.one_of(st.sampled_from(FEW), st.integers(-1000, 1000))
+numbers = st.one_of(st.sampled_from(FEW), st.floats(-1e6, 1e6, allow_subnormal=False))
+
+
+@given(st.one_of(rated(), st.lists(st.tuples(numbers, numbers), min_size=2).map(np.transpose)))
+def test_agree_with_scipy(scipy_stats, pair):
+    assume(all(len(set(values)) > 1 for values in pair))
+
+    assert spearman(*pair).value == pytest.approx(scipy_stats.spearmanr(*pair)[0], abs=1e-9)
+    assert kendall_tau_b(*pair).value == pytest.approx(scipy_stats.kendalltau(*pair)[0], abs=1e-9)
+
+
+@given(st.one_of(rated(), st.lists(st.tuples(levels, levels), min_size=2).map(np.transpose)))
+def test_pearson_agrees_with_scipy(scipy_stats, pair):
+    assume(all(len(set(values)) > 1 for values in pair))
+
+    assert pearson(*pair).value == pytest.approx(scipy_stats.pearsonr(*pair)[0], abs=1e-9)
+
+
+@pytest.mark.parametrize("far", [1e3, 1e8, 1e12])
+def test_without_a_far_item_the_others_are_counted_as_they_are(far):
+    """The far item is nearly all of both sums; without it the correlation is that of the rest."""
+    rest = np.array([[0.1, 0.3, 0.2, 0.7], [0.5, 0.1, 0.4, 0.4]]).T
+
+    found = correlation.product_moment(np.vstack((rest, [[far, far]])))
+
+    assert found.value > 0.999
+    assert found.without[-1] == pytest.approx(np.corrcoef(rest.T)[0, 1], abs=1e-9)
+
+
+def test_tiny_numbers_do_not_vanish():
+    assert pearson([1e-225, 2e-225, 3e-225], [1, 2, 3]).value == 1
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "rho", "tau"),
+    [
+        pytest.param([1, 2, 3], [3, 2, 1], -1, -1, id="reversed"),
+        pytest.param([1, 2, 3, 4], [1, 3, 2, 4], 0.8, 4 / 6, id="1 - 6 x 2 / 60; (5 - 1) / 6"),
+        pytest.param(
+            [1, 1, 2],
+            [1, 2, 3],
+            3**0.5 / 2,
+            2 / 6**0.5,
+            id="one tie: 1.5 / sqrt(1.5 x 2); 2 / 6^.5",
+        ),
+    ],
+)
+def test_hand_worked(x, y, rho, tau):
+    assert spearman(x, y).value == pytest.approx(rho)
+    assert kendall_tau_b(x, y).value == pytest.approx(tau)
+
+
+@given(rated(min_size=3), st.sampled_from([np.exp, np.cbrt, lambda v: 7 * v - 3]))
+def test_a_rising_transformation_changes_nothing(pair, rise):
+    x, y = pair
+    for statistic in (spearman, kendall_tau_b):
+        one, other = statistic(x, y).to_dict(), statistic(rise(x), y).to_dict()
+        assert (one["value"], one["interval"]) == (other["value"], other["interval"])
+
+
+def test_blocks_change_nothing(monkeypatch):
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 9, (2, 300)).astype(float)
+    whole = spearman(x, y), kendall_tau_b(x, y)
+
+    monkeypatch.setattr(correlation, "_BLOCK_BYTES", 16 * 300 * 7)
+
+    for one, other in zip((spearman(x, y), kendall_tau_b(x, y)), whole, strict=True):
+        assert (one.value, one.lower) == pytest.approx((other.value, other.lower), abs=1e-12)
+
+
+_SCIPY = {"pearson": "pearsonr", "spearman": "spearmanr", "kendall": "kendalltau"}
+
+
+@pytest.mark.parametrize("coefficient", _SCIPY)
+@given(rated(), st.data())
+def test_group_by_group_is_the_mean_of_what_scipy_says(scipy_stats, coefficient, pair, data):
+    """Groups in which somebody gives one value throughout, and groups of one, are counted out."""
+    x, y = pair
+    groups = np.array(data.draw(st.lists(st.sampled_from("abc"), min_size=len(x), max_size=len(x))))
+    gaps = data.draw(st.lists(st.booleans(), min_size=len(x), max_size=len(x)))
+    x = np.where(gaps, np.nan, x)
+    expected, flat_x, flat_y, single = [], 0, 0, 0
+    for group in np.unique(groups[~np.isnan(x)]):
+        inside = (groups == group) & ~np.isnan(x)
+        if inside.sum() == 1:
+            single += 1
+        elif len(set(x[inside])) == 1:
+            flat_x += 1
+        elif len(set(y[inside])) == 1:
+            flat_y += 1
+        else:
+            expected.append(getattr(scipy_stats, _SCIPY[coefficient])(x[inside], y[inside])[0])
+
+    found = mean_correlation(x, y, groups, coefficient=coefficient)
+
+    assert (found.constant_x, found.constant_y, found.single) == (flat_x, flat_y, single)
+    assert found.mean.n == len(expected)
+    if expected:
+        assert found.mean.value == pytest.approx(np.mean(expected), abs=1e-9)
+    if len(expected) >= 3:
+        assert -1 <= found.mean.lower <= found.mean.value <= found.mean.upper <= 1
+
+
+def test_hard_questions_make_no_agreement_inside_them():
+    """Both rate the three groups alike; inside a group the order is reversed."""
+    x, y = [1, 2, 11, 12, 21, 22], [2, 1, 12, 11, 22, 21]
+
+    assert pearson(x, y).value > 0.98
+    assert mean_correlation(
+        x, y, list("aabbcc"), coefficient="pearson"
+    ).mean.value == pytest.approx(-1)

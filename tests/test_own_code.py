@@ -1,0 +1,254 @@
+"""What users write themselves and name with `python:`, in a module next to the YAML."""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+import ragbench as rb
+from ragbench.config.load import load_config
+from tests.commands import run_command
+
+MODULE = """
+from typing import Annotated
+
+import ragbench as rb
+from ragbench.types import Verdict
+
+
+def polite(prediction, *, words: int = 3):
+    return prediction.count("please") >= words
+
+
+def shares(prediction: str, references: list[str]) -> float:
+    wanted = references[0].split()
+    return sum(word in prediction for word in wanted) / len(wanted)
+
+
+@rb.metric("length", range=(0.0, 1.0), needs_reference=False)
+def length(prediction, references, *, most: Annotated[int, rb.Option("Characters.", ge=1)] = 10):
+    return min(1.0, len(prediction) / most)
+
+
+def first_hit(retrieved, judged, *, bonus: float = 1.0):
+    return bonus if retrieved and retrieved[0] else 0.0
+
+
+def halves(text):
+    middle = len(text) // 2
+    return [text[:middle], text[middle:]]
+
+
+def data(*, n=3):
+    numbers = range(n)
+    return {
+        "queries": [{"id": f"q{i}", "text": f"fox {i}"} for i in numbers],
+        "documents": [{"id": f"d{i}", "text": f"a fox {i} please please"} for i in numbers],
+        "qrels": {f"q{i}": {f"d{i}": 1} for i in numbers},
+        "answers": {f"q{i}": [f"fox {i}"] for i in numbers},
+    }
+
+
+class Brevity:
+    label = "by length"
+    model = "brevity-1"
+    served = None
+    options = {}
+
+    def judge(self, item, rubric):
+        return Verdict(1.0 if len(item.answer) < 80 else 0.0)
+"""
+CONFIG = {
+    "dataset": {"type": "python:mine_alone:data", "n": 4},
+    "retrievers": {
+        "bm25": {"type": "bm25"},
+        "cut": {
+            "type": "bm25",
+            "chunk": {"by": "langchain", "size": 9, "factory": "mine_alone:halves"},
+        },
+    },
+    "generators": {"first": {"type": "extractive"}},
+    "metrics": {
+        "retrieval": {
+            "top_k": 5,
+            "measures": [
+                "python:mine_alone:first_hit",
+                "python:mine_alone:first_hit(bonus=2)@1",
+                "hit_rate@1",
+            ],
+        },
+        "generation": [
+            "python:mine_alone:polite(words=2)",
+            "python:mine_alone:shares",
+            "python:mine_alone:length(most=8)",
+        ],
+        "judge": {"type": "python:mine_alone:Brevity", "rubrics": ["fluency"]},
+    },
+}
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A folder with a module and a config, beside the working directory."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "mine_alone.py").write_text(MODULE)
+    (folder / "own.yaml").write_text(yaml.safe_dump({**CONFIG, "output": str(tmp_path / "runs")}))
+    return folder
+
+
+def test_a_module_beside_the_config_has_every_kind(project, tmp_path):
+    checked = run_command("validate", "project/own.yaml", cwd=tmp_path)
+    done = run_command("run", "project/own.yaml", "--quiet", cwd=tmp_path)
+
+    assert checked.returncode == 0, checked.stderr
+    assert "not called" in checked.stdout
+    assert done.returncode == 0, done.stderr
+    (summary,) = (tmp_path / "runs" / "own").glob("2*/summary.json")
+    systems = {each["name"]: each["scores"] for each in json.loads(summary.read_text())["systems"]}
+    bm25, pair, cut = (systems[name] for name in ("bm25", "bm25/first", "cut/first"))
+    assert bm25["python:mine_alone:first_hit"]["mean"] == bm25["hit_rate@1"]["mean"] == 1.0
+    assert bm25["python:mine_alone:first_hit(bonus=2)@1"]["mean"] == 2.0
+    assert pair["python:mine_alone:polite(words=2)"]["mean"] == 1.0
+    assert pair["python:mine_alone:shares"]["mean"] == 1.0
+    assert pair["python:mine_alone:length(most=8)"]["mean"] == 1.0
+    assert pair["fluency"]["mean"] == 1.0
+    assert cut["python:mine_alone:polite(words=2)"]["mean"] < 1.0
+    assert "code:" in bm25["python:mine_alone:first_hit"]["signature"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("python:mine_alone:polit", "did you mean 'polite'"),
+        ("python:mine_alone:polite(wrds=1)", "did you mean 'words'"),
+        ("python:mine_alone:data", r"a function of \(prediction\) or \(prediction, references\)"),
+        ("python:no_such_module:polite", "looked in .*project"),
+    ],
+)
+def test_a_name_that_leads_nowhere_says_where_it_was_looked_for(project, name, message):
+    metrics = {"generation": [name]}
+
+    with pytest.raises(rb.ConfigError, match=message):
+        load_config({**CONFIG, "metrics": metrics}, base_dir=project)
+
+
+def test_a_measure_that_returns_no_number_is_refused_with_its_query(project):
+    config = {
+        "dataset": CONFIG["dataset"],
+        "retrievers": {"bm25": {"type": "bm25"}},
+        "metrics": {"retrieval": {"measures": ["python:mine_alone:first_hit(bonus=-1)"]}},
+        "output": str(project / "runs"),
+    }
+    (project / "negative.yaml").write_text(yaml.safe_dump(config))
+
+    with pytest.raises(rb.AdapterError, match=r"query 'q0'.*a number >= 0"):
+        rb.run_experiment(project / "negative.yaml")
+
+
+@pytest.mark.parametrize("metric", ["generation", "retrieval"])
+def test_code_that_raises_ends_a_run_with_its_name(project, tmp_path, metric):
+    bad = "def bad(first, second): raise KeyError('lost')"
+    (project / "bad_alone.py").write_text(bad)
+    named = ["python:bad_alone:bad"]
+    config = {**CONFIG, "output": str(tmp_path / "runs")}
+    config["metrics"] = {metric: {"measures": named} if metric == "retrieval" else named}
+    (project / "bad.yaml").write_text(yaml.safe_dump(config))
+
+    done = run_command("run", "project/bad.yaml", "--quiet", cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert "'python:bad_alone:bad'" in done.stderr
+    assert "KeyError: 'lost'" in done.stderr
+
+
+REPLY = '{"reasoning": "yes", "level": 5}'
+
+
+def ask(messages):
+    assert messages[-1]["role"] == "user"
+    return REPLY
+
+
+async def ask_later(messages):
+    await asyncio.sleep(0)
+    return ask(messages)
+
+
+class Client:
+    """What has the interface of `openai` without being of that package."""
+
+    def __init__(self, returns=None):
+        self.chat = self.completions = self
+        self.returns, self.asked = returns, []
+
+    def create(self, **body):
+        self.asked.append(body)
+        if self.returns is not None:
+            raise self.returns
+        message = {"role": "assistant", "content": REPLY}
+        return {"model": body["model"], "choices": [{"message": message}]}
+
+
+class Waiting(Client):
+    async def create(self, **body):
+        return super().create(**body)
+
+
+class Chain:
+    def invoke(self, messages):
+        return REPLY
+
+
+@pytest.mark.parametrize(
+    ("model", "client"),
+    [
+        (None, ask),
+        (None, ask_later),
+        ("m", ask),
+        (None, Chain()),
+        ("m", Client()),
+        ("m", Waiting()),
+    ],
+    ids=["function", "asynchronous", "named", "chain", "like openai", "like AsyncOpenAI"],
+)
+def test_a_client_may_be_any_object_that_can_be_asked(model, client):
+    with rb.Judge(model, ["fluency"], client=client) as judge:
+        assert judge.score(answer="A text.")["fluency"].score == 1.0
+
+
+def test_a_client_that_fails_is_a_failed_verdict_and_one_that_cannot_be_asked_is_refused():
+    with rb.Judge("m", ["fluency"], client=Client(ValueError("no such thing"))) as judge:
+        assert "no such thing" in judge.score(answer="A text.")["fluency"].reasoning
+    with pytest.raises(rb.OptionError, match="a function of messages"):
+        rb.Judge("m", ["fluency"], client=3).score(answer="A text.")
+
+
+def test_a_rubric_may_be_a_mapping():
+    rubric = {"name": "short", "needs": ["answer"], "scale": {1: "long", 2: "short"}}
+
+    with rb.Judge(rubrics=[rubric], client=lambda m: '{"reasoning": "r", "level": 2}') as judge:
+        assert judge.score(answer="A text.")["short"].score == 1.0
+    with pytest.raises(rb.DataError, match="did you mean 'scale'"):
+        rb.Judge(rubrics=[{**rubric, "scales": {}}], client=ask)
+
+
+def test_the_page_on_own_code_runs(repository, tmp_path):
+    page = (repository / "docs" / "own.md").read_text(encoding="utf-8")
+    module, judge = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (config,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "mine.py").write_text(module)
+    (tmp_path / "mine.yaml").write_text(config)
+    (tmp_path / "judge.py").write_text(judge)
+
+    done = run_command("run", "mine.yaml", "--quiet", cwd=tmp_path)
+    asked = subprocess.run(
+        [sys.executable, "judge.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert asked.stdout == "1.0\n"

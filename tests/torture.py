@@ -1,0 +1,135 @@
+"""`python -m tests.torture --minutes 5`: kills, faults, damage and fuzzing; docs/reliability.md.
+
+The programs are those of the suite, so what they show is checked with every change; here they run
+together, fuzzing as long as wanted, and their figures are written down.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.experiment.test_kills import KILLS
+from tests.fuzz.__main__ import CORPUS, fuzz_at_random
+
+PAGE = Path("docs/reliability.md")
+PROGRAMS = {
+    f"{KILLS} kills at random moments of a run, each followed by the same command": (
+        "tests/experiment/test_kills.py",
+    ),
+    "full disks, places that may only be read, signals, clocks, two runs at once": (
+        "tests/experiment/test_faults.py",
+    ),
+    "damaged and cut stores of replies, items and vectors": (
+        "tests/store/test_salvage.py",
+        "tests/store/test_items.py",
+    ),
+    "runs that share a store, a store that may only be read": (
+        "tests/store/test_claims.py",
+        "tests/store/test_read_only.py",
+    ),
+    "servers that hang, drip, redirect, or answer with bombs": (
+        "tests/llm/test_hanging.py",
+        "tests/llm/test_redirects.py",
+        "tests/llm/test_bounded.py",
+        "tests/data/test_bombs.py",
+    ),
+}
+"""What is done -> the files of tests that do it."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one program."""
+
+    what: str
+    passed: int
+    failed: int
+    seconds: float
+
+    @property
+    def row(self) -> str:
+        """Its row of the page."""
+        return f"| {self.what} | {self.passed:,} | {self.failed:,} | {self.seconds:.0f} |"
+
+
+def run_programs() -> Iterator[Outcome]:
+    """Run the programs one after the other."""
+    for what, files in PROGRAMS.items():
+        print(f"{what} ...", flush=True)
+        start = time.monotonic()
+        command = [sys.executable, "-m", "pytest", "-q", "-n", "0", *files]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        counts = {
+            word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error)", done.stdout)
+        }
+        failed = counts.get("failed", 0) + counts.get("error", 0)
+        if done.returncode:
+            print(done.stdout[-4_000:], flush=True)
+        seconds = time.monotonic() - start
+        yield Outcome(
+            what, counts.get("passed", 0), max(failed, int(done.returncode != 0)), seconds
+        )
+
+
+def fuzz(seconds: float) -> Iterator[Outcome]:
+    """Fuzz each target for its part of the time, without atheris, so that it runs everywhere."""
+    names = sorted(path.name for path in CORPUS.iterdir())
+    for name in names:
+        start = time.monotonic()
+        tried, found = fuzz_at_random(name, seconds / len(names), seed=int(time.time()))
+        yield Outcome(f"`{name}`", tried - found, found, time.monotonic() - start)
+
+
+def page(programs: Sequence[Outcome], fuzzed: Sequence[Outcome]) -> str:
+    """What is written down."""
+    return "\n".join(
+        [
+            "# Reliability",
+            "",
+            "Written by `make torture` (`make torture MINUTES=30` fuzzes longer). Who may be",
+            "hostile, and what is promised, stands in [SECURITY.md](../SECURITY.md); what a",
+            "stopped run keeps, in [resuming](resuming.md).",
+            "",
+            "## Kills, faults and damage",
+            "",
+            "Each row is a program of the suite. After each fault the same command goes on, and",
+            "ends with the numbers of a run that nothing happened to.",
+            "",
+            "| program | checks passed | failed | seconds |",
+            "|---|---|---|---|",
+            *(each.row for each in programs),
+            "",
+            "## Fuzzing",
+            "",
+            "Changed inputs of `tests/fuzz/corpus/`; each has to end with a result, or with an",
+            "error of ours.",
+            "`make fuzz` goes on, by coverage where `atheris` is installed.",
+            "",
+            "| what reads the bytes | inputs that ended well | findings | seconds |",
+            "|---|---|---|---|",
+            *(each.row for each in fuzzed),
+            "",
+        ]
+    )
+
+
+def main() -> int:
+    """Run all, write the page, and fail where anything did."""
+    parser = argparse.ArgumentParser(prog="python -m tests.torture")
+    parser.add_argument("--minutes", type=float, default=2.0, help="for fuzzing, all targets")
+    given = parser.parse_args()
+    programs, fuzzed = list(run_programs()), list(fuzz(60 * given.minutes))
+    PAGE.write_text(page(programs, fuzzed), encoding="utf-8")
+    print(f"{PAGE} is written")
+    return min(1, sum(each.failed for each in (*programs, *fuzzed)))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
