@@ -7,6 +7,8 @@ import sys
 import pytest
 
 from ragbench.cli import main
+from tests.calibration.trial import judged
+from tests.cli.bridges import bridge_records
 from tests.cli.run_files import QRELS, RUN_A, RUN_B
 
 
@@ -70,3 +72,25 @@ def quickstart(tmp_path, monkeypatch, capsys, repository):
         return exited.value.code, printed.out, printed.err
 
     return run
+
+
+@pytest.fixture(scope="session")
+def bridges(tmp_path_factory):
+    """The folder of a run over the bridges with the lexical judge."""
+    folder = tmp_path_factory.mktemp("calibrate")
+    return judged(folder, "bridges", bridge_records(), ["context_overlap", "question_overlap"])
+
+
+@pytest.fixture
+def calibrate(bridges, tmp_path, monkeypatch, capsysbinary):
+    """Run `ragbench calibrate RUN` in this process: exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments, of=bridges):
+        monkeypatch.setattr(sys, "argv", ["ragbench", "calibrate", str(of), *map(str, arguments)])
+        with pytest.raises(SystemExit) as exited:
+            main()
+        printed = capsysbinary.readouterr()
+        return exited.value.code, printed.out.decode("utf-8"), printed.err.decode("utf-8")
+
+    return call
