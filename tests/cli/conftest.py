@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import sys
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 from ragbench.cli import main
 from tests.calibration.trial import judged
 from tests.cli.bridges import bridge_records
-from tests.cli.run_files import QRELS, RUN_A, RUN_B
+from tests.cli.run_files import JUDGED_RUN, QRELS, RUN_A, RUN_B
+from tests.commands import run_command
+from tests.conftest import FinishedRun
 
 
 @pytest.fixture
@@ -54,6 +57,17 @@ def after_quickstart(finished_quickstart, tmp_path):
     """The test's folder as a finished quickstart leaves it: `runs` and `cache`."""
     finished_quickstart.copy_to(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def judged_quickstart(repository, tmp_path_factory):
+    """A part of the quickstart with a judge, whose data more commands read than those of others."""
+    folder = tmp_path_factory.mktemp("judged")
+    env = {**os.environ, "RAGBENCH_CACHE": str(folder / "cache")}
+    config = repository / "configs" / "quickstart.yaml"
+    done = run_command("run", config, *JUDGED_RUN, cwd=folder, env=env)
+    assert done.returncode == 0, done.stderr
+    return FinishedRun(folder, done)
 
 
 @pytest.fixture
