@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ragbench.config.components import options_of
 from ragbench.config.load import load_config
 from ragbench.config.problems import KeyPath, dotted
@@ -35,6 +33,7 @@ from ragbench.experiment.plan.records import Choices, Repetition
 from ragbench.experiment.progress import Progress
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.runner import run_experiment
+from ragbench.json_yaml import load_yaml
 from ragbench.records.manifest import EnvironmentVariable, Manifest
 from ragbench.records.summary import Summary
 from ragbench.secrets import MASK, secret_fingerprint
@@ -131,7 +130,8 @@ def _load_config(
         return load_config(file, environment=variables, code=code)
     except ConfigError:
         # a folder that was moved by itself, as CI keeps it: where this working directory writes
-        output = yaml.safe_load(file.read_text(encoding="utf-8")).get("output", "")
+        found = load_yaml(file.read_text(encoding="utf-8"))
+        output = found.get("output", "") if isinstance(found, dict) else ""
         summary = read_summary(folder)
         home = Path(str(output)) / summary.name / summary.run_id
         with contextlib.suppress(ConfigError):
