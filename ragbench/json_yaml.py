@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+_Node = dict[str, object] | list[object]
+
 DEEPEST = 100
 """Lists and objects within each other."""
 MOST_NODES = 1_000_000
@@ -95,11 +97,11 @@ def _check(value: object, deepest: int, most: float = math.inf) -> None:
         raise ValueError(f"nested more than {deepest} deep")
 
 
-def _inside(level: list[Any]) -> list[Any]:
+def _inside(level: list[_Node]) -> list[_Node]:
     """The lists and objects in some others."""
     return [
         part
         for each in level
-        for part in (each.values() if type(each) is dict else each)
-        if type(part) is dict or type(part) is list
+        for part in (each.values() if isinstance(each, dict) else each)
+        if isinstance(part, (dict, list))
     ]

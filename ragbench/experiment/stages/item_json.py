@@ -211,12 +211,12 @@ def _number(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
 
 
-def _context(document: Document) -> list[Any]:
+def _context(document: Document) -> list[object]:
     named = _plain([document.id, document.text, document.title])
     return [*named, _plain(dict(document.metadata))]
 
 
-def _plain(value: Any, levels: int = 2) -> Any:
+def _plain(value: object, levels: int = 2) -> Any:
     """A value with its JSON form in the place of what JSON lacks."""
     try:
         return load_json(json.dumps(value, default=str, skipkeys=True), parse_constant=str)
