@@ -154,6 +154,34 @@ def test_ctrl_c_waits_for_no_call(repository, tmp_path):
     assert not list(tmp_path.glob("runs/**/summary.json"))
 
 
+def test_ctrl_c_that_breaks_a_lock_is_still_ctrl_c(repository, tmp_path):
+    """As `threading.Condition` does where the signal comes while it gives its lock back."""
+    (tmp_path / "mine.py").write_text(
+        "def search(question, top_k):\n"
+        "    try:\n"
+        "        raise KeyboardInterrupt\n"
+        "    finally:\n"
+        "        raise RuntimeError('cannot release un-acquired lock')\n"
+    )
+    (tmp_path / "c.yaml").write_text(
+        f"dataset: {{type: beir, path: {repository / 'datasets' / 'example'}, split: test}}\n"
+        "retrievers: {mine: {type: 'python:mine:search'}}\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-m", "ragbench", "run", "c.yaml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.returncode == 130, done.stderr
+    assert "the same command resumes the run" in done.stderr
+    assert done.stderr.endswith("interrupted\n")
+
+
 def test_a_mistake_of_ours_is_one_line_with_a_log(tmp_path, monkeypatch):
     code = (
         "import ragbench.cli as c, click, sys\n"
