@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -33,6 +34,52 @@ def test_progress_goes_to_stderr_in_plain_lines(finished_quickstart):
 
     assert any(line.startswith("retrieve bm25") for line in done.stderr.splitlines())
     assert "\r" not in done.stderr
+
+
+SLOW = """
+import os, time
+
+class Slow:
+    advance = staticmethod(lambda n: None)
+
+    def index(self, corpus):
+        self.ids = [document.id for document in corpus]
+        self.advance(len(corpus) // 2)
+        for _ in range(1200):
+            if b"index slow: 112 of 224 documents after" in open(os.environ["LOG"], "rb").read():
+                return
+            time.sleep(0.05)
+
+    def retrieve(self, queries, top_k):
+        return [[(each, 1.0) for each in self.ids[:top_k]] for _ in queries]
+"""
+
+
+def test_an_index_that_takes_long_says_how_far_it_is(repository, tmp_path):
+    data = repository / "datasets/example"
+    (tmp_path / "slow.py").write_text(SLOW)
+    (tmp_path / "slow.yaml").write_text(
+        f"name: slow\ndataset: {{type: beir, path: {data}}}\n"
+        "retrievers: {slow: {type: 'python:slow:Slow'}}\n"
+    )
+    log = tmp_path / "log"
+    with log.open("wb") as stream:
+        done = subprocess.run(
+            [sys.executable, "-m", "ragbench", "run", "slow.yaml"],
+            cwd=tmp_path,
+            env={**os.environ, "LOG": str(log), "RAGBENCH_PROGRESS": "0.05"},
+            stdout=subprocess.DEVNULL,
+            stderr=stream,
+            check=False,
+        )
+
+    said = log.read_text().splitlines()
+    assert done.returncode == 0, said
+    assert any(
+        re.fullmatch(r"index slow: 112 of 224 documents after .+, .+ a second, .+ left", line)
+        for line in said
+    )
+    assert any(line.startswith("write: 1 run folder in ") for line in said)
 
 
 def test_quiet_leaves_only_the_result(repository, tmp_path):
