@@ -236,7 +236,7 @@ class _Seen:
 
 
 def _coded(values: Mapping[int, tuple[str, ...]], n: int) -> dict[str, object]:
-    """A column of few words: each once, and its number for each row; several as a list, -1: none."""
+    """A column of few words: each once, and its number, or numbers, for each row; -1 for none."""
     names = sorted({name for own in values.values() for name in own})
     numbers = {name: number for number, name in enumerate(names)}
     each = [[numbers[name] for name in values.get(row, ())] or [-1] for row in range(n)]
