@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragbench.comparison.differences import describe
 from ragbench.comparison.interim import Labels, look_confidence
@@ -22,14 +23,28 @@ ENOUGH_QUERIES = 20
 
 @dataclass(frozen=True, slots=True)
 class Slicing:
-    """A field that sorts the queries into slices."""
+    """A field that sorts the queries into slices, which may overlap."""
 
     field: str
     """`metadata.topic`, `query_length`."""
     names: tuple[str, ...]
     """The slices, in the order of tables."""
-    labels: Sequence[str]
-    """The slice of each query."""
+    labels: Sequence[tuple[str, ...]]
+    """The slices of each query: one, or several where its metadata is a list."""
+
+    def members(self) -> NDArray[np.bool_]:
+        """Return which query is in which slice, shape (queries, slices).
+
+        Example:
+            >>> Slicing("metadata.tags", ("law", "tax"), [("tax",), ("law", "tax")]).members()
+            array([[False,  True],
+                   [ True,  True]])
+        """
+        places = {name: place for place, name in enumerate(self.names)}
+        found = np.zeros((len(self.labels), len(self.names)), np.bool_)
+        for row, own in enumerate(self.labels):
+            found[row, [places[name] for name in own]] = True
+        return found
 
 
 def compare_slices(
@@ -58,9 +73,7 @@ def compare_slices(
 def _compare(
     pair: Pair, slicing: Slicing, method: Method, clusters: Labels | None
 ) -> list[SliceDifference]:
-    of_query = np.asarray(slicing.labels)
-    inside = of_query[:, np.newaxis] == np.asarray(slicing.names)
-    table = np.where(inside, pair.differences[:, np.newaxis], np.nan)
+    table = np.where(slicing.members(), pair.differences[:, np.newaxis], np.nan)
     upwards = table if pair.column.direction == "higher" else -table
     units = upwards if clusters is None else cluster_sums(upwards, clusters)
     tested = np.count_nonzero(~np.isnan(units), axis=0) >= ENOUGH_QUERIES

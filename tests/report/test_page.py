@@ -156,6 +156,27 @@ def test_what_is_read_supported_matched_and_said_is_marked(made, visit):
     expect(prompt).to_contain_text("Query 4 has mountains.")
 
 
+def test_how_long_retrieval_took_stands_above_the_ranking(made, visit):
+    page = visit(made, "#queries&q=q4&a=dense&b=bm25")
+    title(page, 4)
+
+    sync_api.expect(page.get_by_label("A: dense")).to_contain_text("4.25 ms to retrieve")
+    sync_api.expect(page.get_by_label("B: bm25")).not_to_contain_text("to retrieve")
+
+
+def test_a_query_of_several_tags_is_in_the_slice_of_each(made, visit):
+    page = visit(made, "#queries&sort=given")
+    title(page, 0)
+
+    page.get_by_label("slice").select_option(label="tags: high")
+    sync_api.expect(page.locator("#list li")).to_have_count(4)
+    assert ids(page) == ["q0", "q3", "q6", "q9"]
+    chips = page.locator("#detail .chip")
+    sync_api.expect(chips).to_have_text(["topic: even", "tags: earth", "tags: high"])
+    chips.nth(1).click()
+    sync_api.expect(page.locator("#list li")).to_have_count(12)
+
+
 def test_previous_next_and_the_address_say_the_same(made, visit):
     page = visit(made, "#queries&sort=given")
     title(page, 0)

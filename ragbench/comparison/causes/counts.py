@@ -50,8 +50,9 @@ class SystemCauses:
         found: dict[str, dict[str, dict[AnswerCause, int]]] = {}
         for slicing in slicings:
             counts: dict[str, Counter[AnswerCause]] = {name: Counter() for name in slicing.names}
-            for label, lost in zip(slicing.labels, self.lost, strict=True):
-                counts[label][lost.cause] += 1
+            for labels, lost in zip(slicing.labels, self.lost, strict=True):
+                for label in labels:
+                    counts[label][lost.cause] += 1
             found[slicing.field] = {
                 name: {cause: count[cause] for cause in CAUSES if count[cause]}
                 for name, count in counts.items()
