@@ -12,7 +12,7 @@ from scipy import stats as scipy
 
 from ragbench import stats
 from ragbench.stats.bradley_terry import win_matrix
-from ragbench.stats.paired_proportions import TIE_BEYOND, TIE_WITHIN
+from ragbench.stats.score_intervals import TIE_BEYOND, TIE_WITHIN
 from tests.conformance import agreement, significance
 from tests.conformance.cases import differences, samples
 from tests.conformance.reference import ROUNDING, Pairs, Reference, grid, of_cases
