@@ -98,6 +98,18 @@ def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.fixture(scope="session", autouse=True)
+def quick_disk() -> Iterator[None]:
+    """Wait for no disk: to lose power is nothing that a test can do, and the waits are minutes."""
+
+    def look(file: Any) -> None:
+        os.fstat(file if isinstance(file, int) else file.fileno())  # it must be open all the same
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", look)
+        yield
+
+
 _numbers = itertools.count()
 
 
