@@ -137,9 +137,8 @@ def declared_options(component: Any) -> dict[str, DeclaredOption]:
 
     Parameters without an `Option` are inputs, not options, and are left out.
     """
-    if inspect.isclass(component) or inspect.isfunction(component):
-        return {**_declared(component)}
-    return _read(component)
+    may_be_kept = inspect.isclass(component) or inspect.isfunction(component)
+    return {**_declared(component)} if may_be_kept else _read(component)
 
 
 def _read(component: Any) -> dict[str, DeclaredOption]:
