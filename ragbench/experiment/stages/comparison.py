@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragbench.comparison.differences import compare_systems
+from ragbench.comparison.differences import compare_slices, compare_systems
 from ragbench.comparison.method import Method
-from ragbench.comparison.slices import compare_slices
 from ragbench.comparison.summary import finite, mean_of
 from ragbench.comparison.systems import SystemScores, baseline_of
 from ragbench.experiment.doubts import with_reasons
