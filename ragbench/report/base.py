@@ -114,7 +114,7 @@ class Gate:
     why: str
     """The numbers behind the verdict, both means first."""
     worst: tuple[tuple[str, str], ...] = ()
-    """Where it did not pass: the id and the question of those that lost most, with both scores."""
+    """Where it did not pass: the id and the question of the worst, with their scores."""
 
 
 @dataclass(frozen=True, slots=True)

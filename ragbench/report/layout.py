@@ -183,7 +183,8 @@ def _gate(gate: GateVerdict) -> Gate:
         worst=tuple(
             (
                 printable(each.query_id),
-                f"{printable(each.question)} {significant(each.baseline)} -> "
+                f"{printable(each.question)} "
+                f"{'' if each.baseline is None else f'{significant(each.baseline)} -> '}"
                 f"{significant(each.score)}".strip(),
             )
             for each in worst

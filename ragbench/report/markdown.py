@@ -110,10 +110,10 @@ def table_lines(
 
 
 def _worst(gate: Gate) -> list[str]:
-    """The questions that lost most, in words."""
+    """The worst questions, in words."""
     whose = f"{gate.gate} ({gate.system})" if gate.system else gate.gate
     lines = [f"- {escape(query)}: {escape(text)}" for query, text in gate.worst]
-    return [f"{escape(whose)}, {gate.verdict}; the queries that lost most:", "", *lines]
+    return [f"{escape(whose)}, {gate.verdict}; the worst queries:", "", *lines]
 
 
 def _section(section: Section) -> list[list[str]]:

@@ -83,7 +83,7 @@ def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:
         raise DataError("no run in it", file=root, allowed=allowed)
     if score is not None and names and score not in names:
         near = nearest(score, names)
-        raise OptionError("runs", "score", score, ", ".join(list(names)[:12]), near)
+        raise OptionError("runs", "score", score, ", ".join(names), near)
     good = [entry for entry in read if not isinstance(entry, RunEntry)]
     # runs of one second in the order in which they were written
     good.sort(key=lambda r: (r[0].started, (r[0].path / _FILES[0]).stat().st_mtime_ns))
