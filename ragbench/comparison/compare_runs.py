@@ -19,7 +19,7 @@ from ragbench.comparison.summary import summarize
 from ragbench.comparison.systems import SystemScores
 from ragbench.data.runs.query_view import QUESTIONS_FILE
 from ragbench.data.runs.run_lines import CAUSES_FILE, Lines, read_causes
-from ragbench.data.runs.run_list import changes, read_facts
+from ragbench.data.runs.run_list import CONFIG_FILE, changes, read_facts
 from ragbench.data.trec.trec_files import read_run
 from ragbench.records.causes import CauseFlow
 from ragbench.records.comparison import (
@@ -195,19 +195,25 @@ def _described(
 
 
 def with_changes(found: ComparedRuns, met: Met) -> ComparedRuns:
-    """Add what run folders tell beyond scores: what changed in config and data, and in causes."""
+    """Add what run folders tell beyond scores: what changed in config and data, and in causes.
+
+    What has no config, such as a baseline file, is not said to have changed.
+    """
     folders = [source.folder for source in met.sources]
-    facts = [None if folder is None else read_facts(folder) for folder in folders]
+    facts = [
+        read_facts(folder) if folder is not None and (folder / CONFIG_FILE).is_file() else None
+        for folder in folders
+    ]
     first = facts[0]
     runs = tuple(
         RunSince(
             source=source.source,
             started=own.started,
             commit=own.commit,
-            changed=() if first is None or own is first else changes(first, own),
+            changed=() if own is first else changes(first, own),
         )
         for source, own in zip(met.sources, facts, strict=True)
-        if own is not None
+        if first is not None and own is not None
     )
     flows = tuple(_flows(found, met))
     asked = _questions(met)

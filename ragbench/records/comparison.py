@@ -382,7 +382,7 @@ class ComparedRuns(Comparisons):
     """The verdict on each condition and system."""
     moved: tuple[MovedQueries, ...] = ()
     runs: tuple[RunSince, ...] = optional(())
-    """The sources that are run folders, where there are several sources."""
+    """The sources that are run folders, where the first one is."""
     questions: Mapping[str, str] = optional({})
     """Query -> what it asks, of those that changed their cause."""
 

@@ -109,6 +109,18 @@ def test_several_runs_stand_side_by_side_each_against_its_namesake(runs):
     assert "ours (now): -" not in against["new"], "nothing in the first run is its base"
 
 
+def test_a_run_without_its_config_is_compared_and_not_said_to_have_changed(runs):
+    folder = (runs / "now" / "latest").resolve()
+    (folder / "config.yaml").unlink()
+
+    out, _ = ragbench("report", "runs/old", "runs/now", "-o", "both.md", cwd=runs.parent)
+    compared, _ = ragbench("compare", "runs/old", "runs/now", cwd=runs.parent)
+
+    assert out == "report: both.md\n"
+    assert "ours (now)" in compared
+    assert "changed since" not in compared
+
+
 def test_runs_over_other_judgements_are_shown_and_not_compared(runs, tmp_path):
     experiment(tmp_path, "less", {"ours": retriever(1)}, judged=QUERIES[:6])
 

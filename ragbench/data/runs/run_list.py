@@ -13,7 +13,8 @@ from ragbench.json_yaml import load_yaml
 from ragbench.records.summary import Summary, SystemScore
 from ragbench.registry import nearest
 
-_FILES = ("summary.json", "manifest.json", "config.yaml")
+CONFIG_FILE = "config.yaml"
+_FILES = ("summary.json", "manifest.json", CONFIG_FILE)
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _UNNAMED = ("output", "name", "cache")
 """Keys that move no number."""
@@ -139,7 +140,7 @@ def read_facts(folder: Path) -> RunFacts:
         DataError: It lacks its manifest or its config, or they cannot be read.
     """
     manifest = read_manifest(folder)
-    config = _flat_config(folder / "config.yaml")
+    config = _flat_config(folder / CONFIG_FILE)
     return RunFacts(manifest.started, manifest.commit, manifest.queries, config, manifest.data)
 
 

@@ -32,17 +32,17 @@ from ragbench.report.page.html import all_pictures, write_page, write_runs_page
 from ragbench.report.runs.changes import lay_out_changes
 from ragbench.report.runs.run_list import lay_out_list
 
-_MOVED = 5
 PAGES = (".html", ".md")
 """Suffixes of pages."""
-
-
 SIDE_BY_SIDE = Path("side-by-side.html")
 """The page of several runs that nobody named."""
+_MOVED = 5
 
 
 def write_pages(
-    runs: Sequence[Path], output: Path | None = None, tell: Callable[[str], object] = len
+    runs: Sequence[Path],
+    output: Path | None = None,
+    tell: Callable[[str], object] | None = None,
 ) -> list[Path]:
     """Draw the page of one run, or of several side by side; nothing is run or scored again.
 
@@ -59,7 +59,7 @@ def write_pages(
         summary, comparisons = _side_by_side(runs)
         folder, output = Path(), output or SIDE_BY_SIDE
         told = lay_out_changes(comparisons) if isinstance(comparisons, ComparedRuns) else None
-        for line in () if told is None else told.headlines:
+        for line in () if told is None or tell is None else told.headlines:
             tell(line)
     paths = [folder / f"report{suffix}" for suffix in PAGES] if output is None else [output]
     for path in paths:
