@@ -42,7 +42,8 @@ def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
         lines += ["", *draw(list(zip(DIFFERENCE_HEADS, *page.differences, strict=True)))]
     for moved in filter(has_moved, comparison.moved):
         lines += ["", *_moved(moved, width)]
-    lines += (line[:width] for line in moved_causes(comparison))
+    for line in moved_causes(comparison):
+        lines.append(line[:width] if line.startswith("    ") else line)  # questions may be long
     lines += ["", *(f"{sign}: {meaning}" for sign, meaning in page.legend)]
     lines += [f"note: {note}" for note in page.notes]
     return "\n".join(lines) + "\n"
