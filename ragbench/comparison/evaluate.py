@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeGuard, cast, overl
 from ragbench.comparison.summary import ScoreSummary, finite, summarize
 from ragbench.data.files.lines import standard_input
 from ragbench.data.runs.query_fingerprints import answer_fingerprints
-from ragbench.data.trec.stream import CHUNK_BYTES, ScatteredQueriesError, open_run_stream
-from ragbench.data.trec.trec_files import read_qrels
+from ragbench.data.trec.trec_files import (
+    CHUNK_BYTES,
+    ScatteredQueriesError,
+    open_run_stream,
+    read_qrels,
+)
 from ragbench.errors import DataError, OptionError
 from ragbench.score.base import ScoreColumn
 from ragbench.score.retrieval.evidence import Evidence, gather, numbered, subtopics_read_by
