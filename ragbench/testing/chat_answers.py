@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import Any, Literal, Protocol
 
 from ragbench.errors import OptionError
+from ragbench.json_yaml import load_json
 
 Cut = Literal["before", "headers", "body"]
 """Where a connection is cut: before any byte, after the headers, or in the middle of the body."""
@@ -126,7 +127,7 @@ class Faults:
 def _with_numbers(text: str, written: str) -> str:
     """The text with every number in it written otherwise; `written` alone where it is no JSON."""
     try:
-        value = json.loads(text)
+        value = load_json(text)
     except ValueError:
         return written
     marker = "\x00"

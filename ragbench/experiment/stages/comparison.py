@@ -30,6 +30,7 @@ from ragbench.experiment.variance import (
     describe_deltas,
     differences_from,
 )
+from ragbench.json_yaml import load_json
 from ragbench.records.codec import from_json, to_json
 from ragbench.records.comparison import Comparisons, ControlDifference
 from ragbench.score.base import Advance
@@ -67,7 +68,7 @@ class Compare(StoredStage):
     def read(self, stored: Any) -> Comparisons:
         """Return what is stored, also where it was just made."""
         # as JSON has it: what is at hand still has tuples
-        return from_json(Comparisons, json.loads(json.dumps(stored)))
+        return from_json(Comparisons, load_json(json.dumps(stored)))
 
     def collect(self, results: Results) -> None:
         """Compare, and add what is known of controls, of sources and of the noise."""
