@@ -147,15 +147,19 @@ def load_config(
     )
 
 
-def load_saved(path: Path) -> ExperimentConfig:
-    """Read the data set and the judges of a config that lies in a run folder; all else is left out.
+def load_saved(path: Path, judges: Collection[str] | None = None) -> ExperimentConfig:
+    """Read the data set and judges of a config that lies in a run folder; all else is left out.
 
-    A run folder is data: code that these two name is a problem, and is not imported.
+    A run folder is data: code that these name is a problem, and is not imported.
+
+    Args:
+        path: The file.
+        judges: The names of those that are wanted; default: all.
     """
     report, config = Report(), None
     read = _read_file(path, report)
     if read is not None and _is_mapping(read, report):
-        tree = interpolate(_data_and_judges(read), os.environ, report)
+        tree = interpolate(_data_and_judges(read, judges), os.environ, report)
         around = Surroundings(path.parent, Live((), (), ()), None)
         config = TreeCheck(tree, report, path, around).build()
     if config is None or report:
@@ -163,12 +167,14 @@ def load_saved(path: Path) -> ExperimentConfig:
     return config
 
 
-def _data_and_judges(tree: Item) -> Item:
+def _data_and_judges(tree: Item, wanted: Collection[str] | None) -> Item:
     metrics = tree.get("metrics")
     kept = replace(tree, value={k: e for k, e in tree.entries.items() if k in ("name", "dataset")})
     judge = None if metrics is None else metrics.get("judge")
-    if metrics is None or judge is None:
+    if metrics is None or judge is None or wanted == ():
         return kept
+    if wanted is not None and all(isinstance(e.item.value, dict) for e in judge.entries.values()):
+        judge = replace(judge, value={k: e for k, e in judge.entries.items() if k in wanted})
     return kept.with_entry("metrics", replace(metrics, value={}).with_entry("judge", judge))
 
 
