@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from ragbench.embed.base import Encodings
-from ragbench.types import Document, Query, Retrieved, ScoredDocument
+from ragbench.types import Document, Query, Retrieved, Run, ScoredDocument
 
 Hits = list[ScoredDocument] | Retrieved
 """One query's answer, best first."""
@@ -72,6 +72,13 @@ class Retriever:
 
     def load(self) -> None:
         """Get ready; called once, before `index`."""
+
+    def recorded(self) -> Run | None:
+        """Return the rankings of a retriever that has them all, and is not asked; else None.
+
+        A row is an id that run files hold and a score; the rows of a query are best first.
+        """
+        return None
 
     def encode(self, documents: Sequence[Document]) -> None:
         """Put vectors of some documents into the cache; called after `load` where it `encodes`."""

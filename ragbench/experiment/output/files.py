@@ -6,7 +6,7 @@ import platform
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
@@ -41,7 +41,7 @@ from ragbench.experiment.costs import format_costs, with_costs
 from ragbench.experiment.gates import gate_run
 from ragbench.experiment.output.summary import make_summary
 from ragbench.experiment.plan.records import Choices, Noun, Plan, Repetition
-from ragbench.experiment.records import Answers, Results
+from ragbench.experiment.records import Answers, Recorded, Results
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.stages.causes import cause_rows
 from ragbench.experiment.stages.matching import document_of
@@ -66,7 +66,7 @@ from ragbench.report.ci import render_junit
 from ragbench.report.markdown import render_markdown
 from ragbench.report.page.html import write_page
 from ragbench.score.base import ScoreColumn
-from ragbench.types import Cause, Document, Prediction
+from ragbench.types import Cause, Document, Prediction, Retrieved
 
 _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
 """Packages whose version may move a number."""
@@ -342,12 +342,24 @@ def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Documen
     qrels = plan.qrels if results.filled is None else results.filled.qrels
     judged, corpus = {} if qrels is None else qrels.by_query, plan.corpus
     seen: set[str] = set()
+    # what files hold is looked up file by file, since not all of them may be in memory
+    recorded = {
+        system: [_in_corpus(outcome, corpus) for outcome in ranking.outcomes]
+        for system, ranking in results.rankings.items()
+        if isinstance(ranking.outcomes, Recorded)
+    }
     for row, query in enumerate(plan.queries):
         for name, grade in judged.get(query.id, {}).items():
             if grade > 0 and name in corpus and name not in seen:
                 seen.add(name)
                 yield "", query.id, corpus[name]
         for system, ranking in results.rankings.items():
+            if system in recorded:
+                for known in recorded[system][row]:
+                    if known.id not in seen:
+                        seen.add(known.id)
+                        yield system, query.id, known
+                continue
             outcome = ranking.outcomes[row]
             hits = [] if outcome.value is None else outcome.value.documents[:SHOWN_HITS]
             for hit in hits:
@@ -358,3 +370,8 @@ def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Documen
                     if hit.text is None:
                         seen.add(hit.id)
                     yield system, query.id, document
+
+
+def _in_corpus(outcome: Outcome[Retrieved], corpus: Mapping[str, Document]) -> list[Document]:
+    hits = outcome.value.documents[:SHOWN_HITS] if corpus and outcome.value else ()
+    return [corpus[hit.id] for hit in hits if hit.id in corpus]

@@ -310,6 +310,14 @@ class StoredStage(Stage, ABC):
             space.shared[self.title] = self._shared(wanted.values())
         return found
 
+    def nothing_made(self, rows: Sequence[int]) -> None:
+        """Note that the items of some rows are all there, without being stored."""
+        space = self.workspace
+        n = len(rows if space.share is None else space.own(rows))
+        space.work.setdefault(self.title, Work(n, n))
+        if space.share is not None:
+            space.shared[self.title] = SharedWork(n, 0, 0, self.unit)
+
     def _shared(self, wanted: Iterable[Slot]) -> SharedWork:
         """What has become of a share's items."""
         kept = [slot.file.get(slot.key) for slot in wanted]
