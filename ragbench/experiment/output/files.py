@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib import metadata
+from itertools import chain, repeat
 from pathlib import Path
 
 import numpy as np
@@ -28,20 +29,20 @@ from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
     file_name,
     format_query_metadata,
+    json_lines,
     to_csv,
     to_json,
-    to_jsonl,
     write_run_folder,
 )
 from ragbench.data.runs.run_lines import CAUSES_FILE, format_causes
 from ragbench.data.runs.run_list import read_commit
-from ragbench.data.trec.trec_files import format_run
+from ragbench.data.trec.trec_files import run_lines
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.costs import format_costs, with_costs
 from ragbench.experiment.gates import gate_run
 from ragbench.experiment.output.summary import make_summary
 from ragbench.experiment.plan.records import Choices, Noun, Plan, Repetition
-from ragbench.experiment.records import Answers, Recorded, Results
+from ragbench.experiment.records import Answers, Ranked, Recorded, Results
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.stages.causes import cause_rows
 from ragbench.experiment.stages.matching import document_of
@@ -150,7 +151,7 @@ def write_run(
     manifest = cleaned(make_manifest(plan, results, choices, started), clean)
     if repetition is not None:
         manifest = replace(manifest, reproduces=repetition.of)
-    contents = {
+    contents: dict[str, str | Iterable[str]] = {
         "config.yaml": dump_config(plan.config, home / run_id),
         "manifest.json": to_json(codec.to_json(manifest)),
         "summary.json": to_json(codec.to_json(summary)),
@@ -166,12 +167,13 @@ def write_run(
     }
     if (metadata := format_query_metadata(plan.queries)) is not None:
         contents[QUERIES_FILE] = clean(metadata)
-    if texts := _lines(_text_rows(plan, results), clean):
-        contents[TEXTS_FILE] = texts
+    texts = _lines(_text_rows(plan, results), clean)
+    if (first := next(texts, None)) is not None:
+        contents[TEXTS_FILE] = chain([first], texts)
     for name, ranking in results.rankings.items():
-        contents[f"rankings/{file_name(name)}.trec"] = format_run(ranking.run)
+        contents[f"rankings/{file_name(name)}.trec"] = _ranking_lines(ranking)
         if ranking.unmatched is not None:
-            contents[f"passages/{file_name(name)}.trec"] = format_run(ranking.unmatched)
+            contents[f"passages/{file_name(name)}.trec"] = run_lines(ranking.unmatched)
     for name, answers in results.answers.items():
         lines = _lines(_predictions(plan, answers), clean)
         contents[f"predictions/{file_name(name)}.jsonl"] = lines
@@ -186,8 +188,13 @@ def write_run(
     return Experiment(folder, summary, results.comparisons)
 
 
-def _lines(rows: Iterable[Record], clean: Callable[[str], str]) -> str:
-    return to_jsonl(codec.to_json(cleaned(row, clean)) for row in rows)
+def _lines(rows: Iterable[Record], clean: Callable[[str], str]) -> Iterator[str]:
+    return json_lines(codec.to_json(cleaned(row, clean)) for row in rows)
+
+
+def _ranking_lines(ranking: Ranked) -> Iterator[str]:
+    """Read the rankings of a file when they are written: not all of them may be in memory."""
+    yield from run_lines(ranking.run)
 
 
 def _judgements(plan: Plan, results: Results) -> Iterator[tuple[str, list[VerdictRow]]]:
@@ -202,10 +209,21 @@ def _judgements(plan: Plan, results: Results) -> Iterator[tuple[str, list[Verdic
 
 def _per_query(plan: Plan, systems: Sequence[SystemScores]) -> str:
     names = list(dict.fromkeys(name for system in systems for name in system.columns))
+    ids, empty = [query.id for query in plan.queries], [None] * len(plan.queries)
     rows = (
-        [system.name, query.id, *(_cell(system, name, row) for name in names)]
+        row
         for system in systems
-        for row, query in enumerate(plan.queries)
+        for row in zip(
+            repeat(system.name),
+            ids,
+            *(
+                map(finite, system.columns[name].values.tolist())
+                if name in system.columns
+                else empty
+                for name in names
+            ),
+            strict=False,
+        )
     )
     return to_csv(["system", "query_id", *names], rows)
 
@@ -215,11 +233,6 @@ def _fingerprints(plan: Plan, results: Results) -> str:
     qrels = plan.qrels if results.filled is None else results.filled.qrels
     prints = fingerprint_queries(plan.queries, qrels, plan.collection.answers)
     return format_fingerprints([query.id for query in plan.queries], prints)
-
-
-def _cell(system: SystemScores, name: str, row: int) -> float | None:
-    column = system.columns.get(name)
-    return None if column is None else finite(column.values[row])
 
 
 def _unscored(plan: Plan, results: Results) -> Iterator[UnscoredRow]:

@@ -7,10 +7,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ragbench.report.pictures.svg import Drawing, Picture, Scale, axis_left, legend_of, width_of
+from ragbench.types import FloatArray
 
 _PLOT = 460.0
 _DEEPEST = 100
+_KS = np.arange(1, _DEEPEST + 1)
+_TENTHS = np.array([tenth / 10 - 1e-9 for tenth in range(11)])
 
 
 @dataclass(slots=True)
@@ -18,32 +23,33 @@ class Curves:
     """Where rankings have what is relevant, added up over the judged queries."""
 
     queries: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    recall: dict[str, list[float]] = field(default_factory=dict)
-    precision: dict[str, list[float]] = field(default_factory=dict)
-    interpolated: dict[str, list[float]] = field(default_factory=dict)
+    recall: dict[str, FloatArray] = field(default_factory=dict)
+    precision: dict[str, FloatArray] = field(default_factory=dict)
+    interpolated: dict[str, FloatArray] = field(default_factory=dict)
 
     def add(self, ranking: str, ranks: Sequence[int], n_relevant: int) -> None:
         """Add one query: the ranks, from 1, of what is relevant and was found."""
         if not n_relevant:
             return
         self.queries[ranking] += 1
-        recall = self.recall.setdefault(ranking, [0.0] * _DEEPEST)
-        precision = self.precision.setdefault(ranking, [0.0] * _DEEPEST)
-        points = self.interpolated.setdefault(ranking, [0.0] * 11)
-        found = sorted(ranks)
-        for k in range(1, _DEEPEST + 1):
-            hits = sum(rank <= k for rank in found)
-            recall[k - 1] += hits / n_relevant
-            precision[k - 1] += hits / k
-        pairs = [(n / n_relevant, n / rank) for n, rank in enumerate(found, start=1)]
-        for tenth in range(11):
-            # the best precision at this recall or beyond: trec_eval's iprec_at_recall
-            reached = [p for r, p in pairs if r >= tenth / 10 - 1e-9]
-            points[tenth] += max(reached, default=0.0)
+        recall = self.recall.setdefault(ranking, np.zeros(_DEEPEST))
+        precision = self.precision.setdefault(ranking, np.zeros(_DEEPEST))
+        points = self.interpolated.setdefault(ranking, np.zeros(11))
+        found = np.array(sorted(ranks))
+        if not len(found):
+            return
+        hits = np.searchsorted(found, _KS, side="right")
+        recall += hits / n_relevant
+        precision += hits / _KS
+        # the best precision at each recall or beyond: trec_eval's iprec_at_recall
+        numbers = np.arange(1, len(found) + 1)
+        best = np.maximum.accumulate((numbers / found)[::-1])[::-1]
+        at = np.searchsorted(numbers / n_relevant, _TENTHS)
+        points[at < len(found)] += best[at[at < len(found)]]
 
-    def means(self, sums: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
+    def means(self, sums: Mapping[str, FloatArray]) -> dict[str, list[float]]:
         """Return the means of some sums, by ranking."""
-        return {name: [x / self.queries[name] for x in own] for name, own in sums.items()}
+        return {name: (own / self.queries[name]).tolist() for name, own in sums.items()}
 
 
 def curve_pictures(curves: Curves) -> Iterator[Picture]:
