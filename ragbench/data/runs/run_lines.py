@@ -6,6 +6,7 @@ import mmap
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from operator import gt
 from pathlib import Path
 from typing import TypeVar, cast
@@ -99,9 +100,23 @@ class RankingFile:
         start, end = self._places[query]
         with self._path.open("rb") as stream:
             stream.seek(start)
-            lines = stream.read(end - start).rstrip(b"\n").split(b"\n")
+            lines = stream.read(end - start)
+        documents, scores = self._columns(query, lines)
+        if not all(map(gt, scores, scores[1:])):
+            found = sorted(zip(scores, documents, strict=True), reverse=True)
+            scores, documents = [score for score, _ in found], [name for _, name in found]
+        # no id holds a line end
+        names = b"\n".join(documents).decode("utf-8", "surrogateescape").split("\n")
+        self._last = query, list(zip(names, scores, strict=True))
+        return self._last[1]
+
+    def _columns(self, query: str, lines: bytes) -> tuple[list[bytes], list[float]]:
+        fields = lines.split()
+        if len(fields) == 6 * lines.count(b"\n") == 6 * fields[1::6].count(b"Q0"):
+            with suppress(ValueError):  # told below, with the number of the line
+                return fields[2::6], [*map(float, fields[4::6])]
         documents, scores = [], []
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(lines.rstrip(b"\n").split(b"\n"), start=1):
             fields = line.split()
             try:
                 documents.append(fields[2])
@@ -110,13 +125,7 @@ class RankingFile:
                 what = f"hit {number} of query {shown(query)}"
                 allowed = "query Q0 document rank score tag"
                 raise DataError(what, file=self._path, allowed=allowed) from error
-        if not all(map(gt, scores, scores[1:])):
-            found = sorted(zip(scores, documents, strict=True), reverse=True)
-            scores, documents = [score for score, _ in found], [name for _, name in found]
-        # no id holds a line end
-        names = b"\n".join(documents).decode("utf-8", "surrogateescape").split("\n")
-        self._last = query, list(zip(names, scores, strict=True))
-        return self._last[1]
+        return documents, scores
 
 
 def format_causes(rows: Iterable[CauseRow]) -> str:
