@@ -14,6 +14,8 @@ from ragbench.store import claims
 from ragbench.testing import ChatServer
 from tests.llm.conftest import GOOD, asking
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
+
 RUN = """
 import random, sys
 from ragbench.llm import *
