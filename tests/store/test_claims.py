@@ -9,6 +9,8 @@ import sys
 import threading
 import time
 
+import pytest
+
 from ragbench.llm import ChatEngine, OpenAIChat, Replies
 from ragbench.store import claims
 from ragbench.testing import ChatServer
