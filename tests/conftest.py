@@ -41,8 +41,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-SLOW = {"lent_data", "minilm", "tiny_nli", "tiny_bert", "tiny_embedder", "tiny_cross_encoder"}
-"""The fixtures that load torch or whole collections, which takes seconds."""
+SLOW = {"lent_data", "minilm", "tiny_nli", "tiny_bert", "tiny_embedder", "tiny_cross_encoder",
+        "finished_quickstart"}  # fmt: skip
+"""The fixtures that load torch or whole collections, or run the quickstart, which takes seconds."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
