@@ -341,9 +341,6 @@ class QueryViews:
         ]
         hits = []
         for rank, (name, score) in shown_hits:
-            if not own and not self._text_lines:
-                hits.append(Hit(rank, name, score, judged.get(name)))
-                continue
             text = own.get(name) or texts(whose, name)
             hits.append(
                 Hit(
