@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 from ragbench.embed.base import BatchTokens, ComputeDevice, Model
 from ragbench.embed.checkpoint import find_checkpoint
 from ragbench.embed.cross_encoder import PairScorer, shared_pair_scorer
 from ragbench.embed.encoders import truncation_notes
+from ragbench.embed.remote import RemotePairScorer
 from ragbench.rerank.base import Reranker, hit_texts
 from ragbench.types import Query, ScoredDocument
 
+_OWNER = "reranker 'cross_encoder'"
 DEFAULT_MODEL = "cross-encoder/ms-marco-MiniLM-L6-v2"
 
 
@@ -26,6 +29,7 @@ class CrossEncoder(Reranker):
         Nogueira and Cho (2019), Passage Re-ranking with BERT.
     """
 
+    computes = True
     packages = ("transformers", "torch")
     definition = 2  # pairs are computed alone
 
@@ -37,10 +41,13 @@ class CrossEncoder(Reranker):
         batch_tokens: BatchTokens = None,
     ) -> None:
         find_checkpoint("cross_encoder", model)
-        self._open: Callable[[], PairScorer] = lambda: shared_pair_scorer(
-            "reranker 'cross_encoder'", model, device=device, batch_tokens=batch_tokens
+        options: dict[str, Any] = {"device": device, "batch_tokens": batch_tokens}
+        self._open: Callable[[], PairScorer | RemotePairScorer] = lambda: (
+            shared_pair_scorer(_OWNER, model, **options)
+            if self.pool is None
+            else RemotePairScorer(self.pool, _OWNER, model, **options)
         )
-        self._scorer: PairScorer | None = None
+        self._scorer: PairScorer | RemotePairScorer | None = None
         self._truncated: dict[str, tuple[int, int]] = {}
 
     @property

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from ragbench.embed.base import Encodings
+from ragbench.executors.pool import Pool
 from ragbench.types import Document, Query, Retrieved, ScoredDocument
 
 Hits = list[ScoredDocument] | Retrieved
@@ -52,6 +53,10 @@ class Retriever:
     """Where it may keep what it computes; set before `load`."""
     cache_also: Sequence[Path] = ()
     """Folders of others, in which it may look for that; set before `load`."""
+    computes: bool = False
+    """Whether its models may compute on the workers of `pool`."""
+    pool: Pool | None = None
+    """Workers that compute what its models compute; set before `load`. None: it does itself."""
     advance: Callable[[int], None] = staticmethod(lambda n: None)  # or it would be a method
     """Told while `index` runs how many further documents are done."""
 

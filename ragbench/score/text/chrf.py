@@ -116,6 +116,7 @@ def _notes(texts: Sequence[str], options: Options) -> list[str]:
 @metric(
     "chrf",
     open=_Rows,
+    computes=True,
     facts={"references": "best"},
     notes=_notes,
     equals="sacrebleu's sentence chrF, divided by 100, bit for bit",
@@ -176,6 +177,7 @@ def chrf(
 @metric(
     "chrf++",
     open=_Rows,
+    computes=True,
     facts={"references": "best"},
     notes=_notes,
     equals="sacrebleu's sentence chrF with word_order 2, divided by 100, bit for bit",

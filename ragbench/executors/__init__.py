@@ -1,0 +1,9 @@
+"""Where what computes is computed: `executor: {type: local, workers: 4}`."""
+
+from ragbench.registry import Family
+
+EXECUTORS = Family(
+    "executor",
+    "ragbench.executors",
+    table={"local": "ragbench.executors.local:Local"},
+)

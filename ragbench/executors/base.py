@@ -1,0 +1,97 @@
+"""What an executor is: it starts workers, to which `pool` hands blocks of items.
+
+A worker gets names and JSON, and makes of them what it needs: the run alone has the stored results,
+the budget, and the calls to servers, so that a block that is computed again costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+from ragbench.signature import fingerprint_json
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is done to the items of some blocks: all that a worker must know of it, as JSON."""
+
+    owner: str
+    """How messages name it: `judge 'nli'`."""
+    opener: str
+    """`module:name` of a function that makes an `Opened` of `given`."""
+    given: Mapping[str, Any]
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """What it must say of itself on every worker, else its results would be others."""
+
+    @cached_property
+    def id(self) -> str:
+        """Equal for equal tasks: a worker opens each once."""
+        return fingerprint_json([self.opener, dict(self.given)])
+
+
+class Opened(NamedTuple):
+    """A task on a worker, its model loaded."""
+
+    compute: Callable[[list[Any]], Sequence[Any]]
+    """Turns a block of items into a result for each; JSON on both sides."""
+    about: Mapping[str, Any] = {}
+    """What it says of itself, the same on every worker: the model that it has, and the like."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """In the place of a result: computing the item ended two workers."""
+
+    why: str
+
+
+class WorkerEnded(Exception):
+    """A result that is needed is lost."""
+
+
+class Heard(NamedTuple):
+    """What came of a worker."""
+
+    worker: int
+    reply: str | None
+    """The answer to the first message that it has not answered yet; None: it has ended."""
+    why: str = ""
+    """How it ended."""
+
+
+class Crew(Protocol):
+    """Workers that answer messages, each in their order; `worker` counts them from 0."""
+
+    size: int
+
+    def start(self, worker: int) -> None:
+        """Start a worker, also in the place of one that has ended."""
+        ...
+
+    def tell(self, worker: int, message: str) -> None:
+        """Send a message, and do not wait for the answer; one that has ended gets nothing."""
+        ...
+
+    def hear(self) -> Heard:
+        """Wait for what comes next of any worker."""
+        ...
+
+    def close(self) -> None:
+        """End all workers; none is left."""
+        ...
+
+
+class Executor(Protocol):
+    """An entry of the family: its constructor takes the options of the YAML."""
+
+    @property
+    def where(self) -> str | None:
+        """Where workers compute, for people: `2 processes here`; None where there are none."""
+        ...
+
+    def crew(self) -> Crew:
+        """Return the workers; none is started yet."""
+        ...
