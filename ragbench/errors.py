@@ -41,6 +41,29 @@ _UNSEEN |= {0x7F: 0x2421} | dict.fromkeys(
 )  # fmt: skip
 
 
+def is_interrupt(error: BaseException | None) -> bool:
+    """Tell whether an error is Ctrl-C, or was raised while Ctrl-C was on its way out.
+
+    A `KeyboardInterrupt` comes between any two steps, also between those that take and release
+    the lock of a `threading.Condition`, whose own RuntimeError then stands before it.
+
+    Example:
+        >>> try:
+        ...     try:
+        ...         raise KeyboardInterrupt
+        ...     finally:
+        ...         raise RuntimeError("cannot release un-acquired lock")
+        ... except RuntimeError as error:
+        ...     is_interrupt(error)
+        True
+    """
+    seen: set[int] = set()
+    while error is not None and not isinstance(error, KeyboardInterrupt) and id(error) not in seen:
+        seen.add(id(error))
+        error = error.__context__
+    return isinstance(error, KeyboardInterrupt)
+
+
 def visible(text: str) -> str:
     r"""Replace each character that a terminal would obey by one that it shows.
 

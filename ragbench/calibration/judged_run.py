@@ -11,6 +11,7 @@ from ragbench.data.files.jsonl import Entry, read_jsonl
 from ragbench.data.loaders.records import system_name
 from ragbench.data.runs.run_folder import file_name, read_manifest, read_summary, resolve_run_folder
 from ragbench.errors import DataError, OptionError
+from ragbench.json_yaml import load_yaml
 from ragbench.records.manifest import PredictionRow, VerdictRow
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.registry import nearest
@@ -233,15 +234,11 @@ def _samples(row: VerdictRow, signature: str) -> Samples:
 
 def _read_config(folder: Path) -> dict[str, Any]:
     """Read config.yaml as plain texts; its paths are relative to the folder."""
-    import yaml
-
     path = folder / "config.yaml"
     try:
-        found = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        found = load_yaml(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise DataError(f"cannot be read: {error}", file=path) from error
-    except RecursionError as error:
-        raise DataError("nested too deeply", file=path, allowed="a config") from error
     return {**found, "folder": folder} if isinstance(found, dict) else {"folder": folder}
 
 

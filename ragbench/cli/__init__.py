@@ -9,12 +9,19 @@ import sys
 import tempfile
 import threading
 import traceback
+from typing import NoReturn
 
 import click
 
 from ragbench import __version__
 from ragbench.cli.streams import open_doors
-from ragbench.errors import EXIT_BAD_INPUT, EXIT_INTERNAL, EXIT_INTERRUPTED, RagbenchError
+from ragbench.errors import (
+    EXIT_BAD_INPUT,
+    EXIT_INTERNAL,
+    EXIT_INTERRUPTED,
+    RagbenchError,
+    is_interrupt,
+)
 from ragbench.redaction import note_secrets, printed
 from ragbench.secrets import of_process
 
@@ -130,10 +137,7 @@ def _exit_code() -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(EXIT_INTERRUPTED)  # waits for no thread that a component may have left behind
+        return _interrupted()
     except click.ClickException as error:
         error.show()
         return EXIT_BAD_INPUT
@@ -150,8 +154,15 @@ def _exit_code() -> int:
             return _internal_error()
         click.echo(f"cannot write the result: {error.strerror}", err=True)
         return EXIT_BAD_INPUT
-    except BaseException:  # noqa: BLE001 - a mistake of ours: one line, the log has the rest
-        return _internal_error()
+    except BaseException as error:  # noqa: BLE001 - ours: one line, the log has the rest
+        return _interrupted() if is_interrupt(error) else _internal_error()
+
+
+def _interrupted() -> NoReturn:
+    click.echo("interrupted", err=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(EXIT_INTERRUPTED)  # waits for no thread that a component may have left behind
 
 
 def _internal_error() -> int:

@@ -84,7 +84,7 @@ def command(
     from ragbench.cli.output import write_drawn, write_json, write_result
     from ragbench.config.load import load_config
     from ragbench.data.runs.run_folder import to_json
-    from ragbench.errors import AdapterError
+    from ragbench.errors import AdapterError, is_interrupt
     from ragbench.experiment.plan.records import Choices, Share
     from ragbench.experiment.runner import run_experiment, run_share
     from ragbench.redaction import redact
@@ -108,11 +108,12 @@ def command(
                 part = run_share(checked, share, token=token, choices=chosen, progress=progress)
             else:
                 experiment = run_experiment(checked, choices=chosen, progress=progress, token=token)
-    except KeyboardInterrupt:
-        click.echo("finished items are stored; the same command resumes the run", err=True)
+    except BaseException as error:
+        if is_interrupt(error):
+            click.echo("finished items are stored; the same command resumes the run", err=True)
+        elif isinstance(error, AdapterError):  # its text is the user's own and may hold a key
+            raise AdapterError(redact(Exception.__str__(error), checked.secrets)) from error
         raise
-    except AdapterError as error:  # its text is the user's own and may hold a key
-        raise AdapterError(redact(Exception.__str__(error), checked.secrets)) from error
     if share is not None:
         shown = to_json(part.to_dict()) if as_json else "".join(_part(part, checked.budget))
         (write_json if as_json else write_result)(shown)

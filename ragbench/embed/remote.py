@@ -1,27 +1,27 @@
-"""Models on workers: an embedder and a cross-encoder whose weights are loaded there alone."""
+"""Models on workers: an embedder whose weights are loaded there alone."""
 
 from __future__ import annotations
 
 import base64
 import functools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragbench.embed.base import Advance, Device, tell_nobody
-from ragbench.embed.cross_encoder import Pair, PairScore, shared_pair_scorer
 from ragbench.embed.sentence_transformers import normalize_rows, shared_embedder
-from ragbench.executors.base import Lost, Opened, Task, WorkerEnded
+from ragbench.executors.base import Json, Lost, Opened, Task, WorkerEnded
 from ragbench.executors.pool import Pool
 
 if TYPE_CHECKING:
     from ragbench.embed.base import Vectors
 
 
-def _task(
-    opener: str, owner: str, model: str, device: Device, batch_tokens: int | None, **more: Any
+def model_task(
+    opener: str, owner: str, model: str, device: Device, batch_tokens: int | None, **more: Json
 ) -> Task:
+    """Return a task for a model; `opener` gets its name and the options of `embed.base`."""
     given = {"owner": owner, "model": model, "device": device, "batch_tokens": batch_tokens}
-    return Task(owner, f"{__name__}:{opener}", given | more)
+    return Task(owner, opener, given | more)
 
 
 class RemoteEmbedder:
@@ -37,7 +37,9 @@ class RemoteEmbedder:
         batch_tokens: int | None = None,
     ) -> None:
         self._pool = pool
-        self._task = functools.partial(_task, "open_embedder", owner, model, device, batch_tokens)
+        self._task = functools.partial(
+            model_task, f"{__name__}:open_embedder", owner, model, device, batch_tokens
+        )
         about = pool.about(self._task(prompt=None))
         self.identity, self.revision = about["identity"], about["revision"]
         self.prompts: Mapping[str, str] = about["prompts"]
@@ -72,12 +74,12 @@ class RemoteEmbedder:
         """Return how many tokens each text has, before it is cut to what the model can read."""
         return self._asked(texts, tell_nobody, prompt=prompt, counts=True)
 
-    def _asked(self, texts: Sequence[str], advance: Advance, **how: Any) -> list[Any]:
-        return _whole(texts, self._pool.each(self._task(**how), texts, advance))
+    def _asked(self, texts: Sequence[str], advance: Advance, **how: Json) -> list[Json]:
+        return whole(texts, self._pool.each(self._task(**how), texts, advance))
 
 
-def _whole(items: Sequence[Any], results: list[Any]) -> list[Any]:
-    """The results, where none is lost."""
+def whole(items: Sequence[Json], results: list[Json]) -> list[Json]:
+    """Return the results, where none is lost."""
     for item, result in zip(items, results, strict=True):
         if isinstance(result, Lost):
             raise WorkerEnded(f"{result.why}: {str(item)[:60]!r}")
@@ -104,36 +106,3 @@ def open_embedder(
 
     names = ("identity", "revision", "prompts", "limit", "manner")
     return Opened(count if counts else encode, {name: getattr(embedder, name) for name in names})
-
-
-class RemotePairScorer:
-    """A cross-encoder on the workers of a pool."""
-
-    def __init__(
-        self,
-        pool: Pool,
-        owner: str,
-        model: str,
-        *,
-        device: Device = "auto",
-        batch_tokens: int | None = None,
-    ) -> None:
-        self._pool, self._task = pool, _task("open_pairs", owner, model, device, batch_tokens)
-        self.limit: int | None = pool.about(self._task)["limit"]
-
-    def read(self, pairs: Sequence[Pair]) -> list[PairScore]:
-        """Return the score of each pair and whether it was cut; equal pairs are computed once."""
-        distinct = list(dict.fromkeys(pairs))
-        found = _whole(distinct, self._pool.each(self._task, distinct))
-        scores = {pair: PairScore(*each) for pair, each in zip(distinct, found, strict=True)}
-        return [scores[pair] for pair in pairs]
-
-
-def open_pairs(owner: str, model: str, device: Device, batch_tokens: int | None) -> Opened:
-    """Load a cross-encoder on a worker."""
-    scorer = shared_pair_scorer(owner, model, device=device, batch_tokens=batch_tokens)
-
-    def read(pairs: list[Pair]) -> list[PairScore]:
-        return scorer.read([(query, text) for query, text in pairs])
-
-    return Opened(read, {"limit": scorer.limit})

@@ -6,12 +6,28 @@ the budget, and the calls to servers, so that a block that is computed again cos
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from ragbench.signature import fingerprint_json
+
+Json = Any
+"""A value of JSON; what stands in it, a task and its opener know."""
+Facts = Mapping[str, Json]
+
+
+def versions() -> Facts:
+    """Return the versions that a worker and the run must share."""
+    # by its name: whoever imports the package itself seems to import all that it offers
+    return {
+        "Python": platform.python_version(),
+        "ragbench": import_module("ragbench").__version__,
+    }
 
 
 @dataclass(frozen=True)
@@ -22,8 +38,8 @@ class Task:
     """How messages name it: `judge 'nli'`."""
     opener: str
     """`module:name` of a function that makes an `Opened` of `given`."""
-    given: Mapping[str, Any]
-    about: Mapping[str, Any] = field(default_factory=dict)
+    given: Facts
+    about: Facts = field(default_factory=dict)
     """What it must say of itself on every worker, else its results would be others."""
 
     @cached_property
@@ -35,9 +51,9 @@ class Task:
 class Opened(NamedTuple):
     """A task on a worker, its model loaded."""
 
-    compute: Callable[[list[Any]], Sequence[Any]]
+    compute: Callable[[list[Json]], Sequence[Json]]
     """Turns a block of items into a result for each; JSON on both sides."""
-    about: Mapping[str, Any] = {}
+    about: Facts = MappingProxyType({})
     """What it says of itself, the same on every worker: the model that it has, and the like."""
 
 

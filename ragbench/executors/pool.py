@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ragbench.errors import AdapterError
-from ragbench.executors.base import Crew, Heard, Lost, Task
-from ragbench.executors.worker import versions
+from ragbench.executors.base import Crew, Facts, Heard, Json, Lost, Task, versions
 
 _LARGEST = 64  # items of a block: what a worker that ends may cost
 _UNDER_WAY = 2  # blocks at a worker: it need not wait for the next one
@@ -26,7 +24,7 @@ class _Part:
     job: _Job
     block: int
     start: int
-    items: list[Any]
+    items: list[Json]
     kills: int = 0
 
 
@@ -52,10 +50,10 @@ class _Message:
 class _Job:
     """The blocks of one task: those to come, under way and done."""
 
-    def __init__(self, task: Task, blocks: Iterable[list[Any]], most: int) -> None:
+    def __init__(self, task: Task, blocks: Iterable[list[Json]], most: int) -> None:
         self.task, self._blocks, self._most = task, iter(blocks), most
         self.again: deque[_Part] = deque()
-        self._done: dict[int, list[Any]] = {}
+        self._done: dict[int, list[Json]] = {}
         self._left: dict[int, int] = {}
         self._given = self._yielded = 0
         self._ended = False
@@ -82,7 +80,7 @@ class _Job:
         self._done[number], self._left[number] = [None] * len(items), len(items)
         return _Part(self, number, 0, items)
 
-    def take(self, part: _Part, results: Sequence[Any]) -> None:
+    def take(self, part: _Part, results: Sequence[Json]) -> None:
         """Take the results of a part."""
         if len(results) != len(part.items):
             found = f"{self.task.owner}: {len(results)} results for {len(part.items)} items"
@@ -111,7 +109,7 @@ class _Job:
                 half = _Part(self, part.block, part.start + start, items, part.kills - 1)
                 self.again.appendleft(half)
 
-    def ready(self) -> Iterator[list[Any]]:
+    def ready(self) -> Iterator[list[Json]]:
         """Yield the blocks that are done, in their order."""
         while self._left.get(self._yielded) == 0:
             del self._left[self._yielded]
@@ -140,7 +138,7 @@ class Pool:
     def __init__(self, crew: Crew) -> None:
         self._crew, self._lock = crew, threading.Lock()
         self._told: list[_Told] = []
-        self._abouts: dict[str, Mapping[str, Any]] = {}
+        self._abouts: dict[str, Facts] = {}
         self._ended_opening: Counter[str] = Counter()
 
     @property
@@ -152,7 +150,7 @@ class Pool:
         """End the workers."""
         self._crew.close()
 
-    def about(self, task: Task) -> Mapping[str, Any]:
+    def about(self, task: Task) -> Facts:
         """Return what a task says of itself, once a worker has opened it."""
         with self._lock:
             self._start()
@@ -161,7 +159,7 @@ class Pool:
                 self._hear(task)
         return self._abouts[task.id]
 
-    def blocks(self, task: Task, blocks: Iterable[list[Any]]) -> Iterator[list[Any]]:
+    def blocks(self, task: Task, blocks: Iterable[list[Json]]) -> Iterator[list[Json]]:
         """Yield for each block, in order, a list with a result for each item, or `Lost`.
 
         Blocks are taken from their iterator when a worker is about to be free.
@@ -177,10 +175,10 @@ class Pool:
                 self._hear(task, job)
 
     def each(
-        self, task: Task, items: Sequence[Any], advance: Callable[[int], None] = lambda n: None
-    ) -> list[Any]:
+        self, task: Task, items: Sequence[Json], advance: Callable[[int], None] = lambda n: None
+    ) -> list[Json]:
         """Return a result for each item, or `Lost`; `advance` is told how many more are done."""
-        found: list[Any] = []
+        found: list[Json] = []
         size = self.block_size(len(items))
         cut = (list(items[start : start + size]) for start in range(0, len(items), size))
         for results in self.blocks(task, cut):
@@ -201,7 +199,7 @@ class Pool:
         self._crew.start(worker)
         self._tell(worker, {"hello": True}, _Message())
 
-    def _tell(self, worker: int, content: Mapping[str, Any], message: _Message) -> None:
+    def _tell(self, worker: int, content: Facts, message: _Message) -> None:
         self._told[worker].messages.append(message)
         self._crew.tell(worker, json.dumps(content))
 
@@ -229,7 +227,7 @@ class Pool:
             self._replace(heard)
             return
         message = self._told[heard.worker].messages.popleft()
-        reply = json.loads(heard.reply)
+        reply = json.loads(heard.reply)  # noqa: TID251  written by `worker`
         if "error" in reply:
             self._told[heard.worker].opened.discard(message.opening)
             if message.of not in (job, task.id, None):
@@ -272,7 +270,7 @@ class Pool:
         self._begin(heard.worker)
 
 
-def _check_same(owner: str, here: Mapping[str, Any], there: Mapping[str, Any]) -> None:
+def _check_same(owner: str, here: Facts, there: Facts) -> None:
     """Refuse a worker whose results would be others."""
     for name, value in here.items():
         if there.get(name) != value:

@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import queue
 import signal
 import sys
 import threading
 import traceback
-from importlib import import_module
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from ragbench.errors import RagbenchError
-from ragbench.executors.base import Opened
+from ragbench.executors.base import Facts, Opened, versions
 from ragbench.registry import load_object
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that a worker and the run must share."""
-    # by its name: whoever imports the package itself seems to import all that it offers
-    return {
-        "Python": platform.python_version(),
-        "ragbench": import_module("ragbench").__version__,
-    }
 
 
 class Worker:
@@ -36,13 +25,14 @@ class Worker:
     def answer(self, message: str) -> str:
         """Answer one message; what is raised is an answer, too."""
         try:
-            return json.dumps(self._answer(json.loads(message)))
+            asked = json.loads(message)  # noqa: TID251  written by `pool`
+            return json.dumps(self._answer(asked))
         except Exception as error:  # noqa: BLE001 - told to the run, which raises it again
             known = isinstance(error, RagbenchError)
             told = str(error) if known else traceback.format_exc()
             return json.dumps({"error": told, "known": known})
 
-    def _answer(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self, message: Facts) -> Facts:
         if "open" in message:
             opened: Opened = load_object(message["opener"])(**message["given"])
             self._opened[message["open"]] = opened

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from ragbench.errors import AdapterError
+from ragbench.errors import AdapterError, is_interrupt
 from ragbench.llm import CallFailure
 from ragbench.types import Cause
 
@@ -122,9 +122,9 @@ def call_once(function: Callable[[Item], Value], item: Item, calls: Calls) -> Ou
     except CallFailure as failure:  # a server's: its cause is known
         detail = f"{calls.owner}: {failure.detail}"
         return Outcome(None, failure.cause, detail, _ms_since(start))
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001 - a user's code raises anything
+    except BaseException as error:  # a user's code raises anything
+        if is_interrupt(error):
+            raise
         detail = f"{calls.owner}: {type(error).__name__}: {error}"
         return Outcome(None, Cause.ERROR, detail, _ms_since(start))
     return Outcome(value, latency_ms=_ms_since(start))

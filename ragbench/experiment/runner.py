@@ -112,7 +112,9 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
             pool=stack.enter_context(workers_of(config)),
         )
         results = run_stages(workspace)
-        experiment = write_run(plan, results, choices, started, repetition)
+        with progress.stage("write", 1, "run folders") as stage:
+            experiment = write_run(plan, results, choices, started, repetition)
+            stage.advance()
         session.finished = results.spending is None or not results.spending.reached
         if session.finished and parts is not None:
             parts.note_joined(cache)

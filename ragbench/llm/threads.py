@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import queue
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Generic, TypeVar
 
 Value = TypeVar("Value")
@@ -30,14 +31,14 @@ class LoopThread:
 
     def run(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
         """Run a coroutine to its end and return its value; Ctrl-C cancels it."""
-        started = _Cancellable(coroutine)
+        loop, call = self._loop_for(coroutine), _Call(coroutine)
         try:
-            return _awaited(self._submit(started.run()))
+            loop.call_soon_threadsafe(call.start)
+            return call.wait()
         except BaseException:
-            # Ctrl-C may have come while it was handed over: there is no future to cancel then
-            loop = self._loop
-            if loop is not None and not loop.is_closed():
-                loop.call_soon_threadsafe(started.cancel)
+            # Ctrl-C may have come at any point of this, also before the start
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(call.cancel)
             raise
 
     async def arun(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
@@ -75,10 +76,13 @@ class LoopThread:
             thread.join()
 
     def _submit(self, coroutine: Coroutine[Any, Any, Value]) -> Future[Value]:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop_for(coroutine))
+
+    def _loop_for(self, coroutine: Coroutine[Any, Any, Value]) -> asyncio.AbstractEventLoop:
         if threading.current_thread() is self._thread:
             coroutine.close()
             raise RuntimeError(f"{self._name}: a call that blocks, from inside its own event loop")
-        return asyncio.run_coroutine_threadsafe(coroutine, self._started())
+        return self._started()
 
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -92,20 +96,6 @@ class LoopThread:
             return self._loop
 
 
-def _awaited(future: Future[Value]) -> Value:
-    """Wait for a future, looking up now and then.
-
-    A signal that comes just before a wait without a limit is noticed when the wait ends: Ctrl-C
-    would have no effect for as long as a call takes.
-    """
-    while True:
-        try:
-            return future.result(_LOOK_UP_S)
-        except FutureTimeout:
-            if future.done():  # it is the coroutine's own
-                return future.result()
-
-
 def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:
@@ -115,26 +105,48 @@ def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
-class _Cancellable(Generic[Value]):
-    """A coroutine that can be cancelled at any time, also before it has begun."""
+class _Call(Generic[Value]):
+    """A coroutine that runs in a loop while another thread waits for it.
+
+    The waiting is done by a `SimpleQueue`, not by a future: a `KeyboardInterrupt` within the
+    `Condition` of a future may leave its lock released, and comes out as a RuntimeError.
+    """
 
     def __init__(self, coroutine: Coroutine[Any, Any, Value]) -> None:
         self._coroutine, self._is_off = coroutine, False
-        self._task: asyncio.Task[Any] | None = None
+        self._task: asyncio.Task[Value] | None = None
+        self._ended: queue.SimpleQueue[Callable[[], Value]] = queue.SimpleQueue()
 
-    async def run(self) -> Value:
-        if self._is_off:
-            raise asyncio.CancelledError
-        self._task = asyncio.current_task()
-        return await self._coroutine
+    def start(self) -> None:
+        """Begin; called in the loop."""
+        if not self._is_off:
+            self._task = asyncio.get_running_loop().create_task(self._coroutine)
+            self._task.add_done_callback(self._tell)
 
     def cancel(self) -> None:
-        """Cancel it; called in the loop."""
+        """Cancel it, also before it has begun; called in the loop."""
         self._is_off = True
         if self._task is None:
             self._coroutine.close()
         else:
             self._task.cancel()
+
+    def wait(self) -> Value:
+        """Return what came of it, looking up now and then.
+
+        A signal that comes just before a wait without a limit is noticed when the wait ends:
+        Ctrl-C would have no effect for as long as a call takes.
+        """
+        result = None
+        while result is None:
+            with contextlib.suppress(queue.Empty):
+                result = self._ended.get(timeout=_LOOK_UP_S)
+        return result()
+
+    def _tell(self, task: asyncio.Task[Value]) -> None:
+        if not task.cancelled():
+            task.exception()  # seen, also where nobody waits any more
+        self._ended.put(task.result)
 
 
 class _Steps(Generic[Value]):

@@ -1,4 +1,4 @@
-"""What people see while they wait: a bar on a terminal, a plain line for each stage elsewhere."""
+"""What people see while they wait: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from ragbench.errors import OptionError
 from ragbench.report.text import counted, printable
 
 if TYPE_CHECKING:
     import rich.progress
 
+SECONDS_VARIABLE = "RAGBENCH_PROGRESS"
+"""The environment variable that says how many seconds pass between two lines of a stage."""
 _REDRAWS_PER_SECOND = 10
+_SECONDS, _LONGEST_SECONDS = 10.0, 300.0
 
 
 class Stage:
@@ -36,6 +40,26 @@ class Stage:
         if self._bar is not None and self._task is not None:
             self._bar.advance(self._task, n)
 
+    def so_far(self, seconds: float) -> str:
+        """Say how much is done after some seconds, how fast that is, and how long the rest takes.
+
+        Example:
+            >>> stage = Stage("index dense", 1400, "documents", None)
+            >>> stage.so_far(10)
+            'index dense: 0 of 1400 documents after 10.0 s'
+            >>> stage.advance(400)
+            >>> stage.so_far(100)
+            'index dense: 400 of 1400 documents after 1 min 40 s, 4 a second, 4 min 10 s left'
+        """
+        done, total = self.done, self.total
+        count = counted(done, self.unit) if total is None else f"{done} of {total} {self.unit}"
+        line = f"{self.name}: {count} after {duration(seconds)}"
+        if not done or not seconds or done == total:  # what is counted is not all that is done
+            return line
+        rate = done / seconds
+        line += f", {rate:.3g} a second" if rate >= 1 else f", {60 * rate:.3g} a minute"
+        return line if total is None else f"{line}, {duration((total - done) / rate)} left"
+
     def close(self, stopped: bool) -> str:
         """Take the bar off the screen and say in one line what was done, and how long it took."""
         if self._bar is not None and self._task is not None:
@@ -55,7 +79,9 @@ class Progress:
 
     On a terminal a bar moves while a stage runs. When a stage ends, one line says what it did,
     the same with and without a terminal. `NO_COLOR` is honoured. A terminal that cannot move
-    its cursor (`TERM=dumb`) gets the lines alone.
+    its cursor (`TERM=dumb`) gets the lines alone. Where no bar moves, a stage that lasts says how
+    far it is: every 10 seconds, or as often as `RAGBENCH_PROGRESS` says, and less often the longer
+    it runs; 0 leaves the last line alone.
 
     Example:
         >>> import io
@@ -67,7 +93,12 @@ class Progress:
     """
 
     def __init__(self, *, quiet: bool = False, stream: TextIO | None = None) -> None:
-        """Draw a bar, lines, or where it is `quiet` nothing; on stderr by default."""
+        """Draw a bar, lines, or where it is `quiet` nothing; on stderr by default.
+
+        Raises:
+            OptionError: `RAGBENCH_PROGRESS` is no number of seconds.
+        """
+        self._seconds = _seconds_between()
         self._stream = sys.stderr if stream is None else stream
         self._quiet = quiet
         drawable = self._stream.isatty() and os.environ.get("TERM") != "dumb"
@@ -78,12 +109,27 @@ class Progress:
     def stage(self, name: str, total: int | None = None, unit: str = "queries") -> Iterator[Stage]:
         """Show a stage while the block runs; stages may overlap. `unit` is a plural."""
         stage = Stage(name, total, unit, self._bar)
-        stopped = True
+        stopped, ended = True, threading.Event()
+        teller = None
+        if self._bar is None and not self._quiet and self._seconds:
+            teller = threading.Thread(target=self._tell, args=(stage, ended), daemon=True)
+            teller.start()
         try:
             yield stage
             stopped = False
         finally:
+            ended.set()
+            if teller is not None:
+                teller.join()
             self._say(stage.close(stopped))
+
+    def _tell(self, stage: Stage, ended: threading.Event) -> None:
+        """Say how far a stage is until it ends: whatever computes need not know of lines."""
+        start, wait = time.perf_counter(), self._seconds
+        while not ended.wait(wait):
+            took = time.perf_counter() - start
+            self._say(stage.so_far(took))
+            wait = max(self._seconds, min(took / 10, _LONGEST_SECONDS))
 
     def _say(self, line: str) -> None:
         if self._quiet:
@@ -94,6 +140,18 @@ class Progress:
         with self._lock:  # lines of stages that end together do not mix
             self._stream.write(f"{line}\n")
             self._stream.flush()
+
+
+def _seconds_between() -> float:
+    given = os.environ.get(SECONDS_VARIABLE)
+    try:
+        seconds = float(given) if given else _SECONDS
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < threading.TIMEOUT_MAX:
+        allowed = "seconds between two lines, or 0 for none"
+        raise OptionError("progress", SECONDS_VARIABLE, given, allowed)
+    return seconds
 
 
 class _Bar:

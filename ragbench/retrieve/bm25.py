@@ -77,10 +77,11 @@ class BM25(Retriever):
         # term ids made here spare the library its own pass over the vocabulary
         vocabulary: dict[str, int] = {}
         term_id = vocabulary.setdefault
-        terms = [
-            [term_id(term, len(vocabulary)) for term in self._analyze(document.full_text)]
-            for document in corpus
-        ]
+        terms = []
+        for document in corpus:
+            found = self._analyze(document.full_text)
+            terms.append([term_id(term, len(vocabulary)) for term in found])
+            self.advance(1)
         if not vocabulary:
             raise DataError("bm25: no document has a word", allowed="a corpus with text")
         # float64 and no compiled back end: the same scores on every machine

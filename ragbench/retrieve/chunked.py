@@ -79,6 +79,17 @@ class Chunked(Retriever):
         chunks = [(chunk, each.id) for each in corpus for chunk in self._chunker.chunks_of(each)]
         self._chunks = {chunk.id: (chunk, document) for chunk, document in chunks}
         self._lost_text = self._lost(corpus)
+        done, told = 0, 0
+
+        def tell(n: int) -> None:
+            """Tell of documents what the retriever tells of chunks."""
+            nonlocal done, told
+            done += n
+            documents = len(corpus) * done // max(1, len(chunks))
+            self.advance(documents - told)
+            told = documents
+
+        self.retriever.advance = tell
         self.retriever.index([chunk for chunk, _ in chunks])
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[Retrieved]:

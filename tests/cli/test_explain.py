@@ -1,6 +1,7 @@
 """`explain`, `show` and `runs`: what they print of runs, of old ones, and of broken ones."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -100,6 +101,7 @@ def test_show_has_everything_of_a_query(run):
         "reference sentence 1: 1.00",
     ):
         assert part in text
+    assert re.search(r"\n  took: [\d.e+-]+ ms to retrieve\n", text)
     assert "exact" not in printed("show", run, "q3", "--system", "bm25")
 
 

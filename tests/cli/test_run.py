@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -33,6 +34,52 @@ def test_progress_goes_to_stderr_in_plain_lines(finished_quickstart):
 
     assert any(line.startswith("retrieve bm25") for line in done.stderr.splitlines())
     assert "\r" not in done.stderr
+
+
+SLOW = """
+import os, time
+
+class Slow:
+    advance = staticmethod(lambda n: None)
+
+    def index(self, corpus):
+        self.ids = [document.id for document in corpus]
+        self.advance(len(corpus) // 2)
+        for _ in range(1200):
+            if b"index slow: 112 of 224 documents after" in open(os.environ["LOG"], "rb").read():
+                return
+            time.sleep(0.05)
+
+    def retrieve(self, queries, top_k):
+        return [[(each, 1.0) for each in self.ids[:top_k]] for _ in queries]
+"""
+
+
+def test_an_index_that_takes_long_says_how_far_it_is(repository, tmp_path):
+    data = repository / "datasets/example"
+    (tmp_path / "slow.py").write_text(SLOW)
+    (tmp_path / "slow.yaml").write_text(
+        f"name: slow\ndataset: {{type: beir, path: {data}}}\n"
+        "retrievers: {slow: {type: 'python:slow:Slow'}}\n"
+    )
+    log = tmp_path / "log"
+    with log.open("wb") as stream:
+        done = subprocess.run(
+            [sys.executable, "-m", "ragbench", "run", "slow.yaml"],
+            cwd=tmp_path,
+            env={**os.environ, "LOG": str(log), "RAGBENCH_PROGRESS": "0.05"},
+            stdout=subprocess.DEVNULL,
+            stderr=stream,
+            check=False,
+        )
+
+    said = log.read_text().splitlines()
+    assert done.returncode == 0, said
+    assert any(
+        re.fullmatch(r"index slow: 112 of 224 documents after .+, .+ a second, .+ left", line)
+        for line in said
+    )
+    assert any(line.startswith("write: 1 run folder in ") for line in said)
 
 
 def test_quiet_leaves_only_the_result(repository, tmp_path):
@@ -123,6 +170,7 @@ def test_failed_items_exit_3(repository, tmp_path):
     assert "error" in done.stdout
 
 
+@pytest.mark.usefixtures("signals_as_usual")
 def test_ctrl_c_waits_for_no_call(repository, tmp_path):
     (tmp_path / "slow.py").write_text(
         "import pathlib, time\n"
@@ -152,6 +200,34 @@ def test_ctrl_c_waits_for_no_call(repository, tmp_path):
     assert "interrupted" in stderr
     assert "Traceback" not in stderr
     assert not list(tmp_path.glob("runs/**/summary.json"))
+
+
+def test_ctrl_c_that_breaks_a_lock_is_still_ctrl_c(repository, tmp_path):
+    """As `threading.Condition` does where the signal comes while it gives its lock back."""
+    (tmp_path / "mine.py").write_text(
+        "def search(question, top_k):\n"
+        "    try:\n"
+        "        raise KeyboardInterrupt\n"
+        "    finally:\n"
+        "        raise RuntimeError('cannot release un-acquired lock')\n"
+    )
+    (tmp_path / "c.yaml").write_text(
+        f"dataset: {{type: beir, path: {repository / 'datasets' / 'example'}, split: test}}\n"
+        "retrievers: {mine: {type: 'python:mine:search'}}\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-m", "ragbench", "run", "c.yaml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.returncode == 130, done.stderr
+    assert "the same command resumes the run" in done.stderr
+    assert done.stderr.endswith("interrupted\n")
 
 
 def test_a_mistake_of_ours_is_one_line_with_a_log(tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from ragbench.comparison.causes.rules import (
     cause_of_answer,
     cause_of_ranking,
 )
-from ragbench.comparison.slices import Slicing
+from ragbench.comparison.differences import Slicing
 from ragbench.records.causes import CAUSES
 
 FIRST = Found(gold=1, example="d12", ranks=((1, "d12"),), retrieved=100)
@@ -239,6 +239,6 @@ def test_counts_add_up_and_flows_keep_every_query(pairs):
     counted = SystemCauses("new", [Lost(cause, "x") for cause in after])
     assert sum(counted.counts().values()) == len(ids)
     assert list(counted.counts()) == list(CAUSES)
-    labels = ["even" if number % 2 else "odd" for number in range(len(ids))]
+    labels = [("even" if number % 2 else "odd",) for number in range(len(ids))]
     sliced = counted.by_slice([Slicing("f", ("even", "odd"), labels)])["f"]
     assert sum(n for counts in sliced.values() for n in counts.values()) == len(ids)

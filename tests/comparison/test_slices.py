@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
+from ragbench.comparison.differences import Slicing, compare_slices
 from ragbench.comparison.method import Method
-from ragbench.comparison.slices import Slicing, compare_slices
 from ragbench.records.codec import to_json
 from ragbench.stats import randomization_p_values
 from tests.comparison.test_paired import system
 
 RANDOM = np.random.default_rng(21)
 TOPICS = Slicing(
-    "metadata.topic", ("law", "tax", "tiny"), ["law"] * 60 + ["tax"] * 60 + ["tiny"] * 9
+    "metadata.topic", ("law", "tax", "tiny"), [("law",)] * 60 + [("tax",)] * 60 + [("tiny",)] * 9
 )
 BASE = RANDOM.uniform(0.3, 0.7, 129)
 CHANGE = np.concatenate(
@@ -38,7 +38,7 @@ def test_finds_the_loss_that_the_mean_hides():
 
 
 def test_a_single_slice_is_the_one_sided_randomization_test():
-    everything = Slicing("all", ("all",), ["all"] * 129)
+    everything = Slicing("all", ("all",), [("all",)] * 129)
     d = CHANGE - 0.01
     (row,) = slices(BASE + d, slicing=everything)
 
@@ -74,7 +74,7 @@ def test_clusters_fill_a_slice():
 
 def test_chance_is_seldom_called_worse():
     """300 comparisons of eight slices without a loss: at 5 %, se 1.3 points."""
-    slicing = Slicing("f", tuple("abcdefgh"), [*"abcdefgh"] * 25)
+    slicing = Slicing("f", tuple("abcdefgh"), [(name,) for name in "abcdefgh"] * 25)
     rng, wrong = np.random.default_rng(3), 0
     for _ in range(300):
         base, other = rng.uniform(0.2, 0.8, (2, 200))
@@ -83,3 +83,14 @@ def test_chance_is_seldom_called_worse():
         wrong += any(row.worse for row in rows)
 
     assert wrong / 300 < 0.095
+
+
+def test_a_query_of_two_slices_is_in_both():
+    """The loss of the second half is found in the slice that has it, whatever else is there."""
+    labels = [("law", "old")] * 60 + [("tax", "old")] * 60 + [("old",)] * 9
+    slicing = Slicing("metadata.tags", ("law", "tax", "old"), labels)
+    law, tax, old = slices(BASE + CHANGE, slicing=slicing)
+
+    assert [row["n"] for row in (law, tax, old)] == [60, 60, 129]
+    assert (law["worse"], tax["worse"], old["worse"]) == (False, True, False)
+    assert old["difference"] == pytest.approx(CHANGE.mean())

@@ -106,6 +106,19 @@ def test_an_interrupt_is_not_swallowed():
         call_each(interrupted, [1], Calls("x", 5.0))
 
 
+def test_an_interrupt_that_broke_a_lock_is_no_failure_of_an_item():
+    """What `threading.Condition` makes of Ctrl-C that comes while it gives its lock back."""
+
+    def interrupted(x):
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise RuntimeError("cannot release un-acquired lock")
+
+    with pytest.raises(RuntimeError, match="un-acquired"):
+        call_each(interrupted, [1], Calls("x"))
+
+
 @pytest.mark.parametrize("cause", [Cause.REFUSED, Cause.SERVER_ERROR, Cause.OVER_BUDGET])
 def test_a_servers_failure_keeps_its_cause(cause):
     def ask(item):

@@ -10,9 +10,9 @@ from ragbench.experiment.plan.groups import cluster_labels, slicings
 from ragbench.types import Qrels, Query
 
 QUERIES = [
-    Query("q1", "one", {"topic": "law", "tags": ["a"], "source": {"doc": 1}}),
-    Query("q2", "one two", {"topic": "tax"}),
-    Query("q3", "one two three", {"topic": "law"}),
+    Query("q1", "one", {"topic": "law", "tags": ["a", "b", "a"], "source": {"doc": 1}}),
+    Query("q2", "one two", {"topic": "tax", "tags": "b", "odd": ["a", ["b"]]}),
+    Query("q3", "one two three", {"topic": "law", "tags": []}),
     Query("q4", "one two three four"),
 ]
 QRELS = Qrels.from_dict({"q1": {"d1": 1}, "q2": {"d1": 1, "d2": 2, "d3": 0}, "q3": {"d1": 0}})
@@ -31,8 +31,8 @@ def config(**statistics):
 def slice_of(field, qrels=QRELS, answers=None):
     (slicing,) = slicings(config(slices=[field]), QUERIES, qrels, answers or {})
     assert slicing.field == field
-    assert set(slicing.labels) == set(slicing.names)
-    return list(slicing.labels), slicing.names
+    assert {name for own in slicing.labels for name in own} == set(slicing.names)
+    return [", ".join(own) for own in slicing.labels], slicing.names
 
 
 def test_no_cluster_and_no_slice_by_default():
@@ -52,6 +52,7 @@ def test_a_query_without_the_key_is_a_cluster_of_its_own():
     ("field", "labels", "names"),
     [
         ("metadata.topic", ["law", "tax", "law", "(none)"], ("law", "tax", "(none)")),
+        ("metadata.tags", ["a, b", "b", "(none)", "(none)"], ("a", "b", "(none)")),
         ("metadata.source.doc", ["1", *["(none)"] * 3], ("1", "(none)")),
         (
             "query_length",
@@ -90,6 +91,10 @@ def test_a_gold_answer_makes_a_query_answerable():
         ({"slices": ["metadata.year"]}, r"statistics\.slices: no query has metadata\.year"),
         ({"cluster": "metadata.tags"}, r"metadata\.tags is a list in the queries"),
         ({"slices": ["metadata.source"]}, r"metadata\.source is a mapping in the queries"),
+        (
+            {"slices": ["metadata.odd"]},
+            r"a value of the list metadata\.odd is a list in the queries; .*, or a list of these",
+        ),
     ],
 )
 def test_keys_that_sort_nothing_are_refused(statistics, message):

@@ -84,6 +84,11 @@ def verdict(row: int, said: str) -> VerdictRow:
     )
 
 
+def tags(row: int) -> list[str]:
+    """Every query is of the earth; every third is high, too."""
+    return ["earth", "high"] if row % 3 == 0 else ["earth"]
+
+
 def lines(rows: Iterable[Record]) -> str:
     return "".join(f"{json.dumps(to_json(row))}\n" for row in rows)
 
@@ -139,11 +144,21 @@ def run_folder(folder: Path, n: int = 12, said: str = "Moon", field: str = "topi
             for row in rows
         ),
         "queries.jsonl": "".join(
-            json.dumps({"query_id": f"q{row}", "metadata": {field: kinds[row % 2]}}) + "\n"
+            json.dumps(
+                {"query_id": f"q{row}", "metadata": {field: kinds[row % 2], "tags": tags(row)}}
+            )
+            + "\n"
             for row in rows
         ),
         "texts.jsonl": lines(texts.values()),
         "per_query.csv": "\n".join(["system,query_id,ndcg@10,rouge1", *cells, ""]),
+        "costs.csv": "\n".join(
+            [
+                "system,query_id,latency_ms,tokens.input,tokens.output,usd",
+                *(f"dense,q{row},{row + 0.25},0,0,0" for row in rows),
+                "",
+            ]
+        ),
         "unscored.jsonl": lines([failed] if n > 2 else []),
         "causes.csv": format_causes(
             CauseRow(system="bm25/gpt", query_id=f"q{row}", cause=lost[row], why=said[:999])

@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from ragbench.report.progress import Progress, duration
+from ragbench.errors import OptionError
+from ragbench.report.progress import SECONDS_VARIABLE, Progress, Stage, duration
 
 
 class Terminal(io.StringIO):
@@ -97,6 +98,67 @@ def test_a_dumb_terminal_gets_plain_lines(monkeypatch):
         stage.advance(2)
 
     assert lines(stream.getvalue()) == ["load: 2 queries in T"]
+
+
+class Listened(io.StringIO):
+    """A stream that tells when something was written to it."""
+
+    def __init__(self):
+        super().__init__()
+        self.heard = threading.Event()
+
+    def write(self, text):
+        written = super().write(text)
+        self.heard.set()
+        return written
+
+
+def test_a_stage_that_lasts_says_how_far_it_is(monkeypatch):
+    monkeypatch.setenv(SECONDS_VARIABLE, "0.01")
+    stream = Listened()
+    with Progress(stream=stream).stage("index dense", 1400, "documents") as stage:
+        stage.advance(400)
+        stream.heard.clear()
+        assert stream.heard.wait(60), "whatever computes says nothing itself"
+        stage.advance(1000)
+
+    *meanwhile, last = stream.getvalue().splitlines()
+    assert re.fullmatch(
+        r"index dense: 400 of 1400 documents after [\d.]+ s, [\d.e+]+ a second, .+ left",
+        meanwhile[-1],
+    )
+    assert lines(last) == ["index dense: 1400 documents in T"]
+
+
+def test_seconds_of_zero_leave_the_last_line_alone(monkeypatch):
+    monkeypatch.setenv(SECONDS_VARIABLE, "0")
+    before = threading.active_count()
+    with Progress(stream=io.StringIO()).stage("load", 1):
+        assert threading.active_count() == before, "nobody waits to say a line"
+
+
+@pytest.mark.parametrize("given", ["often", "-1", "nan", "inf"])
+def test_seconds_that_are_none(monkeypatch, given):
+    monkeypatch.setenv(SECONDS_VARIABLE, given)
+    message = f"progress: RAGBENCH_PROGRESS: found '{given}', allowed: seconds between two lines"
+    with pytest.raises(OptionError, match=message):
+        Progress(stream=io.StringIO())
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "seconds", "text"),
+    [
+        (0, 10, 12, "judge: 0 of 10 verdicts after 12.0 s"),
+        (2, 10, 240, "judge: 2 of 10 verdicts after 4 min 0 s, 0.5 a minute, 16 min 0 s left"),
+        (10, 10, 5, "judge: 10 of 10 verdicts after 5.00 s"),
+        (30, None, 10, "judge: 30 verdicts after 10.0 s, 3 a second"),
+    ],
+)
+def test_how_far_how_fast_and_how_long(done, total, seconds, text):
+    stage = Stage("judge", total, "verdicts", None)
+    stage.advance(done)
+
+    assert stage.so_far(seconds) == text
 
 
 def test_threads_lose_no_count():

@@ -141,3 +141,13 @@ def test_what_does_not_index_cannot_be_chunked(tmp_path):
     path.write_text("q1 Q0 a 1 0.5 x\n")
     with pytest.raises(OptionError, match=r"chunk: found 'RunFile', .*that indexes the corpus"):
         with_chunks(RunFile(path=path), Chunking(by="words", size=1))
+
+
+def test_progress_counts_documents_not_chunks():
+    told = []
+    chunked = with_chunks(bm25(), Chunking(by="words", size=1))
+    chunked.advance = told.append
+    chunked.index([Document(f"d{n}", "io is hot") for n in range(4)])
+
+    assert sum(told) == 4
+    assert len(told) == 12, "bm25 tells of each chunk"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ragbench.comparison.causes.rules import Lost
-from ragbench.comparison.slices import Slicing
+from ragbench.comparison.differences import Slicing
 from ragbench.comparison.systems import SystemScores, baseline_of
 from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow, CauseMove, CauseShare
 from ragbench.stats import mean_interval
@@ -50,8 +50,9 @@ class SystemCauses:
         found: dict[str, dict[str, dict[AnswerCause, int]]] = {}
         for slicing in slicings:
             counts: dict[str, Counter[AnswerCause]] = {name: Counter() for name in slicing.names}
-            for label, lost in zip(slicing.labels, self.lost, strict=True):
-                counts[label][lost.cause] += 1
+            for labels, lost in zip(slicing.labels, self.lost, strict=True):
+                for label in labels:
+                    counts[label][lost.cause] += 1
             found[slicing.field] = {
                 name: {cause: count[cause] for cause in CAUSES if count[cause]}
                 for name, count in counts.items()

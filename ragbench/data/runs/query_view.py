@@ -112,6 +112,9 @@ class SystemView:
     """Score -> value of this query; None where it has none."""
     unscored: Mapping[str, UnscoredRow] = field(default_factory=dict)
     """Score -> why there is no value."""
+    ranking_ms: float | None = None
+    """How long its retriever took, in milliseconds; of one asked in batches, its share of one.
+    None where that is not known: of a run file, of a whole app, in folders of older versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +259,11 @@ class QueryViews:
         return read_per_query(self.folder / "per_query.csv")
 
     @cached_property
+    def _costs(self) -> Mapping[str, Mapping[str, Mapping[str, float | None]]]:
+        path = self.folder / "costs.csv"
+        return read_per_query(path) if path.is_file() else {}
+
+    @cached_property
     def _metadata(self) -> Mapping[str, Mapping[str, object]]:
         path = self.folder / QUERIES_FILE
         return read_query_metadata(path) if path.is_file() else {}
@@ -350,6 +358,9 @@ class QueryViews:
             verdicts=tuple(self._lines("judgements", system.name).read(VerdictRow, query)),
             scores={name: cells.get(name) for name in system.scores},
             unscored={row.measure: row for row in missing if row.sample is None},
+            ranking_ms=None
+            if system.retriever is None or ranking is None
+            else self._costs.get(system.retriever, {}).get(query, {}).get("latency_ms"),
         )
 
     def _answers(self, system: SystemSummary, query: str) -> Iterator[AnswerView]:

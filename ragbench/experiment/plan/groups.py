@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ragbench.comparison.comparable import Met
-from ragbench.comparison.slices import Slicing
+from ragbench.comparison.differences import Slicing
 from ragbench.comparison.sources import ScoredSystems
 from ragbench.config.metrics import METADATA
 from ragbench.config.schema import ExperimentConfig, Match
@@ -77,10 +77,9 @@ def clusters_by(
     values = _values(path, list(metadata.values()), file, record)
     # a control character keeps the made labels apart from all that is read
     labels = [
-        f"\0{query}" if value is None else value
-        for query, value in zip(metadata, values, strict=True)
+        value[0] if value else f"\0{query}" for query, value in zip(metadata, values, strict=True)
     ]
-    return labels, values.count(None)
+    return labels, values.count(())
 
 
 def slicings(
@@ -108,23 +107,26 @@ def slicings(
 
 
 def _by_metadata(config: ExperimentConfig, field: str, queries: Sequence[Query]) -> Slicing:
+    """A query is in the slice of its value, or, of a list such as tags, of each of its values."""
     metadata = [query.metadata for query in queries]
-    values = _values(field, metadata, config.path, "statistics.slices")
-    labels = [value or _NONE for value in values]
-    names = sorted(set(labels), key=lambda name: (name == _NONE, name))
+    values = _values(field, metadata, config.path, "statistics.slices", lists=True)
+    labels = [value or (_NONE,) for value in values]
+    names = sorted({name for own in labels for name in own}, key=lambda n: (n == _NONE, n))
     return Slicing(field, tuple(names), labels)
 
 
 def _values(
-    path: str, many: Sequence[Mapping[str, Any]], file: object, record: str
-) -> list[str | None]:
-    """Return what each query's metadata say, as text; None where they say nothing."""
+    path: str, many: Sequence[Mapping[str, Any]], file: object, record: str, *, lists: bool = False
+) -> list[tuple[str, ...]]:
+    """Return what each query's metadata say, as texts; several only where lists are allowed."""
     found = [look_up(metadata, path) for metadata in many]
-    bad = next((value for value in found if isinstance(value, (list, Mapping))), None)
+    each = [v if lists and isinstance(v, (list, tuple)) else [v] for v in found]
+    bad = next((v for own in each for v in own if isinstance(v, (list, Mapping))), None)
     if bad is not None:
         kind = "a list" if isinstance(bad, list) else "a mapping"
-        problem, allowed = f"{path} is {kind} in the queries", "text, numbers, true or false"
-        raise DataError(problem, file=file, record=record, allowed=allowed)
+        where = f"{path} is {kind}" if bad in found else f"a value of the list {path} is {kind}"
+        allowed = "text, numbers, true or false" + (", or a list of these" if lists else "")
+        raise DataError(f"{where} in the queries", file=file, record=record, allowed=allowed)
     if all(value is None for value in found):
         keys = keys_of(many)
         raise DataError(
@@ -134,7 +136,7 @@ def _values(
             allowed=", ".join(keys) or f"{PREFIX}<key>, and the queries have no metadata",
             nearest=nearest(path, keys),
         )
-    return [None if value is None else str(value) for value in found]
+    return [tuple(dict.fromkeys(str(v) for v in own if v is not None)) for own in each]
 
 
 def _known(config: ExperimentConfig, relevant: list[int] | None) -> list[int]:
@@ -155,7 +157,7 @@ def _answerable(
         raise _needs(config, text)
     counts = relevant or [0] * len(queries)
     labels = [
-        "answerable" if count or answers.get(query.id) else "unanswerable"
+        ("answerable" if count or answers.get(query.id) else "unanswerable",)
         for query, count in zip(queries, counts, strict=True)
     ]
     return Slicing("answerable", ("answerable", "unanswerable"), labels)
@@ -170,7 +172,7 @@ def _thirds(field: str, counts: Sequence[int], unit: str) -> Slicing:
     for number in np.unique(third).tolist():
         low, high = values[third == number].min(), values[third == number].max()
         names[number] = f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
-    return Slicing(field, tuple(names.values()), [names[number] for number in third.tolist()])
+    return Slicing(field, tuple(names.values()), [(names[number],) for number in third.tolist()])
 
 
 def _needs(config: ExperimentConfig, found: str) -> DataError:

@@ -85,6 +85,8 @@ def _ranking(system: SystemView, drawn: set[str], hits: int, width: int) -> Iter
     left = len(system.ranking) - len(shown)
     if left:
         yield f"{_INDENT}and {left} more hits"
+    if system.ranking_ms is not None:
+        yield f"{_INDENT}took: {significant(system.ranking_ms)} ms to retrieve"
 
 
 def _hit(hit: Hit) -> tuple[str, str, str, str]:

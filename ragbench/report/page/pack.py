@@ -20,6 +20,7 @@ from typing import IO
 from ragbench.data.runs.query_view import AnswerView, Hit, QueryView, QueryViews
 from ragbench.errors import DataError
 from ragbench.files import written_whole
+from ragbench.json_yaml import load_json
 from ragbench.records.causes import CAUSE_SAYS, CAUSES
 from ragbench.records.codec import Record, from_json
 from ragbench.records.manifest import UsageRow, VerdictRow
@@ -98,15 +99,15 @@ def read_data(path: Path) -> Packed:
     try:
         with path.open("rb") as stream:
             stream.seek(-_FOOTER, 2)
-            footer = from_json(_Footer, json.loads(stream.read()))
+            footer = from_json(_Footer, load_json(stream.read()))
             if footer.schema != SCHEMA:
                 raise ValueError(f"found schema {footer.schema!r}")
             start, size = footer.index
             stream.seek(start)
             index = stream.read(size)
-        parts = from_json(_Parts, json.loads(gzip.decompress(index))).parts
+        parts = from_json(_Parts, load_json(gzip.decompress(index))).parts
         sizes = [size for _, _, size in parts]
-    except (OSError, ValueError, EOFError, RecursionError, DataError) as error:
+    except (OSError, ValueError, EOFError, DataError) as error:
         raise DataError(f"not the queries of a page: {error}", file=path, allowed=SCHEMA) from error
     return Packed(index, sizes)
 
@@ -204,18 +205,19 @@ class _Seen:
     """What the index says of the queries, gathered as they come by."""
 
     texts: dict[int, str] = field(default_factory=dict)
-    facts: dict[str, dict[int, str]] = field(default_factory=dict)
-    causes: dict[str, dict[int, str]] = field(default_factory=dict)
+    facts: dict[str, dict[int, tuple[str, ...]]] = field(default_factory=dict)
+    causes: dict[str, dict[int, tuple[str, ...]]] = field(default_factory=dict)
     failures: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
 
     def add(self, row: int, view: QueryView) -> None:
         self.texts[row] = _cut(view.question, "word")
         for name, value in view.metadata.items():
-            if isinstance(value, (str, bool, int, float)):
-                self.facts.setdefault(name, {})[row] = str(value)
+            each = value if isinstance(value, list) else [value]
+            if each and all(isinstance(one, (str, bool, int, float)) for one in each):
+                self.facts.setdefault(name, {})[row] = tuple(dict.fromkeys(map(str, each)))
         for system in view.systems:
             if system.cause is not None:
-                self.causes.setdefault(system.name, {})[row] = system.cause
+                self.causes.setdefault(system.name, {})[row] = (system.cause,)
             for score, missing in system.unscored.items():
                 if missing.status == "failed":
                     own = self.failures.setdefault(system.name, {}).setdefault(score, {})
@@ -227,18 +229,19 @@ class _Seen:
             "facts": {
                 name: _coded(values, n)
                 for name, values in self.facts.items()
-                if 1 < len(set(values.values())) <= _MOST_SLICES
+                if 1 < len({name for own in values.values() for name in own}) <= _MOST_SLICES
             },
             "causes": {name: _coded(values, n) for name, values in self.causes.items()},
             "failures": self.failures,
         }
 
 
-def _coded(values: Mapping[int, str], n: int) -> dict[str, object]:
-    """A column of few words: each word once, and its number for each row; -1 for none."""
-    names = sorted(set(values.values()))
+def _coded(values: Mapping[int, tuple[str, ...]], n: int) -> dict[str, object]:
+    """A column of few words: each once, and its number, or numbers, for each row; -1 for none."""
+    names = sorted({name for own in values.values() for name in own})
     numbers = {name: number for number, name in enumerate(names)}
-    rows = [numbers[values[row]] if row in values else -1 for row in range(n)]
+    each = [[numbers[name] for name in values.get(row, ())] or [-1] for row in range(n)]
+    rows = [own[0] if len(own) == 1 else own for own in each]
     return {"names": [_cut(name, "word") for name in names], "rows": rows}
 
 
@@ -320,11 +323,12 @@ def _query(
         "systems": {
             system.name: _filled(
                 why=_cut(system.why, "reason"),
+                ms=_rounded(system.ranking_ms),
                 answers=[_answer(each, passages) for each in system.answers],
                 verdicts=[_verdict(row) for row in system.verdicts],
             )
             for system in view.systems
-            if system.why or system.answers or system.verdicts
+            if system.why or system.answers or system.verdicts or system.ranking_ms is not None
         },
     }
 

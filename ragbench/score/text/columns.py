@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from ragbench.errors import AdapterError, DataError, OptionError
-from ragbench.executors.base import Lost, Opened, Task
+from ragbench.executors.base import Facts, Lost, Opened, Task
 from ragbench.score.base import ScoreColumn
 from ragbench.score.text.base import (
     Advance,
@@ -163,7 +163,7 @@ def open_rows(metrics: Sequence[str], gold: Sequence[Sequence[str]] | None) -> O
     return Opened(compute, _about(scorer.metrics))
 
 
-def _about(metrics: Sequence[Metric]) -> dict[str, Any]:
+def _about(metrics: Sequence[Metric]) -> Facts:
     """What the values of some metrics depend on: options, versions, models."""
     return {"metrics": [f"{m.signed_name}|{Signature('', _signed(m, '').parts)}" for m in metrics]}
 

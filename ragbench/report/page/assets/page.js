@@ -274,6 +274,9 @@
     return own && own.rows[row] >= 0 ? own.names[own.rows[row]] : null;
   };
 
+  /** The slices of a query by one field: several where its metadata is a list. */
+  const factsAt = (own, row) => [own.rows[row]].flat().filter((n) => n >= 0).map((n) => own.names[n]);
+
   // ---- the view -------------------------------------------------------------------------------
 
   const SORTS = {
@@ -348,7 +351,7 @@
           (view.b === NO_SYSTEM || failureAt(view.b, row) === null)) continue;
       if (fact) {
         const own = index.facts[fact[0]];
-        if (!own || own.names[own.rows[row]] !== fact[1]) continue;
+        if (!own || !factsAt(own, row).includes(fact[1])) continue;
       }
       if (view.min || view.max) {
         const value = valueAt(view.a, view.score, row);
@@ -590,12 +593,9 @@
   }
 
   function heading(view, row, text) {
-    const facts = Object.entries(index.facts)
-      .filter(([, own]) => own.rows[row] >= 0)
-      .map(([field, own]) => {
-        const value = own.names[own.rows[row]];
-        return h("a", { class: "chip", href: link({ slice: JSON.stringify([field, value]) }) }, bdi(`${field}: ${value}`));
-      });
+    const facts = Object.entries(index.facts).flatMap(([field, own]) =>
+      factsAt(own, row).map((value) =>
+        h("a", { class: "chip", href: link({ slice: JSON.stringify([field, value]) }) }, bdi(`${field}: ${value}`))));
     return h("header", null, h("p", { class: "soft" }, bdi(index.ids[row]), " ", facts), h("h2", { id: "asked", dir: "auto" }, visible(text)));
   }
 
@@ -639,7 +639,7 @@
   }
 
   function sideOf(view, row, query, passages, name, other, letter) {
-    const { answers = [], verdicts = [], why = "" } = query.systems[name] || {};
+    const { answers = [], verdicts = [], why = "", ms = null } = query.systems[name] || {};
     const others = (query.systems[other] || {}).answers || [];
     const failed = failureAt(name, row);
     const cause = causeAt(name, row);
@@ -652,14 +652,15 @@
       answers.map((answer, i) => answerOf(answer, others[i], query, other, answers.length > 1 ? i + 1 : null)),
       claimList(claims),
       verdictList(verdicts),
+      ms === null ? null : costLine({ ms }, "to retrieve"),
       hitsOf(query, passages, name, other, claims, answers, letter === "A" ? "B" : "A"),
       promptOf(answers[0], passages),
     );
   }
 
-  function costLine(answer) {
+  function costLine(answer, what = "") {
     const parts = [];
-    if (answer.ms !== null && answer.ms !== undefined) parts.push(`${number(answer.ms)} ms`);
+    if (answer.ms !== null && answer.ms !== undefined) parts.push(`${number(answer.ms)} ms ${what}`.trim());
     const [sent, received] = answer.tokens || [];
     if (sent || received) parts.push(`${sent ?? "?"} tokens in, ${received ?? "?"} out`);
     if (answer.usd) parts.push(`${number(answer.usd)} USD`);

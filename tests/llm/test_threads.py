@@ -1,0 +1,55 @@
+"""An event loop in a thread: what Ctrl-C may do to the thread that waits for it."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import asyncio, collections, random, signal, warnings
+from ragbench.llm import threads
+
+warnings.simplefilter("ignore")  # of coroutines that were interrupted before they were handed over
+threads._LOOK_UP_S = 0.0002  # many waits, so that interrupts come between two of them
+armed, came = False, collections.Counter()
+
+def interrupt(*_):
+    if armed:
+        raise KeyboardInterrupt
+
+async def work():
+    await asyncio.sleep(0.003)
+    return "done"
+
+signal.signal(signal.SIGALRM, interrupt)
+loop, draw = threads.LoopThread("test"), random.Random(0)
+for _ in range(1500):
+    try:
+        armed = True
+        signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-4, 2e-3))
+        loop.run(work())
+        armed = False
+    except BaseException as error:
+        armed = False
+        came[type(error).__name__] += 1
+    armed = False
+print(sorted(came), loop.run(work()))
+loop.close()
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers by signal here")
+def test_interrupts_at_any_point_of_a_wait(repository):
+    """Each comes out as what it is, and no lock stays behind that the next call waits for."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={**os.environ, "PYTHONPATH": str(repository)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.stdout == "['KeyboardInterrupt'] done\n", done.stderr
