@@ -20,9 +20,18 @@ import click
     "--figures",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Write the pictures of one run there as SVG files, for papers and slides.",
+    help="Write the pictures of one run there as files, for papers and slides.",
 )
-def command(runs: tuple[Path, ...], output: Path | None, figures: Path | None) -> None:
+@click.option(
+    "--format",
+    "kinds",
+    metavar="KIND,...",
+    help="Of pictures: svg, pdf, png, or several. Default: svg. For pdf and png: "
+    "pip install 'ragbench[figures]'.",
+)
+def command(
+    runs: tuple[Path, ...], output: Path | None, figures: Path | None, kinds: str | None
+) -> None:
     """Write the page of a finished RUN again, or one page for several runs.
 
     Each RUN is a run folder, or the folder of an experiment, whose newest run is used. For one RUN,
@@ -30,12 +39,17 @@ def command(runs: tuple[Path, ...], output: Path | None, figures: Path | None) -
     all systems, each compared with the system of the same name in the first RUN; if they are not
     comparable, the page lists what differs.
     """
-    from ragbench.experiment.output.pages import PAGES, write_figures, write_pages
+    from ragbench.experiment.output.pages import FIGURES, PAGES, write_figures, write_pages
 
+    asked = [FIGURES[0]] if kinds is None else list(dict.fromkeys(map(str.strip, kinds.split(","))))
+    if kinds is not None and figures is None:
+        raise click.UsageError("--format is of pictures: give --figures FOLDER, too")
+    if not set(asked) <= set(FIGURES):
+        raise click.UsageError(f"--format {kinds}: allowed: {', '.join(FIGURES)}, with commas")
     if figures is not None:
         if len(runs) > 1 or output is not None:
             raise click.UsageError("--figures is of one run, and without -o")
-        for path in write_figures(runs[0], figures):
+        for path in write_figures(runs[0], figures, asked):
             click.echo(f"figure: {path}")
         return
     if len(runs) > 1 and output is None:

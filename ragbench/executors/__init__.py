@@ -5,5 +5,8 @@ from ragbench.registry import Family
 EXECUTORS = Family(
     "executor",
     "ragbench.executors",
-    table={"local": "ragbench.executors.local:Local"},
+    table={
+        "local": "ragbench.executors.local:Local",
+        "ray": "ragbench.executors.ray:Ray",
+    },
 )

@@ -6,7 +6,9 @@ the budget, and the calls to servers, so that a block that is computed again cos
 
 from __future__ import annotations
 
+import json
 import platform
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +16,8 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
+from ragbench.errors import RagbenchError
+from ragbench.registry import load_object
 from ragbench.signature import fingerprint_json
 
 Json = Any
@@ -25,7 +29,7 @@ def versions() -> Facts:
     """Return the versions that a worker and the run must share."""
     # by its name: whoever imports the package itself seems to import all that it offers
     return {
-        "Python": platform.python_version(),
+        "Python": ".".join(platform.python_version_tuple()[:2]),
         "ragbench": import_module("ragbench").__version__,
     }
 
@@ -55,6 +59,32 @@ class Opened(NamedTuple):
     """Turns a block of items into a result for each; JSON on both sides."""
     about: Facts = MappingProxyType({})
     """What it says of itself, the same on every worker: the model that it has, and the like."""
+
+
+class Worker:
+    """Answers the messages of a `Pool`: opens tasks by their names, and computes blocks."""
+
+    def __init__(self) -> None:
+        self._opened: dict[str, Opened] = {}
+
+    def answer(self, message: str) -> str:
+        """Answer one message; what is raised is an answer, too."""
+        try:
+            asked = json.loads(message)  # noqa: TID251  written by `pool`
+            return json.dumps(self._answer(asked))
+        except Exception as error:  # noqa: BLE001 - told to the run, which raises it again
+            known = isinstance(error, RagbenchError)
+            told = str(error) if known else traceback.format_exc()
+            return json.dumps({"error": told, "known": known})
+
+    def _answer(self, message: Facts) -> Facts:
+        if "open" in message:
+            opened: Opened = load_object(message["opener"])(**message["given"])
+            self._opened[message["open"]] = opened
+            return {"about": dict(opened.about)}
+        if "do" in message:
+            return {"results": list(self._opened[message["do"]].compute(message["items"]))}
+        return {"versions": versions()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,16 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
-from ragbench.executors.base import Heard
+from ragbench.executors.base import Heard, Worker
 from ragbench.registry import Option
 
 _LOOK_UP_S = 0.2
 """A signal that comes just before a wait is noticed when the wait ends: it ends soon."""
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from ragbench.executors.worker import serve; serve()"
+    "from ragbench.executors.local import serve; serve()"
 )
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
 """A worker is one core: what threads share would have to wait for the others."""
@@ -139,3 +139,29 @@ def _fate(process: subprocess.Popen[bytes]) -> str:
     if code >= 0:
         return f"it ended with code {code}"
     return f"it was ended by {signal.Signals(-code).name}"
+
+
+def serve() -> None:
+    """Answer what comes on the standard input, a line each, until it is closed.
+
+    That is also when the run has been killed: the worker ends at once, in whatever it computes.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which ends its workers
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints must not stand among the replies
+    messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(sys.stdin.buffer, messages), daemon=True).start()
+    worker = Worker()
+    while True:
+        reply = worker.answer(messages.get().decode())
+        try:
+            replies.write(reply.encode() + b"\n")
+            replies.flush()
+        except BrokenPipeError:
+            os._exit(0)
+
+
+def _read(stream: BinaryIO, messages: queue.SimpleQueue[bytes]) -> None:
+    for line in stream:
+        messages.put(line)
+    os._exit(0)

@@ -227,7 +227,7 @@ class Pool:
             self._replace(heard)
             return
         message = self._told[heard.worker].messages.popleft()
-        reply = json.loads(heard.reply)  # noqa: TID251  written by `worker`
+        reply = json.loads(heard.reply)  # noqa: TID251  written by `Worker`
         if "error" in reply:
             self._told[heard.worker].opened.discard(message.opening)
             if message.of not in (job, task.id, None):

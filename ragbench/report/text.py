@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
 from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow
@@ -139,6 +140,10 @@ GAP = "  "
 """Between two columns."""
 
 
+_NARROWEST = 30
+"""Columns that the last cell of a row needs; where it has fewer, it stands below the others."""
+
+
 def align(columns: Sequence[Sequence[str]]) -> list[list[str]]:
     """Pad the cells of each column to one display width, where wide characters count twice.
 
@@ -174,9 +179,34 @@ def side_by_side(
     return [line for block in blocks for line in ["", *draw(block)]][1:]
 
 
-def draw(columns: Sequence[Sequence[str]]) -> list[str]:
-    """Draw one table, its columns aligned."""
-    return [GAP.join(row).rstrip() for row in align(columns)]
+def draw(columns: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
+    """Draw one table, its columns aligned; what does not fit into `width` is the last cell's.
+
+    It goes on in further lines, below where it begins; or all of it does, where there is no room.
+
+    Example:
+        >>> draw([["q1", "q22"], ["gold a at rank 14, and it reads 5", "right"]], width=35)
+        ['q1   gold a at rank 14, and it', '     reads 5', 'q22  right']
+    """
+    rows = align(columns)
+    if width is None:
+        return [GAP.join(row).rstrip() for row in rows]
+    lines = []
+    for *row, last in rows:
+        start = "".join(cell + GAP for cell in row)
+        if len(start + last) > width and width - len(start) < _NARROWEST:
+            lines.append(start.rstrip())
+            start = " " * 4
+        found = textwrap.wrap(
+            last,
+            max(width, len(start) + 10),  # a name may be wider than the terminal
+            initial_indent=start,
+            subsequent_indent=" " * len(start),
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+        lines += found or [start.rstrip()]
+    return lines
 
 
 CAUSE_SIGNS: Mapping[AnswerCause, str] = dict(zip(CAUSES, "#cnlusraf?", strict=True))
@@ -219,14 +249,14 @@ def cause_bar(causes: Mapping[AnswerCause, int], width: int = _BAR) -> str:
     return "".join(CAUSE_SIGNS[cause] * n for cause, n in cells.items())
 
 
-def cause_lines(systems: Sequence[SystemSummary]) -> list[str]:
+def cause_lines(systems: Sequence[SystemSummary], width: int | None = None) -> list[str]:
     """Draw a line per system: its name, a bar, and how many queries have which cause."""
     known = [system for system in systems if system.causes]
     if not known:
         return []
     names = [printable(system.name) for system in known]
     bars = [cause_bar(system.causes) for system in known]
-    return draw([names, bars, [cause_sentence(system.causes) for system in known]])
+    return draw([names, bars, [cause_sentence(system.causes) for system in known]], width)
 
 
 def flow_lines(flow: CauseFlow) -> list[str]:

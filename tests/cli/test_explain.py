@@ -7,7 +7,11 @@ import shutil
 import pytest
 
 import ragbench as rb
+from ragbench.data.runs.query_view import QueryViews
+from ragbench.data.runs.run_folder import read_comparisons
 from ragbench.data.runs.run_list import list_runs, read_commit
+from ragbench.report.explain import explanation
+from ragbench.report.explain.explanation import Explanation
 from tests.commands import run_command
 from tests.experiment.conftest import config, data  # noqa: F401  fixtures
 from tests.experiment.moons import QUERIES
@@ -32,10 +36,49 @@ def test_explain_counts_then_lists_the_queries(run):
     lines = text.splitlines()
     assert lines[0] == "moons: where answers are lost"
     assert lines[2].split()[0] == "bm25"
-    assert "of 5 queries: 4 right, 1 not in corpus" in lines[2]
+    assert "of 5 queries: 4 right, 1 unknown" in lines[2]
     assert "bm25 -> exact: " in text
-    assert "q5  How old is the moon of Pluto?  judged, and no document is relevant" in text
+    assert "q5  How old is the moon of Pluto?  the question has no answer, and a" in text
     assert "q1  " not in text.partition("exact: ")[0], "what is right is counted, not listed"
+
+
+@pytest.mark.parametrize("width", [20, 60, 100])
+def test_explain_fits_the_terminal(run, width):
+    """Sentences go on below, questions are cut, and nothing else is lost."""
+    views = QueryViews(run)
+    rows = [row for own in views.causes().values() for row in own.values()]
+    long = dict.fromkeys(views.ids, "How many of the moons " * 9)
+    asked, mute = (
+        Explanation(views.summary, read_comparisons(run), rows, texts) for texts in (long, {})
+    )
+
+    if width >= 60:  # names and bars are wider than less
+        lines = explanation.render_table(asked, width).splitlines()
+        assert max(map(len, lines)) <= width
+        assert any("How many" in line and "..." in line for line in lines)
+    text, whole = (explanation.render_table(mute, w) for w in (width, 10_000))
+    assert len(text.splitlines()) > len(whole.splitlines())
+    assert text.split() == whole.split()
+
+
+def test_one_system_is_explained_without_comparisons(config, tmp_path):  # noqa: F811
+    config["retrievers"].pop("exact")
+    config.pop("generators", None)
+    run = rb.run_experiment(config).path
+    (run / "comparisons.json").unlink()
+
+    assert "of 5 queries: 4 right" in printed("explain", run)
+    assert "report.html" in printed("report", run)
+
+
+def test_several_systems_need_their_comparisons(run):
+    (run / "comparisons.json").unlink()
+
+    done = run_command("explain", run)
+
+    assert done.returncode == 2
+    assert re.search(r"comparisons.json: no such file, and the run has \d systems", done.stderr)
+    assert "allowed: a whole run folder" in done.stderr
 
 
 def test_explain_one_system_and_cause(run):

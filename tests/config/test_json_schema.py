@@ -82,6 +82,7 @@ WRONG = [
     {"executor": {"type": "rays"}},
     {"executor": {"type": "local", "workers": 0}},
     {"executor": {"workers": 2}},
+    {"executor": {"type": "ray"}},
     {"gates": {}},
     {"gates": [{"measure": "map", "min": "high"}]},
     {"gates": [{"measure": "map", "maximum": 1}]},

@@ -210,7 +210,7 @@ def _marks(text):
 def test_an_executor_that_is_not_there_is_an_option_like_any_other(problems):
     [problem] = problems(HEAD + "executor: {type: rays}\n")
 
-    assert (problem.path, problem.allowed) == ("executor.type", "local, python:module:Name")
+    assert (problem.path, problem.allowed) == ("executor.type", "local, ray, python:module:Name")
     assert problem.found == "unknown type 'rays'"
 
 

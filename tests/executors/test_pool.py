@@ -131,9 +131,9 @@ def test_another_model_on_a_worker_is_refused(pool):
 
 
 def test_another_version_on_a_worker_is_refused(pool, monkeypatch):
-    monkeypatch.setattr(pools, "versions", lambda: {"Python": "2.7.18", "ragbench": "0"})
+    monkeypatch.setattr(pools, "versions", lambda: {"Python": "2.7", "ragbench": "0"})
 
-    with pytest.raises(AdapterError, match=r"a worker has Python 3\.\S+, the run has 2\.7\.18"):
+    with pytest.raises(AdapterError, match=r"a worker has Python 3\.\d+, the run has 2\.7"):
         pool.each(task(), [1])
 
 

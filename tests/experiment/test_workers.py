@@ -110,7 +110,7 @@ def worker_pids(of):
             command = (folder / "cmdline").read_bytes()
         except OSError:
             continue
-        if parent == of and b"executors.worker" in command:
+        if parent == of and b"executors.local" in command:
             found.append(int(folder.name))
     return sorted(found)
 

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ragbench.comparison.comparable import Met, meet
 from ragbench.comparison.compare_runs import compare_met, rows_of, short_names
 from ragbench.comparison.method import Method
 from ragbench.comparison.sources import ScoredSystems, read_scored
-from ragbench.errors import DataError
+from ragbench.errors import DataError, MissingExtra
 from ragbench.experiment.result import load_experiment
 from ragbench.files import write_atomically
 from ragbench.records.comparison import Comparisons, fill_facts, no_comparisons
 from ragbench.records.summary import Summary
 from ragbench.report.markdown import render_markdown
 from ragbench.report.page.html import all_pictures, write_page
+from ragbench.report.pictures.svg import Picture
 
 PAGES = (".html", ".md")
 """Suffixes of pages."""
+FIGURES = ("svg", "pdf", "png")
+"""Kinds of pictures; all but the first are made of it by CairoSVG, which is an extra."""
+_PIXELS = 3
+"""Pixels of a PNG for each of a screen: 288 dots an inch."""
 
 
 def write_pages(runs: Sequence[Path], output: Path | None = None) -> list[Path]:
@@ -42,17 +48,45 @@ def write_pages(runs: Sequence[Path], output: Path | None = None) -> list[Path]:
     return paths
 
 
-def write_figures(run: Path, folder: Path) -> list[Path]:
-    """Draw every picture of a run as an SVG file; each query's differences included."""
+def write_figures(run: Path, folder: Path, kinds: Sequence[str] = FIGURES[:1]) -> list[Path]:
+    """Draw every picture of a run as files of some kinds; each query's differences included.
+
+    Raises:
+        MissingExtra: A PDF or PNG is asked for, and CairoSVG is not installed.
+        DataError: There is no run, or a file cannot be written.
+    """
+    drawers = {kind: _drawer(kind) for kind in kinds}
     experiment = load_experiment(run)
-    found = all_pictures(experiment.record, experiment.compared, experiment.path)
-    paths = [folder / f"{picture.name}.svg" for picture in found]
-    for path, picture in zip(paths, found, strict=True):
-        try:
-            write_atomically(path, picture.svg(alone=True))
-        except OSError as error:
-            raise DataError(f"cannot be written: {error.strerror}", file=path) from error
+    paths = []
+    for picture in all_pictures(experiment.record, experiment.compared, experiment.path):
+        for kind, drawn in drawers.items():
+            path = folder / f"{picture.name}.{kind}"
+            try:
+                write_atomically(path, drawn(picture))
+            except OSError as error:
+                raise DataError(f"cannot be written: {error.strerror}", file=path) from error
+            paths.append(path)
     return paths
+
+
+def _drawer(kind: str) -> Callable[[Picture], bytes]:
+    """What makes a file of a picture."""
+    if kind == "svg":
+        return lambda picture: picture.svg(alone=True).encode("utf-8", "backslashreplace")
+    try:
+        import cairosvg
+    except ImportError as error:
+        raise MissingExtra(f"--format {kind}", "cairosvg", "figures") from error
+    except OSError as error:  # the package is there, and the library that it calls is not
+        advice = "apt-get install libcairo2, or brew install cairo"
+        raise MissingExtra(f"--format {kind}", "the library cairo", advice=advice) from error
+    made = {"pdf": cairosvg.svg2pdf, "png": partial(cairosvg.svg2png, scale=_PIXELS)}[kind]
+
+    def drawn(picture: Picture) -> bytes:
+        text = picture.svg(alone=True).encode("utf-8", "backslashreplace")
+        return bytes(made(bytestring=text, background_color="#fff"))
+
+    return drawn
 
 
 def _write(path: Path, summary: Summary, comparisons: Comparisons, run: Path | None) -> None:

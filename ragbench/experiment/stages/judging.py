@@ -22,8 +22,7 @@ from ragbench.redaction import redact
 from ragbench.score.base import Advance, Look
 from ragbench.score.judge.base import AskingJudge, Item, Rubric
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
-from ragbench.score.judge.remote import computes, judge_on
-from ragbench.score.judge.verdicts import Judged, collect_verdicts, judge_all
+from ragbench.score.judge.verdicts import Judged, collect_verdicts, computes, judge_all, judge_on
 from ragbench.signature import fingerprint_json, order_key
 from ragbench.types import Cause, Verdict
 

@@ -25,8 +25,7 @@ from ragbench.experiment.stages.judging import passage_texts, totals_of, use_of,
 from ragbench.score.base import Advance, ScoreColumn
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
-from ragbench.score.judge.remote import computes
-from ragbench.score.judge.verdicts import Judged, judge_pairs, same_answers
+from ragbench.score.judge.verdicts import Judged, computes, judge_pairs, same_answers
 from ragbench.types import Prediction, Query
 from ragbench.types.records import add_usage
 
