@@ -43,9 +43,9 @@ def main() -> None:
 
 def _works(rows: int) -> dict[str, Work]:
     texts, gold = _texts(rows, 100), [[text] for text in _texts(rows, 100)]
-    metrics = ["rouge1", "rouge2", "rougeL", "chrf", "ter"]
+    metrics = ["rouge1", "rouge2", "rougeL", "bleu", "chrf"]
     works: dict[str, Work] = {
-        f"ROUGE, chrF, TER, {rows} answers": lambda pool: TextScorer(metrics, pool).score(
+        f"ROUGE, BLEU, chrF, {rows} answers": lambda pool: TextScorer(metrics, pool).score(
             texts, gold
         ),
     }
