@@ -169,10 +169,14 @@ class Pool:
             job = _Job(task, blocks, 2 * _UNDER_WAY * self._crew.size)
             while True:
                 self._hand_out(job)
-                yield from job.ready()
+                waits = True
+                for found in job.ready():
+                    waits = False  # what is taken makes room for more
+                    yield found
                 if job.over:
                     return
-                self._hear(task, job)
+                if waits:
+                    self._hear(task, job)
 
     def each(
         self, task: Task, items: Sequence[Json], advance: Callable[[int], None] = lambda n: None

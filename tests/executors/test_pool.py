@@ -66,6 +66,15 @@ def test_blocks_are_taken_when_they_are_needed(pool):
     assert list(found) == [[2 * number] for number in range(1, 100)]
 
 
+def test_a_slow_block_that_all_others_waited_for(pool):
+    """When it comes, nothing is under way: the next blocks must be handed out before."""
+    blocks = [["slow"], *([number] for number in range(1, 40))]
+
+    found = [*pool.blocks(task(), blocks)]
+
+    assert found == [["slow"], *([2 * number] for number in range(1, 40))]
+
+
 def test_what_a_worker_did_not_finish_is_computed_again(pool, tmp_path):
     numbers = [*range(500), f"die once {tmp_path / 'seen'}", *range(500)]
 
