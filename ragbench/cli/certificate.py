@@ -234,6 +234,8 @@ def _ask_judges(
                 query_id=key[1],
                 queries=list(run.answers[key].queries) or None,
                 nuggets=planned.nuggets_of(key[1]),
+                turns=questions[key[1]].turns,
+                tool_calls=run.answers[key].tool_calls,
             )
             for key in keys
         }
@@ -266,7 +268,7 @@ def _read_questions(run: JudgedRun) -> Mapping[str, Question]:
                 allowed="the data as they were, or a new run",
             )
     return {
-        query.id: Question(query.text, collection.answers.get(query.id, ()))
+        query.id: Question(query.text, collection.answers.get(query.id, ()), query.turns)
         for query in collection.queries
     }
 

@@ -37,7 +37,7 @@ def command(run: Path, system: str | None, cause: str | None, form: str) -> None
     the queries that are not right, each with its reason. RUN is a run folder, or the folder of an
     experiment. Nothing is run, and nothing that RUN names is imported.
     """
-    from ragbench.cli.output import write_json, write_result
+    from ragbench.cli.output import terminal_width, write_json, write_result
     from ragbench.report.explain import explanation
 
     found = _explain(run, system, cause)
@@ -48,7 +48,7 @@ def command(run: Path, system: str | None, cause: str | None, form: str) -> None
     elif form == "markdown":
         write_result(explanation.render_markdown(found))
     else:
-        write_result(explanation.render_table(found))
+        write_result(explanation.render_table(found, width=terminal_width()))
 
 
 def _explain(run: Path, system: str | None, cause: str | None) -> Explanation:

@@ -13,7 +13,7 @@ from ragbench.config.problems import Report
 from ragbench.config.schema import JudgeBlock, RubricSource
 from ragbench.config.tree import Entry, Item
 from ragbench.data.runs.run_folder import unfit_names
-from ragbench.errors import DataError, OptionError, Place
+from ragbench.errors import DataError, OptionError, Place, first_of
 from ragbench.registry import Option, declared_options, nearest
 
 _FILE_SUFFIXES = (".yaml", ".yml")
@@ -136,13 +136,15 @@ def _rubrics(item: Item | None, judge: Any, context: Context) -> tuple[RubricSou
     from ragbench.score.judge.rubric import default_rubrics, load_rubric, not_applied
 
     if item is None or item.value is None:
-        served = getattr(judge, "served", None)
-        return default_rubrics(served if isinstance(served, (list, tuple)) else None)
+        return default_rubrics(judge)
+    own = getattr(judge, "own_rubric", None)
     found: dict[str, RubricSource] = {}
     for part in item.items:
         rubric: tuple[str, RubricSource] | None = None
         if isinstance(part.value, dict):
             rubric = _check_mapping(part, context.report)
+        elif own is not None and part.value == own["name"]:
+            rubric = own["name"], own
         elif isinstance(part.value, str):
             rubric = check_rubric(part, context)
         if rubric is None:
@@ -226,8 +228,9 @@ def check_rubric(item: Item, context: Context) -> tuple[str, str | Path] | None:
             return None
         return name, name
     if not text.endswith(_FILE_SUFFIXES):
-        allowed = f"{', '.join(known)}, or a rubric file (.yaml)"
-        report.wrong(item, f"unknown rubric {item.shown()}", allowed, nearest(text, known))
+        near, names = nearest(text, known), ", ".join(known)
+        allowed = f"{first_of(names) if near else names}, or a rubric file (.yaml)"
+        report.wrong(item, f"unknown rubric {item.shown()}", allowed, near)
         return None
     path = resolve_path(item, context.base, report)
     if path is None:

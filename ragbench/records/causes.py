@@ -26,7 +26,8 @@ CAUSES: tuple[AnswerCause, ...] = get_args(AnswerCause)
 CAUSE_SAYS: Mapping[AnswerCause, str] = {
     "right": "right: the answer agrees with the gold answer; of a retriever alone, a gold document "
     "is among the hits that a generator would read",
-    "not_in_corpus": "not in corpus: what is needed is not in the corpus, or nothing is relevant",
+    "not_in_corpus": "not in corpus: what is needed is not in the corpus, or nothing is relevant "
+    "to a question that has an answer",
     "not_retrieved": "not retrieved: no gold document is in the ranking",
     "ranked_too_low": "ranked too low: a gold document is in the ranking, below what is read",
     "not_used": "not used: a gold document was read, and the answer is wrong",
@@ -35,7 +36,8 @@ CAUSE_SAYS: Mapping[AnswerCause, str] = {
     "refused": "refused: it declines, and nothing says that what it needs was not read",
     "should_have_refused": "should have refused: it answers a question that has no answer",
     "failed": "failed: there is no answer, or no ranking",
-    "unknown": "unknown: nothing was measured that tells",
+    "unknown": "unknown: nothing was measured that tells; of a retriever alone, also where the "
+    "question has no answer: there is nothing to find",
 }
 """Cause -> its meaning in a sentence, the name first."""
 

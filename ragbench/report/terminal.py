@@ -60,7 +60,7 @@ def render_terminal(
     for preference in page.preferences:
         lines += ["", _style(preference.title, "title", color), *preference.labels]
         lines += [line for grid in preference.grids for line in _grid(grid, color)]
-    lost = cause_lines(summary.systems)
+    lost = cause_lines(summary.systems, width)
     if lost:
         lines += ["", _style("where answers are lost", "title", color), *lost]
     if page.legend:

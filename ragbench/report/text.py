@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
 from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow
 from ragbench.records.summary import SystemSummary
 
 MISSING = "-"
+_BARS = "▁▂▃▄▅▆▇█"
 _PLAIN_FROM, _PLAIN_BELOW = -4, 6  # powers of ten between which no exponent is written
 _SMALLEST_P = 0.0001
 _LONGEST_LINE = 10_000
@@ -139,6 +142,10 @@ GAP = "  "
 """Between two columns."""
 
 
+_NARROWEST = 30
+"""Columns that the last cell of a row needs; where it has fewer, it stands below the others."""
+
+
 def align(columns: Sequence[Sequence[str]]) -> list[list[str]]:
     """Pad the cells of each column to one display width, where wide characters count twice.
 
@@ -174,15 +181,59 @@ def side_by_side(
     return [line for block in blocks for line in ["", *draw(block)]][1:]
 
 
-def draw(columns: Sequence[Sequence[str]]) -> list[str]:
-    """Draw one table, its columns aligned."""
-    return [GAP.join(row).rstrip() for row in align(columns)]
+def draw(columns: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
+    """Draw one table, its columns aligned; what does not fit into `width` is the last cell's.
+
+    It goes on in further lines, below where it begins; or all of it does, where there is no room.
+
+    Example:
+        >>> draw([["q1", "q22"], ["gold a at rank 14, and it reads 5", "right"]], width=35)
+        ['q1   gold a at rank 14, and it', '     reads 5', 'q22  right']
+    """
+    rows = align(columns)
+    if width is None:
+        return [GAP.join(row).rstrip() for row in rows]
+    lines = []
+    for *row, last in rows:
+        start = "".join(cell + GAP for cell in row)
+        if len(start + last) > width and width - len(start) < _NARROWEST:
+            lines.append(start.rstrip())
+            start = " " * 4
+        found = textwrap.wrap(
+            last,
+            max(width, len(start) + 10),  # a name may be wider than the terminal
+            initial_indent=start,
+            subsequent_indent=" " * len(start),
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+        lines += found or [start.rstrip()]
+    return lines
 
 
 CAUSE_SIGNS: Mapping[AnswerCause, str] = dict(zip(CAUSES, "#cnlusraf?", strict=True))
 """What stands for a cause in a bar of text."""
 _BAR = 30
 _LISTED_MOVES = 6
+
+
+def sparkline(values: Sequence[float | None]) -> str:
+    """Draw values as a line of bars, the least low and the greatest high; a gap where none is.
+
+    Example:
+        >>> sparkline([0.1, 0.2, None, 0.4])
+        '▁▃ █'
+    """
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    low, high = min(known, default=0.0), max(known, default=0.0)
+    # halves before the subtraction: the span of two huge numbers would overflow
+    span = high / 2 - low / 2
+    return "".join(
+        " "
+        if value is None or not math.isfinite(value)
+        else _BARS[round((value / 2 - low / 2) / span * (len(_BARS) - 1)) if span else 3]
+        for value in values
+    )
 
 
 def cause_words(cause: AnswerCause) -> str:
@@ -219,14 +270,14 @@ def cause_bar(causes: Mapping[AnswerCause, int], width: int = _BAR) -> str:
     return "".join(CAUSE_SIGNS[cause] * n for cause, n in cells.items())
 
 
-def cause_lines(systems: Sequence[SystemSummary]) -> list[str]:
+def cause_lines(systems: Sequence[SystemSummary], width: int | None = None) -> list[str]:
     """Draw a line per system: its name, a bar, and how many queries have which cause."""
     known = [system for system in systems if system.causes]
     if not known:
         return []
     names = [printable(system.name) for system in known]
     bars = [cause_bar(system.causes) for system in known]
-    return draw([names, bars, [cause_sentence(system.causes) for system in known]])
+    return draw([names, bars, [cause_sentence(system.causes) for system in known]], width)
 
 
 def flow_lines(flow: CauseFlow) -> list[str]:

@@ -2,12 +2,15 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 import ragbench as rb
+from ragbench.errors import MissingExtra
+from ragbench.experiment.output.pages import write_figures
 from tests.commands import run_command
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
@@ -83,20 +86,73 @@ def test_pictures_are_files_that_stand_alone(runs):
     assert "--figures is of one run" in err
 
 
-def test_several_runs_stand_side_by_side_each_against_its_namesake(runs):
-    ragbench("report", "runs/old", "runs/now", "-o", "both.md", cwd=runs.parent)
+def test_pictures_are_pdf_and_png_where_their_extra_is_installed(runs):
+    """Read by pypdf, and by the head of a PNG, as the words and the size of their SVG."""
+    pytest.importorskip("cairosvg", reason="cairosvg is not installed", exc_type=ImportError)
+    from pypdf import PdfReader
 
-    page = (runs.parent / "both.md").read_text()
-    assert page.startswith(
-        "ragbench: old and now: ours (old), which the others are compared with, is best on mrr@10"
+    out, _ = ragbench(
+        "report", "runs/old", "--figures", "drawn", "--format", "svg,pdf,png", cwd=runs.parent
     )
-    table = [line for line in page.splitlines() if line.startswith("| ")]
+
+    paths = [runs.parent / line.removeprefix("figure: ") for line in out.splitlines()]
+    by_kind = {
+        kind: {p.stem for p in paths if p.suffix == kind} for kind in (".svg", ".pdf", ".png")
+    }
+    assert by_kind[".svg"] == by_kind[".pdf"] == by_kind[".png"] > {"causes"}
+    for name in by_kind[".svg"]:
+        root = ElementTree.parse(runs.parent / f"drawn/{name}.svg").getroot()
+        (page,) = PdfReader(runs.parent / f"drawn/{name}.pdf").pages
+        width, height = (float(root.get(side)) for side in ("width", "height"))
+        assert float(page.mediabox.width) == pytest.approx(width * 0.75, abs=1), "points"
+        said = "".join(page.extract_text().split())
+        for text in root.iter("{http://www.w3.org/2000/svg}text"):
+            assert "".join((text.text or "").split()) in said, name
+        png = (runs.parent / f"drawn/{name}.png").read_bytes()
+        assert png[:8] == b"\x89PNG\r\n\x1a\n"
+        size = [int.from_bytes(png[at : at + 4], "big") for at in (16, 20)]
+        assert size == pytest.approx([3 * width, 3 * height], abs=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--figures", "x", "--format", "gif"], "--format gif: allowed: svg, pdf, png"),
+        (["--figures", "x", "--format", ""], "allowed: svg, pdf, png"),
+        (["--format", "pdf"], "--format is of pictures: give --figures FOLDER, too"),
+    ],
+)
+def test_a_kind_of_pictures_that_is_none(runs, options, said):
+    _, err = ragbench("report", "runs/old", *options, cwd=runs.parent, code=2)
+    assert said in " ".join(err.split())
+
+
+def test_a_pdf_without_its_extra_says_what_brings_it(runs, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "cairosvg", None)
+
+    with pytest.raises(MissingExtra, match=r"pip install 'ragbench\[figures\]'"):
+        write_figures(runs / "old", tmp_path / "none", ["pdf"])
+    assert not (tmp_path / "none").exists()
+
+
+def test_several_runs_stand_side_by_side_each_against_its_namesake(runs):
+    out, _ = ragbench("report", "runs/old", "runs/now", "-o", "both.md", cwd=runs.parent)
+
+    moved, written = out.splitlines()
+    assert moved.startswith("now against old (dataset.path: ")
+    assert moved.endswith("): mrr@10: ours (1.00 -> 0.250) worse")
+    assert written == "report: both.md"
+    page = (runs.parent / "both.md").read_text()
+    assert page.startswith("ragbench: old and now: now against old (")
+    assert "\nours (old), which the others are compared with, is best on mrr@10" in page
+    _, tables = page.split("### retrieval")
+    table = [line for line in tables.splitlines() if line.startswith("| ")]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table]
     values = {row[0]: row[1].split(" ")[0] for row in rows[2:6]}
     assert values == {
         "ours (old)": "**1.00**",
-        "theirs": "0.500",
         "ours (now)": "0.250",
+        "theirs": "0.500",
         "new": "0.500",
     }
     against = {row[0]: row[1] for row in rows[8:12]}
@@ -105,12 +161,25 @@ def test_several_runs_stand_side_by_side_each_against_its_namesake(runs):
     assert "ours (now): -" not in against["new"], "nothing in the first run is its base"
 
 
+def test_a_run_without_its_config_is_compared_and_not_said_to_have_changed(runs):
+    folder = (runs / "now" / "latest").resolve()
+    (folder / "config.yaml").unlink()
+
+    out, _ = ragbench("report", "runs/old", "runs/now", "-o", "both.md", cwd=runs.parent)
+    compared, _ = ragbench("compare", "runs/old", "runs/now", cwd=runs.parent)
+
+    assert out == "report: both.md\n"
+    assert "ours (now)" in compared
+    assert "changed since" not in compared
+
+
 def test_runs_over_other_judgements_are_shown_and_not_compared(runs, tmp_path):
     experiment(tmp_path, "less", {"ours": retriever(1)}, judged=QUERIES[:6])
 
-    ragbench("report", "runs/old", "runs/less", "-o", "both.html", cwd=tmp_path)
+    out, _ = ragbench("report", "runs/old", "runs/less", "-o", "both.html", cwd=tmp_path)
     ragbench("report", "runs/old", "runs/less", "-o", "both.md", cwd=tmp_path)
 
+    assert out.startswith("not compared: queries: 6 of 12 in runs/old are not in runs/less")
     page = (tmp_path / "both.md").read_text()
     assert "3 systems have mrr@10; they were not compared" in page
     assert "warning: not compared: queries: 6 of 12 in runs/old are not in runs/less" in page
@@ -127,12 +196,43 @@ def test_the_same_run_twice_is_told_apart(runs):
     assert "| ours (runs/old #&#8288;2) | +0.000 [" in page
 
 
+def test_what_changed_what_moved_and_why(tmp_path):
+    """The gold document goes from rank 1 to 6, below what is read, on half of the questions."""
+    experiment(tmp_path, "old", {"ours": retriever(1)})
+
+    def half(question, top_k):
+        return retriever(6 if question in QUERIES[:6] else 1)(question, top_k)
+
+    experiment(tmp_path, "now", {"ours": half})
+    for name in ("old", "now"):
+        (data,) = (tmp_path / "runs" / name).glob("2*/config.yaml")
+        text = data.read_text().replace(f"{name}-data", "data")
+        data.write_text(text.replace("seed: 13", "seed: 7") if name == "now" else text)
+
+    out, _ = ragbench("report", "runs/old", "runs/now", cwd=tmp_path)
+    ragbench("report", "runs/old", "runs/now", "-o", "both.md", cwd=tmp_path)
+    compared, _ = ragbench("compare", "runs/old", "runs/now", cwd=tmp_path)
+
+    assert out.splitlines() == [
+        "now against old (seed: 13 -> 7): mrr@10: ours (1.00 -> 0.583) worse",
+        "report: side-by-side.html",
+    ]
+    assert "<h2>what changed, what moved</h2>" in (tmp_path / "side-by-side.html").read_text()
+    page = (tmp_path / "both.md").read_text()
+    assert "| ours (now) | mrr@10 | 1.00 | 0.583 | -0.417 [" in page
+    assert "| worse | 0 | 6 | 6 |" in page
+    named = "; ".join(f"{query}: {query}" for query in QUERIES[:5])
+    assert f"| ours (now) | 6 | right | ranked too low | {named}; and 1 more |" in page
+    assert "| q0 | q0 | 1.00 | 0.167 | -0.833 | right -&gt; ranked too low |" in page
+    assert "changed since runs/old\n  runs/now: seed: 13 -> 7\n" in compared
+    assert "  6 right -> ranked too low\n    q0: q0\n" in compared
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ([], "Missing argument 'RUN...'"),
         (["runs/odl"], "runs/odl: no run here; did you mean 'old'?"),
-        (["runs/old", "runs/now"], "several runs give one page: name it with -o"),
         (["runs/old", "-o", "page.pdf"], "-o page.pdf: a page ends in .html or .md"),
         (["runs/old", "-o", "runs/x.md/y.md"], "runs/x.md/y.md: cannot be written"),
     ],

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.embed.base import tell_nobody
-from ragbench.embed.batches import Batches
 from ragbench.embed.cached import CachedEmbedder
 from ragbench.embed.checkpoint import find_checkpoint
+from ragbench.embed.encoders import Batches
 from ragbench.embed.entailment import EntailmentModel
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
 from ragbench.embed.tokens import TokenEncoder
@@ -18,6 +18,8 @@ from ragbench.errors import DataError
 from ragbench.rerank.cross_encoder import PairScorer
 from ragbench.score.text.bertscore import BERTScorer
 from ragbench.score.text.semantic_similarity import SemanticSimilarity
+
+pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
 
 WORDS = ["the", "cat", "sat", "on", "mat", "a", "dog", "ran"]
 TEXTS = [

@@ -10,6 +10,8 @@ import pytrec_eval
 import ragbench as rb
 from tests.experiment.moons import ANSWERS, CORPUS, QRELS, QUERIES, write_jsonl
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
+
 
 def test_retrieval_scores_are_trec_evals(config):
     experiment = rb.run_experiment(config)

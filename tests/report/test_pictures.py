@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ragbench as rb
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.records.causes import CauseFlow, CauseMove
 from ragbench.records.comparison import ControlDifference, SliceDifference, no_comparisons
@@ -51,16 +52,18 @@ def numbers(text):
 
 def test_curves_are_those_of_trec_eval():
     seed = random.Random(17)
-    curves, run, qrels = Curves(), [], []
+    curves, run, qrels, own = Curves(), [], [], []
     for q in range(30):
         documents = [f"d{n}" for n in range(150)]
         relevant = seed.sample(documents, seed.randrange(0, 9))
         found = seed.sample(documents, 120)
         for rank, d in enumerate(found, start=1):
             run.append(ir_measures.ScoredDoc(f"q{q}", d, float(1000 - rank)))
-        qrels += [ir_measures.Qrel(f"q{q}", d, int(d in relevant)) for d in documents]
-        ranks = [rank for rank, d in enumerate(found, start=1) if d in relevant]
-        curves.add("bm25", ranks, len(relevant))
+        grades = {d: seed.randrange(1, 4) for d in relevant}
+        qrels += [ir_measures.Qrel(f"q{q}", d, grades.get(d, 0)) for d in documents]
+        ranks = {rank: grades[d] for rank, d in enumerate(found, start=1) if d in grades}
+        curves.add("bm25", ranks, list(grades.values()))
+        own += [rb.ndcg(found, grades, k=7)] if grades else []
     judged = [
         f"q{q}" for q in range(30) if any(j.query_id == f"q{q}" and j.relevance for j in qrels)
     ]
@@ -68,7 +71,8 @@ def test_curves_are_those_of_trec_eval():
     names = {
         "R@7": ("recall", 6), "R@100": ("recall", 99), "P@1": ("precision", 0),
         "P@20": ("precision", 19), "IPrec@0.3": ("interpolated", 3),
-        "IPrec@1.0": ("interpolated", 10),
+        "IPrec@1.0": ("interpolated", 10), "nDCG@1": ("ndcg", 0), "nDCG@10": ("ndcg", 9),
+        "nDCG@100": ("ndcg", 99),
     }  # fmt: skip
     for name, (kind, place) in names.items():
         measure = ir_measures.parse_measure(name)
@@ -76,7 +80,9 @@ def test_curves_are_those_of_trec_eval():
         expected = sum(theirs[q] for q in judged) / len(judged)
         ours = curves.means(getattr(curves, kind))["bm25"][place]
         assert ours == pytest.approx(expected, abs=1e-9), name
-    assert len([parsed(picture) for picture in curve_pictures(curves)]) == 3
+    ours = curves.means(curves.ndcg)["bm25"][6]
+    assert ours == pytest.approx(sum(own) / len(own), abs=1e-12), "as the measure has it"
+    assert len([parsed(picture) for picture in curve_pictures(curves)]) == 4
     assert list(curve_pictures(Curves())) == []
 
 

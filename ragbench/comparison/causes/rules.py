@@ -138,8 +138,11 @@ class Lost(NamedTuple):
     why: str
 
 
-def cause_of_ranking(found: Found, rules: CauseRules) -> Lost:
+def cause_of_ranking(found: Found, rules: CauseRules, *, answerable: bool | None = None) -> Lost:
     """Say where a retriever alone loses a query.
+
+    `answerable` is whether the question has an answer; None where nothing says so. Where it has
+    none, there is nothing to find, and a ranking cannot decline.
 
     Example:
         >>> cause_of_ranking(Found(gold=1, ranks=((14, "d12"),), retrieved=100), CauseRules())
@@ -148,6 +151,8 @@ def cause_of_ranking(found: Found, rules: CauseRules) -> Lost:
     reader = f"a generator would read {rules.read}"
     if found.failed is not None:
         return Lost("failed", f"no ranking: {found.failed}")
+    if answerable is False:
+        return Lost("unknown", "the question has no answer, and a ranking cannot say so")
     if found.gold is None:
         return _of_texts(found, rules.read, reader)
     return _retrieval(found, rules, rules.read, None, reader) or Lost(

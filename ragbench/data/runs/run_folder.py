@@ -17,7 +17,12 @@ from ragbench.errors import DataError
 from ragbench.files import check_writable, folder_written_atomically, point_at
 from ragbench.json_yaml import load_json
 from ragbench.records.codec import from_json
-from ragbench.records.comparison import COMPARISON_SCHEMA, Comparisons, fill_facts
+from ragbench.records.comparison import (
+    COMPARISON_SCHEMA,
+    Comparisons,
+    fill_facts,
+    no_comparisons,
+)
 from ragbench.records.manifest import MANIFEST_SCHEMA, Manifest
 from ragbench.records.summary import SUMMARY_SCHEMA, Summary
 from ragbench.registry import nearest, shown
@@ -316,8 +321,17 @@ def read_summary(folder: Path) -> Summary:
 
 
 def read_comparisons(folder: Path) -> Comparisons:
-    """Read the comparisons of a run folder."""
+    """Read the comparisons of a run folder; where the file was lost, one system has none.
+
+    Raises:
+        DataError: The file is damaged, or lacks where there are systems to compare.
+    """
     path = folder / COMPARISONS
+    if not path.is_file() and (n := len(read_summary(folder).systems)) != 1:
+        allowed = "a whole run folder: it has the differences between the systems of the run"
+        raise DataError(f"no such file, and the run has {n} systems", file=path, allowed=allowed)
+    if not path.is_file():
+        return no_comparisons()
     return from_json(Comparisons, read_json(path, COMPARISON_SCHEMA), file=path)
 
 

@@ -4,29 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ragbench.comparison.comparable import Met, meet
-from ragbench.comparison.compare_runs import compare_met, rows_of, short_names
+from ragbench.comparison.compare_runs import (
+    compare_met,
+    moved_most,
+    rows_of,
+    short_names,
+    with_changes,
+)
 from ragbench.comparison.method import Method
 from ragbench.comparison.sources import ScoredSystems, read_scored
-from ragbench.errors import DataError
+from ragbench.data.runs.run_list import RunEntry
+from ragbench.errors import DataError, MissingExtra
 from ragbench.experiment.result import load_experiment
 from ragbench.files import write_atomically
-from ragbench.records.comparison import Comparisons, fill_facts, no_comparisons
+from ragbench.records.comparison import (
+    ComparedRuns,
+    Comparisons,
+    fill_facts,
+    no_comparisons,
+)
 from ragbench.records.summary import Summary
-from ragbench.report.markdown import render_markdown
-from ragbench.report.page.html import all_pictures, write_page
+from ragbench.report.markdown import render_chapter, render_markdown
+from ragbench.report.page.html import all_pictures, write_page, write_runs_page
+from ragbench.report.pictures.svg import Picture
+from ragbench.report.runs.changes import lay_out_changes
+from ragbench.report.runs.run_list import lay_out_list
 
 PAGES = (".html", ".md")
 """Suffixes of pages."""
+SIDE_BY_SIDE = Path("side-by-side.html")
+"""The page of several runs that nobody named."""
+_MOVED, _REFUSED = 5, "not compared: "
+FIGURES = ("svg", "pdf", "png")
+"""Kinds of pictures; all but the first are made of it by CairoSVG, which is an extra."""
+_PIXELS = 3
+"""Pixels of a PNG for each of a screen: 288 dots an inch."""
 
 
-def write_pages(runs: Sequence[Path], output: Path | None = None) -> list[Path]:
+def write_pages(
+    runs: Sequence[Path],
+    output: Path | None = None,
+    tell: Callable[[str], object] | None = None,
+) -> list[Path]:
     """Draw the page of one run, or of several side by side; nothing is run or scored again.
 
-    Several are compared with the first. Without `output`, a file that ends in `.html` or `.md`,
-    both pages of the one run are written again into its folder.
+    Several are compared with the first, and `tell` gets what moved, or why they are not compared.
+    Without `output`, a file that ends in `.html` or `.md`, both pages of the one run are written
+    again into its folder, and that of several is `side-by-side.html`.
     """
     run = None
     if len(runs) == 1:
@@ -35,24 +63,70 @@ def write_pages(runs: Sequence[Path], output: Path | None = None) -> list[Path]:
         run = folder
     else:
         summary, comparisons = _side_by_side(runs)
-        folder = Path()
+        folder, output = Path(), output or SIDE_BY_SIDE
+        told = lay_out_changes(comparisons) if isinstance(comparisons, ComparedRuns) else None
+        refused = [line for line in summary.warnings if line.startswith(_REFUSED)]
+        for line in refused if told is None else told.headlines:
+            if tell is not None:
+                tell(line)
     paths = [folder / f"report{suffix}" for suffix in PAGES] if output is None else [output]
     for path in paths:
         _write(path, summary, comparisons, run)
     return paths
 
 
-def write_figures(run: Path, folder: Path) -> list[Path]:
-    """Draw every picture of a run as an SVG file; each query's differences included."""
+def write_figures(run: Path, folder: Path, kinds: Sequence[str] = FIGURES[:1]) -> list[Path]:
+    """Draw every picture of a run as files of some kinds; each query's differences included.
+
+    Raises:
+        MissingExtra: A PDF or PNG is asked for, and CairoSVG is not installed.
+        DataError: There is no run, or a file cannot be written.
+    """
+    drawers = {kind: _drawer(kind) for kind in kinds}
     experiment = load_experiment(run)
-    found = all_pictures(experiment.record, experiment.compared, experiment.path)
-    paths = [folder / f"{picture.name}.svg" for picture in found]
-    for path, picture in zip(paths, found, strict=True):
-        try:
-            write_atomically(path, picture.svg(alone=True))
-        except OSError as error:
-            raise DataError(f"cannot be written: {error.strerror}", file=path) from error
+    paths = []
+    for picture in all_pictures(experiment.record, experiment.compared, experiment.path):
+        for kind, drawn in drawers.items():
+            path = folder / f"{picture.name}.{kind}"
+            try:
+                write_atomically(path, drawn(picture))
+            except OSError as error:
+                raise DataError(f"cannot be written: {error.strerror}", file=path) from error
+            paths.append(path)
     return paths
+
+
+def write_list(path: Path, entries: Sequence[RunEntry], folder: Path) -> None:
+    """Write a list of runs as a page, with the trends of their scores."""
+    page, trends = lay_out_list(entries, folder)
+    try:
+        if path.suffix == ".html":
+            write_runs_page(path, page, trends)
+        else:
+            text = render_chapter(page.name, page.runs) if page.runs else ""
+            write_atomically(path, text.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
+
+
+def _drawer(kind: str) -> Callable[[Picture], bytes]:
+    """What makes a file of a picture."""
+    if kind == "svg":
+        return lambda picture: picture.svg(alone=True).encode("utf-8", "backslashreplace")
+    try:
+        import cairosvg
+    except ImportError as error:
+        raise MissingExtra(f"--format {kind}", "cairosvg", "figures") from error
+    except OSError as error:  # the package is there, and the library that it calls is not
+        advice = "apt-get install libcairo2, or brew install cairo"
+        raise MissingExtra(f"--format {kind}", "the library cairo", advice=advice) from error
+    made = {"pdf": cairosvg.svg2pdf, "png": partial(cairosvg.svg2png, scale=_PIXELS)}[kind]
+
+    def drawn(picture: Picture) -> bytes:
+        text = picture.svg(alone=True).encode("utf-8", "backslashreplace")
+        return bytes(made(bytestring=text, background_color="#fff"))
+
+    return drawn
 
 
 def _write(path: Path, summary: Summary, comparisons: Comparisons, run: Path | None) -> None:
@@ -86,10 +160,12 @@ def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:
         met = meet(sources[0], sources[1:], alone=True)
     except DataError as refused:
         joined = join_summaries(summaries, names, _Labels(sources, names))
-        lines = tuple(f"not compared: {line}" for line in str(refused).splitlines())
+        lines = tuple(f"{_REFUSED}{line}" for line in str(refused).splitlines())
         joined = replace(joined, warnings=(*lines, *joined.warnings))
         return fill_facts(joined, None), no_comparisons()
-    found = compare_met(met, Method(confidence=summaries[0].confidence))
+    found = with_changes(compare_met(met, Method(confidence=summaries[0].confidence)), met)
+    moved = [row for each in found.firsts for row in moved_most(found, met, each.measure, _MOVED)]
+    found = replace(found, moved=tuple(moved))
     joined = join_summaries(summaries, names, _Labels(sources, names, met))
     joined = replace(joined, notes=(*found.notes, *joined.notes))
     # what a system is compared with here is its like in the first run
@@ -134,10 +210,12 @@ def join_summaries(
         # no system is called so: names have no blanks
         baseline=f"run {names[0]}",
         judges={name: judge for each in summaries for name, judge in each.judges.items()},
+        # those of one name one below the other
         systems=tuple(
-            replace(system, name=label(run, system.name))
+            replace(system, name=label(run, name))
+            for name in dict.fromkeys(system.name for each in summaries for system in each.systems)
             for run, each in runs
-            for system in each.systems
+            if (system := each.system(name)) is not None
         ),
         gates=tuple(
             gate if gate.system is None else replace(gate, system=label(run, gate.system))

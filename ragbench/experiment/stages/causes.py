@@ -66,7 +66,10 @@ def find_causes(plan: Plan, results: Results) -> dict[str, SystemCauses]:
         of = system.name if system.name in results.rankings else system.retriever
         ranking = results.rankings.get(of or "")
         if source is None or answers is None or _only_ranks(answers, ranking):
-            lost = [cause_of_ranking(each, gold.rules) for each in gold.found_in(ranking)]
+            lost = [
+                cause_of_ranking(each, gold.rules, answerable=gold.answerable(row))
+                for row, each in enumerate(gold.found_in(ranking))
+            ]
         else:
             lost = _of_answers(_Answering(gold, source, answers, ranking, system))
         found[system.name] = SystemCauses(system.name, lost)

@@ -66,32 +66,43 @@ class Explanation:
         for (system, cause), group in groupby(rows, key=lambda row: (row.system, row.cause)):
             yield system, cause, list(group)
 
-    def question(self, row: CauseRow) -> str:
+    def question(self, row: CauseRow, longest: int = _LONGEST) -> str:
         """Return the question of a row, on one short line."""
         text = printable(self.questions.get(row.query_id, ""))
-        return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+        return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
-def render_table(found: Explanation) -> str:
-    """Draw an explanation as text: a line per system, what moved, then the queries."""
-    lines = [f"{printable(found.summary.name)}: {TITLE}", "", *cause_lines(found.systems)]
+def render_table(found: Explanation, width: int = 100) -> str:
+    """Draw an explanation as text: a line per system, what moved, then the queries.
+
+    `width` is the columns of the terminal: sentences go on below where they begin, questions are
+    cut.
+    """
+    title = f"{printable(found.summary.name)}: {TITLE}"
+    lines = [title, "", *cause_lines(found.systems, width)]
     if found.system is not None:
         lines += ["", *(line for system in found.systems for line in _share_lines(system))]
     for system in found.systems:
-        sliced = _slice_lines(system)
+        sliced = _slice_lines(system, width)
         lines += ["", f"{printable(system.name)} by slice", *sliced] if sliced else []
     for flow in found.flows:
         head, *moves = flow_lines(flow)
-        lines += ["", head, *(f"  {line}" for line in moves)]
+        lines += ["", *draw([[head]], width)]
+        lines += draw([[""] * len(moves), moves], width) if moves else []
     for system_name, cause, rows in found.groups():
         lines += ["", f"{printable(system_name)}: {len(rows)} {cause_words(cause)}"]
         shown = rows if _is_asked(found) else rows[:_FEW]
-        cells = [[f"  {printable(r.query_id)}", found.question(r), printable(r.why)] for r in shown]
-        lines += draw([list(column) for column in zip(*cells, strict=True)])
+        short = min(_LONGEST, max(width * 2 // 5, 16))
+        cells = [
+            [f"  {printable(r.query_id)}", found.question(r, short), printable(r.why)]
+            for r in shown
+        ]
+        lines += draw([list(column) for column in zip(*cells, strict=True)], width)
         if len(shown) < len(rows):
             more = len(rows) - len(shown)
             lines.append(f"  and {more} more: --system {printable(system_name)} --cause {cause}")
-    lines += ["", *_legend(found)]
+    legend = _legend(found)
+    lines += ["", *(draw([legend], width) if legend else [])]
     return "\n".join(lines) + "\n"
 
 
@@ -146,13 +157,14 @@ def _share_lines(system: SystemSummary) -> list[str]:
     return draw([list(column) for column in zip(*rows, strict=True)]) if rows else []
 
 
-def _slice_lines(system: SystemSummary) -> list[str]:
-    return [
-        f"  {printable(field)} {printable(name)}: {cause_sentence(causes)}"
+def _slice_lines(system: SystemSummary, width: int) -> list[str]:
+    rows = [
+        (f"  {printable(field)} {printable(name)}:", cause_sentence(causes))
         for field, slices in system.causes_by.items()
         for name, causes in slices.items()
         if causes
     ]
+    return draw([list(column) for column in zip(*rows, strict=True)], width) if rows else []
 
 
 def _legend(found: Explanation) -> list[str]:

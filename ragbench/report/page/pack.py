@@ -174,11 +174,11 @@ def compressed(value: object) -> bytes:
 
 def add_to_curves(curves: Curves, rankings: Mapping[str, str], view: QueryView) -> None:
     """Add one query to the curves, each ranking once."""
-    relevant = {each.id for each in view.gold}
+    relevant = {each.id: each.grade for each in view.gold}
     own = {rankings[s.name]: s.ranking for s in reversed(view.systems) if s.name in rankings}
     for name in dict.fromkeys(rankings.values()):
-        ranks = [hit.rank for hit in own.get(name, ()) if hit.id in relevant]
-        curves.add(name, ranks, len(relevant))
+        found = {h.rank: relevant[h.id] for h in own.get(name, ()) if h.id in relevant}
+        curves.add(name, found, list(relevant.values()))
 
 
 def _telling_first(

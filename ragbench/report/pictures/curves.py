@@ -7,10 +7,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ragbench.report.pictures.svg import Drawing, Picture, Scale, axis_left, legend_of, width_of
+from ragbench.types import FloatArray
 
 _PLOT = 460.0
 _DEEPEST = 100
+_KS = np.arange(1.0, _DEEPEST + 1)
+_DISCOUNTS = np.log2(_KS + 1)
 
 
 @dataclass(slots=True)
@@ -18,32 +23,45 @@ class Curves:
     """Where rankings have what is relevant, added up over the judged queries."""
 
     queries: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    recall: dict[str, list[float]] = field(default_factory=dict)
-    precision: dict[str, list[float]] = field(default_factory=dict)
-    interpolated: dict[str, list[float]] = field(default_factory=dict)
+    ndcg: dict[str, FloatArray] = field(default_factory=dict)
+    recall: dict[str, FloatArray] = field(default_factory=dict)
+    precision: dict[str, FloatArray] = field(default_factory=dict)
+    interpolated: dict[str, FloatArray] = field(default_factory=dict)
 
-    def add(self, ranking: str, ranks: Sequence[int], n_relevant: int) -> None:
-        """Add one query: the ranks, from 1, of what is relevant and was found."""
-        if not n_relevant:
+    def add(self, ranking: str, found: Mapping[int, int], grades: Sequence[int]) -> None:
+        """Add one query, at the cost of some passes over so many ranks as are drawn.
+
+        Args:
+            ranking: The name of the ranking.
+            found: Rank, from 1, of each relevant document that was found, and its grade.
+            grades: The grades of all relevant documents; each is above 0.
+        """
+        if not grades:
             return
         self.queries[ranking] += 1
-        recall = self.recall.setdefault(ranking, [0.0] * _DEEPEST)
-        precision = self.precision.setdefault(ranking, [0.0] * _DEEPEST)
-        points = self.interpolated.setdefault(ranking, [0.0] * 11)
-        found = sorted(ranks)
-        for k in range(1, _DEEPEST + 1):
-            hits = sum(rank <= k for rank in found)
-            recall[k - 1] += hits / n_relevant
-            precision[k - 1] += hits / k
-        pairs = [(n / n_relevant, n / rank) for n, rank in enumerate(found, start=1)]
-        for tenth in range(11):
-            # the best precision at this recall or beyond: trec_eval's iprec_at_recall
-            reached = [p for r, p in pairs if r >= tenth / 10 - 1e-9]
-            points[tenth] += max(reached, default=0.0)
+        hits, gains, ideal = np.zeros((3, _DEEPEST))
+        for rank, grade in found.items():
+            if rank <= _DEEPEST:
+                hits[rank - 1], gains[rank - 1] = 1, grade
+        best = sorted(grades, reverse=True)[:_DEEPEST]
+        ideal[: len(best)] = best
+        counts, most = np.cumsum(hits), np.cumsum(ideal / _DISCOUNTS)
+        pairs = [(n / len(grades), n / rank) for n, rank in enumerate(sorted(found), start=1)]
+        # the best precision at this recall or beyond: trec_eval's iprec_at_recall
+        points = [
+            max((p for r, p in pairs if r >= tenth / 10 - 1e-9), default=0.0) for tenth in range(11)
+        ]
+        for sums, values in (
+            (self.ndcg, np.cumsum(gains / _DISCOUNTS) / most),
+            (self.recall, counts / len(grades)),
+            (self.precision, counts / _KS),
+            (self.interpolated, np.array(points)),
+        ):
+            sums[ranking] = sums.get(ranking, 0.0) + values
 
-    def means(self, sums: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
+    def means(self, sums: Mapping[str, FloatArray]) -> dict[str, list[float]]:
         """Return the means of some sums, by ranking."""
-        return {name: [x / self.queries[name] for x in own] for name, own in sums.items()}
+        return {name: (own / self.queries[name]).tolist() for name, own in sums.items()}
 
 
 def curve_pictures(curves: Curves) -> Iterator[Picture]:
@@ -51,11 +69,12 @@ def curve_pictures(curves: Curves) -> Iterator[Picture]:
     if not curves.queries:
         return
     counted = max(curves.queries.values())
-    ks = [float(k) for k in range(1, _DEEPEST + 1)]
-    for name, sums in (("recall", curves.recall), ("precision", curves.precision)):
+    drawn = (("nDCG", curves.ndcg), ("recall", curves.recall), ("precision", curves.precision))
+    for name, sums in drawn:
         means = curves.means(sums)
         title = f"{name}@k over k, {counted} judged queries"
-        yield _lines(f"{name}-over-k", title, "k", name, ks, means, logarithmic=True)
+        file = f"{name.lower()}-over-k"
+        yield _lines(file, title, "k", name, _KS.tolist(), means, logarithmic=True)
     tenths = [tenth / 10 for tenth in range(11)]
     means = curves.means(curves.interpolated)
     title = f"interpolated precision over recall, {counted} judged queries"

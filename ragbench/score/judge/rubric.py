@@ -33,12 +33,16 @@ def built_in_rubrics() -> list[str]:
     return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
 
 
-def default_rubrics(served: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the default rubrics of a judge.
+def default_rubrics(judge: object) -> tuple[str | Mapping[str, Any], ...]:
+    """Return the default rubrics of a judge, or of its class.
 
-    None serves any. A judge that can apply none of the usual three is asked all that it can.
+    A plain function has its own. One that serves any has the usual three, as far as it can apply
+    them, and a judge that can apply none of these is asked all that it can.
     """
-    if served is None:
+    if (own := getattr(judge, "own_rubric", None)) is not None:
+        return (own,)
+    served = getattr(judge, "served", None)
+    if not isinstance(served, (list, tuple)):
         return DEFAULT_RUBRICS
     return tuple(name for name in DEFAULT_RUBRICS if name in served) or tuple(served)
 
