@@ -152,6 +152,7 @@ class Retrievers:
         if name not in self._loaded:
             retriever.cache_folder = cache_folder(self.plan.config.cache)
             retriever.cache_also = self.plan.config.cache_also
+            retriever.pool = self.workspace.pool
             retriever.load()
             self._loaded.add(name)
 
@@ -296,6 +297,11 @@ class Retrieve(StoredStage):
             hits = [_without_text(hit, self.plan.corpus) for hit in value.value.documents]
             value = replace(value, value=Retrieved(hits, value.value.queries))
         return self.workspace.without_secrets(write_retrieved(value))
+
+    @property
+    def computes(self) -> bool:
+        """Whether a model encodes or reads the texts."""
+        return self.retriever.computes
 
     def collect(self, results: Results) -> None:
         """Make what is missing; `Rank` says what it is for the results."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from ragbench.config.schema import RetrievalMetrics
 from ragbench.errors import DataError
+from ragbench.executors.pool import Pool
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Answers, Ranked, Results
 from ragbench.experiment.stages.answers import Answer, AskApp
@@ -303,6 +304,11 @@ class ScoreAnswers(StoredStage):
         notes, n = text_notes(_texts_of(answers), self._gold, metrics), answers.name
         results.notes += [f"{n}: {note}" for note in notes]
 
+    @property
+    def computes(self) -> bool:
+        """Whether any of the metrics takes long."""
+        return any(metric.declaration.computes for metric in self.plan.metrics)
+
     def forecast(self) -> Node | None:
         """Look up the scores."""
         if not self.plan.metrics or self._answer.system.role == "control":
@@ -315,13 +321,14 @@ class ScoreAnswers(StoredStage):
 class Scorers:
     """What scores texts, with its models, kept for the next system."""
 
-    def __init__(self) -> None:
+    def __init__(self, pool: Pool | None = None) -> None:
+        self._pool = pool
         self._made: dict[tuple[Metric, ...], TextScorer] = {}
 
     def of(self, metrics: tuple[Metric, ...]) -> TextScorer:
         """Return what computes some metrics."""
         if metrics not in self._made:
-            self._made[metrics] = TextScorer(metrics)
+            self._made[metrics] = TextScorer(metrics, self._pool)
         return self._made[metrics]
 
 
