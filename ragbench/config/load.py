@@ -32,7 +32,6 @@ from ragbench.config.schema import (
     BLOCKS,
     BudgetLimits,
     Component,
-    Executor,
     ExperimentConfig,
     Metrics,
     RetrievalMetrics,
@@ -282,7 +281,7 @@ class TreeCheck:
         check_clusters(metrics.metrics.judges, statistics[0].get("cluster"), self.report)
         causes = check_causes(self._item("causes"), metrics.metrics, self.context)
         budget = check_block(self._item("budget"), BudgetLimits, self.report)
-        executor = check_block(self._item("executor"), Executor, self.report)
+        executor = self._executor()
         gates = self._gates(metrics.metrics, generators, LOADERS)
         is_complete = top.keys() >= declared.keys()  # else it was unreadable
         if self.report or not is_complete or dataset is None or not dataset.component:
@@ -301,7 +300,7 @@ class TreeCheck:
             "causes": causes[1],
             "gates": gates[1],
             "budget": budget[1],
-            "executor": executor[1],
+            "executor": executor.written,
         }
         return ExperimentConfig(
             name=name,
@@ -315,7 +314,7 @@ class TreeCheck:
             causes=causes[0],
             gates=gates[0],
             budget=BudgetLimits(**budget[0]),
-            executor=Executor(**executor[0]),
+            executor=executor.component,
             cache_also=tuple(map(Path, top["cache_also"] or ())),
             **{key: top[key] for key in ("seed", "max_failed", "cache", "output")},
             path=self.path,
@@ -349,6 +348,18 @@ class TreeCheck:
         if kind is not None and isinstance(kind.value, str) and kind.value in loaders.table:
             check_dataset_options(entry.item, self.report)
         return checked
+
+    def _executor(self) -> Checked:
+        from ragbench.executors import EXECUTORS
+
+        entry = self.tree.entries.get("executor")
+        if entry is None or entry.item.value is None:
+            name = next(iter(EXECUTORS.table))
+            cls = EXECUTORS.load(name)
+            options = {each.name: each.default for each in declared_options(cls).values()}
+            default = Component(name="executor", type=name, cls=cls, options=options)
+            return Checked(default, {"type": name})
+        return check_component("executor", entry, EXECUTORS, self.context)
 
     def _expand(self, block: str) -> Expanded:
         item = self.tree.get(block)
