@@ -9,10 +9,7 @@ from ragbench.executors.base import Opened
 
 
 def open_doubles(log="", model="m1", wait=0.0):
-    """Doubles numbers; `die` ends the worker, `die once FILE` the first one that sees it.
-
-    `slow` takes a second.
-    """
+    """Doubles numbers; `die` ends the worker, `die once FILE` the first one that sees it."""
 
     def compute(items):
         if log:
@@ -25,9 +22,7 @@ def open_doubles(log="", model="m1", wait=0.0):
 
 
 def _double(item, wait):
-    time.sleep(1 if item == "slow" else wait)
-    if item == "slow":
-        return item
+    time.sleep(wait)
     if isinstance(item, str) and item.startswith("die once "):
         try:
             Path(item.removeprefix("die once ")).touch(exist_ok=False)

@@ -1,6 +1,7 @@
 """Blocks on workers: their order, what a worker that ends costs, and what is said of it."""
 
 import os
+import random
 import subprocess
 import sys
 import time
@@ -10,7 +11,7 @@ import pytest
 
 from ragbench.errors import AdapterError
 from ragbench.executors import pool as pools
-from ragbench.executors.base import Lost, Task
+from ragbench.executors.base import Heard, Lost, Task, Worker
 from ragbench.executors.local import Processes
 from ragbench.executors.pool import Pool
 
@@ -66,13 +67,42 @@ def test_blocks_are_taken_when_they_are_needed(pool):
     assert list(found) == [[2 * number] for number in range(1, 100)]
 
 
-def test_a_slow_block_that_all_others_waited_for(pool):
-    """When it comes, nothing is under way: the next blocks must be handed out before."""
-    blocks = [["slow"], *([number] for number in range(1, 40))]
+class InAnyOrder:
+    """Workers in this process, each in its own order; now this one is quick, now another."""
 
-    found = [*pool.blocks(task(), blocks)]
+    def __init__(self, size, draw):
+        self.size, self._draw, self._quick = size, draw, 0
+        self._workers, self._told = [Worker() for _ in range(size)], [[] for _ in range(size)]
 
-    assert found == [["slow"], *([2 * number] for number in range(1, 40))]
+    def start(self, worker):
+        pass
+
+    def tell(self, worker, message):
+        self._told[worker].append(message)
+
+    def hear(self):
+        busy = [worker for worker, messages in enumerate(self._told) if messages]
+        assert busy, "it would wait for ever"
+        if self._draw.random() < 0.05:
+            self._quick = self._draw.randrange(self.size)
+        worker = self._quick if self._quick in busy else self._draw.choice(busy)
+        return Heard(worker, self._workers[worker].answer(self._told[worker].pop(0)))
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_there_is_always_a_worker_to_wait_for(size):
+    """A block that all others wait for may be the last one under way."""
+    for seed in range(100):
+        draw = random.Random(seed)
+        pool = Pool(InAnyOrder(size, draw))
+        n = draw.randrange(1, 60)
+
+        found = [*pool.blocks(task(), ([number] for number in range(n)))]
+
+        assert found == [[2 * number] for number in range(n)]
 
 
 def test_what_a_worker_did_not_finish_is_computed_again(pool, tmp_path):
