@@ -147,13 +147,34 @@ def test_what_is_read_supported_matched_and_said_is_marked(made, visit):
     expect(first.locator(".bears")).to_have_text("The peak of 4 is Everest.")
     match = first.locator("mark.match", has_text="mountains")
     expect(match, "as the question's word").to_have_count(1)
-    expect(side.locator(".claims li").nth(1)).to_contain_text(re.compile("not supported$"))
+    expect(side.locator(".claims li").nth(1)).to_contain_text("not supported by any passage")
     expect(side.locator("mark.gold-word", has_text="Everest").first).to_be_visible()
     expect(side.locator("mark.own", has_text="highest"), "the other says it not").to_have_count(1)
     third = page.get_by_label("B: bm25/gpt").locator(".hits li").nth(2)
     expect(third).to_contain_text("not read")
     prompt = side.locator("details", has_text="Prompt").locator("pre")
     expect(prompt).to_contain_text("Query 4 has mountains.")
+
+
+def test_claims_of_a_verdict_lead_to_the_passages_that_bear_on_them(made, visit):
+    page = visit(made, "#queries&q=q5")
+    title(page, 5)
+    side = page.get_by_label("A: dense/gpt")
+
+    expect(side.locator(".claims").nth(0).locator("li")).to_have_text(
+        [
+            "The peak of 5 is Everest. supported by passage 1",
+            "Moon contradicted by passage 2 not supported by the gold answer",
+        ]
+    )
+    expect(side.locator(".claims").nth(1).locator("li")).to_have_text(
+        ["Gold: The peak of 5 is Everest. supported by passage 1"]
+    )
+    first, second = (side.locator(".hits li").nth(place) for place in (0, 1))
+    expect(first).to_contain_text("supports claim 1")
+    expect(first).to_contain_text("supports gold claim 1")
+    expect(first.locator(".bears")).to_have_text("The peak of 5 is Everest.")
+    expect(second).to_contain_text("contradicts claim 2")
 
 
 def test_how_long_retrieval_took_stands_above_the_ranking(made, visit):

@@ -15,13 +15,12 @@ from ragbench.score.judge.grounding import (
     WHY_NOT,
     Cell,
     Grounding,
-    Ruling,
     Side,
     best_verdict,
     grounded_verdict,
 )
 from ragbench.text.analyze import Analyzer
-from ragbench.types.scores import Cause, Verdict
+from ragbench.types.scores import Cause, Ruling, Verdict
 
 _REFUSAL_LENGTH = 400  # characters; the patterns take quadratic time
 _ITEM = re.compile(r"^(?:[-*•]|\(?\d{1,3}[.)])\s+")  # the mark of an item in a list claims nothing
@@ -144,6 +143,8 @@ def _ground(
         reference_answer=against("reference_answer", gold, answer),
         sentences=range(len(claims)),
         cited=[claim.cited for claim in claims],
+        claims=[claim.text for claim in claims],
+        reference_claims=[claim.text for claim in gold],
     )
     whose = {side.partition("_")[0] for side in sides}
     lines = _answer_lines(claims, found, bool(reference)) if "answer" in whose else []

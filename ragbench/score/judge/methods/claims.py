@@ -17,7 +17,6 @@ from ragbench.score.judge.grounding import (
     FORMULAS,
     Cell,
     Grounding,
-    Ruling,
     best_verdict,
     grounded_verdict,
 )
@@ -28,7 +27,7 @@ from ragbench.score.judge.methods.prompt import (
     verdicts_prompt,
 )
 from ragbench.score.judge.methods.session import ReplyLog
-from ragbench.types.scores import Verdict
+from ragbench.types.scores import Ruling, Verdict
 
 _ANSWER = "answer"
 _PASSAGES = "passages"
@@ -243,6 +242,8 @@ def _verdict(
         reference_answer=_rulings((reference, _ANSWER), claims, checked),
         sentences=answer.sentences,
         cited=answer.cited,
+        claims=answer.texts,
+        reference_claims=claims.get(reference, _Claims()).texts,
     )
     lines = [
         line
