@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.stats import score_interval, t_quantile
-from ragbench.stats.paired_proportions import TIE_BEYOND
+from ragbench.stats.score_intervals import TIE_BEYOND
 from ragbench.types import FloatArray
 
 BoolArray = NDArray[np.bool_]

@@ -6,6 +6,7 @@ import gc
 import itertools
 import os
 import shutil
+import signal
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -138,6 +139,21 @@ def warm_cache(finished_quickstart: FinishedRun, own_cache: Path) -> Path:
     """The test's own cache, with all that a quickstart stores."""
     shutil.copytree(finished_quickstart.folder / "cache", own_cache, dirs_exist_ok=True)
     return own_cache
+
+
+@pytest.fixture
+def signals_as_usual() -> Iterator[None]:
+    """Let processes that a test starts obey signals, which `nohup` and `&` have them ignore."""
+    ignored = [
+        s
+        for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(s) is signal.SIG_IGN
+    ]
+    for each in ignored:
+        signal.signal(each, signal.SIG_DFL)
+    yield
+    for each in ignored:
+        signal.signal(each, signal.SIG_IGN)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import pickle
 import re
 import subprocess
 import sys
@@ -11,6 +12,9 @@ import yaml
 
 import ragbench as rb
 from ragbench.config.load import load_config
+from ragbench.generate.langchain import LangchainGenerator
+from ragbench.generate.openai import OpenAIGenerator
+from ragbench.types import Document, Verdict
 from tests.commands import run_command
 
 MODULE = """
@@ -43,6 +47,40 @@ def halves(text):
     return [text[:middle], text[middle:]]
 
 
+def pieces(text, *, n: int = 2):
+    width = max(1, len(text) // n)
+    return [text[at : at + width] for at in range(0, len(text), width)]
+
+
+def grounded(answer, contexts, *, share: float = 0.5):
+    words = answer.split()
+    found = sum(word in contexts[0] for word in words) / len(words)
+    return found >= share, f"{found:.0%}"
+
+
+def declared(answer, references, *, most: Annotated[int, rb.Option("Words.", ge=1)] = 9):
+    return len(answer.split()) <= most
+
+
+def levels(item, rubric):
+    return Verdict(0.25 if rubric.name == "fluency" else 0.75, reasoning=item.answer)
+
+
+def seven(answer):
+    return 7
+
+
+def asks_too_much(answer, context):
+    return 1.0
+
+
+async def later(answer):
+    return 1.0
+
+
+CONSTANT = 3
+
+
 def data(*, n=3):
     numbers = range(n)
     return {
@@ -70,6 +108,8 @@ CONFIG = {
             "type": "bm25",
             "chunk": {"by": "langchain", "size": 9, "factory": "mine_alone:halves"},
         },
+        "plain": {"type": "bm25", "chunk": {"by": "python:mine_alone:halves"}},
+        "thirds": {"type": "bm25", "chunk": {"by": "python:mine_alone:pieces", "args": {"n": 3}}},
     },
     "generators": {"first": {"type": "extractive"}},
     "metrics": {
@@ -86,7 +126,13 @@ CONFIG = {
             "python:mine_alone:shares",
             "python:mine_alone:length(most=8)",
         ],
-        "judge": {"type": "python:mine_alone:Brevity", "rubrics": ["fluency"]},
+        "judge": {
+            "class": {"type": "python:mine_alone:Brevity", "rubrics": ["fluency"]},
+            "plain": {"type": "python:mine_alone:grounded", "share": 0.25},
+            "named": {"type": "python:mine_alone:declared", "most": 1, "rubrics": ["declared"]},
+            "asked": {"type": "python:mine_alone:levels", "rubrics": ["fluency", "coherence"]},
+            "wrong": {"type": "python:mine_alone:seven"},
+        },
     },
 }
 
@@ -107,17 +153,32 @@ def test_a_module_beside_the_config_has_every_kind(project, tmp_path):
 
     assert checked.returncode == 0, checked.stderr
     assert "not called" in checked.stdout
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 3, "a judge that always fails is no success"
+    assert "found 7, allowed: a number from 0 to 1" in done.stdout
     (summary,) = (tmp_path / "runs" / "own").glob("2*/summary.json")
     systems = {each["name"]: each["scores"] for each in json.loads(summary.read_text())["systems"]}
     bm25, pair, cut = (systems[name] for name in ("bm25", "bm25/first", "cut/first"))
+    plain, thirds = (systems[f"{name}/first"] for name in ("plain", "thirds"))
     assert bm25["python:mine_alone:first_hit"]["mean"] == bm25["hit_rate@1"]["mean"] == 1.0
     assert bm25["python:mine_alone:first_hit(bonus=2)@1"]["mean"] == 2.0
     assert pair["python:mine_alone:polite(words=2)"]["mean"] == 1.0
     assert pair["python:mine_alone:shares"]["mean"] == 1.0
     assert pair["python:mine_alone:length(most=8)"]["mean"] == 1.0
-    assert pair["fluency"]["mean"] == 1.0
     assert cut["python:mine_alone:polite(words=2)"]["mean"] < 1.0
+    lengths = "python:mine_alone:length(most=8)"
+    assert cut[lengths]["mean"] == plain[lengths]["mean"] >= thirds[lengths]["mean"]
+    means = {name: score["mean"] for name, score in pair.items() if "judge=" in name}
+    assert means == {
+        "fluency(judge=class)": 1.0,
+        "grounded(judge=plain)": 1.0,
+        "declared(judge=named)": 0.0,
+        "fluency(judge=asked)": 0.25,
+        "coherence(judge=asked)": 0.75,
+        "seven(judge=wrong)": None,
+    }
+    assert pair["seven(judge=wrong)"]["failed"] == {"error": 4}
+    assert "|code:" in pair["grounded(judge=plain)"]["signature"]
+    assert "|share:0.25|" in pair["grounded(judge=plain)"]["signature"]
     assert "code:" in bm25["python:mine_alone:first_hit"]["signature"]
 
 
@@ -135,6 +196,88 @@ def test_a_name_that_leads_nowhere_says_where_it_was_looked_for(project, name, m
 
     with pytest.raises(rb.ConfigError, match=message):
         load_config({**CONFIG, "metrics": metrics}, base_dir=project)
+
+
+@pytest.mark.parametrize(
+    ("judge", "message"),
+    [
+        ({"type": "python:mine_alone:asks_too_much"}, "did you mean 'contexts'"),
+        ({"type": "python:mine_alone:later"}, "an async function"),
+        ({"type": "python:mine_alone:grounded", "shape": 1}, "did you mean 'share'"),
+        ({"type": "python:mine_alone:grounded", "share": "all"}, "allowed: a number"),
+        ({"type": "python:mine_alone:declared", "most": 0}, "an integer >= 1"),
+        ({"type": "python:mine_alone:grounded", "rubrics": ["fluency"]}, "allowed: grounded"),
+        ({"type": "python:mine_alone:CONSTANT"}, "a class with judge"),
+    ],
+)
+def test_a_function_that_cannot_judge_is_refused_at_its_place(project, judge, message):
+    with pytest.raises(rb.ConfigError, match=message):
+        load_config({**CONFIG, "metrics": {"judge": judge}}, base_dir=project)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "message"),
+    [
+        ({"by": "python:mine_alone:halvs"}, "did you mean 'halves'"),
+        ({"by": "python:mine_alone:halves", "size": 3}, "halves does not take it"),
+        ({"by": "python:mine_alone:pieces", "args": {"m": 3}}, "allowed: n"),
+        ({"by": "python:mine_alone:pieces", "args": {"n": "x"}}, "allowed: n: an integer"),
+        ({"by": "python:mine_alone:Brevity"}, "missing key 'size'"),
+        ({"by": "words", "size": 3, "args": {"n": 3}}, "left out; or code of yours"),
+        ({"by": "words"}, "missing key 'size'"),
+    ],
+)
+def test_a_splitter_that_does_not_fit_is_refused_at_its_place(project, chunk, message):
+    retrievers = {"cut": {"type": "bm25", "chunk": chunk}}
+
+    with pytest.raises(rb.ConfigError, match=message):
+        load_config({**CONFIG, "retrievers": retrievers}, base_dir=project)
+
+
+def half(answer, contexts=(), *, most: int = 3):
+    return 0.5 if len(answer) <= most and not contexts else 0.0
+
+
+def shorter(answer, other):
+    return len(answer) < len(other), "fewer letters"
+
+
+class Named:
+    """A judge that is made already."""
+
+    label, model, served, options = "own", "own-1", None, {}
+
+    def judge(self, item, rubric):
+        return Verdict(1.0, reasoning=rubric.name)
+
+
+def test_python_takes_a_function_a_class_and_a_judge():
+    with rb.Judge(type=half, most=2) as judge:
+        found = [judge.score(answer=text)["half"].score for text in ("no", "long")]
+        copy = pickle.loads(pickle.dumps(judge))
+        assert [*found, copy.score(answer="no")["half"].score] == [0.5, 0.0, 0.5]
+        assert judge.score(answer="no", contexts=["p"])["half"].score == 0.0
+        assert judge.score(answer=None)["half"].cause == "no_answer"
+        assert judge.model == "tests.test_own_code:half"
+    verdict = rb.Judge(type=shorter).score(answer="a", other="bcd")["shorter"]
+    assert (verdict.score, verdict.reasoning) == (1.0, "fewer letters")
+    for own in (Named, Named()):
+        assert rb.Judge(type=own, rubrics=["fluency"]).score(answer="a")["fluency"].score == 1.0
+    with pytest.raises(rb.OptionError, match="did you mean 'most'"):
+        rb.Judge(type=half, mots=2)
+    wrong = rb.Judge(type=lambda answer: None).score(answer="a")
+    assert [each.status for each in wrong.values()] == ["failed"]
+    assert "a number from 0 to 1" in next(iter(wrong.values())).reasoning
+
+
+def test_score_looks_in_the_working_directory(project):
+    (project / "answers.txt").write_text("please wait\n")
+    options = ["--predictions", "answers.txt", "--references", "answers.txt"]
+
+    done = run_command("score", *options, "-m", "python:mine_alone:polite(words=1)", cwd=project)
+
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"polite\(words=1\)\s+1\.00", done.stdout)
 
 
 def test_a_measure_that_returns_no_number_is_refused_with_its_query(project):
@@ -226,6 +369,43 @@ def test_a_client_that_fails_is_a_failed_verdict_and_one_that_cannot_be_asked_is
         assert "no such thing" in judge.score(answer="A text.")["fluency"].reasoning
     with pytest.raises(rb.OptionError, match="a function of messages"):
         rb.Judge("m", ["fluency"], client=3).score(answer="A text.")
+
+
+@pytest.mark.parametrize(
+    "client", [ask, ask_later, Client(), Waiting()], ids=["function", "asynchronous", "a", "b"]
+)
+def test_the_client_of_a_generator_may_be_any_object_that_can_be_asked(client):
+    made = OpenAIGenerator(model="m", client=client)
+    passages = [Document("d", "The bridge opened in 1932.")]
+
+    assert made.generate("When?", passages).answer == REPLY
+    made.close()
+    if isinstance(client, Client):
+        assert "The bridge opened in 1932." in client.asked[-1]["messages"][-1]["content"]
+
+
+def test_a_chat_model_of_langchain_and_a_function_of_messages_answer_in_a_run(project, tmp_path):
+    chat = pytest.importorskip("langchain_core.language_models.fake_chat_models")
+    model = chat.FakeListChatModel(responses=["a fox please"])
+    config = {
+        "dataset": CONFIG["dataset"],
+        "retrievers": {"bm25": {"type": "bm25"}},
+        "metrics": {"generation": ["token_f1"]},
+        "output": str(tmp_path / "runs"),
+    }
+    generators = {
+        "model": LangchainGenerator(client=model),
+        "chat": OpenAIGenerator(model="m", client=model),
+        "function": OpenAIGenerator(model="m", client=lambda messages: "fox 1"),
+    }
+    (project / "clients.yaml").write_text(yaml.safe_dump(config))
+
+    done = rb.run_experiment(project / "clients.yaml", generators=generators)
+
+    means = {each["name"]: each["scores"] for each in done.summary["systems"]}
+    f1 = {name: scores["token_f1"]["mean"] for name, scores in means.items() if "/" in name}
+    assert f1["bm25/model"] == f1["bm25/chat"] == pytest.approx(0.5)
+    assert f1["bm25/function"] == pytest.approx((3 * 0.5 + 1) / 4)
 
 
 def test_a_rubric_may_be_a_mapping():

@@ -14,7 +14,14 @@ from ragbench.calibration.labels import Ratings
 from ragbench.calibration.scale import Scale
 from ragbench.records.certificate import AgreementFound, Confusion, CorrelationLevel, Correlations
 from ragbench.records.codec import from_json
-from ragbench.stats.agreement import Agreement, Level, mean_agreement, raw_share
+from ragbench.stats.agreement import (
+    Agreement,
+    Level,
+    confusion_table,
+    kappa,
+    mean_agreement,
+    raw_share,
+)
 from ragbench.stats.correlation import (
     Coefficient,
     kendall_tau_b,
@@ -27,7 +34,6 @@ from ragbench.stats.correlation import (
     spearman,
 )
 from ragbench.stats.jackknife import Statistic
-from ragbench.stats.kappa import confusion_table, kappa
 from ragbench.stats.krippendorff import alpha
 
 if TYPE_CHECKING:

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
+from ragbench.data.files.conversations import failing
 from ragbench.data.files.jsonl import Entry, read_jsonl
 from ragbench.data.loaders.records import system_name
 from ragbench.data.runs.run_folder import file_name, read_manifest, read_summary, resolve_run_folder
 from ragbench.errors import DataError, OptionError
+from ragbench.json_yaml import load_yaml
 from ragbench.records.manifest import PredictionRow, VerdictRow
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.registry import nearest
@@ -19,6 +21,7 @@ from ragbench.score.judge.methods.templates import Together, prompt_fingerprint
 from ragbench.score.judge.rubric import is_built_in, load_rubric, read_rubric
 from ragbench.score.options import add_option
 from ragbench.signature import Signature
+from ragbench.types.conversation import ToolCall, read_tool_calls
 
 Row = TypeVar("Row", VerdictRow, PredictionRow)
 
@@ -38,6 +41,8 @@ class JudgedAnswer:
     """The passages, best first; empty where there are none."""
     queries: tuple[str, ...] = ()
     """The queries that the system formulated; empty where there are none."""
+    tool_calls: tuple[ToolCall, ...] | None = None
+    """The tools that the system called; None where that is not known."""
 
     @property
     def judged(self) -> tuple[str, ...]:
@@ -172,12 +177,16 @@ def _answers(folder: Path, system: str) -> Iterator[tuple[Key, JudgedAnswer]]:
     """What each query has; a system without answers may have passages and queries."""
     if not _file(folder, "predictions", system).is_file():
         return
-    for _, row in _firsts(_file(folder, "predictions", system), PredictionRow):
+    for entry, row in _firsts(_file(folder, "predictions", system), PredictionRow):
         texts = tuple(
             " ".join(filter(None, (each.title, each.text))) for each in row.contexts or ()
         )
         if row.answer is not None or texts or row.queries:
-            yield (system, row.query_id), JudgedAnswer(row.answer, texts, row.queries)
+            calls = None
+            if row.tool_calls is not None:
+                fail = failing(entry, "tool_calls")
+                calls = read_tool_calls(entry.values["tool_calls"], fail)
+            yield (system, row.query_id), JudgedAnswer(row.answer, texts, row.queries, calls)
 
 
 def _scores(
@@ -233,15 +242,11 @@ def _samples(row: VerdictRow, signature: str) -> Samples:
 
 def _read_config(folder: Path) -> dict[str, Any]:
     """Read config.yaml as plain texts; its paths are relative to the folder."""
-    import yaml
-
     path = folder / "config.yaml"
     try:
-        found = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        found = load_yaml(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise DataError(f"cannot be read: {error}", file=path) from error
-    except RecursionError as error:
-        raise DataError("nested too deeply", file=path, allowed="a config") from error
     return {**found, "folder": folder} if isinstance(found, dict) else {"folder": folder}
 
 

@@ -26,7 +26,7 @@ from ragbench.records.manifest import VerdictRow
 from ragbench.registry import nearest
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
 from ragbench.signature import fingerprint_json
-from ragbench.stats.kappa import cohen_kappa
+from ragbench.stats.agreement import cohen_kappa
 from ragbench.stats.mean import mean_interval
 from ragbench.types import FloatArray
 

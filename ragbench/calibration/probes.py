@@ -16,7 +16,7 @@ from ragbench.calibration.retest import flips
 from ragbench.calibration.scale import Scale
 from ragbench.records.certificate import ProbeFound
 from ragbench.score.judge.base import Item, Judge, Rubric
-from ragbench.score.judge.citations import cited_sentences
+from ragbench.score.judge.sentences import cited_sentences
 from ragbench.score.judge.verdicts import judge_all
 from ragbench.stats.correlation import spearman
 from ragbench.stats.mean import mean_interval

@@ -14,6 +14,7 @@ from ragbench.errors import OptionError
 from ragbench.registry import nearest
 from ragbench.score.judge.base import Rubric
 from ragbench.signature import Signature, fingerprint
+from ragbench.types.conversation import Turn
 
 Unit = Literal["answer", "query"]
 """What is drawn: single answers, or queries with the answers of all systems."""
@@ -170,6 +171,8 @@ class Question:
     """The question."""
     references: Sequence[str] = ()
     """Gold answers."""
+    turns: tuple[Turn, ...] = ()
+    """What was said before."""
 
 
 def sheet_rows(

@@ -83,9 +83,10 @@ _SHARED = ("scale", "confidence", "as_json", "trusted")
     "--trust",
     "trusted",
     multiple=True,
-    metavar="URL",
-    help="Let --probe ask this address, which the run folder names; repeatable. A run folder may "
-    "be anybody's: without it no key and no text leaves for an address that only it names.",
+    metavar="URL|NAME",
+    help="Let --probe ask this address, or send this variable, which the run folder names; "
+    "repeatable. A run folder may be anybody's: without it no key and no text leaves for an "
+    "address that only it names, and no variable but OPENAI_API_KEY is sent.",
 )
 @click.option(
     "-o",

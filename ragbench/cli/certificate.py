@@ -22,7 +22,7 @@ from ragbench.config.load import load_saved
 from ragbench.data.loaders.pairs import read_pairs
 from ragbench.data.runs.run_folder import to_csv, to_json
 from ragbench.errors import DataError, OptionError
-from ragbench.experiment.named_code import check_addresses
+from ragbench.experiment.named_code import check_trust
 from ragbench.experiment.plan.components import build_judge, connected
 from ragbench.experiment.plan.plan import load_collection
 from ragbench.experiment.stages.judging import totals_of
@@ -216,9 +216,9 @@ def _ask_judges(
     """Ask each judge, as the run's config has it; score -> probe -> what came out, and notes."""
     run, seed = request.run, request.seed
     questions = _read_questions(run)
-    judges = load_saved(run.folder / "config.yaml").metrics.judges or {}
-    for name in dict.fromkeys(score.judge for score in scores):
-        check_addresses(name, judges.get(name), request.trusted)
+    config = load_saved(run.folder / "config.yaml")
+    judges = config.metrics.judges or {}
+    check_trust(config, {score.judge for score in scores}, request.trusted)
     found: dict[str, dict[str, ProbeFound]] = {}
     notes = []
     for name in dict.fromkeys(score.judge for score in scores):
@@ -234,6 +234,8 @@ def _ask_judges(
                 query_id=key[1],
                 queries=list(run.answers[key].queries) or None,
                 nuggets=planned.nuggets_of(key[1]),
+                turns=questions[key[1]].turns,
+                tool_calls=run.answers[key].tool_calls,
             )
             for key in keys
         }
@@ -266,7 +268,7 @@ def _read_questions(run: JudgedRun) -> Mapping[str, Question]:
                 allowed="the data as they were, or a new run",
             )
     return {
-        query.id: Question(query.text, collection.answers.get(query.id, ()))
+        query.id: Question(query.text, collection.answers.get(query.id, ()), query.turns)
         for query in collection.queries
     }
 

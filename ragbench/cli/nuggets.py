@@ -29,9 +29,10 @@ import click
     "--trust",
     "trusted",
     multiple=True,
-    metavar="URL",
-    help="Ask this address, which the run folder names; repeatable. Without it no key and no text "
-    "leaves for an address that only a run folder names.",
+    metavar="URL|NAME",
+    help="Ask this address, or send this variable, which the run folder names; repeatable. Without "
+    "it no key and no text leaves for an address that only a run folder names, and no variable but "
+    "OPENAI_API_KEY is sent.",
 )
 def command(
     run: Path, output: Path, judge: str | None, depth: int, trusted: tuple[str, ...]

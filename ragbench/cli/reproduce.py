@@ -15,7 +15,10 @@ from ragbench.cli.streams import behind
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option(
-    "--trust", is_flag=True, help="Import code that lies in RUN; only if you know who wrote it."
+    "--trust",
+    is_flag=True,
+    help="Import code that lies in RUN, ask the addresses and send the variables that it names; "
+    "only if you know who wrote it.",
 )
 @click.pass_context
 def command(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
@@ -24,7 +27,9 @@ def command(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
     Values of environment variables are those that were recorded; secrets have to be set. Stored
     stages are not used, but stored replies of models are. `latest` stays. Code that the config of
     RUN names is imported from the working directory or from what is installed, and is named first;
-    from RUN itself only with --trust. The exit code is 0 if every number is the same, else 1.
+    from RUN itself only with --trust. Other machines are asked, and keys other than OPENAI_API_KEY
+    are given to what is asked, only with --trust as well. The exit code is 0 if every number is
+    the same, else 1.
     """
     from ragbench.errors import EXIT_GATE_FAILED
     from ragbench.experiment.reproduce import reproduce

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -212,11 +213,13 @@ def command(
     # no matrix is multiplied here: starting the threads of BLAS would cost more than the work
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from ragbench.cli.output import Output
+    from ragbench.registry import looking_in
 
     output = Output(form, per_query, not no_summary)
     given = {name: value for name, value in options.items() if value not in (None, (), False)}
     score = _predictions if "predictions" in given or "references" in given else _runs
-    return score(files, output, given)
+    with looking_in([Path.cwd()]):  # where `run` looks, too, for names with `python:`
+        return score(files, output, given)
 
 
 def _runs(files: tuple[str, ...], output: Output, given: dict[str, Any]) -> int:

@@ -16,16 +16,15 @@ from ragbench.data.trec.stream import CHUNK_BYTES, ScatteredQueriesError, open_r
 from ragbench.data.trec.trec_files import read_qrels
 from ragbench.errors import DataError, OptionError
 from ragbench.score.base import ScoreColumn
-from ragbench.score.retrieval.blocks import BlockRanker
 from ragbench.score.retrieval.evidence import Evidence, gather, numbered, subtopics_read_by
 from ragbench.score.retrieval.notation import parse_measures
+from ragbench.score.retrieval.ranking import BlockRanker
 from ragbench.score.retrieval.score_run import Rules, fingerprints_of, score_ranked, score_run
 from ragbench.types import Qrels, Run
 from ragbench.types.checks import ids_of, no_ids
 from ragbench.types.columnar import QueryFingerprints
-from ragbench.types.columns import Table, column_of, is_table, texts_of_table
-from ragbench.types.frames import Frame, is_frame
 from ragbench.types.notebook import html_table, number
+from ragbench.types.tables import Frame, Table, column_of, is_frame, is_table, texts_of_table
 
 if TYPE_CHECKING:
     from ragbench.score.retrieval.base import Reads

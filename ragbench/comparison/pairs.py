@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.comparison.bounds import is_open, with_failed_at
 from ragbench.comparison.comparable import meet
 from ragbench.comparison.interim import look_of
 from ragbench.comparison.sources import ScoredSystems
+from ragbench.comparison.summary import is_open, with_failed_at
 from ragbench.comparison.systems import SystemScores, baselines
 from ragbench.score.base import Look, ScoreColumn
 from ragbench.stats import paired_differences

@@ -11,6 +11,7 @@ from ragbench.config.options import (
     Context,
     check_block,
     check_options,
+    load_named,
     references_of,
     resolve_options,
 )
@@ -19,7 +20,7 @@ from ragbench.config.schema import DEFAULT_DEPTH, DEFAULT_PASSAGES, PYTHON_TIMEO
 from ragbench.config.tree import Entry, Item
 from ragbench.errors import DataError, OptionError, Place
 from ragbench.registry import PYTHON, DeclaredOption, Family, Option, declared_options
-from ragbench.text.chunk import Chunking
+from ragbench.text.chunk import Chunking, splitter_options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,6 +277,7 @@ def check_chunk(item: Item, type_name: str, component: Any, context: Context) ->
     before = len(report)
     values, written = check_block(block, Chunking, report)
     resolve_options(block, declared_options(Chunking), values, context)
+    code = _code_of_chunks(block, context)
     # a key that each member of a sweep lacks is one problem, which the first has reported
     lacking = any(
         each.required and name not in values for name, each in declared_options(Chunking).items()
@@ -283,10 +285,21 @@ def check_chunk(item: Item, type_name: str, component: Any, context: Context) ->
     if len(report) > before or lacking:
         return CheckedChunk(None, {CHUNK: written})
     try:
-        return CheckedChunk(Chunking(**values), {CHUNK: written})
+        chunking = Chunking(**values)
+        if code is not None:
+            splitter_options(code, chunking)
+        return CheckedChunk(chunking, {CHUNK: written})
     except OptionError as error:
         _report_chunk(error, entry, report)
         return CheckedChunk(None, {CHUNK: written})
+
+
+def _code_of_chunks(block: Item, context: Context) -> object:
+    """What `by` or `factory` names in Python; None where neither does, or it is not there."""
+    by, factory = block.get("by"), block.get("factory")
+    if by is not None and str(by.value).startswith(PYTHON):
+        return load_named(by, context)
+    return None if factory is None else load_named(factory, context)
 
 
 def _report_chunk(error: OptionError, entry: Entry, report: Report) -> None:
@@ -295,7 +308,8 @@ def _report_chunk(error: OptionError, entry: Entry, report: Report) -> None:
     if value is None:
         report.wrong(entry, f"missing key '{error.option}'", f"{error.option}: {error.allowed}")
     else:
-        report.wrong(value, f"found {value.shown()}", error.allowed)
+        what = "unknown value" if error.option == "by" else "found"
+        report.wrong(value, f"{what} {value.shown()}", error.allowed, error.nearest)
 
 
 def check_dataset_options(dataset: Item, report: Report) -> None:

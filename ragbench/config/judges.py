@@ -136,13 +136,15 @@ def _rubrics(item: Item | None, judge: Any, context: Context) -> tuple[RubricSou
     from ragbench.score.judge.rubric import default_rubrics, load_rubric, not_applied
 
     if item is None or item.value is None:
-        served = getattr(judge, "served", None)
-        return default_rubrics(served if isinstance(served, (list, tuple)) else None)
+        return default_rubrics(judge)
+    own = getattr(judge, "own_rubric", None)
     found: dict[str, RubricSource] = {}
     for part in item.items:
         rubric: tuple[str, RubricSource] | None = None
         if isinstance(part.value, dict):
             rubric = _check_mapping(part, context.report)
+        elif own is not None and part.value == own["name"]:
+            rubric = own["name"], own
         elif isinstance(part.value, str):
             rubric = check_rubric(part, context)
         if rubric is None:

@@ -132,7 +132,7 @@ def load_config(
         subject = os.fspath(path) if path else "the config"
         raise report.error(subject, lambda text: mask_addresses(clean(text)))
     found = environment_of(tree, config.resolved)
-    keys = {name: variables.get(name) for name in _named_keys(config)}
+    keys = {name: variables.get(name) for name in named_keys(config)}
     hidden = {**hidden, **{n: v for n, v in keys.items() if v}, **found.secrets}
     note_secrets(hidden)
     return replace(
@@ -172,7 +172,7 @@ def _data_and_judges(tree: Item) -> Item:
     return kept.with_entry("metrics", replace(metrics, value={}).with_entry("judge", judge))
 
 
-def _named_keys(config: ExperimentConfig) -> Iterator[str]:
+def named_keys(config: ExperimentConfig) -> Iterator[str]:
     """The variables that options name in place of a key: `api_key_env: NAME`."""
     judges = (config.metrics.judges or {}).values()
     systems = (config.retrievers, config.generators, config.apps)

@@ -14,6 +14,7 @@ from ragbench.config.tree import Item
 from ragbench.config.yaml_reader import UNREADABLE
 from ragbench.errors import DataError, Place
 from ragbench.registry import (
+    PYTHON,
     DeclaredOption,
     Mismatch,
     declared_options,
@@ -239,7 +240,7 @@ def resolve_options(
             elif path.suffix in _OF_FILES:
                 resolve_path(value, context.base, context.report)
         elif option.option.refers_to == "object":
-            if (found := _load_named(value, context)) is not None and "args" in declared:
+            if (found := load_named(value, context)) is not None and "args" in declared:
                 _check_arguments(found, value, item.get("args"), context.report)
         elif option.option.refers_to != "path":
             continue
@@ -253,12 +254,12 @@ def resolve_options(
                 values[key] = str(found) if isinstance(values[key], str) else found
 
 
-def _load_named(item: Item, context: Context) -> object:
+def load_named(item: Item, context: Context) -> object:
     """Return code that is named, not called; None, with a problem, where it cannot be imported."""
     if context.refuses(item):
         return None
     try:
-        return load_object(str(item.value), context.code or ())
+        return load_object(str(item.value).removeprefix(PYTHON), context.code or ())
     except DataError as error:
         problem = error.problem
         context.report.wrong(item, problem.found, problem.allowed, problem.nearest)

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 
 from ragbench.embed.base import Device
 from ragbench.errors import DataError, MissingExtra, OptionError
+from ragbench.json_yaml import load_json
 from ragbench.signature import fingerprint
 
 ALLOWED = "a folder with config.json, or the name of a model on the Hugging Face hub"
@@ -170,8 +171,8 @@ def _pieces(folder: Path, path: Path) -> Iterator[bytes | str]:
 
 def _without_places(path: Path) -> Any:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
+        content = load_json(path.read_text(encoding="utf-8"))
+    except ValueError as error:
         raise DataError("cannot be read as JSON", file=path) from error
     if not isinstance(content, dict):
         return content

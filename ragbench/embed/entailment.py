@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from ragbench.embed.batches import Batches
 from ragbench.embed.checkpoint import Checkpoint, choose_device
 from ragbench.embed.encoders import token_limit
 from ragbench.errors import DataError, OptionError
+from ragbench.json_yaml import load_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -146,7 +146,7 @@ def has_classifier(folder: Path) -> bool:
     if not path.is_file():
         return False
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = load_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise DataError("cannot be read as JSON", file=path) from error
     architectures = config.get("architectures") if isinstance(config, dict) else None

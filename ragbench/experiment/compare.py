@@ -28,7 +28,7 @@ from ragbench.errors import (
     OptionError,
 )
 from ragbench.experiment.plan.groups import common_clusters
-from ragbench.gates.fail_if import FailIf, decide_all, undecided, why_skipped
+from ragbench.gates.decide import FailIf, decide_all, undecided, why_skipped
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import ComparedRuns
 from ragbench.registry import nearest

@@ -25,8 +25,7 @@ from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import Results
 from ragbench.gates.base import Gate, GatedRun, KnownNames
-from ragbench.gates.decide import check_references, decide_gates, read_gate_files
-from ragbench.gates.fail_if import FailIf
+from ragbench.gates.decide import FailIf, check_references, decide_gates, read_gate_files
 from ragbench.gates.scores import KnownScore, KnownScores
 from ragbench.llm.failures import shortened
 from ragbench.records.codec import to_json

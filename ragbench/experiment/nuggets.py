@@ -11,7 +11,7 @@ from ragbench.config.load import load_saved
 from ragbench.data.files.jsonl import read_jsonl
 from ragbench.data.runs.run_folder import file_name, read_manifest, read_summary, resolve_run_folder
 from ragbench.errors import DataError, OptionError
-from ragbench.experiment.named_code import check_addresses
+from ragbench.experiment.named_code import check_trust
 from ragbench.experiment.plan.components import build_judge, connected
 from ragbench.experiment.plan.plan import load_collection
 from ragbench.experiment.plan.records import PlannedJudge
@@ -68,18 +68,19 @@ def make_nuggets(
         run: A run folder, or the folder of an experiment, whose newest run is used.
         judge: The judge by name; None where the run has one that asks a model.
         depth: How many passages of each system are read; equal texts once.
-        trusted: Addresses that may be asked although only the run folder names them.
+        trusted: Addresses that may be asked, and variables that may be sent, although only the run
+            folder names them.
 
     Raises:
         DataError: There is no run, it has no passages, or its data have changed.
-        OptionError: It has no such judge, none that asks a model, or one at an address that is not
-            trusted.
+        OptionError: It has no such judge, none that asks a model, or one at an address or with
+            a variable that is not trusted.
     """
     folder = resolve_run_folder(run)
     config = load_saved(folder / "config.yaml")
     blocks = config.metrics.judges or {}
     name, planned, asked = _chosen({each: build_judge(blocks[each]) for each in blocks}, judge)
-    check_addresses(name, blocks[name], trusted)
+    check_trust(config, [name], trusted)
     pool = _pool(folder, depth)
     if not pool:
         allowed = "a run with answers from retrieved passages"

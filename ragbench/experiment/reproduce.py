@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ragbench.config.components import options_of
 from ragbench.config.load import load_config
 from ragbench.config.problems import KeyPath, dotted
@@ -28,13 +26,17 @@ from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.named_code import (
     path_without,
     places_of_code,
+    references,
     refuse_code_in,
     refuse_models_in,
+    refuse_sending,
+    texts_of,
 )
 from ragbench.experiment.plan.records import Choices, Repetition
 from ragbench.experiment.progress import Progress
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.runner import run_experiment
+from ragbench.json_yaml import load_yaml
 from ragbench.records.manifest import EnvironmentVariable, Manifest
 from ragbench.records.summary import Summary
 from ragbench.secrets import MASK, secret_fingerprint
@@ -68,7 +70,8 @@ def reproduce(
     that of the run, and `latest` stays. A run with live objects is refused: no file holds them.
 
     The config is that of the folder, and `tell` is told what code will be imported for it, before
-    it is. Code and models that lie in the folder itself are refused without `trust`.
+    it is. Without `trust`, code and models that lie in the folder itself are refused, and so
+    are addresses of other machines and variables of the environment that the folder names.
     """
     folder = resolve_run_folder(run).resolve()
     with nullcontext() if trust else path_without(folder):
@@ -97,6 +100,7 @@ def _repeated(
     config = _load_config(folder, manifest.environment, search)
     if not trust:
         refuse_models_in(folder, config)
+        refuse_sending(folder, config, manifest.environment)
     summary = read_summary(folder)
     _require_secrets(config, choices, summary, folder)
     environment = [*_environment(config, manifest.environment, folder)]
@@ -131,7 +135,8 @@ def _load_config(
         return load_config(file, environment=variables, code=code)
     except ConfigError:
         # a folder that was moved by itself, as CI keeps it: where this working directory writes
-        output = yaml.safe_load(file.read_text(encoding="utf-8")).get("output", "")
+        found = load_yaml(file.read_text(encoding="utf-8"))
+        output = found.get("output", "") if isinstance(found, dict) else ""
         summary = read_summary(folder)
         home = Path(str(output)) / summary.name / summary.run_id
         with contextlib.suppress(ConfigError):
@@ -143,30 +148,13 @@ def _require_secrets(
     config: ExperimentConfig, choices: Choices, summary: Summary, folder: Path
 ) -> None:
     """Refuse to run without a secret that a component of the run is given."""
-    for path, name in _references(config):
+    for path, name in references(config):
         if name not in os.environ and _is_used(path, config, choices, summary):
             raise DataError(
                 f"{dotted(path)} needs the secret {name}, which is not set",
                 file=folder / "config.yaml",
                 allowed=f"the environment variable {name} with the value that it had",
             )
-
-
-def _texts(value: object, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
-    """Every text of a resolved config, with its place."""
-    if isinstance(value, Mapping):
-        for key, part in value.items():
-            yield from _texts(part, (*path, str(key)))
-    elif isinstance(value, (list, tuple)):
-        for index, part in enumerate(value):
-            yield from _texts(part, (*path, str(index)))
-    elif isinstance(value, str):
-        yield path, value
-
-
-def _references(config: ExperimentConfig) -> Iterator[tuple[KeyPath, str]]:
-    """Where a resolved config names variables, and which."""
-    return ((path, name) for path, text in _texts(config.resolved) for name in names_in(text))
 
 
 def _is_used(path: KeyPath, config: ExperimentConfig, choices: Choices, summary: Summary) -> bool:
@@ -211,7 +199,7 @@ def _environment(
         if now is not None and now.set and not now.secret:
             used = f"'{now.value}' of now"
         yield f"{name} was not recorded, so that its value then is not known; {used} is used"
-    for path, text in _texts(config.resolved):
+    for path, text in texts_of(config.resolved):
         if MASK in text:
             yield f"{dotted(path)} held a secret, which no file keeps; {MASK} stands for it"
 

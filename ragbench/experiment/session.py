@@ -17,6 +17,7 @@ from ragbench.config.schema import ExperimentConfig
 from ragbench.errors import DataError
 from ragbench.experiment.plan.records import Share
 from ragbench.files import cache_folder, remove_left_over, write_atomically
+from ragbench.json_yaml import load_json
 from ragbench.signature import fingerprint
 
 _LOCK = ".lock.tmp"
@@ -149,8 +150,8 @@ def run_in(folder: Path, given: str | None = None) -> Iterator[Session]:
 
 def token_in(folder: Path) -> str | None:
     """Return the token of a run that was not finished in a folder; None where there is none."""
-    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-        return str(json.loads((folder / _STATE).read_text(encoding="utf-8"))["token"])
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return str(load_json((folder / _STATE).read_text(encoding="utf-8"))["token"])
     return None
 
 

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
-from ragbench.comparison.bounds import is_open, with_failed_at
-from ragbench.comparison.summary import ScoreSummary, finite, summarize
+from ragbench.comparison.summary import ScoreSummary, finite, is_open, summarize, with_failed_at
 from ragbench.gates.base import (
     COSTS,
     Candidate,

@@ -3,22 +3,247 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any
 
-from ragbench.adapters.factory import Factory, FactoryArgs, resolve_client
-from ragbench.adapters.hits import IdField
-from ragbench.adapters.templates import PASSAGE_PLACES, check_template, passage_values
-from ragbench.errors import OptionError
-from ragbench.generate.chain import Chain
+from ragbench import llm
+from ragbench.adapters.factory import Factory, FactoryArgs, SyncOrAsync, resolve_client
+from ragbench.adapters.hits import HitReader, IdField
+from ragbench.adapters.templates import (
+    PASSAGE_PLACES,
+    JsonPath,
+    check_template,
+    fill,
+    passage_values,
+)
+from ragbench.errors import AdapterError, OptionError
 from ragbench.generate.chat import AnswerOptions, ChatGenerator, PromptOptions
 from ragbench.generate.prompt import load_prompt
 from ragbench.llm import ChatRequest, LangchainChat, Totals
+from ragbench.llm.completions import read_text
+from ragbench.llm.langchain import read_usage
 from ragbench.llm.options import CallOptions
-from ragbench.registry import Option
+from ragbench.registry import Option, shown
 from ragbench.signature import fingerprint_json
-from ragbench.types import Document, Prediction, Query
+from ragbench.types import Document, Prediction, Query, ToolCall, Usage
+from ragbench.types.records import add_usage
+
+
+class Heard:
+    """The passages, queries, tools and tokens of one answer.
+
+    Passages are those of the outermost retrievers: one that asks others (an ensemble, several
+    queries) tells its own list, and what it asks them are formulated queries.
+    """
+
+    def __init__(self, question: str, hits: HitReader) -> None:
+        self._question, self._hits = question, hits
+        self._parents: dict[Any, Any] = {}
+        self._retrievers: set[Any] = set()
+        self._passages: dict[str, Document] = {}
+        self._queries: dict[str, None] = {}
+        self._calls: dict[object, ToolCall] = {}
+        self._usages: list[Usage] = []
+
+    def started(self, run: Any, parent: Any) -> None:
+        """Note which run is inside which."""
+        self._parents[run] = parent
+
+    def searched(self, run: Any, parent: Any, query: str) -> None:
+        """Note a retriever and what it was asked."""
+        self.started(run, parent)
+        self._retrievers.add(run)
+        if query.strip() != self._question.strip():
+            self._queries[query] = None
+
+    def found(self, run: Any, documents: Sequence[Any]) -> None:
+        """Note what a retriever returned, unless another one asked it."""
+        above = self._parents.get(run)
+        while above is not None:
+            if above in self._retrievers:
+                return
+            above = self._parents.get(above)
+        self.add(documents)
+
+    def called(self, run: object, parent: object, name: str, inputs: object) -> None:
+        """Note a tool and what it was given: arguments, or a text."""
+        self.started(run, parent)
+        arguments = dict(inputs) if isinstance(inputs, Mapping) else {"input": inputs}
+        self._calls[run] = ToolCall(name, arguments)
+
+    def returned(self, run: object, output: object) -> None:
+        """Note what a tool returned."""
+        content = getattr(output, "content", output)
+        if run in self._calls and content is not None:
+            text = content if isinstance(content, str) else json.dumps(content, default=str)
+            self._calls[run] = replace(self._calls[run], output=text)
+
+    def add(self, documents: Sequence[Any]) -> None:
+        """Take over passages, each once."""
+        for document in documents:
+            hit = self._hits.read(
+                own_id=getattr(document, "id", None),
+                text=getattr(document, "page_content", None),
+                metadata=getattr(document, "metadata", None),
+                score=None,
+            )
+            passage = Document(hit.id, hit.text or "", hit.title or "", hit.metadata)
+            self._passages.setdefault(hit.id, passage)
+
+    def answered(self, message: Any) -> None:
+        """Count the tokens of a model's reply; what it does not say is unknown."""
+        told = getattr(message, "usage_metadata", None) or {}
+        tokens = read_usage(told)
+        about = getattr(message, "response_metadata", None) or {}
+        price = llm.Prices.load().of(str(about.get("model_name") or about.get("model") or ""))
+        usd = None if price is None else price.cost_usd(tokens)
+        self._usages.append(
+            Usage(tokens.input_tokens, tokens.output_tokens, usd, tokens.reasoning_tokens)
+        )
+
+    @property
+    def passages(self) -> list[Document] | None:
+        """What was retrieved, best first; None where nothing was heard of any retriever."""
+        return list(self._passages.values()) if self._passages or self._retrievers else None
+
+    @property
+    def queries(self) -> list[str]:
+        """What retrievers were asked, apart from the question itself."""
+        return list(self._queries)
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...] | None:
+        """The tools that were called, in order; None where nothing was heard of any."""
+        return tuple(self._calls.values()) or None
+
+    @property
+    def usage(self) -> Usage:
+        """The sum over all replies; unknown where no model was heard."""
+        return add_usage(self._usages) if self._usages else Usage()
+
+
+def callbacks_of(heard: Heard) -> list[Any]:
+    """Return what to pass as `config={"callbacks": ...}`; nothing without langchain."""
+    try:
+        from langchain_core.callbacks import BaseCallbackHandler
+    except ImportError:  # an object that only looks like a chain
+        return []
+
+    class Listener(BaseCallbackHandler):
+        """Tells what it hears."""
+
+        def on_chain_start(
+            self, *given: Any, run_id: Any, parent_run_id: Any = None, **kwargs: Any
+        ) -> None:
+            heard.started(run_id, parent_run_id)
+
+        def on_retriever_start(
+            self,
+            serialized: Any,
+            query: str,
+            *,
+            run_id: Any,
+            parent_run_id: Any = None,
+            **kwargs: Any,
+        ) -> None:
+            heard.searched(run_id, parent_run_id, query)
+
+        def on_retriever_end(self, documents: Any, *, run_id: Any, **kwargs: Any) -> None:
+            heard.found(run_id, documents)
+
+        def on_tool_start(
+            self,
+            serialized: Mapping[str, object] | None,
+            input_str: str,
+            *,
+            run_id: object,
+            parent_run_id: object = None,
+            inputs: object = None,
+            **kwargs: object,
+        ) -> None:
+            name = str((serialized or {}).get("name") or kwargs.get("name") or "unknown")
+            heard.called(run_id, parent_run_id, name, input_str if inputs is None else inputs)
+
+        def on_tool_end(self, output: object, *, run_id: object, **kwargs: object) -> None:
+            heard.returned(run_id, output)
+
+        def on_llm_end(self, response: Any, **kwargs: Any) -> None:
+            for generation in [part for row in response.generations for part in row]:
+                heard.answered(getattr(generation, "message", None))
+
+    return [Listener()]
+
+
+_ANSWERS = ("answer", "output", "result", "output_text", "text")
+_CONTEXTS = ("context", "source_documents", "documents", "contexts")
+
+
+class Chain:
+    """Calls a chain and reads its answer, the passages that it retrieved, and its tokens.
+
+    `template` is a text, or a mapping of them, with places; `answer` the path to the answer in what
+    comes back, None looks for it; `id_field` the key of the passages' metadata with their ids.
+    """
+
+    def __init__(
+        self, target: Any, template: Any, *, answer: str | None, id_field: str | None, owner: str
+    ) -> None:
+        self._invoke = SyncOrAsync(target, "invoke")
+        self._template, self._id_field = template, id_field
+        self._answer = None if answer is None else JsonPath(answer, "langchain", "answer")
+        if not self._invoke:
+            allowed = "an object with invoke or ainvoke"
+            raise AdapterError(f"{owner}: found {shown(target)}, allowed: {allowed}")
+
+    def ask(self, question: str, values: Mapping[str, Any]) -> Prediction:
+        """Return the answer to a question.
+
+        The contexts are what its retrievers returned, heard through callbacks; else the documents
+        in its answer; None where there is neither.
+        """
+        heard = Heard(question, HitReader(self._id_field))
+        given = fill(self._template, {"question": question, **values})
+        if self._invoke.takes("config"):
+            result = self._invoke(given, config={"callbacks": callbacks_of(heard)})
+        else:
+            result = self._invoke(given)
+        if heard.passages is None and (documents := _documents_in(result)):
+            heard.add(documents)
+        return Prediction(
+            self._text(result, heard),
+            heard.passages,
+            heard.usage,
+            heard.queries,
+            tool_calls=heard.tool_calls,
+        )
+
+    def _text(self, result: Any, heard: Heard) -> str:
+        found = result if self._answer is None else self._answer.one(result)
+        if self._answer is None and isinstance(result, Mapping):
+            found = next((result[key] for key in _ANSWERS if key in result), result)
+        content = getattr(found, "content", found)
+        if content is not found and heard.usage == Usage():
+            heard.answered(found)  # a message, of a model that tells no callbacks
+        if isinstance(content, str):
+            return content.strip()
+        if isinstance(content, list) and content is not found:
+            return read_text(content).strip()
+        hint = "text, a message, or a mapping with answer; else answer: a path to it"
+        raise AdapterError(f"found {shown(result)} instead of an answer, allowed: {hint}")
+
+
+def _documents_in(result: Any) -> Sequence[Any]:
+    """The documents that a chain returns beside its answer, under one of the usual names."""
+    if not isinstance(result, Mapping):
+        return ()
+    for key in _CONTEXTS:
+        found = result.get(key)
+        if isinstance(found, list) and found and all(hasattr(d, "page_content") for d in found):
+            return found
+    return ()
+
 
 _DEFAULT_INPUT = {"question": "{question}", "context": "{context}"}
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragbench.errors import DataError, OptionError
+from ragbench.json_yaml import YamlError, load_yaml
 from ragbench.llm import Message
 from ragbench.registry import nearest
 from ragbench.signature import fingerprint
@@ -81,15 +82,11 @@ def load_prompt(source: str, system: str | None = None, owner: str = "prompt") -
 
 
 def _parts(text: str, path: Path) -> tuple[str, str]:
-    import yaml
-
     try:
-        content: Any = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = None if mark is None else mark.line + 1
-        found = f"no YAML: {getattr(error, 'problem', error)}"
-        raise DataError(found, file=path, line=line, allowed=_ALLOWED_FILE) from None
+        content = load_yaml(text, typed=True)
+    except YamlError as error:
+        found = f"no YAML: {error.problem}"
+        raise DataError(found, file=path, line=error.line, allowed=_ALLOWED_FILE) from None
     if not isinstance(content, dict) or not isinstance(content.get("user"), str):
         raise DataError("no prompt: it has no text 'user'", file=path, allowed=_ALLOWED_FILE)
     for key, value in content.items():

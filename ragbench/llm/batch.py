@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ragbench.json_yaml import load_json
 from ragbench.llm.base import CallFailure, ChatReply, ChatRequest
 from ragbench.llm.completions import read_completion
 from ragbench.llm.engine import Replies, request_key
@@ -304,7 +305,7 @@ def _by_id(lines: Iterable[str]) -> dict[str, Mapping[str, Any]]:
     found: dict[str, Mapping[str, Any]] = {}
     for line in lines:
         with suppress(ValueError):
-            entry = json.loads(line)
+            entry = load_json(line)
             if isinstance(entry, dict) and isinstance(entry.get("custom_id"), str):
                 found[entry["custom_id"]] = entry
     return found

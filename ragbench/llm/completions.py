@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ragbench.json_yaml import load_json
 from ragbench.llm.base import CallFailure, ChatReply, TokenLogprob, Usage
 from ragbench.llm.failures import failure_of_body, shortened
 from ragbench.types import Cause
@@ -76,8 +77,8 @@ def join_chunks(chunks: Sequence[Mapping[str, Any]]) -> str:
 
 def _parsed(body: str) -> Mapping[str, Any]:
     try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
+        value = load_json(body)
+    except ValueError:
         value = None
     if isinstance(value, dict):
         return value

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ragbench.errors import ModelError, OptionError
+from ragbench.json_yaml import DEEPEST, load_json
 
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
@@ -26,7 +27,6 @@ _WORD = re.compile(r"[-+]?[A-Za-z_][A-Za-z_0-9]*", re.ASCII)
 _WORDS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
 _NO_NUMBERS = frozenset({"nan", "infinity", "inf"})
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_DEEPEST = 100
 _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
     "array": (list,),
@@ -78,16 +78,18 @@ def read_json(text: str, schema: Mapping[str, Any]) -> Any:
 def _strict(text: str) -> Any:
     """The value of a whole text; a JSONDecodeError where it is no JSON."""
     constants: list[str] = []  # only a whole text of JSON is refused for them: prose may begin so
-    decoder = json.JSONDecoder(
-        object_pairs_hook=unique_keys,
-        parse_constant=constants.append,
-        parse_int=number,
-        parse_float=number,
-    )
     try:
-        value = decoder.decode(text.strip())
-    except RecursionError:
-        raise Unreadable("values are nested too deep") from None
+        value = load_json(
+            text.strip(),
+            object_pairs_hook=unique_keys,
+            parse_constant=constants.append,
+            parse_int=number,
+            parse_float=number,
+        )
+    except (json.JSONDecodeError, Unreadable):
+        raise
+    except ValueError as error:
+        raise Unreadable(str(error)) from None
     if constants:
         raise Unreadable(f"{constants[0]} is no number")
     return value
@@ -193,8 +195,8 @@ class _Reader:
         self.has_key = False  # whether a key was read: prose has brackets, but no keys
 
     def value(self, depth: int) -> Any:
-        if depth > _DEEPEST:
-            raise Unreadable(f"values are nested more than {_DEEPEST} deep")
+        if depth > DEEPEST:
+            raise Unreadable(f"nested more than {DEEPEST} deep")
         sign = self._peek()
         if sign == "{":
             return self._object(depth)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import DataError, OptionError
+from ragbench.json_yaml import load_yaml
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest, Usage
 from ragbench.types import Cause
 
@@ -126,11 +127,9 @@ class Totals:
 
 @cache
 def _read(path: Path) -> dict[str, Price]:
-    import yaml
-
     try:
-        table = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        table = load_yaml(path.read_text(encoding="utf-8"), typed=True)
+    except (OSError, ValueError) as error:
         found = " ".join(str(error).split())
         raise DataError(f"cannot be read as prices: {found}", file=path) from None
     if not isinstance(table, Mapping) or not set(table) <= {"models", "free"}:

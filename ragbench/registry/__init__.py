@@ -9,7 +9,16 @@ Validation, the JSON Schema, `ragbench list` and the docs all read that declarat
 `declared_options`.
 """
 
-from ragbench.registry.adapt import OwnComponent, adapt, is_factory, make_object, shown
+from ragbench.registry.adapt import (
+    OwnComponent,
+    adapt,
+    is_factory,
+    make_object,
+    option_parameters,
+    plain_signature,
+    shown,
+    source_print,
+)
 from ragbench.registry.family import (
     PYTHON,
     Family,
@@ -27,8 +36,6 @@ from ragbench.registry.options import (
     checked,
     declared_options,
     describe_allowed,
-    plain_signature,
-    source_print,
 )
 
 __all__ = [
@@ -49,6 +56,7 @@ __all__ = [
     "looking_in",
     "make_object",
     "nearest",
+    "option_parameters",
     "plain_signature",
     "shown",
     "source_print",

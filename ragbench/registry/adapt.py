@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ragbench.errors import AdapterError, OptionError, RagbenchError
 from ragbench.registry.family import load_object, nearest
+from ragbench.registry.options import Option, option_in
 
 
 def adapt(
@@ -134,3 +137,67 @@ def shown(value: Any) -> str:
         name = type(value).__name__
         return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def plain_signature(
+    function: Callable[..., object], owner: str, inputs: Sequence[int], taken: str
+) -> tuple[int, inspect.Signature]:
+    """Return how many inputs a plain function takes, and a signature that declares its options.
+
+    Inputs are the parameters without a default that may be given by position; every other one is
+    an option, by its `Option`, or else by its annotation or the type of its default.
+
+    Args:
+        function: A function that declares nothing.
+        owner: What it is called, for messages.
+        inputs: How many inputs are allowed.
+        taken: These inputs in words: `(prediction, references)`.
+
+    Raises:
+        OptionError: It is no function, or takes something else.
+    """
+    allowed = f"a function of {taken}, and of options with a default"
+    if not inspect.isroutine(function):
+        raise OptionError(owner, "", type(function).__name__, allowed)
+    signature = inspect.signature(function)
+    first = [
+        each
+        for each in signature.parameters.values()
+        if each.default is each.empty
+        and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    rest = [each for each in signature.parameters.values() if each not in first]
+    plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    wrong = any(each.default is each.empty or each.kind not in plain for each in rest)
+    if len(first) not in inputs or wrong:
+        raise OptionError(owner, "", f"{function.__name__}{signature}", allowed)
+    return len(first), inspect.Signature([*first, *option_parameters(function, rest)])
+
+
+def option_parameters(
+    function: Callable[..., object], parameters: Sequence[inspect.Parameter]
+) -> list[inspect.Parameter]:
+    """Return parameters of a function or class as keywords that declare options.
+
+    By their `Option`, or else by the annotation or the type of the default.
+    """
+    target = function.__init__ if inspect.isclass(function) else function
+    try:
+        hints = typing.get_type_hints(target, include_extras=True)
+    except (NameError, TypeError):  # names that only a type checker can resolve
+        hints = {}
+    made = []
+    for each in parameters:
+        is_known = each.default is not None and each.default is not each.empty
+        kind = hints.get(each.name, type(each.default) if is_known else str)
+        known = kind if option_in(kind) is not None else typing.Annotated[kind, Option("")]
+        made.append(each.replace(kind=each.KEYWORD_ONLY, annotation=known))
+    return made
+
+
+def source_print(function: Callable[..., object]) -> str:
+    """Return what tells a version of a function from another: a hash of its source, or nothing."""
+    try:
+        return hashlib.sha256(inspect.getsource(function).encode()).hexdigest()[:12]
+    except (OSError, TypeError):
+        return ""

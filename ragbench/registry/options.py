@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import inspect
 import itertools
 import operator
@@ -140,62 +139,10 @@ def declared_options(component: Any) -> dict[str, DeclaredOption]:
     """
     found = {}
     for name, annotation, default in _parameters(component):
-        option = _option_of(annotation)
+        option = option_in(annotation)
         if option is not None:
             found[name] = DeclaredOption(name, _bare(annotation), default, option)
     return found
-
-
-def plain_signature(
-    function: Callable[..., Any], owner: str, inputs: Sequence[int], taken: str
-) -> tuple[int, inspect.Signature]:
-    """Return how many inputs a plain function takes, and a signature that declares its options.
-
-    Inputs are the parameters without a default that may be given by position; every other one is
-    an option, by its `Option`, or else by its annotation or the type of its default.
-
-    Args:
-        function: A function that declares nothing.
-        owner: What it is called, for messages.
-        inputs: How many inputs are allowed.
-        taken: These inputs in words: `(prediction, references)`.
-
-    Raises:
-        OptionError: It is no function, or takes something else.
-    """
-    allowed = f"a function of {taken}, and of options with a default"
-    if not inspect.isroutine(function):
-        raise OptionError(owner, "", type(function).__name__, allowed)
-    signature = inspect.signature(function)
-    first = [
-        each
-        for each in signature.parameters.values()
-        if each.default is each.empty
-        and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
-    ]
-    rest = [each for each in signature.parameters.values() if each not in first]
-    plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    wrong = any(each.default is each.empty or each.kind not in plain for each in rest)
-    if len(first) not in inputs or wrong:
-        raise OptionError(owner, "", f"{function.__name__}{signature}", allowed)
-    try:
-        hints = typing.get_type_hints(function, include_extras=True)
-    except (NameError, TypeError):  # names that only a type checker can resolve
-        hints = {}
-    made = []
-    for each in rest:
-        kind = hints.get(each.name, type(each.default) if each.default is not None else str)
-        known = kind if _option_of(kind) is not None else typing.Annotated[kind, Option("")]
-        made.append(each.replace(kind=each.KEYWORD_ONLY, annotation=known))
-    return len(first), inspect.Signature([*first, *made])
-
-
-def source_print(function: Callable[..., Any]) -> str:
-    """Return what tells a version of a function from another: a hash of its source, or nothing."""
-    try:
-        return hashlib.sha256(inspect.getsource(function).encode()).hexdigest()[:12]
-    except (OSError, TypeError):
-        return ""
 
 
 def check_values(
@@ -269,13 +216,13 @@ def _fields(
         yield field.name, hints[field.name], default
 
 
-def _option_of(annotation: Any) -> Option | None:
-    """The `Option` in an annotation, also inside `Annotated[...] | None`."""
+def option_in(annotation: Any) -> Option | None:
+    """Return the `Option` in an annotation, also inside `Annotated[...] | None`."""
     for extra in getattr(annotation, "__metadata__", ()):
         if isinstance(extra, Option):
             return extra
     for part in typing.get_args(annotation):
-        if (option := _option_of(part)) is not None:
+        if (option := option_in(part)) is not None:
             return option
     return None
 
@@ -283,7 +230,7 @@ def _option_of(annotation: Any) -> Option | None:
 def _peeled(annotation: Any, option: Option | None) -> tuple[Any, Option | None]:
     """The annotation of an element without `Annotated`, and the bounds in it."""
     if typing.get_origin(annotation) is typing.Annotated:
-        return _bare(annotation), _option_of(annotation)
+        return _bare(annotation), option_in(annotation)
     return annotation, option
 
 

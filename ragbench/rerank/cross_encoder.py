@@ -2,16 +2,130 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import Any, NamedTuple
 
-from ragbench.embed.base import BatchTokens, ComputeDevice, Model
-from ragbench.embed.checkpoint import find_checkpoint
-from ragbench.embed.cross_encoder import PairScorer, shared_pair_scorer
-from ragbench.embed.encoders import truncation_notes
+from ragbench.embed.base import BatchTokens, ComputeDevice, Device, Model, as_unicode
+from ragbench.embed.batches import Batches
+from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
+from ragbench.embed.encoders import token_limit, truncation_notes
+from ragbench.embed.sentence_transformers import EXTRA, PACKAGES
+from ragbench.errors import OptionError
 from ragbench.rerank.base import Reranker, hit_texts
 from ragbench.types import Query, ScoredDocument
+
+_BATCH_TOKENS = 65536  # a GPU needs large batches to be busy
+_AT_ONCE = 4096  # pairs that are tokens at a time
+_ONE_SCORE = "a cross-encoder: a model with one score for a pair"
+
+Pair = tuple[str, str]
+
+
+class PairScore(NamedTuple):
+    """What a cross-encoder says of a pair."""
+
+    score: float
+    truncated: bool
+
+
+class PairScorer:
+    """A cross-encoder on transformers; loaded once, used often, from any thread.
+
+    Scores are the model's own numbers before any squashing into 0..1, which would make the best
+    ones equal; only their order means something.
+    """
+
+    def __init__(
+        self, checkpoint: Checkpoint, device: str, batch_tokens: int | None = None
+    ) -> None:
+        self._tokenizer, model, absent = checkpoint.load_model("AutoModelForSequenceClassification")
+        if absent:
+            found = f"{checkpoint.name} (without the weights {', '.join(absent[:3])})"
+            raise OptionError(checkpoint.owner, "model", found, _ONE_SCORE)
+        self.limit = token_limit(self._tokenizer, model)
+        self.device, self._model = device, model.float().eval().to(device)
+        self._batches = Batches(device, batch_tokens, _BATCH_TOKENS)
+        # a tokeniser keeps its truncation in itself, and cannot be asked by two threads at once
+        self._lock = threading.Lock()
+
+    def score(self, pairs: Sequence[Pair]) -> list[float]:
+        """Return a score for each pair, higher is better; equal pairs are computed once.
+
+        A pair that is longer than the model can read is cut, the longer text first.
+        """
+        return [found.score for found in self.read(pairs)]
+
+    def read(self, pairs: Sequence[Pair]) -> list[PairScore]:
+        """Return the same with whether each pair was cut."""
+        scores: dict[Pair, PairScore] = {}
+        distinct = list(dict.fromkeys(pairs))
+        for start in range(0, len(distinct), _AT_ONCE):
+            scores.update(self._score(distinct[start : start + _AT_ONCE]))
+        return [scores[pair] for pair in pairs]
+
+    def _score(self, pairs: Sequence[Pair]) -> dict[Pair, PairScore]:
+        with self._lock:
+            tokens = self._tokens(pairs, cut=self.limit is not None)
+            lengths = [len(ids) for ids in tokens["input_ids"]]
+            full = [row for row, length in enumerate(lengths) if length == self.limit]
+            truncated = self._longer([pairs[row] for row in full])
+            values = self._batches.apply(functools.partial(self._forward, tokens), lengths)
+        return {
+            pair: PairScore(value, pair in truncated)
+            for pair, value in zip(pairs, values, strict=True)
+        }
+
+    def _longer(self, pairs: Sequence[Pair]) -> set[Pair]:
+        """Those that are longer than the model can read, of pairs that fill it."""
+        if not pairs:
+            return set()
+        lengths = map(len, self._tokens(pairs, cut=False)["input_ids"])
+        return {pair for pair, length in zip(pairs, lengths, strict=True) if length != self.limit}
+
+    def _tokens(self, pairs: Sequence[Pair], *, cut: bool) -> Any:
+        return self._tokenizer(
+            [as_unicode(pair[0]) for pair in pairs],
+            [as_unicode(pair[1]) for pair in pairs],
+            truncation=cut,
+            max_length=self.limit if cut else None,
+            verbose=False,
+        )
+
+    def _forward(self, tokens: Any, batch: Sequence[int]) -> list[float]:
+        import torch
+
+        rows = {name: [column[row] for row in batch] for name, column in tokens.items()}
+        padded = self._tokenizer.pad(rows, return_tensors="pt", verbose=False).to(self.device)
+        with torch.inference_mode():
+            values: list[float] = self._model(**padded).logits[:, 0].cpu().tolist()
+        return values
+
+
+def shared_pair_scorer(
+    owner: str, model: str, *, device: Device = "auto", batch_tokens: int | None = None
+) -> PairScorer:
+    """Return a cross-encoder that stays loaded: the next call gets the same one."""
+    need_packages(owner, EXTRA, PACKAGES)
+    checkpoint = find_checkpoint(owner, model)
+    if (labels := checkpoint.config().num_labels) != 1:  # before the weights are read
+        found = f"{checkpoint.name} (with {labels} labels)"
+        raise OptionError(owner, "model", found, _ONE_SCORE)
+    return _scorer(checkpoint, checkpoint.identity, choose_device(owner, device), batch_tokens)
+
+
+@functools.lru_cache(maxsize=1)
+def _scorer(
+    checkpoint: Checkpoint,
+    identity: str,  # so that a folder whose content has changed is loaded again
+    device: str,
+    batch_tokens: int | None,
+) -> PairScorer:
+    return PairScorer(checkpoint, device, batch_tokens)
+
 
 DEFAULT_MODEL = "cross-encoder/ms-marco-MiniLM-L6-v2"
 

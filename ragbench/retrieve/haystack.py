@@ -10,7 +10,7 @@ from ragbench.adapters.hits import IdField
 from ragbench.adapters.templates import check_template, fill
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import Option, shown
-from ragbench.retrieve.foreign import ForeignRetriever
+from ragbench.retrieve.base import ForeignRetriever
 from ragbench.types import ScoredDocument
 
 _PLACES = ("question", "top_k")

@@ -8,7 +8,7 @@ from ragbench.adapters.factory import Factory, FactoryArgs, SyncOrAsync, resolve
 from ragbench.adapters.hits import IdField
 from ragbench.errors import AdapterError
 from ragbench.registry import Option, shown
-from ragbench.retrieve.foreign import ForeignRetriever
+from ragbench.retrieve.base import ForeignRetriever
 from ragbench.types import ScoredDocument
 
 

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ragbench.stats.agreement import Agreement as Agreement
+    from ragbench.stats.agreement import cohen_kappa as cohen_kappa
+    from ragbench.stats.agreement import confusion_table as confusion_table
     from ragbench.stats.agreement import mean_agreement as mean_agreement
     from ragbench.stats.agreement import raw_agreement as raw_agreement
     from ragbench.stats.bootstrap import bca_bootstrap as bca_bootstrap
@@ -44,32 +46,33 @@ if TYPE_CHECKING:
     from ragbench.stats.difference import paired_differences as paired_differences
     from ragbench.stats.evidence import DropEvidence as DropEvidence
     from ragbench.stats.evidence import drop_evidence as drop_evidence
-    from ragbench.stats.holm import benjamini_hochberg_p_values as benjamini_hochberg_p_values
-    from ragbench.stats.holm import can_reject as can_reject
-    from ragbench.stats.holm import holm_p_values as holm_p_values
-    from ragbench.stats.holm import resamples_needed as resamples_needed
     from ragbench.stats.increase import Increase as Increase
     from ragbench.stats.increase import increase_interval as increase_interval
     from ragbench.stats.increase import queries_for as queries_for
-    from ragbench.stats.kappa import cohen_kappa as cohen_kappa
-    from ragbench.stats.kappa import confusion_table as confusion_table
     from ragbench.stats.krippendorff import krippendorff_alpha as krippendorff_alpha
-    from ragbench.stats.max_t import max_t_p_values as max_t_p_values
-    from ragbench.stats.max_t import tied_with_best as tied_with_best
     from ragbench.stats.mean import MeanInterval as MeanInterval
     from ragbench.stats.mean import mean_interval as mean_interval
-    from ragbench.stats.paired_proportions import score_interval as score_interval
+    from ragbench.stats.multiple_comparisons import (
+        benjamini_hochberg_p_values as benjamini_hochberg_p_values,
+    )
+    from ragbench.stats.multiple_comparisons import can_reject as can_reject
+    from ragbench.stats.multiple_comparisons import holm_p_values as holm_p_values
+    from ragbench.stats.multiple_comparisons import max_t_p_values as max_t_p_values
+    from ragbench.stats.multiple_comparisons import resamples_needed as resamples_needed
+    from ragbench.stats.multiple_comparisons import tied_with_best as tied_with_best
     from ragbench.stats.paired_tests import mcnemar_p_values as mcnemar_p_values
     from ragbench.stats.paired_tests import randomization_p_values as randomization_p_values
     from ragbench.stats.paired_tests import t_test_p_values as t_test_p_values
     from ragbench.stats.paired_tests import wilcoxon_p_values as wilcoxon_p_values
-    from ragbench.stats.planning import queries_to_exclude as queries_to_exclude
     from ragbench.stats.power import minimum_detectable_difference as minimum_detectable_difference
     from ragbench.stats.power import noncentral_t_sf as noncentral_t_sf
     from ragbench.stats.power import queries_needed as queries_needed
+    from ragbench.stats.power import queries_to_exclude as queries_to_exclude
     from ragbench.stats.ppi import CorrectedMean as CorrectedMean
     from ragbench.stats.ppi import ppi_difference as ppi_difference
     from ragbench.stats.ppi import ppi_mean as ppi_mean
+    from ragbench.stats.score_intervals import score_interval as score_interval
+    from ragbench.stats.score_intervals import tilting_interval as tilting_interval
     from ragbench.stats.sequential import betting_interval as betting_interval
     from ragbench.stats.sequential import interim_interval as interim_interval
     from ragbench.stats.sequential import look_sizes as look_sizes
@@ -77,7 +80,6 @@ if TYPE_CHECKING:
     from ragbench.stats.student import t_cdf as t_cdf
     from ragbench.stats.student import t_quantile as t_quantile
     from ragbench.stats.student import t_sf as t_sf
-    from ragbench.stats.tilting import tilting_interval as tilting_interval
     from ragbench.stats.variance import Design as Design
     from ragbench.stats.variance import VarianceComponent as VarianceComponent
     from ragbench.stats.variance import VarianceSplit as VarianceSplit
@@ -85,7 +87,7 @@ if TYPE_CHECKING:
     from ragbench.stats.variance import split_variance as split_variance
 
 _HOMES = {
-    "agreement": "Agreement mean_agreement raw_agreement",
+    "agreement": "Agreement cohen_kappa confusion_table mean_agreement raw_agreement",
     "bootstrap": "bca_bootstrap percentile_bootstrap studentized_bootstrap",
     "bradley_terry": "Strengths bradley_terry_strengths",
     "clusters": "cluster_sums",
@@ -93,20 +95,17 @@ _HOMES = {
     "difference": "DifferenceInterval difference_interval paired_differences effect_size "
     "effect_size_interval",
     "evidence": "DropEvidence drop_evidence",
-    "holm": "benjamini_hochberg_p_values can_reject holm_p_values resamples_needed",
     "increase": "Increase increase_interval queries_for",
-    "kappa": "cohen_kappa confusion_table",
     "krippendorff": "krippendorff_alpha",
-    "max_t": "max_t_p_values tied_with_best",
     "mean": "MeanInterval mean_interval",
-    "paired_proportions": "score_interval",
+    "multiple_comparisons": "benjamini_hochberg_p_values can_reject holm_p_values max_t_p_values "
+    "resamples_needed tied_with_best",
     "paired_tests": "mcnemar_p_values randomization_p_values t_test_p_values wilcoxon_p_values",
-    "planning": "queries_to_exclude",
-    "power": "minimum_detectable_difference noncentral_t_sf queries_needed",
+    "power": "minimum_detectable_difference noncentral_t_sf queries_needed queries_to_exclude",
     "ppi": "CorrectedMean ppi_difference ppi_mean",
+    "score_intervals": "score_interval tilting_interval",
     "sequential": "betting_interval interim_interval look_sizes spending_bounds",
     "student": "t_cdf t_quantile t_sf",
-    "tilting": "tilting_interval",
     "variance": "Design VarianceComponent VarianceSplit cheapest_design split_variance",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

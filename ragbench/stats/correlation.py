@@ -74,16 +74,8 @@ def spearman(
 ) -> Agreement:
     """Give Pearson's correlation of the ranks; tied values share the mean of their ranks.
 
-    The time is O(n^2): ten thousand items take seconds.
-
-    Args:
-        x: n numbers; NaN where missing.
-        y: Numbers for the same items.
-        groups: What the items belong to, see `mean_agreement`.
-        confidence: Coverage that is aimed at.
-
-    Returns:
-        A value in [-1, 1]; NaN with the reason where all x or all y are equal, or n < 2.
+    Arguments and result are those of `pearson`. The time is O(n^2): ten thousand items take
+    seconds.
 
     Example:
         Squares of the differences of ranks: 0, 1, 1, 0; 1 - 6 x 2 / (4 x 15).
@@ -113,16 +105,8 @@ def kendall_tau_b(
     """Give how many more pairs of items stand in the same order than in the opposite one.
 
     A pair that is tied in x or y is in neither; the divisor is the geometric mean of the pairs
-    that are not tied in x, and in y. The time is O(n^2).
-
-    Args:
-        x: n numbers; NaN where missing.
-        y: Numbers for the same items.
-        groups: What the items belong to, see `mean_agreement`.
-        confidence: Coverage that is aimed at.
-
-    Returns:
-        A value in [-1, 1]; NaN with the reason where all x or all y are equal, or n < 2.
+    that are not tied in x, and in y. Arguments and result are those of `pearson`. The time is
+    O(n^2).
 
     Example:
         Five of six pairs in order, one reversed: (5 - 1) / 6.

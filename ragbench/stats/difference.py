@@ -18,9 +18,8 @@ from ragbench.stats.bootstrap import (
     studentized_bootstrap,
 )
 from ragbench.stats.clusters import cluster_codes, cluster_units
-from ragbench.stats.paired_proportions import score_interval
+from ragbench.stats.score_intervals import score_interval, tilting_interval
 from ragbench.stats.student import t_quantile
-from ragbench.stats.tilting import tilting_interval
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

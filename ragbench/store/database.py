@@ -27,6 +27,8 @@ Result = TypeVar("Result")
 Work = Callable[[sqlite3.Connection], Result]
 
 _PATIENCE_S = 30.0
+_SQLITE = (sqlite3.Error, UnicodeDecodeError)
+"""Python raises the second where the text of the first quotes bytes of a damaged file."""
 _PASSING = ("locked", "busy", "full")  # what SQLite says of a file that is whole
 
 
@@ -65,13 +67,13 @@ class DatabaseFile:
                 self._take(connect(self.path, self.kind))  # another process has mended it
             try:
                 return work(self._connection)
-            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            except _SQLITE as error:
                 if not is_damage(error, self.path, self.kind):
                     raise unusable(self.path, self.kind, error) from None
                 self._take(self._mended(error))
             try:
                 return work(self._connection)
-            except sqlite3.DatabaseError as error:
+            except _SQLITE as error:
                 raise unusable(self.path, self.kind, error) from None
 
     def write(self, work: Work[Result]) -> Result:
@@ -135,7 +137,7 @@ def connect(path: Path, kind: FileKind, *, thorough: bool = False) -> sqlite3.Co
             try:
                 _prepare(connection, path, kind, thorough=thorough)
                 return connection
-            except (sqlite3.Error, _AnothersFile) as error:
+            except (*_SQLITE, _AnothersFile) as error:
                 # closed late: SQLite would remove the log of a file that it cannot read
                 with closing(connection):
                     if not is_damage(error, path, kind):
@@ -147,7 +149,7 @@ def connect(path: Path, kind: FileKind, *, thorough: bool = False) -> sqlite3.Co
             with _closed_if_refused(_connect(path)) as made:
                 _prepare(made, path, kind, thorough=False)
                 return made
-    except (sqlite3.Error, OSError) as error:
+    except (*_SQLITE, OSError) as error:
         raise unusable(path, kind, error) from None
 
 
@@ -214,7 +216,7 @@ def _shared(path: Path, kind: FileKind, thorough: bool) -> tuple[sqlite3.Connect
         with _closed_if_refused(connection):
             if thorough:
                 _check_all(connection)
-    except (sqlite3.Error, _AnothersFile) as error:
+    except (*_SQLITE, _AnothersFile) as error:
         if not is_damage(error, path, kind):
             if isinstance(error, DataError):
                 raise
@@ -253,7 +255,7 @@ def _is_whole(path: Path, kind: FileKind) -> bool:
             connection.close()
         with path.open("rb") as stream:
             return set(stream.read(20)[18:]) <= {1, 2}  # else SQLite writes nothing
-    except (sqlite3.Error, DataError):
+    except (*_SQLITE, DataError):
         return False
 
 
@@ -390,7 +392,7 @@ def _text(stored: bytes) -> str:
 def _closed_if_refused(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     try:
         yield connection
-    except (sqlite3.Error, DataError):
+    except (*_SQLITE, DataError):
         connection.close()
         raise
 

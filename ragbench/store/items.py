@@ -25,6 +25,7 @@ from typing import IO, Any
 
 from ragbench.errors import DataError
 from ragbench.files import write_atomically
+from ragbench.json_yaml import DEEPEST, load_json
 
 FORMAT = "ragbench.stage/1"
 _ANY_FORMAT = b"ragbench.stage/"
@@ -210,8 +211,8 @@ def _parsed(line: bytes) -> tuple[str, Any] | None:
     if digest.decode("ascii", "replace") != _checksum(data):
         return None
     try:
-        item, value = json.loads(data)
-    except (ValueError, TypeError, RecursionError):  # whoever wrote it, it is none of ours
+        item, value = load_json(data, deepest=2 * DEEPEST)  # around what others wrote
+    except (ValueError, TypeError):  # whoever wrote it, it is none of ours
         return None
     return str(item), value
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from ragbench.errors import DataError
+from ragbench.json_yaml import load_json
 from ragbench.store.database import open_shared
 from ragbench.store.items import FORMAT, SUFFIX, read_lines
 from ragbench.store.replies import REPLIES, REPLIES_FILE
@@ -125,6 +125,6 @@ def _about(path: Path) -> str:
     if not head.startswith(f"{FORMAT} "):
         return "?"
     try:
-        return str(json.loads(head.removeprefix(f"{FORMAT} "))["of"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+        return str(load_json(head.removeprefix(f"{FORMAT} "))["of"])
+    except (ValueError, KeyError, TypeError):
         return "?"

@@ -16,13 +16,14 @@ import warnings
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from ragbench.errors import DataError
 from ragbench.files import write_atomically
+from ragbench.json_yaml import load_json
 from ragbench.store.claims import claims_beside
 from ragbench.store.database import (
     DamagedDatabase,
@@ -117,10 +118,10 @@ class BatchNotes:
 
 def _read_note(path: Path) -> BatchNote | None:
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        kept = load_json(path.read_text(encoding="utf-8"))
         lists = {name: tuple(kept[name]) for name in ("keys", "refused")}
         return BatchNote(**{**kept, **lists})
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None  # of a batch that cannot be found again: its calls are sent anew
 
 
@@ -198,7 +199,8 @@ class ReplyStore(Generic[Stored]):
             if self._again_from is not None and not _is_after(stored_at, self._again_from):
                 continue
             if REPLIES.fits(key, reply, checksum):
-                return self._unpacked(reply)
+                with suppress(ValueError, LookupError, TypeError, zlib.error):  # none of ours
+                    return self._unpacked(reply)
             text = f"{reader.path}: the reply {key[:12]} is damaged; it is asked for again"
             if text not in self._told:
                 self._told.add(text)
@@ -244,7 +246,7 @@ class ReplyStore(Generic[Stored]):
         return done
 
     def _unpacked(self, packed: bytes) -> Stored:
-        return self._read(json.loads(zlib.decompress(packed)))
+        return self._read(load_json(zlib.decompress(packed)))
 
     def damaged(self) -> Iterator[str | bytes]:
         """Yield the keys of all replies in the file whose checksum does not fit."""

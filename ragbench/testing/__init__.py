@@ -7,14 +7,17 @@ with ChatServer([Answer('{"score": 4}')]) as server:
     assert server.counters.requests == 1
 """
 
-from ragbench.testing.chat_answers import FAULTS, Answer, Fault, Faults
-from ragbench.testing.chat_batches import Batches
-from ragbench.testing.chat_models import (
+from ragbench.testing.chat_answers import (
+    FAULTS,
+    Answer,
+    Fault,
+    Faults,
     ReasoningModel,
     exceed_context,
     filter_prompt,
     refuse,
 )
+from ragbench.testing.chat_batches import Batches
 from ragbench.testing.chat_server import ChatServer, Counters, Received
 
 __all__ = [

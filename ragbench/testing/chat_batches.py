@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ragbench.json_yaml import load_json
+
 End = Literal["completed", "expired", "failed", "cancelled"]
 """How a batch ends."""
 Complete = Callable[[Mapping[str, Any]], tuple[int, bytes]]
@@ -54,7 +56,7 @@ class Batches:
         if parts[0] == "files" and parts[2:] == ["content"] and parts[1] in self.files:
             return 200, self.files[parts[1]]
         if (method, parts) == ("POST", ["batches"]):
-            return self._started(json.loads(content), complete)
+            return self._started(load_json(content), complete)
         if parts == ["batches"]:
             data = [_shown(batch) for batch in reversed(self.made)]
             return 200, _json({"object": "list", "data": data, "has_more": False})
@@ -81,7 +83,7 @@ class Batches:
         return 200, _json({**about, **size})
 
     def _started(self, asked: Mapping[str, Any], complete: Complete) -> tuple[int, bytes]:
-        lines = [json.loads(line) for line in self.files[asked["input_file_id"]].splitlines()]
+        lines = [load_json(line) for line in self.files[asked["input_file_id"]].splitlines()]
         ids = [line["custom_id"] for line in lines]
         problem = ""
         if len(set(ids)) < len(ids):
@@ -117,7 +119,7 @@ class Batches:
         bad: list[Shown] = []
         for line in lines[:count]:
             status, body = complete(line["body"])
-            said = {"status_code": status, "request_id": "r", "body": json.loads(body)}
+            said = {"status_code": status, "request_id": "r", "body": load_json(body)}
             entry = {"id": "l", "custom_id": line["custom_id"], "response": said, "error": None}
             (good if status == 200 else bad).append(entry)
         if batch["end"] in ("expired", "cancelled"):

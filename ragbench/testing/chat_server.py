@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from ragbench.json_yaml import load_json
 from ragbench.testing import chat_answers
 from ragbench.testing.chat_answers import Answer, Script
 from ragbench.testing.chat_batches import Batches
@@ -266,7 +267,7 @@ class ChatProtocol(asyncio.Protocol):
             self._send(chat_answers.response(200, {}, self._get(path)))
             return
         try:
-            body = json.loads(content)
+            body = load_json(content)
         except ValueError:
             body = None
         refused = self._refused(path, headers, body)

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from ragbench.errors import AdapterError, MissingExtra, OptionError
-from ragbench.registry import Option, load_object, shown
+from ragbench.registry import (
+    PYTHON,
+    Option,
+    check_values,
+    declared_options,
+    load_object,
+    nearest,
+    plain_signature,
+    shown,
+)
 from ragbench.text.scripts import UNSPACED
 from ragbench.text.tokenize import sentences
 from ragbench.types import Document
@@ -24,18 +33,28 @@ _WORD = re.compile(rf"[{UNSPACED}][^\w\s]*|[^\s{UNSPACED}]+")
 _TOKEN = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]")
 
 
+_BY = ("words", "sentences", "tokens", "langchain")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunking:
     """How documents are cut into chunks."""
 
     by: Annotated[
-        Literal["words", "sentences", "tokens", "langchain"],
+        Literal["words", "sentences", "tokens", "langchain"] | str,
         Option(
             "What is counted: words (what stands between spaces), sentences, tokens, or what a "
-            "LangChain text splitter counts."
+            "LangChain text splitter counts; or what cuts a text itself: `python:module:name` of a "
+            "function of a text that returns its pieces, or of such a splitter."
         ),
     ]
-    size: Annotated[int, Option("How many of them a chunk has; the last one has the rest.", ge=1)]
+    size: Annotated[
+        int | None,
+        Option(
+            "How many of them a chunk has; the last one has the rest. Needed, but for a function.",
+            ge=1,
+        ),
+    ] = None
     overlap: Annotated[
         int, Option("How many of them a chunk shares with the one before; less than size.", ge=0)
     ] = 0
@@ -52,13 +71,28 @@ class Chunking:
         Option(
             "langchain: `module:Name` of what returns a text splitter when it is called with "
             "chunk_size and chunk_overlap, such as its class; or of a function of a text that "
-            "returns its pieces.",
-            refers_to="object",
+            "returns its pieces."
         ),
     ] = None
+    args: Annotated[
+        dict[str, object] | None, Option("Options of the function or the splitter, by name.")
+    ] = None
+
+    @property
+    def code(self) -> str | None:
+        """`module:name` of code of the user's that cuts; None where none does."""
+        is_code = self.by.startswith(PYTHON)
+        return self.by.removeprefix(PYTHON) if is_code else self.factory
 
     def __post_init__(self) -> None:
-        if self.overlap >= self.size:
+        if self.by not in _BY and not self.by.startswith(PYTHON):
+            allowed = f"{', '.join(_BY)}, {PYTHON}module:name"
+            raise OptionError("chunk", "by", self.by, allowed, nearest(self.by, _BY))
+        if self.size is None and not self.by.startswith(PYTHON):
+            raise OptionError("chunk", "size", None, "an integer >= 1")
+        if self.args and self.code is None:
+            raise OptionError("chunk", "args", self.args, "left out; or code of yours")
+        if self.size is not None and self.overlap >= self.size:
             raise OptionError("chunk", "overlap", self.overlap, f"less than size, {self.size}")
         if self.tokenizer is not None and self.by != "tokens":
             raise OptionError("chunk", "tokenizer", self.tokenizer, "left out; or by: tokens")
@@ -97,7 +131,7 @@ class Chunker:
 
     def __init__(self, chunking: Chunking) -> None:
         self.chunking = chunking
-        self._cut = self._by_langchain() if chunking.by == "langchain" else self._by_spans()
+        self._cut = self._by_spans() if chunking.code is None else self._by_code(chunking.code)
 
     def __call__(self, text: str) -> list[Chunk]:
         """Return the chunks of a text, in order; none for a text without a word."""
@@ -119,7 +153,8 @@ class Chunker:
 
     def _by_spans(self) -> Callable[[str], list[Chunk]]:
         chunking = self.chunking
-        size, step = chunking.size, chunking.size - chunking.overlap
+        size = chunking.size or 1  # there is one: only code can do without
+        step = size - chunking.overlap
         spans_of: Callable[[str], list[Span]] = {
             "words": word_spans,
             "sentences": sentence_spans,
@@ -138,14 +173,15 @@ class Chunker:
 
         return cut
 
-    def _by_langchain(self) -> Callable[[str], list[Chunk]]:
+    def _by_code(self, code: str) -> Callable[[str], list[Chunk]]:
         chunking = self.chunking
-        owner = f"chunk: factory {chunking.factory}"
-        make = load_object(str(chunking.factory))
+        owner = f"chunk: {'factory ' if chunking.factory else ''}{code}"
+        make = load_object(code)
+        options = splitter_options(make, chunking)
         if cuts_texts(make):
-            return self._by(make, owner, "the function")
+            return self._by(functools.partial(make, **options), owner, "the function")
         try:
-            splitter: Any = make(chunk_size=chunking.size, chunk_overlap=chunking.overlap)
+            splitter: Any = make(**options)
         except Exception as error:  # code of the user's may raise anything
             raise AdapterError(f"{owner}: {type(error).__name__}: {error}") from error
         if not callable(getattr(splitter, "split_text", None)):
@@ -181,6 +217,46 @@ def cuts_texts(named: object) -> bool:
         if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD
     ]
     return len(needed) == 1 and needed[0] != "chunk_size"
+
+
+def splitter_options(named: Any, chunking: Chunking) -> dict[str, object]:
+    """Return what code that is named is called with, besides the text.
+
+    Raises:
+        OptionError: The block says what a function does not take, or lacks a size.
+    """
+    own: dict[str, object] = {**(chunking.args or {})}
+    if not cuts_texts(named):
+        if not callable(named):
+            raise OptionError("chunk", "by", chunking.by, "a function of a text, or a splitter")
+        if chunking.size is None:
+            raise OptionError("chunk", "size", None, "an integer >= 1, for a splitter that is made")
+        return {"chunk_size": chunking.size, "chunk_overlap": chunking.overlap, **own}
+    taken = inspect.signature(named).parameters
+    given = {"size": chunking.size, "overlap": chunking.overlap or None}
+    for name, value in given.items():
+        if value is not None and name in taken:
+            own[name] = value
+        elif value is not None and chunking.by != "langchain":
+            allowed = f"left out: {named.__name__} does not take it"
+            raise OptionError("chunk", name, value, allowed)
+    _, signature = plain_signature(named, f"chunk: {named.__name__}", (1,), "(text)")
+    declared = declared_options(_as_declared(signature))
+    try:
+        check_values("chunk", declared, own)
+    except OptionError as error:
+        at = "" if error.option == "options" else f"{error.option}: "
+        raise OptionError("chunk", "args", own, f"{at}{error.allowed}", error.nearest) from error
+    return own
+
+
+def _as_declared(signature: inspect.Signature) -> Callable[..., None]:
+    def declares() -> None:
+        """Have a signature."""
+
+    declares.__dict__["__signature__"] = signature
+    declares.__annotations__ = {n: p.annotation for n, p in signature.parameters.items()}
+    return declares
 
 
 def _placed(pieces: list[str], text: str) -> list[Chunk]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.errors import DataError
-from ragbench.types import frames
+from ragbench.types import tables
 from ragbench.types.byte_ids import GOLDEN, ByteIds, HashArray, as_bytes
 from ragbench.types.checks import check_ids, falling_scores, grade_row, id_bytes, plain, read_hit
 from ragbench.types.rows import FloatArray, IntArray, borders, freeze, nested, score_column
@@ -74,7 +74,7 @@ class Run:
         return cls(tuple(run), starts, documents, scores, name)
 
     @classmethod
-    def from_frame(cls, frame: frames.Frame, name: str = "run") -> Run:
+    def from_frame(cls, frame: tables.Frame, name: str = "run") -> Run:
         """Build a run from a pandas, polars or Arrow table with a row per hit.
 
         Columns: `query_id`, `doc_id`, `score`, or as BEIR and PyTerrier call them.
@@ -82,7 +82,7 @@ class Run:
         Raises:
             DataError: A column is missing, an id is not text, or a score is NaN or no number.
         """
-        scores, duplicates = frames.rankings_of(frame)
+        scores, duplicates = tables.rankings_of(frame)
         return replace(cls.from_dict(scores, name), duplicates=duplicates)
 
     @classmethod
@@ -172,7 +172,7 @@ class Qrels:
         freeze(self.starts, self.grades)
 
     @classmethod
-    def from_frame(cls, frame: frames.Frame) -> Qrels:
+    def from_frame(cls, frame: tables.Frame) -> Qrels:
         """Build qrels from a pandas, polars or Arrow table with a row per judgement.
 
         Columns: `query_id`, `doc_id`, `relevance`, or as BEIR and PyTerrier call them.
@@ -181,7 +181,7 @@ class Qrels:
             DataError: A column is missing, an id is not text, a grade is no integer, or a pair
                 has two grades.
         """
-        return cls.from_dict(frames.judgements_of(frame))
+        return cls.from_dict(tables.judgements_of(frame))
 
     @classmethod
     def from_dict(cls, qrels: Mapping[str, Mapping[str, Any]]) -> Qrels:

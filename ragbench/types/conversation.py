@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
+from ragbench.json_yaml import load_json
+
 Role = Literal["user", "assistant", "system"]
 """Who speaks."""
 Json = Any
@@ -327,8 +329,8 @@ class _Reader:
         allowed = "arguments as a mapping, or as the text of a JSON object"
         if isinstance(value, str):
             try:
-                value = json.loads(value) if value.strip() else {}
-            except (ValueError, RecursionError) as error:
+                value = load_json(value) if value.strip() else {}
+            except ValueError as error:
                 raise self._fail(f"{place}: arguments are no JSON: {error}", allowed) from error
         if value is None:
             return {}

@@ -6,6 +6,7 @@ import json
 import sys
 
 import pytest
+import yaml
 
 from ragbench.cli import main
 from ragbench.testing import ChatServer
@@ -451,6 +452,44 @@ def test_a_key_goes_to_no_address_that_only_a_run_folder_names(
         assert "with the key in OPENAI_API_KEY" in problem
         assert f"allowed: --trust {foreign.url}, if it is yours" in problem
         assert "sk-the-users" not in problem
+
+
+@pytest.mark.parametrize(
+    ("change", "trusted", "asks"),
+    [
+        ({"api_key_env": "AWS_SECRET_ACCESS_KEY"}, [], False),
+        ({"api_key_env": "AWS_SECRET_ACCESS_KEY"}, ["OPENAI_API_KEY"], False),
+        ({"api_key_env": "AWS_SECRET_ACCESS_KEY"}, ["AWS_SECRET_ACCESS_KEY"], True),
+        ({"model": "${AWS_SECRET_ACCESS_KEY}"}, [], False),
+        ({"extra": {"user": "a ${NOT_SET:-${AWS_SECRET_ACCESS_KEY}}"}}, [], False),
+        ({"api_key_env": "NOT_SET"}, [], True),
+    ],
+)
+def test_no_variable_is_sent_that_only_a_run_folder_names(
+    calibrate, tmp_path, monkeypatch, change, trusted, asks
+):
+    """Also where the address is the provider's own, or the one of the user's environment."""
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-the-users-own-key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "aws-the-users-own-key")
+    with ChatServer(Script(level=3)) as server:
+        block = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": ["fluency"]}
+        run = judged(tmp_path, "asked", _records(), judge=block)
+        config = yaml.safe_load((run / "config.yaml").read_text("utf-8"))
+        config["metrics"]["judge"] |= change
+        (run / "config.yaml").write_text(yaml.safe_dump(config), "utf-8")
+        before = server.counters.requests
+        options = [word for each in (server.url, *trusted) for word in ("--trust", each)]
+
+        code, _, problem = calibrate("--probe", "injection", "--sample", 3, *options, of=run)
+
+        assert (server.counters.requests > before) is asks
+    assert code == (0 if asks else 2), problem
+    if not asks:
+        named = "AWS_SECRET_ACCESS_KEY, a variable that the run folder names, would be sent"
+        assert named in problem
+        assert "allowed: --trust AWS_SECRET_ACCESS_KEY, if it is yours" in problem
+    assert "aws-the-users" not in problem
 
 
 def test_systems_are_named_as_their_owner_wrote_them(calibrate, tmp_path):

@@ -41,6 +41,15 @@ class App:
     def answer(self, question):
         called()
 
+class Verdicts:
+    def __init__(self, strict=False):
+        called()
+    def judge(self, item, rubric):
+        called()
+
+def grounded(answer, contexts):
+    called()
+
 class Nothing:
     def __init__(self):
         called()
@@ -80,7 +89,10 @@ apps:
   linked: {type: langchain, factory: "watched_code:build", args: {size: 3}}
 metrics:
   retrieval: {measures: [ndcg@10, "python:watched_code:own"]}
-  judge: {type: langchain, factory: "watched_code:build", args: {size: 1}, rubrics: [fluency]}
+  judge:
+    chat: {type: langchain, factory: "watched_code:build", args: {size: 1}, rubrics: [fluency]}
+    own: {type: "python:watched_code:Verdicts", strict: true, rubrics: [fluency]}
+    plain: {type: "python:watched_code:grounded"}
 """
 NOT_MADE = """
 retriever 'own' (watched_code:Search)
@@ -93,7 +105,8 @@ generator 'told' (watched_code:Answers)
 generator 'model' (watched_code:build)
 app 'shop' (watched_code:App)
 app 'linked' (watched_code:build)
-judge 'langchain' (watched_code:build)
+judge 'chat' (watched_code:build)
+judge 'own' (watched_code:Verdicts)
 """.strip().splitlines()
 
 

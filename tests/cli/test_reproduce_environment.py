@@ -161,7 +161,7 @@ def test_a_run_of_an_older_version_says_what_it_cannot_know(two_runs, ragbench):
     (run / "manifest.json").write_text(json.dumps(kept))
 
     unset = ragbench("reproduce", run, "--quiet")
-    same = ragbench("reproduce", run, "--quiet", K1="0.1")
+    same = ragbench("reproduce", run, "--quiet", "--trust", K1="0.1")
 
     cannot = "environment: K1 was not recorded, so that its value then is not known; "
     assert f"{cannot}its default is used" in unset.stdout
@@ -241,11 +241,18 @@ def test_no_secret_is_in_any_byte(ragbench, tmp_path, example_data):
         done = ragbench("run", "exp.yaml", "--limit", "4", **variables)
         assert done.returncode == 0, done.stderr
         run = (tmp_path / "runs" / "exp" / "latest").resolve()
-        repeated = ragbench("reproduce", run, **variables)
+        refused = ragbench("reproduce", run, "--quiet", **variables)
+        sent = len(server.received)
+        repeated = ragbench("reproduce", run, "--trust", **variables)
         only = ragbench("run", "exp.yaml", "--limit", "4", "--only", "bm25", **variables)
         assert only.returncode == 0, only.stderr
         bm25 = (tmp_path / "runs" / "exp" / "latest").resolve()
 
+    assert refused.returncode == 2
+    for name in ("MY_TOKEN", "X", "LLM_URL", "SEARCH_QUERY"):
+        assert f"{name}, a variable that the run folder names, would be given" in refused.stderr
+    assert "OPENAI_API_KEY" not in refused.stderr
+    assert sent == 4, "those of the first run"
     assert repeated.returncode == 0, repeated.stdout + repeated.stderr
     path, headers, _ = server.received[0]
     assert path.endswith("?planted=1&api_key=planted-query"), "it was sent"
@@ -264,11 +271,13 @@ def test_no_secret_is_in_any_byte(ragbench, tmp_path, example_data):
     assert "401 for ${OPENAI_API_KEY} with a ${MY_TOKEN} at" in (run / "unscored.jsonl").read_text()
 
     lacking = {name: value for name, value in variables.items() if name != "MY_TOKEN"}
-    refused = ragbench("reproduce", run, "--quiet", **lacking)
+    refused = ragbench("reproduce", run, "--quiet", "--trust", **lacking)
     assert refused.returncode == 2
     assert "retrievers.leaky.token needs the secret MY_TOKEN, which is not set" in refused.stderr
     not_needed = ragbench("reproduce", bm25, "--quiet")
     assert not_needed.returncode == 0, not_needed.stderr
     assert "MY_TOKEN was set, and is not; nothing that is asked needs it" in not_needed.stdout
-    other = ragbench("reproduce", bm25, "--quiet", **{**variables, "MY_TOKEN": "another"})
+    other = ragbench(
+        "reproduce", bm25, "--quiet", "--trust", **{**variables, "MY_TOKEN": "another"}
+    )
     assert "MY_TOKEN is another secret than it was; that of now is used" in other.stdout

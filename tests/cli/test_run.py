@@ -170,6 +170,7 @@ def test_failed_items_exit_3(repository, tmp_path):
     assert "error" in done.stdout
 
 
+@pytest.mark.usefixtures("signals_as_usual")
 def test_ctrl_c_waits_for_no_call(repository, tmp_path):
     (tmp_path / "slow.py").write_text(
         "import pathlib, time\n"

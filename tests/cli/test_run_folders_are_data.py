@@ -261,6 +261,20 @@ def test_reproduce_writes_beside_the_run_and_not_where_its_config_says(own_modul
 
 
 @pytest.mark.slow
+def test_reproduce_asks_no_other_machine_unless_told_so(own_module, tmp_path):
+    file = own_module / "config.yaml"
+    service = "type: http\n    url: http://192.0.2.7/search\n    ids: $[*].id"
+    file.write_text(file.read_text().replace("type: python:pwn:R", service))
+
+    done = run_command("reproduce", own_module, "--quiet", cwd=tmp_path)
+
+    assert done.returncode == 2, done.stderr
+    asked = "http://192.0.2.7/search, an address from the run folder, would be asked"
+    assert asked in done.stderr
+    assert "--trust, if you know who wrote the run folder" in done.stderr
+
+
+@pytest.mark.slow
 def test_reproduce_loads_no_model_from_the_folder(own_module, tmp_path, tiny_embedder):
     shutil.copytree(tiny_embedder, own_module / "model")
     file = own_module / "config.yaml"

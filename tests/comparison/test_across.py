@@ -9,7 +9,7 @@ from ragbench.comparison.comparable import meet
 from ragbench.comparison.compare_runs import compare_met, moved_most, rows_of
 from ragbench.comparison.method import Method
 from ragbench.errors import OptionError
-from ragbench.gates.fail_if import FailIf, decide_all, why_skipped
+from ragbench.gates.decide import FailIf, decide_all, why_skipped
 from ragbench.records.codec import to_json
 from ragbench.records.summary import Summary
 from ragbench.types import Cause

@@ -17,7 +17,7 @@ from ragbench.comparison.causes.rules import (
     cause_of_answer,
     cause_of_ranking,
 )
-from ragbench.comparison.slices import Slicing
+from ragbench.comparison.differences import Slicing
 from ragbench.records.causes import CAUSES
 
 FIRST = Found(gold=1, example="d12", ranks=((1, "d12"),), retrieved=100)

@@ -14,7 +14,7 @@ from sklearn import metrics as sklearn
 from ragbench import stats
 from ragbench.stats.bradley_terry import win_matrix
 from ragbench.stats.correlation import Coefficient
-from ragbench.stats.paired_proportions import TIE_BEYOND, TIE_WITHIN
+from ragbench.stats.score_intervals import TIE_BEYOND, TIE_WITHIN
 from tests.conformance.reference import ROUNDING, Pairs, Reference
 from tests.stats.test_krippendorff import _by_pairs
 from tests.stats.test_max_t import written_out

@@ -51,7 +51,7 @@ def test_blank_lines_count_but_hold_nothing(write):
         ("[1, 2]", 'a list, expected an object; allowed: {"key": ...}'),
         ('"text"', 'text, expected an object; allowed: {"key": ...}'),
         ("null", 'null, expected an object; allowed: {"key": ...}'),
-        ("[" * 100_000, "bad JSON: nested too deeply"),
+        ("[" * 100_000, "bad JSON: nested more than 100 deep"),
     ],
 )
 def test_bad_lines_are_named(write, problem, line, expected):

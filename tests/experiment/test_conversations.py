@@ -1,6 +1,7 @@
 """The example of docs/data.md, and runs over conversations, by a real client."""
 
 import json
+import os
 import re
 
 import pytest
@@ -120,6 +121,29 @@ def test_another_turn_or_call_is_judged_anew(example, run):
     assert 0 < second < first
     faithful = experiment.summary["systems"][0]["scores"]["faithfulness"]["mean"]
     assert faithful == 2 / 3
+
+
+def test_a_judge_that_is_asked_again_sees_the_turns_and_the_calls(example, run, monkeypatch):
+    """What was asked in the run comes from its store: it is the same to the letter."""
+    folder, config, _ = example
+    monkeypatch.setenv("RAGBENCH_CACHE", str(folder / "cache"))
+    script = Script(("the weather", "a restaurant"), {"turn_1": ["vegetarian"]}, ("intention_2",))
+    experiment, requests = run(config, script)
+    address = os.environ["OPENAI_BASE_URL"]
+
+    asked = run_command(
+        *("calibrate", str(experiment.path), "--probe", "authority", "--trust", address),
+        *("-o", str(folder / "probes.json")),
+        cwd=folder,
+    )
+
+    assert asked.returncode == 0, asked.stderr
+    found = json.loads((folder / "probes.json").read_text())["rubrics"]
+    assert {"conversation_completeness", "knowledge_retention"} <= found.keys()
+    for rubric in ("conversation_completeness", "knowledge_retention", "faithfulness"):
+        assert found[rubric]["probes"]["authority"]["n"] == 1, found[rubric]
+    (stored,) = re.findall(r"(\d+) replies from the store", asked.stderr)
+    assert int(stored) >= requests
 
 
 def test_apps_return_tool_calls_and_secrets_stay_out(example):

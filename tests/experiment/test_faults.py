@@ -240,6 +240,7 @@ def test_a_clock_that_is_set_back(command, undisturbed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.usefixtures("signals_as_usual")
 def test_a_signal_and_then_the_same_command(command, undisturbed, sent):
     expected, needed = undisturbed
     before = command.server.counters.requests

@@ -95,6 +95,27 @@ def test_given_nuggets(config, server, tmp_path):
     assert edited["nugget_recall"]["signature"] != scores["nugget_recall"]["signature"]
 
 
+def test_nuggets_of_other_queries_are_a_mistake_and_some_of_them_a_note(config, server, tmp_path):
+    nuggets = [{"text": "a", "importance": "vital"}]
+    lines = [{"qid": name, "nuggets": nuggets} for name in ("topic-1", "topic-2")]
+    write_jsonl(tmp_path / "nuggets.jsonl", lines)
+    block = {"nuggets": str(tmp_path / "nuggets.jsonl"), "rubrics": ["nugget_recall"]}
+    (tmp_path / "c.yaml").write_text(json.dumps(judged(config, server, **block)))
+
+    refused = run_command("validate", "c.yaml", cwd=tmp_path)
+
+    assert refused.returncode == 2
+    assert "c.yaml:1:" in refused.stderr
+    assert "metrics.judge.nuggets: none of its 2 queries, such as 'topic-1'" in refused.stderr
+    assert f"such as '{next(iter(QUERIES))}'" in refused.stderr
+
+    write_jsonl(tmp_path / "nuggets.jsonl", [*lines, {"qid": FIRST, "nuggets": nuggets}])
+    noted = run_command("validate", "c.yaml", cwd=tmp_path)
+    assert noted.returncode == 0, noted.stderr
+    assert f"{len(OTHERS)} of {len(QUERIES)} queries have no nuggets in the file" in noted.stdout
+    assert "2 of 3 queries of the file are not in the data set" in noted.stdout
+
+
 def test_names_with_two_judges(config, server):
     judge = {"type": "openai", "model": "m", "base_url": server.url}
     judges = {

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.comparison.bounds import failed_share
 from ragbench.comparison.pairs import PairedScores
-from ragbench.comparison.summary import summarize
+from ragbench.comparison.summary import failed_share, summarize
 from ragbench.experiment.stages.columns import mean_over_samples
 from ragbench.gates.drop import Drop
 from ragbench.gates.failed import Failed

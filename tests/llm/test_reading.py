@@ -74,7 +74,7 @@ def test_readable(text):
         ('{"details": {"score": 4}', 'the key "score" is missing'),
         ('{"draft": {"score": 4}, "score": ', 'the key "score" is missing'),
         ('{"score": 4 "reasoning": "x"} {"score": 2}', "expected ','"),
-        ("[" * 5000, "values are nested too deep"),
+        ("[" * 5000, "nested more than 100 deep"),
         ('{"a":' * 5000 + "1" + "}" * 5000, "nested"),
         ('{"score": ' + "9" * 5000 + "}", "a number of 5000 digits"),
         ("```json\n```", "the reply holds no JSON"),

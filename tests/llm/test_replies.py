@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections import Counter
 from dataclasses import fields, replace
 
@@ -186,6 +187,22 @@ def test_a_damaged_reply_is_asked_again(path, damage):
         assert replies.get("other").text == "yes"
         assert replies.store("k", ChatReply("new")).result().text == "new"
         assert replies.get("k").text == "new"
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"text": ' + "[" * 200 + "]" * 200 + "}", "[]", "1"]
+)
+def test_a_reply_of_somebody_else_with_a_right_checksum_is_asked_again(path, text):
+    stored(path, "k")
+    packed = zlib.compress(text.encode())
+    connection = sqlite3.connect(path)
+    with connection:
+        row = (packed, REPLIES.checksum("k", packed))
+        connection.execute("UPDATE replies SET reply = ?, checksum = ? WHERE key = 'k'", row)
+    connection.close()
+
+    with Replies(path) as replies, pytest.warns(DamagedReply, match="the reply k is damaged"):
+        assert replies.get("k") is None
 
 
 @pytest.mark.parametrize("size", [100, 5000])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ragbench.comparison.comparable import meet
 from ragbench.comparison.compare_runs import compare_met, moved_most
 from ragbench.comparison.method import Method
-from ragbench.gates.fail_if import FailIf, decide_all
+from ragbench.gates.decide import FailIf, decide_all
 from ragbench.report.comparison.formats import COLUMNS, render_csv, render_latex, render_markdown
 from ragbench.report.comparison.table import render_table
 from ragbench.types import Cause

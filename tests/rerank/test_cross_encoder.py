@@ -5,10 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.embed.checkpoint import find_checkpoint
-from ragbench.embed.cross_encoder import PairScorer
 from ragbench.errors import AdapterError, OptionError
 from ragbench.experiment.plan.components import Reranked
-from ragbench.rerank.cross_encoder import CrossEncoder
+from ragbench.rerank.cross_encoder import CrossEncoder, PairScorer
 from ragbench.types import Query, ScoredDocument
 from tests.models import build_tiny_cross_encoder
 

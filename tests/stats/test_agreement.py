@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score
 
 from ragbench.errors import OptionError
-from ragbench.stats.agreement import mean_agreement, raw_agreement
+from ragbench.stats.agreement import cohen_kappa, kappa, mean_agreement, raw_agreement
 from ragbench.stats.correlation import (
     kendall_tau_b,
     mean_correlation,
@@ -21,7 +21,6 @@ from ragbench.stats.correlation import (
     roc_auc,
     spearman,
 )
-from ragbench.stats.kappa import cohen_kappa, kappa
 from ragbench.stats.krippendorff import alpha, krippendorff_alpha
 from tests.stats.strategies import rated
 

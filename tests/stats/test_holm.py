@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
-from ragbench.stats.holm import (
+from ragbench.stats.multiple_comparisons import (
     benjamini_hochberg_p_values,
     can_reject,
     holm_p_values,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score, confusion_matrix
 
 from ragbench.errors import OptionError
-from ragbench.stats.kappa import cohen_kappa, confusion_table
+from ragbench.stats.agreement import cohen_kappa, confusion_table
 from tests.stats.strategies import rated
 
 LEVELS = [1, 2, 3, 4, 5]

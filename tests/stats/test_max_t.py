@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
 from ragbench.stats import paired_tests as signs
-from ragbench.stats.max_t import max_t_p_values, tied_with_best
+from ragbench.stats.multiple_comparisons import max_t_p_values, tied_with_best
 from ragbench.stats.paired_tests import randomization_p_values
 from tests.stats.strategies import difference_tables
 
@@ -66,7 +66,7 @@ def test_random_flips_approach_the_exact_p_values(monkeypatch):
     """14 queries, all 16,384 flips against 20,000 random ones: two standard errors."""
     table = np.random.default_rng(2).normal([0.0, 0.03, 0.06], 0.1, (14, 3))
     exact = {steps: max_t_p_values(table, steps=steps) for steps in ("down", "single")}
-    monkeypatch.setattr("ragbench.stats.max_t.EXACT_UP_TO", 0)
+    monkeypatch.setattr("ragbench.stats.multiple_comparisons.EXACT_UP_TO", 0)
 
     for steps, p_values in exact.items():
         ours = max_t_p_values(table, steps=steps, resamples=20_000)

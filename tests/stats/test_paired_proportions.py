@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
 from ragbench.stats import score_interval
-from ragbench.stats.paired_proportions import TIE_BEYOND, TIE_WITHIN, score_statistic
+from ragbench.stats.score_intervals import TIE_BEYOND, TIE_WITHIN, score_statistic
 
 
 @st.composite

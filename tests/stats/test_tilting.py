@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
 from ragbench.stats import score_interval, tilting_interval
-from ragbench.stats.root import crossing
-from ragbench.stats.tilting import tilted
+from ragbench.stats.score_intervals import crossing, tilted
 from tests.stats.strategies import differences
 
 FEW = np.array([-0.5, -0.5, -0.3, 0.2] + [0.0] * 46)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ragbench.comparison.causes.rules import Lost
-from ragbench.comparison.slices import Slicing
+from ragbench.comparison.differences import Slicing
 from ragbench.comparison.systems import SystemScores, baseline_of
 from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow, CauseMove, CauseShare
 from ragbench.stats import mean_interval

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ragbench.score.judge.sentence_claims import is_refusal, numbers_in, terms_of
+from ragbench.score.judge.sentences import is_refusal, numbers_in, terms_of
 from ragbench.score.text.squad import answer_tokens, holds_run
 from ragbench.text.analyze import Analyzer
 from ragbench.text.tokenize import sentences

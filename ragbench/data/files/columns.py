@@ -16,9 +16,9 @@ from typing import Any
 from ragbench.data.files.jsonl import Entry, parse_json
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
-from ragbench.types.columns import PARTS as PARTS
-from ragbench.types.columns import SEVERAL as SEVERAL
-from ragbench.types.columns import folded, named_by
+from ragbench.types.tables import PARTS as PARTS
+from ragbench.types.tables import SEVERAL as SEVERAL
+from ragbench.types.tables import folded, named_by
 
 _CONTEXT = "context"
 _RAGBENCH = {"documents", "documents_sentences", "response"}

@@ -10,6 +10,7 @@ from typing import Any, NoReturn, TypeVar
 
 from ragbench.data.files.lines import Source, source_name, text_lines
 from ragbench.errors import DataError
+from ragbench.json_yaml import load_json
 from ragbench.records.codec import Record, from_json, kind
 from ragbench.registry import nearest
 
@@ -24,11 +25,9 @@ def parse_json(text: str) -> Any:
     Repeated keys, NaN, and half of a surrogate pair, which no UTF-8 file can hold, are refused too.
     """
     try:
-        value = json.loads(text, object_pairs_hook=unique_keys, parse_constant=no_constant)
+        value = load_json(text, object_pairs_hook=unique_keys, parse_constant=no_constant)
     except json.JSONDecodeError as error:
         raise ValueError(f"bad JSON at column {error.colno}: {error.msg}") from error
-    except RecursionError as error:
-        raise ValueError("bad JSON: nested too deeply") from error
     except ValueError as error:
         raise ValueError(f"bad JSON: {error}") from error
     if _SURROGATE.search(text):

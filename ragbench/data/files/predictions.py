@@ -18,7 +18,7 @@ from ragbench.data.files.passages import Passages, read_text, read_texts
 from ragbench.data.files.table import is_csv, read_rows
 from ragbench.errors import DataError
 from ragbench.types import Document, ToolCall
-from ragbench.types.columns import CONVERSATION_NAMES
+from ragbench.types.tables import CONVERSATION_NAMES
 
 _TABLES = (".jsonl", ".csv", ".parquet")
 _FORMS = "both .jsonl, .csv (also with .gz) or .parquet by query_id, or both text lines"

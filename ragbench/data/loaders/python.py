@@ -23,9 +23,8 @@ from ragbench.errors import AdapterError, DataError, OptionError, RagbenchError
 from ragbench.records.codec import kind
 from ragbench.registry import PYTHON, adapt, nearest, shown
 from ragbench.types import Collection, Document, Qrels, Query, ToolCall, Turn
-from ragbench.types.columns import is_table, rows_of
 from ragbench.types.conversation import read_tool_calls, read_turns
-from ragbench.types.frames import is_frame
+from ragbench.types.tables import is_frame, is_table, rows_of
 
 _PARTS = ("queries", "documents", "qrels", "answers", "expected_tool_calls")
 

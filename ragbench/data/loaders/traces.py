@@ -14,9 +14,14 @@ from ragbench.data.files.lines import plain_suffix, text_lines
 from ragbench.data.files.table import is_csv, read_json_array, read_rows
 from ragbench.data.loaders.base import Previewed, SplitOption, finished, parse_split
 from ragbench.data.loaders.records import RecordTable
-from ragbench.data.traces.attributes import read_mlflow, read_otlp, read_rows_of_spans
 from ragbench.data.traces.collected import Hops, ReadTraces
-from ragbench.data.traces.platforms import read_langfuse, read_langsmith
+from ragbench.data.traces.exports import (
+    read_langfuse,
+    read_langsmith,
+    read_mlflow,
+    read_otlp,
+    read_rows_of_spans,
+)
 from ragbench.data.traces.roles import Reading
 from ragbench.data.traces.spans import Json, Kind, Span, tell_format
 from ragbench.errors import DataError, OptionError

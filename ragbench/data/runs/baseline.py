@@ -40,6 +40,7 @@ from ragbench.data.runs.run_folder import COST_COLUMNS, to_json_line
 from ragbench.data.runs.run_scores import StoredScore, StoredScores, StoredSystem
 from ragbench.errors import DataError
 from ragbench.files import write_atomically
+from ragbench.json_yaml import load_json
 from ragbench.records.baseline import BASELINE_SCHEMA, BaselineFile, BaselineScore, BaselineSystem
 from ragbench.records.codec import from_json, to_json
 from ragbench.registry import nearest
@@ -238,7 +239,7 @@ def stored_scores(record: BaselineFile, path: str | Path, line: int | None = Non
 def _parse(path: Path) -> Any:
     try:
         text = path.read_bytes().decode("utf-8")
-        return json.loads(text, object_pairs_hook=unique_keys, parse_constant=no_constant)
+        return load_json(text, object_pairs_hook=unique_keys, parse_constant=no_constant)
     except FileNotFoundError as error:
         raise DataError("no such file", file=path) from error
     except OSError as error:
@@ -248,7 +249,7 @@ def _parse(path: Path) -> Any:
             line, allowed = text.count("\n", 0, mark.start()) + 1, "the baseline written again"
             raise DataError("conflict of a merge", file=path, line=line, allowed=allowed) from error
         raise DataError(f"not JSON: {error.msg}", file=path, line=error.lineno) from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise DataError(f"not JSON: {error}", file=path) from error
 
 

@@ -7,7 +7,6 @@ written anew beside the old one and renamed, while others wait.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from ragbench.data.runs.run_folder import to_json_line
 from ragbench.data.runs.run_scores import StoredScores
 from ragbench.errors import DataError
 from ragbench.files import locked_beside, write_atomically
+from ragbench.json_yaml import load_json
 from ragbench.records.baseline import HISTORY_SCHEMA, HistoryLine
 from ragbench.records.codec import from_json, kind
 
@@ -118,7 +118,7 @@ def _run_id(path: str | Path, scores: StoredScores) -> str:
 def _line(path: str | Path, scores: StoredScores) -> str:
     check_scored(path, scores)
     head = {"schema": HISTORY_SCHEMA, "run_id": _run_id(path, scores)}
-    return to_json_line({**head, **{**json.loads(format_baseline(scores)), **head}}) + "\n"
+    return to_json_line({**head, **{**load_json(format_baseline(scores)), **head}}) + "\n"
 
 
 def _read_line(path: str | Path, number: int, line: str) -> tuple[str, StoredScores]:

@@ -15,6 +15,7 @@ from typing import Any
 from ragbench.data.files.jsonl import no_constant
 from ragbench.errors import DataError
 from ragbench.files import check_writable, folder_written_atomically, point_at
+from ragbench.json_yaml import load_json
 from ragbench.records.codec import from_json
 from ragbench.records.comparison import (
     COMPARISON_SCHEMA,
@@ -54,9 +55,9 @@ def read_query_metadata(path: Path) -> dict[str, Mapping[str, Any]]:
         raise DataError(f"cannot be read: {error}", file=path) from error
     for number, line in enumerate(lines, start=1):
         try:
-            row = json.loads(line)
+            row = load_json(line)
             found[str(row["query_id"])] = dict(row["metadata"])
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             what = f"not a line of ours: {shown(line)}"
             raise DataError(
                 what, file=path, line=number, allowed="query_id and metadata"
@@ -295,12 +296,12 @@ def _pointed_at(path: Path) -> Path:
 def read_json(path: Path, schema: str) -> dict[str, Any]:
     """Read a versioned JSON file of a run folder."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"), parse_constant=no_constant)
+        value = load_json(path.read_text(encoding="utf-8"), parse_constant=no_constant)
     except FileNotFoundError as error:
         raise DataError("no such file", file=path) from error
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise DataError(f"not JSON: {error}", file=path) from error
     found = value.get("schema") if isinstance(value, dict) else None
     if found != schema:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TypeVar
 
 from ragbench.data.runs.run_folder import csv_rows, to_csv
 from ragbench.errors import DataError
+from ragbench.json_yaml import load_json
 from ragbench.records.causes import CAUSES, CauseRow
 from ragbench.records.codec import Record, from_json
 from ragbench.registry import shown
@@ -52,7 +52,7 @@ class Lines:
         with self.path.open("rb") as stream:
             for offset, number in places:
                 stream.seek(offset)
-                yield json.loads(stream.readline()), number
+                yield load_json(stream.readline()), number
 
     def read(self, made: type[R], key: str) -> list[R]:
         """Return the lines of an id as records."""
@@ -62,8 +62,8 @@ class Lines:
 
 def _id_in(line: bytes, key: str, path: Path, number: int) -> str:
     try:
-        return str(json.loads(line)[key])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        return str(load_json(line)[key])
+    except (ValueError, KeyError, TypeError) as error:
         text = shown(line.decode("utf-8", "backslashreplace").rstrip())
         found = f"not a line of ours: {text}"
         raise DataError(found, file=path, line=number, allowed=f"JSON with {key}") from error

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ragbench.data.runs.run_folder import LATEST, read_manifest, read_summary
 from ragbench.errors import DataError
+from ragbench.json_yaml import load_yaml
 from ragbench.records.manifest import Manifest
 from ragbench.records.summary import Summary, SystemScore
 from ragbench.registry import nearest
@@ -140,15 +141,12 @@ def _goodness(scored: tuple[str, SystemScore]) -> float:
 
 def _flat_config(path: Path) -> dict[str, str]:
     """A resolved config as dotted key -> value, each as text."""
-    import yaml
-
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        found = load_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        problem = " ".join(str(error).split())
-        raise DataError(f"not YAML: {problem}", file=path) from error
+    except ValueError as error:
+        raise DataError(f"not YAML: {error}", file=path) from error
     if not isinstance(found, dict):
         raise DataError("not a config", file=path, allowed="what ragbench run writes")
     flat = dict(_flat(found, ""))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, nan
@@ -19,6 +18,7 @@ from ragbench.data.runs.run_folder import (
     resolve_run_folder,
 )
 from ragbench.errors import DataError
+from ragbench.json_yaml import load_json
 from ragbench.records.codec import from_json
 from ragbench.records.manifest import UnscoredRow
 from ragbench.records.summary import Aggregate, Early, Kind, Summary, SystemScore, SystemSummary
@@ -145,13 +145,13 @@ def _read_unscored(path: Path) -> Unscored:
         raise DataError("not UTF-8", file=path, allowed="a file of ragbench run") from error
     for number, line in enumerate(lines, start=1):
         try:
-            row = from_json(UnscoredRow, json.loads(line))
+            row = from_json(UnscoredRow, load_json(line))
             key = (row.system, row.measure, row.query_id)
             if row.sample is None:
                 found.causes[key] = words[row.cause]
             else:  # one of several answers; the query has a line of its own
                 found.of_answers.setdefault(key, {})[row.sample] = words[row.cause]
-        except (ValueError, KeyError, RecursionError, DataError) as error:
+        except (ValueError, KeyError, DataError) as error:
             allowed = f"system, query_id, measure and a cause: {', '.join(words)}"
             raise DataError(
                 f"not a line of ours: {shown(line)}", file=path, line=number, allowed=allowed

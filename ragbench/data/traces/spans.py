@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from datetime import datetime, timezone
 from typing import Any, Literal
 
 from ragbench.data.files.jsonl import Entry
+from ragbench.json_yaml import load_json
 from ragbench.types import Usage
 
 Json = Any
@@ -128,7 +128,7 @@ def parsed(value: Json) -> Json:
         return None  # an empty cell in tables that pandas wrote
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
-    for read in (json.loads, ast.literal_eval):
+    for read in (load_json, ast.literal_eval):
         try:
             return read(value.strip())
         except (ValueError, SyntaxError, RecursionError, MemoryError):

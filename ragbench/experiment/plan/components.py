@@ -22,6 +22,7 @@ from ragbench.errors import (
 from ragbench.experiment.calls import Calls
 from ragbench.experiment.plan.records import PlannedJudge
 from ragbench.experiment.plan.uncalled import (
+    UncalledJudge,
     UncalledRetriever,
     calls_code,
     judge_calls_code,
@@ -163,24 +164,32 @@ def checked_metric(named: NamedMetric) -> Metric:
 
 def _at(error: OptionError, place: Place, owner: str) -> ConfigError:
     """An option that its component refuses, as an error of the config."""
+    path = f"{owner}.{error.option}"
+    return _problem(f"found {error.found!r}", place, path, error.allowed, error.nearest)
+
+
+def _problem(
+    found: str, place: Place, path: str, allowed: str, close: str | None = None
+) -> ConfigError:
     problem = Problem(
-        found=f"found {error.found!r}",
+        found=found,
         file=place.file,
         line=place.line,
         column=place.column,
-        path=f"{owner}.{error.option}",
-        allowed=error.allowed,
-        nearest=error.nearest,
+        path=path,
+        allowed=allowed,
+        nearest=close,
         source=place.source,
         width=place.width,
     )
     return ConfigError([problem], place.file or "the config")
 
 
-def build_judge(block: JudgeBlock) -> PlannedJudge:
-    """Make a judge and load its rubrics."""
+def build_judge(block: JudgeBlock, *, calls: bool = True) -> PlannedJudge:
+    """Make a judge and load its rubrics; see `uncalled` for `calls`."""
+    uncalled = not calls and block.type.startswith(PYTHON)
     try:
-        judge = block.cls(**block.options)
+        judge = UncalledJudge(block) if uncalled else block.cls(**block.options)
     except OptionError as error:
         raise _at(error, block.place, _path_of(block)) from error
     rubrics = load_rubrics(block.rubrics, block.type, judge)
@@ -197,15 +206,30 @@ def _given_nuggets(block: JudgeBlock) -> dict[str, tuple[Nugget, ...]] | None:
 
 
 def doubtful_nuggets(name: str, planned: PlannedJudge, queries: Sequence[Query]) -> list[str]:
-    """Say what does not fit of the nuggets that were given to a judge; a sentence each."""
+    """Say what does not fit of the nuggets that were given to a judge; a sentence each.
+
+    Raises:
+        ConfigError: Their file has none for any of the queries.
+    """
     given, found = planned.nuggets, []
     if given is None:
         return []
     lacking = sum(not given.get(query.id) for query in queries)
-    if lacking:
+    unknown = list(given.keys() - {query.id for query in queries})
+    if lacking == len(queries):
+        other = f", such as '{min(unknown)}'" if unknown else ""
+        block = planned.block
+        raise _problem(
+            f"none of its {len(given)} queries{other}, has nuggets and is in the data set",
+            block.place,
+            f"{_path_of(block)}.nuggets",
+            f"qid of a query, such as '{queries[0].id}' (file: {block.nuggets})",
+        )
+    if lacking or unknown:
+        more = f"; {len(unknown)} of {len(given)} queries of the file are not in the data set"
         found.append(
             f"judge {name}: {lacking} of {len(queries)} queries have no nuggets in the file, and "
-            "no score over nuggets"
+            f"no score over nuggets{more if unknown else ''}"
         )
     if any(nugget.assignment for nuggets in given.values() for nugget in nuggets):
         found.append(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ragbench.comparison.comparable import Met
-from ragbench.comparison.slices import Slicing
+from ragbench.comparison.differences import Slicing
 from ragbench.comparison.sources import ScoredSystems
 from ragbench.config.metrics import METADATA
 from ragbench.config.schema import ExperimentConfig, Match

@@ -71,7 +71,7 @@ def make_plan(
     queries, warnings = sample(collection.queries, choices.limit, config.seed)
     warnings = [*collection.warnings, *warnings]
     chosen = choose_systems(config, collection, choices.only, live)
-    scores = choose_scores(config, collection, choices, chosen)
+    scores = choose_scores(config, collection, choices, chosen, calls=calls)
     if calls:
         _check_options(scores.measures)
     qrels = _subset(collection.qrels, queries)

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from ragbench.comparison.slices import Slicing
+from ragbench.comparison.differences import Slicing
 from ragbench.config.schema import (
     DEFAULT_PASSAGES,
     Component,

@@ -116,7 +116,12 @@ def _check_data(
 
 
 def choose_answer_scores(
-    config: ExperimentConfig, collection: Collection, choices: Choices, *, has_answers: bool
+    config: ExperimentConfig,
+    collection: Collection,
+    choices: Choices,
+    *,
+    has_answers: bool,
+    calls: bool,
 ) -> tuple[tuple[Metric, ...], dict[str, PlannedJudge], dict[str, str]]:
     """Metrics, judges, and why judges are skipped that run only where they can.
 
@@ -135,7 +140,7 @@ def choose_answer_scores(
         return metrics, {}, {}
     judges, skipped = {}, {}
     for name, block in config.metrics.judges.items():
-        planned = build_judge(block)
+        planned = build_judge(block, calls=calls)
         # a replay sends nothing, and so needs no key
         missing = None if choices.judge_replay else planned.missing_key
         if block.when == "available" and missing is not None:
@@ -160,7 +165,7 @@ def _check_calls(
 
 
 def plan_fill(
-    config: ExperimentConfig, choices: Choices, judges: Mapping[str, PlannedJudge]
+    config: ExperimentConfig, choices: Choices, judges: Mapping[str, PlannedJudge], *, calls: bool
 ) -> tuple[PlannedFill | None, str]:
     """Make the judge that grades passages; one that judges answers too serves both.
 
@@ -172,7 +177,7 @@ def plan_fill(
     name = str(rules.judge)
     if not choices.judge:
         return None, f"judgements are not filled: judge {name} is not asked (--no-judge)"
-    judge = judges.get(name) or build_judge(blocks[name])
+    judge = judges.get(name) or build_judge(blocks[name], calls=calls)
     missing = None if choices.judge_replay else judge.missing_key
     if blocks[name].when == "available" and missing is not None:
         return None, f"judgements are not filled: judge {name}: {missing} is not set"
@@ -210,18 +215,23 @@ class ChosenScores:
 
 
 def choose_scores(
-    config: ExperimentConfig, collection: Collection, choices: Choices, chosen: ChosenSystems
+    config: ExperimentConfig,
+    collection: Collection,
+    choices: Choices,
+    chosen: ChosenSystems,
+    *,
+    calls: bool,
 ) -> ChosenScores:
     """Choose measures, metrics and judges: the named ones, or those that the data allow."""
     has_answers = bool(chosen.pairs or chosen.apps) or any(
         row.answer is not None for name in chosen.recorded for row in collection.given[name]
     )
     metrics, judges, skipped = choose_answer_scores(
-        config, collection, choices, has_answers=has_answers
+        config, collection, choices, has_answers=has_answers, calls=calls
     )
     ranked = [*chosen.retrievers, *chosen.apps]
     ranked += with_contexts(config, collection, chosen.recorded)
-    fill, why_not = plan_fill(config, choices, judges)
+    fill, why_not = plan_fill(config, choices, judges, calls=calls)
     measures = choose_measures(config, collection, ranked, Fills(fill is not None, why_not))
     fill, remarks = fit_measures(fill, measures, config.metrics.retrieval.top_k)
     warnings = [*([why_not] if why_not and ranked else []), *remarks]

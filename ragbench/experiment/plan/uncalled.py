@@ -8,16 +8,18 @@ called when a run begins.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ragbench.config.components import indexes
-from ragbench.config.schema import Component, ExperimentConfig
+from ragbench.config.schema import Component, ExperimentConfig, JudgeBlock
 from ragbench.errors import AdapterError
 from ragbench.experiment.plan.records import PlannedJudge
 from ragbench.generate.base import App, Generator
 from ragbench.registry import PYTHON
 from ragbench.retrieve.base import Retriever
+from ragbench.score.judge.base import Item, Rubric
 from ragbench.types import Prediction
+from ragbench.types.scores import Verdict
 
 _METHODS = {
     "retriever": ("retrieve", "combine", "aretrieve", "invoke", "ainvoke", "similarity_search",
@@ -37,7 +39,7 @@ def calls_code(component: Component | None) -> bool:
         made = inspect.isclass(component.cls)  # objects and functions are taken as they are
     else:
         made = not _is_ours(component.cls)
-    splits = component.chunk is not None and component.chunk.factory is not None
+    splits = component.chunk is not None and component.chunk.code is not None
     return made or splits or component.options.get("factory") is not None
 
 
@@ -71,6 +73,22 @@ def uncalled_app(component: Component) -> App:
     return _UncalledApp()
 
 
+class UncalledJudge:
+    """A judge of which only its entry and its class are known."""
+
+    label = model = "not made before a run"
+    options: Mapping[str, object] = {}
+
+    def __init__(self, block: JudgeBlock) -> None:
+        served = getattr(block.cls, "served", None)
+        self.served = served if isinstance(served, (list, tuple)) else None
+        self.own_rubric = getattr(block.cls, "own_rubric", None)
+
+    def judge(self, item: Item, rubric: Rubric) -> Verdict:
+        """Refuse: a plan asks nobody."""
+        raise AssertionError("a plan asks no judge")
+
+
 def _require_method(component: Component, kind: str) -> None:
     """Refuse a class whose objects could not be asked; one that makes its methods up may be."""
     cls, names = component.cls, _METHODS[kind]
@@ -94,12 +112,14 @@ def uncalled_components(config: ExperimentConfig) -> Iterator[str]:
         for name, component in block.items():
             if calls_code(component):
                 code = component.options.get("factory") or component.type.removeprefix(PYTHON)
-                if component.chunk is not None and component.chunk.factory is not None:
-                    code = component.chunk.factory
+                if component.chunk is not None and component.chunk.code is not None:
+                    code = component.chunk.code
                 yield f"{noun} '{name}' ({code})"
     for name, judge in (config.metrics.judges or {}).items():
-        if (factory := judge.options.get("factory")) is not None:
-            yield f"judge '{name}' ({factory})"
+        made = judge.type.startswith(PYTHON) and not getattr(judge.cls, "is_judge", False)
+        code = judge.type.removeprefix(PYTHON) if made else judge.options.get("factory")
+        if code is not None:
+            yield f"judge '{name}' ({code})"
 
 
 def loads_by_code(config: ExperimentConfig) -> bool:

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragbench.comparison.differences import compare_systems
+from ragbench.comparison.differences import compare_slices, compare_systems
 from ragbench.comparison.method import Method
-from ragbench.comparison.slices import compare_slices
 from ragbench.comparison.summary import finite, mean_of
 from ragbench.comparison.systems import SystemScores, baseline_of
 from ragbench.experiment.doubts import with_reasons
@@ -31,6 +30,7 @@ from ragbench.experiment.variance import (
     describe_deltas,
     differences_from,
 )
+from ragbench.json_yaml import load_json
 from ragbench.records.codec import from_json, to_json
 from ragbench.records.comparison import Comparisons, ControlDifference
 from ragbench.score.base import Advance
@@ -68,7 +68,7 @@ class Compare(StoredStage):
     def read(self, stored: Any) -> Comparisons:
         """Return what is stored, also where it was just made."""
         # as JSON has it: what is at hand still has tuples
-        return from_json(Comparisons, json.loads(json.dumps(stored)))
+        return from_json(Comparisons, load_json(json.dumps(stored)))
 
     def collect(self, results: Results) -> None:
         """Compare, and add what is known of controls, of sources and of the noise."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ragbench.experiment.calls import Outcome
+from ragbench.json_yaml import load_json
 from ragbench.records.codec import clean_tree
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
@@ -66,7 +67,7 @@ def write_predicted(outcome: Outcome[Prediction]) -> Stored:
     if value.left_out:
         kept["left_out"] = list(value.left_out)
     if value.contexts is not None:
-        kept["contexts"] = [_plain([d.id, d.text, d.title, d.metadata]) for d in value.contexts]
+        kept["contexts"] = [_context(document) for document in value.contexts]
     if value.queries:
         kept["queries"] = list(value.queries)
     if value.tool_calls is not None:
@@ -215,7 +216,16 @@ def _number(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
 
 
-def _plain(value: Any) -> Any:
+def _context(document: Document) -> list[object]:
+    named = _plain([document.id, document.text, document.title])
+    return [*named, _plain(dict(document.metadata))]
+
+
+def _plain(value: object, levels: int = 2) -> Any:
     """A value with its JSON form in the place of what JSON lacks."""
-    text = json.dumps(value, default=str, skipkeys=True)
-    return json.loads(text, parse_constant=str)
+    try:
+        return load_json(json.dumps(value, default=str, skipkeys=True), parse_constant=str)
+    except (ValueError, RecursionError):  # around in a circle, or deeper than what is read again
+        if levels and isinstance(value, dict):
+            return {str(key): _plain(part, levels - 1) for key, part in value.items()}
+        return "(nested too deep)"

@@ -42,7 +42,7 @@ def is_seen(component: Component | None) -> bool:
         return False
     if component.version is not None:
         return True
-    if component.chunk is not None and component.chunk.factory is not None:
+    if component.chunk is not None and component.chunk.code is not None:
         return False
     built_in = getattr(component.cls, "__module__", "").startswith("ragbench.")
     opaque = getattr(component.cls, "is_opaque", False)

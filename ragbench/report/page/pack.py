@@ -20,6 +20,7 @@ from typing import IO
 from ragbench.data.runs.query_view import AnswerView, Hit, QueryView, QueryViews
 from ragbench.errors import DataError
 from ragbench.files import written_whole
+from ragbench.json_yaml import load_json
 from ragbench.records.causes import CAUSE_SAYS, CAUSES
 from ragbench.records.codec import Record, from_json
 from ragbench.records.manifest import ClaimRow, UsageRow, VerdictRow
@@ -99,15 +100,15 @@ def read_data(path: Path) -> Packed:
     try:
         with path.open("rb") as stream:
             stream.seek(-_FOOTER, 2)
-            footer = from_json(_Footer, json.loads(stream.read()))
+            footer = from_json(_Footer, load_json(stream.read()))
             if footer.schema != SCHEMA:
                 raise ValueError(f"found schema {footer.schema!r}")
             start, size = footer.index
             stream.seek(start)
             index = stream.read(size)
-        parts = from_json(_Parts, json.loads(gzip.decompress(index))).parts
+        parts = from_json(_Parts, load_json(gzip.decompress(index))).parts
         sizes = [size for _, _, size in parts]
-    except (OSError, ValueError, EOFError, RecursionError, DataError) as error:
+    except (OSError, ValueError, EOFError, DataError) as error:
         raise DataError(f"not the queries of a page: {error}", file=path, allowed=SCHEMA) from error
     return Packed(index, sizes)
 

@@ -1,8 +1,24 @@
 """Judges of answers by rubrics: `metrics: {judge: {type: ..., rubrics: [...]}}`."""
 
-from ragbench.registry import Family
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-JUDGES = Family(
+from ragbench.registry import PYTHON, Family
+
+
+class _Judges(Family):
+    def load(self, type_name: str, search: Sequence[Path] = ()) -> Any:
+        """Return what makes the judge that a type names; of a plain function, too."""
+        found = super().load(type_name, search)
+        if not type_name.startswith(PYTHON):
+            return found
+        from ragbench.score.judge.python import judge_maker
+
+        return judge_maker(found, type_name.removeprefix(PYTHON))
+
+
+JUDGES = _Judges(
     "judge",
     "ragbench.judges",
     table={

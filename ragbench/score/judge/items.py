@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from ragbench.errors import DataError
 from ragbench.registry import nearest, shown
 from ragbench.score.judge.base import Item
-from ragbench.types.columns import PARTS, Table, folded, players, rows_of
 from ragbench.types.conversation import Entries, Fail, Json, read_tool_calls, read_turns
-from ragbench.types.frames import is_frame
 from ragbench.types.records import ASSIGNMENTS, IMPORTANCES, Nugget
+from ragbench.types.tables import PARTS, Table, folded, is_frame, players, rows_of
 
 if TYPE_CHECKING:
     from ragbench.types import ToolCall, Turn

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from ragbench.registry import check_values, declared_options
 from ragbench.score.judge import JUDGES, base
 from ragbench.score.judge.base import AskingJudge, CheckedJudge, Rubric
 from ragbench.score.judge.items import MoreOfAnItem, Rows, check_row, item_of, items_of
+from ragbench.score.judge.python import judge_maker, name_of
 from ragbench.score.judge.rubric import (
     default_rubrics,
     embedding_identity,
@@ -53,7 +54,7 @@ class Judge:
         model: str | None = None,
         rubrics: Sequence[str | Path | Mapping[str, Any]] | None = None,
         *,
-        type: str = "openai",
+        type: str | Callable[..., object] | base.Judge = "openai",
         replies: str | Path | None = None,
         client: Any = None,
         **options: Any,
@@ -66,7 +67,10 @@ class Judge:
                 of such a file; by default faithfulness, answer_relevancy and correctness, or
                 all of a judge that has none of these.
             type: Which judge: `openai`, `langchain`, `nli`, `lexical`, a plug-in's, or
-                `python:module:Name`.
+                `python:module:Name`; also a class or an object of your own, or a function of
+                `answer`, `question`, `contexts`, `references`, ..., by these names, that returns a
+                number from 0 to 1, True or False, or `(number, reason)`, and gives one score,
+                under its own name.
             replies: File in which replies are kept: what it holds is not asked again. None keeps
                 none.
             client: What is asked in place of a server by its address: a ready `openai.OpenAI` or
@@ -86,11 +90,11 @@ class Judge:
             type = "openai" if speaks_openai(client) else "langchain"
         if model is not None:
             options = {**options, "model": model}
-        self.type = type
+        self.type = type if isinstance(type, str) else name_of(type)
         inputs = {} if client is None else {"client": client}
         self._judge: base.Judge = make_judge(type, options, inputs=inputs)
-        named = default_rubrics(self._judge.served) if rubrics is None else rubrics
-        self.rubrics = load_rubrics(named, type, self._judge)
+        named = default_rubrics(self._judge) if rubrics is None else rubrics
+        self.rubrics = load_rubrics(named, self.type, self._judge)
         self._replies = self._kept(replies)
 
     def _kept(self, path: str | Path | None) -> Replies | None:
@@ -260,17 +264,18 @@ class Judge:
 
 
 def make_judge(
-    type_name: str,
+    named: str | Callable[..., object] | base.Judge,
     options: Mapping[str, Any],
     search: Sequence[Path] = (),
     *,
     inputs: Mapping[str, Any] | None = None,
 ) -> base.Judge:
-    """Make a judge from its type and options.
+    """Make a judge from its type, or from what the user passed, and its options.
 
     `python:` looks in `search` first; `inputs` are live objects, such as a `client`.
     """
-    factory = JUDGES.load(type_name, search)
+    type_name = named if isinstance(named, str) else name_of(named)
+    factory = JUDGES.load(named, search) if isinstance(named, str) else judge_maker(named)
     check_values(type_name, declared_options(factory), options)
     for name in (given := inputs or {}):
         if name not in inspect.signature(factory).parameters:
@@ -285,7 +290,8 @@ def load_rubrics(
     """Load rubrics and check that a judge can apply them."""
     if isinstance(names, (str, Path, Mapping)):
         names = [names]
-    rubrics = [load_rubric(name) for name in names]
+    own = getattr(judge, "own_rubric", None)
+    rubrics = [load_rubric(own if own and name == own["name"] else name) for name in names]
     seen: set[str] = set()
     for rubric in rubrics:
         if (allowed := not_applied(rubric, judge)) is not None:

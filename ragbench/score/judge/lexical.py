@@ -10,8 +10,8 @@ from typing import Annotated, NamedTuple
 from ragbench.errors import OptionError
 from ragbench.registry import Option
 from ragbench.score.judge.base import Item, Rubric, not_applicable
-from ragbench.score.judge.citations import cited_sentences
-from ragbench.score.judge.sentence_claims import (
+from ragbench.score.judge.sentences import (
+    cited_sentences,
     is_refusal,
     numbers_in,
     plain_number,

@@ -28,16 +28,15 @@ from ragbench.score.judge.base import Item, Rubric, missing_verdict
 from ragbench.score.judge.evidence import explained, with_evidence
 from ragbench.score.judge.methods.claims import check_claims
 from ragbench.score.judge.methods.conversation import count_retained, count_satisfied
-from ragbench.score.judge.methods.nuggets import count_nuggets, pooled_nuggets
 from ragbench.score.judge.methods.ragas import apply_ragas
 from ragbench.score.judge.methods.rating import compare_pair, rate
 from ragbench.score.judge.methods.session import Asking, ReplyLog, Session
-from ragbench.score.judge.methods.support import check_support
 from ragbench.score.judge.methods.templates import (
     Together,
     prompt_fingerprint,
     reads_passages,
 )
+from ragbench.score.judge.methods.trec_rag import check_support, count_nuggets, pooled_nuggets
 from ragbench.score.judge.rubric import embedding_identity
 from ragbench.score.judge.verdicts import failed_verdict
 from ragbench.signature import fingerprint_json

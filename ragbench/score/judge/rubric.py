@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
 
 from ragbench.errors import DataError, OptionError
+from ragbench.json_yaml import YamlError, load_yaml
 from ragbench.registry import DeclaredOption, Option, nearest
 from ragbench.score.judge.base import NEEDS, Rubric
 from ragbench.score.judge.grounding import FORMULAS
@@ -32,12 +33,16 @@ def built_in_rubrics() -> list[str]:
     return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
 
 
-def default_rubrics(served: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the default rubrics of a judge.
+def default_rubrics(judge: object) -> tuple[str | Mapping[str, Any], ...]:
+    """Return the default rubrics of a judge, or of its class.
 
-    None serves any. A judge that can apply none of the usual three is asked all that it can.
+    A plain function has its own. One that serves any has the usual three, as far as it can apply
+    them, and a judge that can apply none of these is asked all that it can.
     """
-    if served is None:
+    if (own := getattr(judge, "own_rubric", None)) is not None:
+        return (own,)
+    served = getattr(judge, "served", None)
+    if not isinstance(served, (list, tuple)):
         return DEFAULT_RUBRICS
     return tuple(name for name in DEFAULT_RUBRICS if name in served) or tuple(served)
 
@@ -281,19 +286,13 @@ class _Reader:
 
         try:
             text = self._path.read_text(encoding="utf-8-sig")
-            # The base loader leaves every scalar a text: `no` is a word in a rubric.
-            loader = yaml.BaseLoader(text)
-            node = loader.get_single_node()
-            found = loader.construct_document(node) if node is not None else None  # texts only
-        except RecursionError as error:
-            raise DataError("nested too deeply", file=self._path, allowed=_SHAPE) from error
+            found = load_yaml(text)  # scalars as texts: `no` is a word in a rubric
+        except YamlError as error:
+            problem = f"not YAML: {error.problem}"
+            raise DataError(problem, file=self._path, line=error.line, allowed=_SHAPE) from error
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"cannot be read: {error}", file=self._path) from error
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            line = mark.line + 1 if mark else None
-            problem = getattr(error, "problem", None) or str(error)
-            raise DataError(f"not YAML: {problem}", file=self._path, line=line) from error
+        node = yaml.compose(text, Loader=yaml.BaseLoader)
         if not isinstance(node, yaml.MappingNode) or not isinstance(found, dict):
             raise DataError("not a mapping", file=self._path, allowed=", ".join(_KEYS))
         for key, _ in node.value:

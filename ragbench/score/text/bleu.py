@@ -15,10 +15,11 @@ from ragbench.score.text.base import (
     Metric,
     Options,
     Row,
+    contributions,
+    corpus_rows,
     metric,
     reference_list,
 )
-from ragbench.score.text.corpus import contributions, corpus_rows
 from ragbench.score.text.ngrams import Counts, TokenizedText, TokenizedTexts, overlap
 from ragbench.score.text.tokenizers import WORD_TOKENIZERS, Tokenizer, note_unspaced, tokenizer
 

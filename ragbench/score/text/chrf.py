@@ -15,11 +15,12 @@ from ragbench.score.text.base import (
     Metric,
     Options,
     Row,
+    contributions,
+    corpus_rows,
     metric,
     reference_list,
     takes_options_of,
 )
-from ragbench.score.text.corpus import contributions, corpus_rows
 from ragbench.score.text.ngrams import TokenizedText, overlap
 from ragbench.score.text.tokenizers import note_unspaced
 from ragbench.types.scores import Value

@@ -22,11 +22,12 @@ from ragbench.score.text.base import (
     Metric,
     Options,
     Row,
+    contributions,
+    corpus_rows,
     metric,
     reference_list,
     takes_options_of,
 )
-from ragbench.score.text.corpus import contributions, corpus_rows
 from ragbench.score.text.edit_table import Alignment, EditTable, TableRow, align
 from ragbench.score.text.ngrams import TokenizedTexts
 from ragbench.score.text.tokenizers import note_unspaced

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.score.judge.citations import cited_sentences, markers, without_markers
+from ragbench.score.judge.sentences import cited_sentences, markers, without_markers
 from ragbench.text.tokenize import sentences
 
 

@@ -1,5 +1,7 @@
 """Rubrics: the built-in ones are whole, files are read, and mistakes are named with their line."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from ragbench.errors import DataError, OptionError
@@ -197,12 +199,12 @@ def test_an_unknown_name():
 
 
 def test_what_is_asked_by_default():
-    assert default_rubrics(None) == DEFAULT_RUBRICS
-    assert default_rubrics(["refusal", "correctness", "faithfulness"]) == (
-        "faithfulness",
-        "correctness",
-    )
-    assert default_rubrics(["refusal"]) == ("refusal",)
+    def asked(served):
+        return default_rubrics(SimpleNamespace(served=served))
+
+    assert asked(None) == DEFAULT_RUBRICS
+    assert asked(["refusal", "correctness", "faithfulness"]) == ("faithfulness", "correctness")
+    assert asked(["refusal"]) == ("refusal",)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.score.retrieval.blocks import BlockRanker
-from ragbench.score.retrieval.ranking import rank
+from ragbench.score.retrieval.ranking import BlockRanker, rank
 from ragbench.types import Qrels
 from ragbench.types.byte_ids import ByteIds
 from ragbench.types.hit_block import HitBlock

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError, OptionError
-from ragbench.score.retrieval.kernel import lists
+from ragbench.score.retrieval.kernel import judgements
 from ragbench.score.retrieval.ranking import rank
 from ragbench.types import Qrels, Run
 from ragbench.types.byte_ids import ByteIds
@@ -49,11 +49,11 @@ def test_both_ways_are_the_rule(case, ties, trec_eval, block_rows):
     options = {"ties": ties, "trec_eval": trec_eval}
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lists, "_BLOCK_ROWS", block_rows)
+        patch.setattr(judgements, "_BLOCK_ROWS", block_rows)
         by_rows = rank(qrels, Run.from_dict(run), **options)
-        patch.setattr(lists, "few_judged", lambda *_: False)
+        patch.setattr(judgements, "few_judged", lambda *_: False)
         joined = rank(qrels, run, **options)
-        patch.setattr(lists, "few_judged", lambda *_: True)
+        patch.setattr(judgements, "few_judged", lambda *_: True)
         sparse = rank(qrels, run, **options)
 
     found = zip(by_rows.query, by_rows.rank, by_rows.grades, strict=True)
@@ -67,7 +67,7 @@ def test_scores_of_one_half_precision_step_tie_by_both_ways(monkeypatch):
     qrels, run = {"q": {"a": 1, "b": 1}}, {"q": {"a": 1.00000001, "b": 1.0, "c": 1e39, "d": 1e40}}
 
     by_rows = rank(qrels, run, trec_eval=9)
-    monkeypatch.setattr(lists, "few_judged", lambda *_: True)
+    monkeypatch.setattr(judgements, "few_judged", lambda *_: True)
 
     assert_same(by_rows, rank(qrels, run, trec_eval=9))
     assert by_rows.rank.tolist() == [3, 4], "d and c first, then b before a: ids fall"
@@ -136,8 +136,8 @@ def test_bad_input_is_named(qrels, run, message):
 @pytest.mark.parametrize("way", [True, False])
 @pytest.mark.parametrize("wrong", [{"q2": {"b": "x"}}, {"q2": {"b": float("nan")}}])
 def test_a_bad_score_is_named_before_a_bad_id_of_an_earlier_block(monkeypatch, way, wrong):
-    monkeypatch.setattr(lists, "few_judged", lambda *_: way)
-    monkeypatch.setattr(lists, "_BLOCK_ROWS", 1)
+    monkeypatch.setattr(judgements, "few_judged", lambda *_: way)
+    monkeypatch.setattr(judgements, "_BLOCK_ROWS", 1)
 
     with pytest.raises(DataError, match="run: query 'q2', document 'b': score"):
         rank({"q1": {"a": 1}, "q2": {"a": 1}}, {"q1": {7: 1.0}} | wrong)
@@ -152,7 +152,7 @@ def test_empty_lists_among_many(monkeypatch):
     qrels = {query: {"d9": 1, "x": 1} for query in run}
 
     for way in (True, False):
-        monkeypatch.setattr(lists, "few_judged", lambda *_, way=way: way)
+        monkeypatch.setattr(judgements, "few_judged", lambda *_, way=way: way)
         assert rank(qrels, run).query.tolist() == [*range(300), 899]
     assert Run.from_dict(run).scores.tolist() == [*full.values()] * 301
 

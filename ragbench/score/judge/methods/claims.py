@@ -12,7 +12,6 @@ from typing import Any
 
 from ragbench.llm import StructuredReply
 from ragbench.score.judge.base import Item, Rubric
-from ragbench.score.judge.citations import cited_sentences
 from ragbench.score.judge.grounding import (
     FORMULAS,
     Cell,
@@ -27,6 +26,7 @@ from ragbench.score.judge.methods.prompt import (
     verdicts_prompt,
 )
 from ragbench.score.judge.methods.session import ReplyLog
+from ragbench.score.judge.sentences import cited_sentences
 from ragbench.types.scores import Ruling, Verdict
 
 _ANSWER = "answer"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ragbench.json_yaml import load_yaml
 from ragbench.score.judge.base import Rubric
 from ragbench.score.judge.grounding import FORMULAS
 from ragbench.signature import fingerprint
@@ -224,6 +225,5 @@ def _environment() -> Environment:
 
 @functools.cache
 def _examples() -> Any:
-    import yaml
 
-    return yaml.safe_load((_FOLDER / "examples.yaml").read_text(encoding="utf-8"))
+    return load_yaml((_FOLDER / "examples.yaml").read_text(encoding="utf-8"), typed=True)

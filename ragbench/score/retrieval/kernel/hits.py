@@ -14,8 +14,7 @@ from itertools import repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.score.retrieval.kernel.judgements import JudgedPart
-from ragbench.score.retrieval.kernel.lists import Listed, LookedUp
+from ragbench.score.retrieval.kernel.judgements import JudgedPart, Listed, LookedUp
 from ragbench.score.retrieval.kernel.positions import SortedLists, TiedMembers, as_singles
 from ragbench.types import FloatArray, IntArray, Qrels
 from ragbench.types.byte_ids import ByteIds, HashArray, query_keys, spans

@@ -1,0 +1,107 @@
+"""JSON and YAML that somebody else wrote, read within bounds; everything else is a ValueError.
+
+What one interpreter refuses as too deep the next one reads, and the first function that walks the
+value ends with a RecursionError; aliases in YAML make a small file a large value. Bounds of our own
+are the same everywhere. The linter keeps `json.loads` and `yaml.load` out of all other modules.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+_Node = dict[str, object] | list[object]
+
+DEEPEST = 100
+"""Lists and objects within each other."""
+MOST_NODES = 1_000_000
+"""Values in YAML, aliases counted in full."""
+
+
+class YamlError(ValueError):
+    """Text that is no YAML, or too much of it; with the line where that is known."""
+
+    def __init__(self, problem: str, line: int | None = None) -> None:
+        """Keep the line, from 1."""
+        super().__init__(problem if line is None else f"{problem} in line {line}")
+        self.problem, self.line = problem, line
+
+
+def load_json(text: str | bytes, *, deepest: int = DEEPEST, **hooks: Callable[..., object]) -> Any:
+    """Return the value of a JSON text; `hooks` are those of `json.loads`.
+
+    Raises:
+        ValueError: It is no JSON (a `JSONDecodeError`), no UTF-8, or nested more than that deep.
+
+    Example:
+        >>> load_json('{"a": [1]}')
+        {'a': [1]}
+        >>> load_json("[" * 101 + "]" * 101)
+        Traceback (most recent call last):
+        ValueError: nested more than 100 deep
+    """
+    try:
+        value = json.loads(text, **hooks)  # type: ignore[arg-type]  # noqa: TID251  here alone
+    except RecursionError:
+        raise ValueError(f"nested more than {deepest} deep") from None
+    square, curly = (b"[", b"{") if isinstance(text, bytes) else ("[", "{")
+    if text.count(square) + text.count(curly) > deepest:  # type: ignore[arg-type]
+        _check(value, deepest)
+    return value
+
+
+def load_yaml(text: str, *, typed: bool = False) -> Any:
+    """Return the value of a YAML document, all scalars as texts unless `typed`.
+
+    Raises:
+        YamlError: It is no YAML, nested more than 100 deep, or large by its aliases.
+
+    Example:
+        >>> load_yaml("{a: [no, 1]}"), load_yaml("{a: [no, 1]}", typed=True)
+        ({'a': ['no', '1']}, {'a': [False, 1]})
+    """
+    import yaml
+
+    try:
+        loader = yaml.SafeLoader if typed else yaml.BaseLoader
+        value = yaml.load(text, Loader=loader)  # noqa: TID251  here alone
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = str(getattr(error, "problem", None) or error)
+        raise YamlError(problem, None if mark is None else mark.line + 1) from None
+    except RecursionError:
+        raise YamlError(f"nested more than {DEEPEST} deep") from None
+    # what its constructors of numbers, dates and truth values let through
+    except (ValueError, LookupError, ArithmeticError, AttributeError, TypeError) as error:
+        raise YamlError(f"a value that is none of its type: {error}") from None
+    try:
+        _check(value, DEEPEST, MOST_NODES)
+    except ValueError as error:
+        raise YamlError(str(error)) from None
+    return value
+
+
+def _check(value: object, deepest: int, most: float = math.inf) -> None:
+    """Walk a value level by level: recursion would end where the interpreter likes."""
+    level, nodes = _inside([[value]]), 0
+    for _ in range(deepest):
+        if not level:
+            return
+        nodes += sum(map(len, level))
+        if nodes > most:
+            raise ValueError(f"more than {most:,} values")
+        level = _inside(level)
+    if level:
+        raise ValueError(f"nested more than {deepest} deep")
+
+
+def _inside(level: list[_Node]) -> list[_Node]:
+    """The lists and objects in some others."""
+    return [
+        part
+        for each in level
+        for part in (each.values() if isinstance(each, dict) else each)
+        if isinstance(part, (dict, list))
+    ]

@@ -1,0 +1,110 @@
+"""What others wrote is read within bounds: nesting, aliases, values that are none of their type."""
+
+import json
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.errors import DataError
+from ragbench.experiment.calls import Outcome
+from ragbench.experiment.stages.item_json import read_predicted, write_predicted
+from ragbench.generate.prompt import load_prompt
+from ragbench.json_yaml import MOST_NODES, YamlError, load_json, load_yaml
+from ragbench.llm.batch import _by_id
+from ragbench.llm.json_reply import Unreadable, read_json
+from ragbench.llm.usage import Prices
+from ragbench.score.judge.rubric import load_rubric
+from ragbench.types import Document, Prediction
+
+DEEP = "[" * 200_000
+"""More than any interpreter's stack."""
+WHOLE = "[" * 300 + "]" * 300
+"""Less than that, which `json.loads` reads, and too much for whoever walks it."""
+LAUGHS = "\n".join(
+    ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+)
+ODD = ("2001-99-99", "!!bool x", "!!int ''", "!!timestamp x", "&a [*a]", LAUGHS, "{[]: 1}", "\0")
+
+
+values = st.recursive(
+    st.none() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(values)
+def test_agrees_with_the_json_module(value):
+    text = json.dumps(value)
+
+    assert load_json(text) == load_json(text.encode()) == json.loads(text) == value
+
+
+@pytest.mark.parametrize("depth", [1, 100, 101, 900])
+@pytest.mark.parametrize("kind", [str, str.encode])
+def test_the_bound_is_ours_and_not_that_of_the_interpreter(depth, kind):
+    text = kind("[" * depth + "]" * depth)
+    if depth > 100:
+        with pytest.raises(ValueError, match="nested more than 100 deep"):
+            load_json(text)
+    else:
+        assert load_json(text) == json.loads(text)
+
+
+def test_brackets_in_texts_are_no_nesting():
+    assert load_json(json.dumps(["[" * 300])) == ["[" * 300]
+
+
+@pytest.mark.parametrize("typed", [False, True])
+@pytest.mark.parametrize("text", [*ODD, DEEP[:3_000], WHOLE])
+def test_any_yaml_is_a_value_or_an_error_of_ours(text, typed):
+    if text in ODD[:4] and not typed:
+        assert load_yaml(text) == text.split()[-1].strip("'"), "as texts they are nothing special"
+    else:
+        with pytest.raises(YamlError):
+            load_yaml(text, typed=typed)
+
+
+def test_aliases_count_in_full():
+    with pytest.raises(YamlError, match=f"more than {MOST_NODES:,} values"):
+        load_yaml(LAUGHS)
+
+
+@pytest.mark.parametrize("text", [*ODD, WHOLE], ids=range(len(ODD) + 1))
+@pytest.mark.parametrize("read", [load_prompt, Prices.load, load_rubric])
+def test_files_that_a_config_names(tmp_path, read, text):
+    path = tmp_path / "file.yaml"
+    path.write_text(text)
+
+    with pytest.raises(DataError):
+        read(str(path))
+
+
+def test_lines_of_a_batch_that_are_nested_too_deep_are_none():
+    good = json.dumps({"custom_id": "a", "response": None})
+
+    assert [*_by_id([DEEP, f'{{"custom_id": "b", "response": {WHOLE}}}', good])] == ["a"]
+
+
+@pytest.mark.parametrize("text", [DEEP, WHOLE])
+def test_a_reply_that_is_nested_too_deep_is_unreadable(text):
+    with pytest.raises(Unreadable, match="nested"):
+        read_json(text, {"type": "array"})
+
+
+def test_what_a_program_returned_is_stored_whatever_it_holds():
+    """A circle, and more levels than there is stack: the text and the id are kept."""
+    circle: dict = {"kept": 1}
+    circle["self"] = circle
+    deep: list = []
+    for _ in range(2 * sys.getrecursionlimit()):
+        deep = [deep]
+    found = [Document("d1", "text", "", circle), Document("d2", "text", "", {"deep": deep})]
+
+    stored = write_predicted(Outcome(Prediction("yes", found)))
+
+    one, two = read_predicted(load_json(json.dumps(stored))).value.contexts
+    assert (one.id, one.text, one.metadata["kept"]) == ("d1", "text", 1)
+    assert two.metadata == {"deep": "(nested too deep)"}
