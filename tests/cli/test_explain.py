@@ -163,6 +163,12 @@ def test_show_names_the_documents_that_bear_on_a_claim(tmp_path):
     assert "claim 1: supported by passage 1" in older
 
 
+def test_show_says_what_to_change(tmp_path):
+    text = printed("show", run_folder(tmp_path, 4), "q3", "--system", "bm25/gpt")
+
+    assert "  change: a reranker, or more passages for the generator\n" in text
+
+
 def test_show_suggests(run):
     done = run_command("show", run, "which moon")
 

@@ -276,6 +276,16 @@ def test_the_keyboard_alone_is_enough(made, visit):
     expect(second, "it stays where it was").to_be_focused()
 
 
+def test_a_query_says_within_one_screen_what_to_change(made, visit):
+    page = visit(made, "#queries&q=q3&a=dense%2Fgpt&b=bm25%2Fgpt")
+    title(page, 3)
+
+    change = page.get_by_label("B: bm25/gpt").locator(".cause .change")
+    expect(change).to_have_text("Change a reranker, or more passages for the generator")
+    expect(change).to_be_in_viewport(ratio=1)
+    expect(page.get_by_label("A: dense/gpt").locator(".answer .said")).to_be_in_viewport()
+
+
 def test_what_does_not_fit_is_read_from_the_file_beside_it(tmp_path, visit):
     path = written(tmp_path, 70, mailed=4_000)
     page = visit(path, "#queries&q=q0&sort=given")

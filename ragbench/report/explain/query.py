@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ragbench.data.runs.query_view import AnswerView, Hit, QueryView, SystemView
+from ragbench.records.causes import CAUSE_CHANGES
 from ragbench.records.manifest import ClaimRow, VerdictRow
 from ragbench.report.text import cause_words, draw, printable, significant
 
@@ -55,6 +56,8 @@ def _system(system: SystemView, drawn: set[str], hits: int, width: int) -> Itera
     yield f"{printable(system.name)}{lost}"
     if system.why:
         yield from _wrapped(system.why, width, "why: ")
+    if system.cause is not None and system.cause in CAUSE_CHANGES:
+        yield from _wrapped(CAUSE_CHANGES[system.cause], width, "change: ")
     scores = [f"{printable(n)} {significant(v)}" for n, v in system.scores.items() if v is not None]
     if scores:
         yield from _wrapped(", ".join(scores), width, "scores: ")

@@ -21,7 +21,7 @@ from ragbench.data.runs.query_view import AnswerView, Hit, QueryView, QueryViews
 from ragbench.errors import DataError
 from ragbench.files import written_whole
 from ragbench.json_yaml import load_json
-from ragbench.records.causes import CAUSE_SAYS, CAUSES
+from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES
 from ragbench.records.codec import Record, from_json
 from ragbench.records.manifest import ClaimRow, UsageRow, VerdictRow
 from ragbench.report.pictures.curves import Curves
@@ -149,6 +149,7 @@ def _write_parts(stream: IO[bytes], views: QueryViews, curves: Curves) -> dict[s
         },
         **seen.index(len(ids)),
         "causeWords": {name: CAUSE_SAYS[name].partition(": ")[2] for name in CAUSES},
+        "causeChanges": CAUSE_CHANGES,
         "stopwords": sorted(load_stopwords("english")),
         "order": order,
         "parts": parts,

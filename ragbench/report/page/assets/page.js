@@ -670,7 +670,8 @@
     const claims = claimsOf(verdicts);
     return h("section", { class: "side", "aria-label": `${letter}: ${visible(name)}` },
       h("h3", null, h("b", { class: "letter" }, letter), " ", bdi(name), " ", h("span", { class: "soft" }, `${view.score} ${value}`)),
-      cause === null ? null : h("p", { class: "cause" }, h("b", null, spaced(cause)), visible(`: ${index.causeWords[cause]}`), why ? h("small", null, visible(why)) : null),
+      cause === null ? null : h("p", { class: "cause" }, h("b", null, spaced(cause)), visible(`: ${index.causeWords[cause]}`),
+        index.causeChanges[cause] ? h("span", { class: "change" }, h("b", null, "Change"), ` ${index.causeChanges[cause]}`) : null, why ? h("small", null, visible(why)) : null),
       failed === null ? null : h("p", { class: "fail" }, `failed: ${visible(failed)}`),
       answers.map((answer, i) => answerOf(answer, others[i], query, other, answers.length > 1 ? i + 1 : null)),
       claimList("Claims", claims.filter((claim) => !claim.gold), "gold answer"),
