@@ -166,7 +166,7 @@ def test_show_names_the_documents_that_bear_on_a_claim(tmp_path):
 def test_show_says_what_to_change(tmp_path):
     text = printed("show", run_folder(tmp_path, 4), "q3", "--system", "bm25/gpt")
 
-    assert "  change: a reranker, or more passages for the generator\n" in text
+    assert "  what to change: a reranker, or more passages for the generator\n" in text
 
 
 def test_show_suggests(run):

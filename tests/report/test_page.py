@@ -281,7 +281,7 @@ def test_a_query_says_within_one_screen_what_to_change(made, visit):
     title(page, 3)
 
     change = page.get_by_label("B: bm25/gpt").locator(".cause .change")
-    expect(change).to_have_text("Change a reranker, or more passages for the generator")
+    expect(change).to_have_text("What to change: a reranker, or more passages for the generator")
     expect(change).to_be_in_viewport(ratio=1)
     expect(page.get_by_label("A: dense/gpt").locator(".answer .said")).to_be_in_viewport()
 

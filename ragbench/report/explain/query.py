@@ -57,7 +57,7 @@ def _system(system: SystemView, drawn: set[str], hits: int, width: int) -> Itera
     if system.why:
         yield from _wrapped(system.why, width, "why: ")
     if system.cause is not None and system.cause in CAUSE_CHANGES:
-        yield from _wrapped(CAUSE_CHANGES[system.cause], width, "change: ")
+        yield from _wrapped(CAUSE_CHANGES[system.cause], width, "what to change: ")
     scores = [f"{printable(n)} {significant(v)}" for n, v in system.scores.items() if v is not None]
     if scores:
         yield from _wrapped(", ".join(scores), width, "scores: ")
