@@ -4,8 +4,8 @@
 
 Reads public sets with ratings of people from a folder, scores all their answers with whatever needs
 no server, and writes one table per set, the bad figures too. Only sums leave the folder. A scorer
-whose package or weights are missing is named on the page with the reason. About five minutes on two
-cores, most of it for the two neural metrics.
+whose package or weights are missing is named on the page with the reason. About ten minutes of
+one core, most of it for TER, which moves words of long texts about, and for the neural metrics.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OFFLINE_JUDGES = ("lexical",)
 """Judges that need neither a server nor weights."""
 LEXICAL_METRICS = (
     "exact_match", "contains", "token_f1", "rouge1", "rouge1.precision", "rouge2", "rougeL",
-    "rougeLsum", "bleu", "chrf", "meteor",
+    "rougeLsum", "bleu", "chrf", "chrf++", "ter", "meteor",
 )  # fmt: skip
 NEURAL_METRICS = {
     "semantic_similarity": "semantic_similarity(model={folder})",

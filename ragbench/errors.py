@@ -187,7 +187,7 @@ class Problem:
         if self.nearest:
             parts.append(f"did you mean '{self.nearest}'?")
         if self.allowed:
-            parts.append(f"allowed: {_first_of(self.allowed) if self.nearest else self.allowed}")
+            parts.append(f"allowed: {first_of(self.allowed) if self.nearest else self.allowed}")
         return " ".join(parts)
 
     def _excerpt(self, hint: str) -> str:
@@ -203,7 +203,7 @@ class Problem:
 _MOST_NAMES, _FEW_NAMES = 12, 6
 
 
-def _first_of(allowed: str) -> str:
+def first_of(allowed: str) -> str:
     """A long list of names, cut: beside the right spelling it is not needed."""
     names = allowed.split(", ")
     if len(names) <= _MOST_NAMES or any(" " in name for name in names):
@@ -255,7 +255,8 @@ class OptionError(RagbenchError, ValueError):
         self.allowed, self.nearest = allowed, nearest
         place = ": ".join(part for part in (owner, option) if part)
         hint = f"; did you mean '{nearest}'?" if nearest else ""
-        super().__init__(f"{place}: found {found!r}, allowed: {allowed}{hint}")
+        shown = first_of(allowed) if nearest else allowed
+        super().__init__(f"{place}: found {found!r}, allowed: {shown}{hint}")
 
 
 class MissingExtra(RagbenchError, ImportError):

@@ -77,8 +77,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_xdist_auto_num_workers() -> int:
-    """Use each processor that this process may use; xdist itself leaves out hyper-threads."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Use each processor that this process may use, and one worker more.
+
+    xdist itself leaves out hyper-threads. One worker is nearly always waiting: for a process, a
+    browser, or a reply that hangs.
+    """
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return (count or 1) + 1
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -96,6 +101,18 @@ def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAGBENCH_CACHE", str(folder / "session"))
         yield folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_disk() -> Iterator[None]:
+    """Wait for no disk: to lose power is nothing that a test can do, and the waits are minutes."""
+
+    def look(file: Any) -> None:
+        os.fstat(file if isinstance(file, int) else file.fileno())  # it must be open all the same
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", look)
+        yield
 
 
 _numbers = itertools.count()

@@ -168,8 +168,8 @@ def test_the_page_on_comparing_runs(repository, warm_cache, tmp_path, monkeypatc
     page = (repository / "docs" / "comparing.md").read_text(encoding="utf-8")
     shell, (shown,), (code,) = (blocks(page, kind) for kind in ("bash", "text", "python"))
     printed = []
-    for line in "".join([*shell[:2], shell[4]]).splitlines():
-        program, *arguments = shlex.split(line)
+    for line in "".join([*shell[:2], *shell[4:6]]).splitlines():
+        program, *arguments = shlex.split(line, comments=True)
         assert program == "ragbench"
         done = run_command(*arguments)
         assert done.returncode == 0, done.stderr
@@ -179,7 +179,8 @@ def test_the_page_on_comparing_runs(repository, warm_cache, tmp_path, monkeypatc
     run_cell(code, "comparing.md", names)
 
     assert printed[3].startswith(shown)
-    assert "gate pass: ndcg@10 drop > 0.05 (bm25 (quickstart))" in printed[4]
+    assert "gate pass: ndcg@10 drop > 0.05 (bm25 (quickstart))" in printed[7]
+    assert "ndcg@10 of quickstart over 2 runs, oldest first\nsystem  trend  first" in printed[4]
     found = names["found"]
     assert (found.differences[0]["difference"], found.gates[0]["verdict"]) == (0.5, "pass")
 

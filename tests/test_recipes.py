@@ -2,7 +2,7 @@
 
 What a recipe adds lies in `tests/recipes/`, a folder for each kind of component. The test puts it
 into the copy, adds the one line of the table, runs what `make generated` runs, and compares the
-files that have changed with those that CONTRIBUTING names. Then the new component is used.
+files that have changed with those that CONTRIBUTING names. Then the new components are used.
 """
 
 import os
@@ -39,7 +39,7 @@ class Recipe(NamedTuple):
     tests: tuple[str, ...]
     """The tests of the copy that must find it, as pytest names them."""
     code: str
-    """Uses it, and prints `works`."""
+    """Uses it."""
     conformance: str = ""
     """Where it is said what it is held against, or why there is nothing."""
 
@@ -185,9 +185,8 @@ def named_in_contributing(repository, recipe):
     return {path for path in paths if "/" in path}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("recipe", FOLLOWED, ids=lambda recipe: recipe.kind)
-def test_a_recipe_touches_what_contributing_names(recipe, copy, repository):
+def follow(recipe, copy, repository):
+    """Do what a recipe says; returns the files that this changed."""
     before = contents(copy)
     shutil.copytree(RECIPES / recipe.kind, copy, dirs_exist_ok=True)
     table = copy / recipe.into
@@ -201,19 +200,37 @@ def test_a_recipe_touches_what_contributing_names(recipe, copy, repository):
         say_that_it_is_worked_by_hand(copy, recipe)
 
     now = contents(copy)
-    touched = {path for path in now if now[path] != before.get(path)}
     assert before.keys() <= now.keys()
-    assert touched == named_in_contributing(repository, recipe)
+    return {path for path in now if now[path] != before.get(path)}
 
-    assert f"  {recipe.name}  " in call(copy, "-m", "ragbench", "list", recipe.listed)
-    call(copy, "-c", f"import ragbench as rb\n{recipe.code}")
-    quick = (
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--hypothesis-profile=fast",
-        "-k",
-        f"{recipe.name} or test_common",
-    )
-    found = call(copy, "-m", "pytest", *quick, *recipe.tests)
+
+USED = """
+from tests.commands import run_command
+def listed(what):
+    return run_command("list", what).stdout
+"""
+
+
+def use_of(recipe):
+    """A program that finds a component in the list and uses it."""
+    found = f"assert '  {recipe.name}  ' in listed('{recipe.listed}')"
+    return f"{found}\n{recipe.code}"
+
+
+def test_a_recipe_touches_what_contributing_names(copy, repository):
+    """One after the other in one copy: then what all of them have added is used and tested."""
+    for recipe in FOLLOWED:
+        touched = follow(recipe, copy, repository)
+        assert touched == named_in_contributing(repository, recipe), recipe.kind
+
+    call(copy, "-c", "\n".join(["import ragbench as rb", USED, *map(use_of, FOLLOWED)]))
+    wanted = " or ".join(["test_common", *(recipe.name for recipe in FOLLOWED)])
+    tests = dict.fromkeys(test for recipe in FOLLOWED for test in recipe.tests)
+    options = ("-rA", "-p", "no:cacheprovider", "--hypothesis-profile=fast", "-k", wanted)
+    found = call(copy, "-m", "pytest", "-q", *options, *tests)
+    passed = re.findall("^PASSED (.*)$", found, re.MULTILINE)
     assert re.search(r"^\d+ passed", found.splitlines()[-1]), found
+    for recipe in FOLLOWED:
+        for test in recipe.tests:
+            of_it = [each for each in passed if each.startswith(test)]
+            assert any(recipe.name in each for each in of_it), (recipe.name, test)

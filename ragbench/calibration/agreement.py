@@ -14,6 +14,7 @@ from ragbench.calibration.labels import Ratings
 from ragbench.calibration.scale import Scale
 from ragbench.records.certificate import AgreementFound, Confusion, CorrelationLevel, Correlations
 from ragbench.records.codec import from_json
+from ragbench.stats import correlation
 from ragbench.stats.agreement import (
     Agreement,
     Level,
@@ -21,17 +22,6 @@ from ragbench.stats.agreement import (
     kappa,
     mean_agreement,
     raw_share,
-)
-from ragbench.stats.correlation import (
-    Coefficient,
-    kendall_tau_b,
-    mean_correlation,
-    pearson,
-    product_moment,
-    rank_rho,
-    rank_tau,
-    roc_area,
-    spearman,
 )
 from ragbench.stats.jackknife import Statistic
 from ragbench.stats.krippendorff import alpha
@@ -59,16 +49,16 @@ _TABLE = {
     "alpha_nominal": _Row(partial(alpha, level="nominal"), "nominal", True),
     "alpha_ordinal": _Row(partial(alpha, level="ordinal"), "ordinal", True),
     "alpha_interval": _Row(partial(alpha, level="interval"), "interval", False),
-    "pearson": _Row(product_moment, "interval", False),
-    "spearman": _Row(rank_rho, "ordinal", False),
-    "kendall": _Row(rank_tau, "ordinal", False),
+    "pearson": _Row(correlation.product_moment, "interval", False),
+    "spearman": _Row(correlation.rank_rho, "ordinal", False),
+    "kendall": _Row(correlation.rank_tau, "ordinal", False),
 }
 """What is computed for each pair of raters, judge or people."""
 
-_COEFFICIENTS: dict[Coefficient, Callable[..., Agreement]] = {
-    "pearson": pearson,
-    "spearman": spearman,
-    "kendall": kendall_tau_b,
+_COEFFICIENTS: dict[correlation.Coefficient, Callable[..., Agreement]] = {
+    "pearson": correlation.pearson,
+    "spearman": correlation.spearman,
+    "kendall": correlation.kendall_tau_b,
 }
 _ALPHAS = ("alpha_nominal", "alpha_ordinal", "alpha_interval")
 
@@ -93,7 +83,7 @@ def judge_against_people(
         for column in ratings.people.T
     ]
     found["auc"] = mean_agreement(
-        roc_area,
+        correlation.roc_area,
         halves,
         level="ordinal",
         span=(0.0, 1.0),
@@ -128,7 +118,9 @@ def correlations(ratings: Ratings, *, confidence: float) -> Correlations:
     people = ratings.mean_labels.round(12)  # means of the same labels in another order are equal
     judge, queries = ratings.judge.round(12), ratings.queries
     grouped = {
-        name: mean_correlation(people, judge, queries, coefficient=name, confidence=confidence)
+        name: correlation.mean_correlation(
+            people, judge, queries, coefficient=name, confidence=confidence
+        )
         for name in _COEFFICIENTS
     }
     inside = next(iter(grouped.values()))  # all leave out the same

@@ -8,14 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.calibration.agreement import (
-    confusion,
-    correlations,
-    good_from,
-    judge_against_people,
-    people_against_people,
-    recorded,
-)
+from ragbench.calibration import agreement
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore
 from ragbench.calibration.labels import Labels, Ratings
 from ragbench.calibration.probes import ELSEWHERE, probe
@@ -148,12 +141,12 @@ def _certify_score(
             raise OptionError("--good", "", calibration.good, f"a label on {scale}")
         good = (calibration.good - scale.low) / (scale.high - scale.low)
     drawn = sampling(run, score, labels, vouched=calibration.random)
-    against = judge_against_people(ratings, good=good, confidence=confidence)
-    among = people_against_people(ratings, confidence=confidence)
+    against = agreement.judge_against_people(ratings, good=good, confidence=confidence)
+    among = agreement.people_against_people(ratings, confidence=confidence)
     return CertifiedRubric(
         **_facts(score),
         scale=(scale.low, scale.high),
-        good=good_from(scale, calibration.good),
+        good=agreement.good_from(scale, calibration.good),
         labels=LabelsRead(
             n=len(ratings.keys),
             raters=tuple(ratings.raters),
@@ -165,10 +158,10 @@ def _certify_score(
             random=drawn.random,
             why=drawn.why,
         ),
-        agreement={name: recorded(each) for name, each in against.items()},
-        ceiling={name: recorded(each) for name, each in among.items()},
-        correlations=correlations(ratings, confidence=confidence),
-        confusion=confusion(ratings),
+        agreement={name: agreement.recorded(each) for name, each in against.items()},
+        ceiling={name: agreement.recorded(each) for name, each in among.items()},
+        correlations=agreement.correlations(ratings, confidence=confidence),
+        confusion=agreement.confusion(ratings),
         probes={
             **probe(run, score, ratings, confidence=confidence),
             **calibration.asked.get(score.name, {}),

@@ -30,9 +30,6 @@ from ragbench.stats.agreement import cohen_kappa
 from ragbench.stats.mean import mean_interval
 from ragbench.types import FloatArray
 
-Vote = tuple[PairKey, float]
-"""A pair, and 1 where its first system is preferred, 0.5 for a tie, 0 for the second."""
-
 
 @dataclass(frozen=True, slots=True)
 class JudgedPairs:

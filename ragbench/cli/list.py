@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragbench.cli.output import write_json
+from ragbench.cli.output import terminal_width, write_json
 
 if TYPE_CHECKING:
     from ragbench.registry import Family
@@ -107,10 +107,17 @@ def _alike(entries: Sequence[Listed]) -> list[tuple[str, Listed]]:
 
 def _show(names: str, entry: Listed) -> None:
     """Print names with their options; colour repeats what the words say."""
-    click.echo(f"  {names}  {entry.help}".rstrip())
+    click.echo(_wrapped(f"  {names}  {entry.help}", "    "))
     for option in entry.options:
         default = "required" if option.required else f"default {_word(option.default)}"
-        click.echo(f"      {option.name}: {option.allowed}; {default}. {option.help}")
+        line = f"      {option.name}: {option.allowed}; {default}. {option.help}"
+        click.echo(_wrapped(line, " " * 8))
+
+
+def _wrapped(line: str, indent: str) -> str:
+    """A line in the width of the terminal."""
+    width = max(terminal_width(), 40)
+    return textwrap.fill(line.rstrip(), width, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _word(value: Any) -> str:

@@ -14,7 +14,8 @@ import click
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The page, .html or .md; an existing file is replaced. Required for several runs.",
+    help="The page, .html or .md; an existing file is replaced. Of several runs: "
+    "side-by-side.html.",
 )
 @click.option(
     "--figures",
@@ -36,8 +37,9 @@ def command(
 
     Each RUN is a run folder, or the folder of an experiment, whose newest run is used. For one RUN,
     its report.html and report.md are written again, or one page with -o. For several, one page has
-    all systems, each compared with the system of the same name in the first RUN; if they are not
-    comparable, the page lists what differs.
+    all systems, each compared with the system of the same name in the first RUN: what changed in
+    config and data, and what moved in scores, causes and queries. If they are not comparable, the
+    page lists what differs.
     """
     from ragbench.experiment.output.pages import FIGURES, PAGES, write_figures, write_pages
 
@@ -52,9 +54,7 @@ def command(
         for path in write_figures(runs[0], figures, asked):
             click.echo(f"figure: {path}")
         return
-    if len(runs) > 1 and output is None:
-        raise click.UsageError("several runs give one page: name it with -o side-by-side.html")
     if output is not None and output.suffix not in PAGES:
         raise click.UsageError(f"-o {output}: a page ends in {' or '.join(PAGES)}")
-    for path in write_pages(runs, output):
+    for path in write_pages(runs, output, tell=click.echo):
         click.echo(f"report: {path}")

@@ -163,8 +163,8 @@ def score_predictions(
 
     metrics = list(dict.fromkeys(measures))
     pairs = read_pairs(predictions, references)
-    # a bar for people who wait; without a terminal, silence
-    bars = Progress(quiet=not sys.stderr.isatty(), stream=behind(sys.stderr))
+    # a bar for people who wait; without a terminal, silence, unless it takes long
+    bars = Progress(brief=not sys.stderr.isatty(), stream=behind(sys.stderr))
     steps = TextScorer(metrics).steps(len(pairs.ids))
     with bars.stage(f"score {predictions}", steps, "scores") as stage:
         evaluation = score_pairs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ragbench.comparison.causes.counts import flow_of
 from ragbench.comparison.comparable import Met
 from ragbench.comparison.differences import compare_systems
 from ragbench.comparison.method import Method
@@ -16,8 +18,10 @@ from ragbench.comparison.pairs import PairedScores
 from ragbench.comparison.summary import summarize
 from ragbench.comparison.systems import SystemScores
 from ragbench.data.runs.query_view import QUESTIONS_FILE
-from ragbench.data.runs.run_lines import Lines
+from ragbench.data.runs.run_lines import CAUSES_FILE, Lines, read_causes
+from ragbench.data.runs.run_list import CONFIG_FILE, changes, read_facts
 from ragbench.data.trec.trec_files import read_run
+from ragbench.records.causes import CauseFlow
 from ragbench.records.comparison import (
     ComparedRuns,
     ComparedSystem,
@@ -25,6 +29,7 @@ from ragbench.records.comparison import (
     MeasureComparison,
     MovedQueries,
     MovedQuery,
+    RunSince,
 )
 from ragbench.records.manifest import QuestionRow
 from ragbench.score.base import ScoreColumn
@@ -32,6 +37,7 @@ from ragbench.stats import cluster_sums, max_t_p_values, paired_differences
 from ragbench.types import Run
 
 _LETTERS = "abcdefghijklmnoprstuvwxyz"  # without q, which has no superscript in most fonts
+_RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 DEPTH = 5
 """How many documents of a ranking are shown."""
 
@@ -77,12 +83,20 @@ def rows_of(met: Met) -> list[Row]:
 
 
 def short_names(sources: Sequence[str]) -> list[str]:
-    """Cut paths to as many of their last parts as tell them apart; number what is the same."""
+    """Cut paths to as many of their last parts as tell them apart; number what is the same.
+
+    Run folders of one day go without it.
+
+    Example:
+        >>> short_names(["runs/a/20261122-183350-2371", "runs/a/20261122-190412-1ce2"])
+        ['183350-2371', '190412-1ce2']
+    """
     parts = [source.replace("\\", "/").rstrip("/").split("/") for source in sources]
     for length in range(1, max(map(len, parts)) + 1):
         names = ["/".join(part[-length:]) for part in parts]
         if len(set(names)) == len(names):
-            return names
+            days = {name[:9] if _RUN_ID.fullmatch(name) else name for name in names}
+            return [name[9:] for name in names] if len(days) == 1 < len(names) else names
     return [f"{source} #{place}" for place, source in enumerate(sources, start=1)]
 
 
@@ -180,6 +194,51 @@ def _described(
     )
 
 
+def with_changes(found: ComparedRuns, met: Met) -> ComparedRuns:
+    """Add what run folders tell beyond scores: what changed in config and data, and in causes.
+
+    What has no config, such as a baseline file, is not said to have changed.
+    """
+    folders = [source.folder for source in met.sources]
+    facts = [
+        read_facts(folder) if folder is not None and (folder / CONFIG_FILE).is_file() else None
+        for folder in folders
+    ]
+    first = facts[0]
+    runs = tuple(
+        RunSince(
+            source=source.source,
+            started=own.started,
+            commit=own.commit,
+            changed=() if own is first else changes(first, own),
+        )
+        for source, own in zip(met.sources, facts, strict=True)
+        if first is not None and own is not None
+    )
+    flows = tuple(_flows(found, met))
+    asked = _questions(met)
+    moved = dict.fromkeys(q for flow in flows for move in flow.moves for q in move.queries)
+    questions = {query: text for query in moved if (text := asked(query))}
+    return replace(found, runs=runs, causes=flows, questions=questions)
+
+
+def _flows(found: ComparedRuns, met: Met) -> Iterator[CauseFlow]:
+    """From which cause to which the queries moved, for each comparison of run folders."""
+    by_label = {row.label: row for row in rows_of(met)}
+    files = [None if s.folder is None else s.folder / CAUSES_FILE for s in met.sources]
+    causes = [{} if file is None else read_causes(file) for file in files]
+    made = (c for family in found.measures for c in family.comparisons)
+    for system, baseline in dict.fromkeys((c.system, c.baseline) for c in made):
+        after, before = (
+            causes[row.source].get(row.scores.name, {})
+            for row in (by_label[system], by_label[baseline])
+        )
+        ids = [query for query in met.sources[0].query_ids if query in before and query in after]
+        if ids:
+            old, new = [before[query].cause for query in ids], [after[query].cause for query in ids]
+            yield flow_of(system, baseline, old, new, ids)
+
+
 def pairs_of(
     comparison: Comparisons, met: Met, measure: str, clusters: Sequence[str] | None = None
 ) -> Iterator[tuple[Row, Row, PairedScores]]:
@@ -252,8 +311,7 @@ def moved_most(comparison: Comparisons, met: Met, measure: str, n: int) -> tuple
 
 def _questions(met: Met) -> Callable[[str], str]:
     """What gives the text of a query: the first run folder that has its questions."""
-    files = [path for source in met.sources for path in source.rankings.values()]
-    folders = dict.fromkeys(path.parent.parent for path in files)
+    folders = [source.folder for source in met.sources if source.folder is not None]
     found = [Lines(folder / QUESTIONS_FILE) for folder in folders]
 
     def asked(query: str) -> str:

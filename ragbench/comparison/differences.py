@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ragbench import stats
 from ragbench.comparison.interim import (
     Labels,
     early_of,
@@ -21,14 +22,6 @@ from ragbench.comparison.summary import finite, mean_of
 from ragbench.comparison.systems import SystemScores
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison, SliceDifference
 from ragbench.score.base import Look, ScoreColumn
-from ragbench.stats import (
-    cluster_sums,
-    effect_size,
-    effect_size_interval,
-    max_t_p_values,
-    minimum_detectable_difference,
-    tied_with_best,
-)
 from ragbench.types import FloatArray
 
 
@@ -124,7 +117,7 @@ def _best(
     best = names[int(np.nanargmax(means if higher else -means))]
     if any(column.look is not None for column in columns):
         return best, _tied_early(best, name, systems, method, clusters)
-    mask = tied_with_best(
+    mask = stats.tied_with_best(
         np.column_stack([column.values for column in columns]),
         higher_is_better=higher,
         alpha=1 - method.confidence,
@@ -184,7 +177,7 @@ def _test(family: Sequence[Pair], method: Method, clusters: Labels | None) -> li
     table = np.column_stack([pair.differences for pair in family])
     alpha = 1 - method.confidence
     found = adjust_family(
-        table if clusters is None else cluster_sums(table, clusters),
+        table if clusters is None else stats.cluster_sums(table, clusters),
         test=method.test,
         correction=method.correction,
         alpha=alpha,
@@ -245,8 +238,8 @@ def describe(pair: Pair, method: Method, clusters: Labels | None) -> Difference:
         look=pair.look,
     )
     confidence = look_confidence(pair.look, method.confidence)
-    detectable = minimum_detectable_difference(found.sd, found.n_units, confidence=confidence)
-    low, high = effect_size_interval(d, confidence=confidence, clusters=labels)
+    detectable = stats.minimum_detectable_difference(found.sd, found.n_units, confidence=confidence)
+    low, high = stats.effect_size_interval(d, confidence=confidence, clusters=labels)
     return replace(
         described,
         difference=finite(found.mean),
@@ -255,7 +248,7 @@ def describe(pair: Pair, method: Method, clusters: Labels | None) -> Difference:
         n_changed=found.n_changed,
         n_clusters=None if labels is None else found.n_clusters,
         rule=found.rule,
-        effect_size=finite(effect_size(d)),
+        effect_size=finite(stats.effect_size(d)),
         effect_interval=(finite(low), finite(high)),
         minimum_detectable=finite(detectable),
         early=early_of(pair.look),
@@ -320,12 +313,12 @@ def _compare_slices(
 ) -> list[SliceDifference]:
     table = np.where(slicing.members(), pair.differences[:, np.newaxis], np.nan)
     upwards = table if pair.column.direction == "higher" else -table
-    units = upwards if clusters is None else cluster_sums(upwards, clusters)
+    units = upwards if clusters is None else stats.cluster_sums(upwards, clusters)
     tested = np.count_nonzero(~np.isnan(units), axis=0) >= ENOUGH_QUERIES
     p_values, alpha = np.full(len(slicing.names), np.nan), 1 - method.confidence
     if pair.look is not None:
         alpha = 1 - look_confidence(pair.look, method.confidence)
-    p_values[tested] = max_t_p_values(
+    p_values[tested] = stats.max_t_p_values(
         units[:, tested], side="lower", resamples=method.resamples, seed=method.seed
     )
     rows = []

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeGuard, cast, overl
 from ragbench.comparison.summary import ScoreSummary, finite, summarize
 from ragbench.data.files.lines import standard_input
 from ragbench.data.runs.query_fingerprints import answer_fingerprints
-from ragbench.data.trec.stream import CHUNK_BYTES, ScatteredQueriesError, open_run_stream
-from ragbench.data.trec.trec_files import read_qrels
+from ragbench.data.trec import trec_files
 from ragbench.errors import DataError, OptionError
 from ragbench.score.base import ScoreColumn
 from ragbench.score.retrieval.evidence import Evidence, gather, numbered, subtopics_read_by
@@ -358,7 +357,7 @@ def evaluate_run_file(  # noqa: PLR0913  as evaluate_run
     depth: int | None = None,
     judged_only: bool = False,
     confidence: float = 0.95,
-    _chunk_bytes: int = CHUNK_BYTES,
+    _chunk_bytes: int = trec_files.CHUNK_BYTES,
 ) -> Evaluation:
     r"""Score a run file against qrels, without ever holding the whole run.
 
@@ -380,7 +379,7 @@ def evaluate_run_file(  # noqa: PLR0913  as evaluate_run
     """
     rules = Rules(ties, trec_eval, missing, no_relevant, depth, judged_only)
     parsed = parse_measures(measures)
-    judged = qrels if isinstance(qrels, Qrels) else read_qrels(qrels)
+    judged = qrels if isinstance(qrels, Qrels) else trec_files.read_qrels(qrels)
     found = rank_run_file(run, judged, parsed, rules, _chunk_bytes=_chunk_bytes)
     evaluation = evaluate_ranked_file(found, parsed, rules, confidence=confidence)
     return replace(evaluation, fingerprints=judged.query_fingerprints())
@@ -392,17 +391,17 @@ def rank_run_file(
     measures: Sequence[Measure],
     rules: Rules,
     *,
-    _chunk_bytes: int = CHUNK_BYTES,
+    _chunk_bytes: int = trec_files.CHUNK_BYTES,
 ) -> RankedFile:
     """Rank a run file block by block, in the forms that some measures read."""
     subtopics = subtopics_read_by(measures, qrels, rules.ties)
     against = qrels if subtopics is None else numbered(subtopics)
     source = standard_input() if run == "-" else run
-    with open_run_stream(source, chunk_bytes=_chunk_bytes) as stream:
+    with trec_files.open_run_stream(source, chunk_bytes=_chunk_bytes) as stream:
         ranker = _ranker(against, rules)
         try:
             ranked = ranker.rank(stream.blocks())
-        except ScatteredQueriesError:
+        except trec_files.ScatteredQueriesError:
             ranker = _ranker(against, rules)
             ranked = ranker.rank(stream.regrouped())
         return RankedFile(

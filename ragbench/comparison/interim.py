@@ -9,16 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ragbench import stats
 from ragbench.comparison.method import Method
 from ragbench.records.summary import Early
 from ragbench.score.base import Look, ScoreColumn
-from ragbench.stats import (
-    DifferenceInterval,
-    betting_interval,
-    difference_interval,
-    interim_interval,
-    spending_bounds,
-)
 from ragbench.types import FloatArray
 
 Labels = np.ndarray[tuple[int], np.dtype[Any]]
@@ -68,7 +62,7 @@ def paired_interval(
     range: Ends = (0.0, 1.0),
     clusters: Labels | None = None,
     look: Look | None = None,
-) -> DifferenceInterval:
+) -> stats.DifferenceInterval:
     """Give the mean difference with the interval that may be printed; rows are queries.
 
     Without a look it is `difference_interval`, at a planned one `interim_interval`. Where looks
@@ -84,13 +78,13 @@ def paired_interval(
         "seed": method.seed,
     }
     if look is None or look.always_valid:
-        found = difference_interval(d, confidence=method.confidence, **given)
+        found = stats.difference_interval(d, confidence=method.confidence, **given)
     else:
-        found = interim_interval(d, _bound(look, method.confidence), **given)
+        found = stats.interim_interval(d, _bound(look, method.confidence), **given)
     if look is None or not look.always_valid or not len(d):
         return found
     ordered = d[_in_order(look, kept)]
-    low, high = betting_interval(ordered, range=range, confidence=method.confidence)
+    low, high = stats.betting_interval(ordered, range=range, confidence=method.confidence)
     return replace(found, lower=low, upper=high, rule="betting")
 
 
@@ -99,7 +93,7 @@ def betting_mean(column: ScoreColumn, look: Look, confidence: float) -> Ends:
     kept = ~np.isnan(column.values)
     above = (column.values[kept] - column.low)[_in_order(look, kept)]
     ends = (column.low, column.high)
-    low, high = betting_interval(above, range=ends, confidence=confidence)
+    low, high = stats.betting_interval(above, range=ends, confidence=confidence)
     return column.low + max(low, 0.0), min(column.low + high, column.high)
 
 
@@ -132,7 +126,7 @@ def which_differ(
 
 
 def _bound(look: Look, confidence: float) -> float:
-    return spending_bounds(look.sizes, confidence=confidence)[look.number - 1]
+    return stats.spending_bounds(look.sizes, confidence=confidence)[look.number - 1]
 
 
 def _in_order(look: Look, kept: np.ndarray[Any, np.dtype[np.bool_]]) -> np.ndarray[Any, Any]:

@@ -8,16 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from ragbench.stats import (
-    benjamini_hochberg_p_values,
-    holm_p_values,
-    max_t_p_values,
-    mcnemar_p_values,
-    randomization_p_values,
-    resamples_needed,
-    t_test_p_values,
-    wilcoxon_p_values,
-)
+from ragbench import stats
 from ragbench.types import FloatArray
 
 Test = Literal["randomization", "t", "wilcoxon", "mcnemar"]
@@ -25,15 +16,15 @@ Correction = Literal["holm", "benjamini_hochberg", "bh", "max_t", "none"]
 """`bh` is short for `benjamini_hochberg`; `none` leaves each p-value as it is."""
 
 _WITHOUT_RESAMPLES: Mapping[str, Callable[[FloatArray], FloatArray]] = {
-    "t": t_test_p_values,
-    "wilcoxon": wilcoxon_p_values,
-    "mcnemar": mcnemar_p_values,
+    "t": stats.t_test_p_values,
+    "wilcoxon": stats.wilcoxon_p_values,
+    "mcnemar": stats.mcnemar_p_values,
 }
 
 _ADJUSTMENTS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
-    "holm": holm_p_values,
-    "benjamini_hochberg": benjamini_hochberg_p_values,
-    "bh": benjamini_hochberg_p_values,
+    "holm": stats.holm_p_values,
+    "benjamini_hochberg": stats.benjamini_hochberg_p_values,
+    "bh": stats.benjamini_hochberg_p_values,
     "none": np.copy,
 }
 
@@ -95,7 +86,7 @@ def adjust_family(
     """
     m = differences.shape[1]
     if correction != "max_t" and m:
-        needed = resamples_needed(1 if correction == "none" else m, alpha=alpha)
+        needed = stats.resamples_needed(1 if correction == "none" else m, alpha=alpha)
         resamples = max(resamples, needed)
     tests = [_fitting(test, column) for column in differences.T]
     p = np.full(m, np.nan)
@@ -103,7 +94,7 @@ def adjust_family(
         columns = np.array([word == each for word in tests])
         p[columns] = _p_values(each, differences[:, columns], resamples, seed)
     if correction == "max_t":
-        adjusted = max_t_p_values(differences, resamples=resamples, seed=seed)
+        adjusted = stats.max_t_p_values(differences, resamples=resamples, seed=seed)
     else:
         adjusted = _ADJUSTMENTS[correction](p)
     return FamilyResult(p, adjusted, tests, resamples)
@@ -116,5 +107,5 @@ def _fitting(test: Test, d: FloatArray) -> Test:
 
 def _p_values(test: Test, differences: FloatArray, resamples: int, seed: int) -> FloatArray:
     if test == "randomization":
-        return randomization_p_values(differences, resamples=resamples, seed=seed)
+        return stats.randomization_p_values(differences, resamples=resamples, seed=seed)
     return _WITHOUT_RESAMPLES[test](differences)

@@ -8,18 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ragbench import stats
 from ragbench.comparison.method import Method
 from ragbench.comparison.summary import finite, summarize
 from ragbench.records.comparison import Preference, PreferredPair
 from ragbench.records.summary import PreferredSystem
 from ragbench.score.base import ScoreColumn
-from ragbench.stats import (
-    Strengths,
-    bradley_terry_strengths,
-    holm_p_values,
-    randomization_p_values,
-    resamples_needed,
-)
 from ragbench.stats.bradley_terry import win_matrix
 from ragbench.types import FloatArray
 
@@ -53,7 +47,7 @@ def compare_preferences(pairs: Sequence[ComparedPair], method: Method) -> Prefer
     names = list(dict.fromkeys(name for pair in pairs for name in (pair.system, pair.other)))
     ends = [(names.index(pair.system), names.index(pair.other)) for pair in pairs]
     table = np.column_stack([pair.column.values for pair in pairs])
-    found = bradley_terry_strengths(table, ends, confidence=method.confidence)
+    found = stats.bradley_terry_strengths(table, ends, confidence=method.confidence)
     comparisons = tuple(_comparisons(pairs, table, method))
     return Preference(
         systems=tuple(_systems(names, found, comparisons)),
@@ -68,9 +62,9 @@ def _comparisons(
     pairs: Sequence[ComparedPair], table: FloatArray, method: Method
 ) -> Iterator[PreferredPair]:
     alpha = 1 - method.confidence
-    resamples = max(method.resamples, resamples_needed(len(pairs), alpha=alpha))
-    p_values = randomization_p_values(2 * table - 1, resamples=resamples, seed=method.seed)
-    for pair, p, adjusted in zip(pairs, p_values, holm_p_values(p_values), strict=True):
+    resamples = max(method.resamples, stats.resamples_needed(len(pairs), alpha=alpha))
+    p_values = stats.randomization_p_values(2 * table - 1, resamples=resamples, seed=method.seed)
+    for pair, p, adjusted in zip(pairs, p_values, stats.holm_p_values(p_values), strict=True):
         score = summarize(pair.column, confidence=method.confidence).record()
         values = Counter(pair.column.values.tolist())
         yield PreferredPair(
@@ -94,7 +88,7 @@ def _comparisons(
 
 
 def _systems(
-    names: Sequence[str], found: Strengths, comparisons: Sequence[PreferredPair]
+    names: Sequence[str], found: stats.Strengths, comparisons: Sequence[PreferredPair]
 ) -> Iterator[PreferredSystem]:
     """Every system with its strength and with what it won and lost against all others."""
     ranks = _ranks(found)
@@ -117,14 +111,14 @@ def _systems(
         )
 
 
-def _ranks(found: Strengths) -> list[int | None]:
+def _ranks(found: stats.Strengths) -> list[int | None]:
     """1 is the strongest; None where comparisons do not connect all systems."""
     if len(found.groups) != 1:
         return [None] * len(found.values)
     return [1 + int((found.values > value + _EQUAL).sum()) for value in found.values]
 
 
-def _notes(names: Sequence[str], found: Strengths) -> list[str]:
+def _notes(names: Sequence[str], found: stats.Strengths) -> list[str]:
     notes = []
     if found.rule == "plus_tie":
         notes.append(

@@ -48,6 +48,8 @@ class ScoredSystems:
     """What each query was asked and scored against, as far as it is known."""
     run_id: str = ""
     """Which run it is; empty where that is not known."""
+    folder: Path | None = field(default=None, repr=False)
+    """The run folder, where it is one."""
     commits: Sequence[ScoredSystems] = field(default=(), repr=False)
     """Where a history was read: each of its runs, the oldest, which is the record, first."""
 
@@ -292,4 +294,5 @@ def _read_run(path: Path, shown: str) -> ScoredSystems:
     }
     at_hand = {name: file for name, file in files.items() if file.is_file()}
     metadata = folder / QUERIES_FILE
-    return from_stored(shown, stored, at_hand, metadata if metadata.is_file() else None)
+    read = from_stored(shown, stored, at_hand, metadata if metadata.is_file() else None)
+    return replace(read, folder=folder)

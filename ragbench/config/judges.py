@@ -13,7 +13,7 @@ from ragbench.config.problems import Report
 from ragbench.config.schema import JudgeBlock, RubricSource
 from ragbench.config.tree import Entry, Item
 from ragbench.data.runs.run_folder import unfit_names
-from ragbench.errors import DataError, OptionError, Place
+from ragbench.errors import DataError, OptionError, Place, first_of
 from ragbench.registry import Option, declared_options, nearest
 
 _FILE_SUFFIXES = (".yaml", ".yml")
@@ -228,8 +228,9 @@ def check_rubric(item: Item, context: Context) -> tuple[str, str | Path] | None:
             return None
         return name, name
     if not text.endswith(_FILE_SUFFIXES):
-        allowed = f"{', '.join(known)}, or a rubric file (.yaml)"
-        report.wrong(item, f"unknown rubric {item.shown()}", allowed, nearest(text, known))
+        near, names = nearest(text, known), ", ".join(known)
+        allowed = f"{first_of(names) if near else names}, or a rubric file (.yaml)"
+        report.wrong(item, f"unknown rubric {item.shown()}", allowed, near)
         return None
     path = resolve_path(item, context.base, report)
     if path is None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ragbench import secrets
 from ragbench.config.problems import KeyPath, Report, dotted
 from ragbench.config.tree import (
     Entry,
@@ -22,14 +23,6 @@ from ragbench.config.tree import (
 from ragbench.config.yaml_reader import UNREADABLE, read_value
 from ragbench.errors import Place
 from ragbench.registry import nearest
-from ragbench.secrets import (
-    MASK,
-    is_placeholder,
-    is_secret_place,
-    is_secret_variable,
-    looks_secret,
-    secrets_in_url,
-)
 
 _START = re.compile(
     r"\$(?P<escape>\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<end>\}|:-)|(?P<bad>\$\{)"
@@ -153,7 +146,7 @@ LONG = 8
 
 def is_told_by(value: str, secret: str) -> bool:
     """Whether a value is a secret, or holds it."""
-    if is_placeholder(secret):
+    if secrets.is_placeholder(secret):
         return False
     return value == secret or (len(secret) >= LONG and secret in value)
 
@@ -166,15 +159,15 @@ _BLOCKS = {("retrievers",), ("generators",), ("apps",)}
 
 def is_hidden(item: Item, reference: Reference) -> bool:
     """Whether what a variable gives in a scalar is a secret, as far as names and values tell."""
-    if is_secret_variable(reference.name) or in_secret_option(item.path):
+    if secrets.is_secret_variable(reference.name) or in_secret_option(item.path):
         return True
     value = reference.value
-    if not value or looks_secret(value):
+    if not value or secrets.looks_secret(value):
         return bool(value)
     # a piece of an address: the password alone, say
     return any(
         value == part or (len(value) >= _PIECE and value in part) or is_told_by(value, part)
-        for part in secrets_in_url(text_of(item.parts))
+        for part in secrets.secrets_in_url(text_of(item.parts))
     )
 
 
@@ -188,7 +181,7 @@ def in_secret_option(path: KeyPath) -> bool:
         True
     """
     keys = (*path[:1], *path[2:]) if path[:1] in _BLOCKS else path
-    return is_secret_place(keys)
+    return secrets.is_secret_place(keys)
 
 
 def shown_value(item: Item) -> str:
@@ -261,7 +254,7 @@ def _read(overrides: Overrides, report: Report) -> Iterable[_Override]:
         place = Place(f"--set {text}")
         path, rest = _split(text, place, report)
         if rest and in_secret_option(path):
-            place = Place(f"--set {dotted(path)}={MASK}")
+            place = Place(f"--set {dotted(path)}={secrets.MASK}")
         if path and rest is None:
             report.add(place, path, "no '=' in it", "dotted.key=value")
         elif path and (item := read_value(rest or "", place, path, report)) is not None:

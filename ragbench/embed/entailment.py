@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.embed.base import Device, as_unicode
-from ragbench.embed.batches import Batches
 from ragbench.embed.checkpoint import Checkpoint, choose_device
-from ragbench.embed.encoders import token_limit
+from ragbench.embed.encoders import Batches, token_limit
 from ragbench.errors import DataError, OptionError
 from ragbench.json_yaml import load_json
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ragbench.embed.base import Advance, Device, as_unicode, tell_nobody
-from ragbench.embed.batches import Batches
 from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
+from ragbench.embed.encoders import Batches
 
 if TYPE_CHECKING:
     from ragbench.embed.base import Vectors

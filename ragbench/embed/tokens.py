@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ragbench.embed.base import Device, as_unicode
-from ragbench.embed.batches import Batches
 from ragbench.embed.checkpoint import Checkpoint, choose_device
-from ragbench.embed.encoders import count_layers, keep_layers, token_limit
+from ragbench.embed.encoders import Batches, count_layers, keep_layers, token_limit
 from ragbench.errors import OptionError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from string import ascii_lowercase
 from typing import Any, get_args
 
 from ragbench.comparison.comparable import Met, find_measure, meet
-from ragbench.comparison.compare_runs import compare_met, moved_most
+from ragbench.comparison.compare_runs import compare_met, moved_most, with_changes
 from ragbench.comparison.method import Families, Method
 from ragbench.comparison.sources import (
     DEFAULT_MEASURES,
@@ -194,7 +194,7 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
         notes=(*found.notes, *more),
         moved=moved_most(found, met, met.measures[0], moved) if moved else (),
     )
-    return Comparison(found)
+    return Comparison(with_changes(found, met) if runs else found)
 
 
 def _meet(sources: Sequence[ScoredSystems], asked: Sequence[str] | None, intersect: bool) -> Met:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
+from ragbench.comparison.pairs import SHOWN_QUERIES
 from ragbench.comparison.summary import ScoreSummary, finite, is_open, summarize, with_failed_at
 from ragbench.gates.base import (
     COSTS,
@@ -66,8 +67,19 @@ class Limit(MeasureGate):
             out_of_range(entry, key, score.low, score.high)
 
     def decide_system(self, held: Candidate) -> Decision:
-        """Decide by the column of the score."""
-        return self.decide_column(held.column, held.run.method.confidence)
+        """Decide by the column of the score; what did not pass names its five worst queries."""
+        column = held.column
+        found = self.decide_column(column, held.run.method.confidence)
+        if found.verdict == "pass" or column.aggregate != "mean":
+            return found
+        ids, sign = held.run.scored.query_ids, -1 if self.min is None else 1
+        badly = sign * column.values
+        worst = [
+            {"query_id": ids[row], "score": float(column.values[row])}
+            for row in np.argsort(badly, kind="stable")[:SHOWN_QUERIES].tolist()  # NaN comes last
+            if badly[row] < sign * self.limit
+        ]
+        return replace(found, facts={**found.facts, "worst_queries": worst})
 
     def decide_column(self, column: ScoreColumn, confidence: float = 0.95) -> Decision:
         """Decide whether the mean of a score, or the worse end of its interval, reaches the limit.

@@ -6,16 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from ragbench.adapters import templates
 from ragbench.adapters.hits import HitReader
 from ragbench.adapters.http import EndpointOptions, Url
-from ragbench.adapters.templates import (
-    PASSAGE_PLACES,
-    JsonPath,
-    Place,
-    check_template,
-    fill,
-    passage_values,
-)
 from ragbench.errors import AdapterError, OptionError
 from ragbench.generate.base import Generator
 from ragbench.registry import Option, shown
@@ -34,11 +27,11 @@ class AnswerPaths:
     """
 
     def __init__(self, answer: str, **more: str | None) -> None:
-        self._answer = JsonPath(answer, "http", "answer")
+        self._answer = templates.JsonPath(answer, "http", "answer")
         if self._answer.has_star:
             raise OptionError("http", "answer", answer, "a path without [*]")
         self._paths = {
-            option: JsonPath(path, "http", option)
+            option: templates.JsonPath(path, "http", option)
             for option, path in more.items()
             if path is not None
         }
@@ -76,7 +69,7 @@ class AnswerPaths:
             found.append(Document(hit.id, text, title if isinstance(title, str) else ""))
         return found
 
-    def _all(self, option: str, reply: Any) -> Mapping[Place, Any]:
+    def _all(self, option: str, reply: Any) -> Mapping[templates.Place, Any]:
         path = self._paths.get(option)
         return {} if path is None else path.find(reply, required=False)
 
@@ -100,10 +93,10 @@ class HttpService:
         paths |= {"input_tokens": chosen.input_tokens, "output_tokens": chosen.output_tokens}
         self._paths = AnswerPaths(chosen.answer, **paths, usd=chosen.usd)
         self._body = chosen.body or body
-        check_template(self._body, places, "http", "body")
+        templates.check_template(self._body, places, "http", "body")
 
     def _ask(self, values: Mapping[str, Any]) -> Prediction:
-        return self._paths.read(self._endpoint.post(fill(self._body, values)))
+        return self._paths.read(self._endpoint.post(templates.fill(self._body, values)))
 
 
 def _count(value: Any) -> int | None:
@@ -170,11 +163,11 @@ class HttpGenerator(HttpService, Generator):
     def __init__(self, **options: Any) -> None:
         chosen = HttpGeneratorOptions(**options)
         body = {"question": "{question}", "contexts": "{contexts}"}
-        super().__init__(chosen, body, ("question", *PASSAGE_PLACES))
+        super().__init__(chosen, body, ("question", *templates.PASSAGE_PLACES))
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
         """Post a question; no JSON, or none with an answer at its path, fails it."""
-        return self._ask({"question": question, **passage_values(contexts)})
+        return self._ask({"question": question, **templates.passage_values(contexts)})
 
 
 class HttpApp(HttpService):

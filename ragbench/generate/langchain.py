@@ -9,15 +9,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any
 
 from ragbench import llm
+from ragbench.adapters import templates
 from ragbench.adapters.factory import Factory, FactoryArgs, SyncOrAsync, resolve_client
 from ragbench.adapters.hits import HitReader, IdField
-from ragbench.adapters.templates import (
-    PASSAGE_PLACES,
-    JsonPath,
-    check_template,
-    fill,
-    passage_values,
-)
 from ragbench.errors import AdapterError, OptionError
 from ragbench.generate.chat import AnswerOptions, ChatGenerator, PromptOptions
 from ragbench.generate.prompt import load_prompt
@@ -192,7 +186,7 @@ class Chain:
     ) -> None:
         self._invoke = SyncOrAsync(target, "invoke")
         self._template, self._id_field = template, id_field
-        self._answer = None if answer is None else JsonPath(answer, "langchain", "answer")
+        self._answer = None if answer is None else templates.JsonPath(answer, "langchain", "answer")
         if not self._invoke:
             allowed = "an object with invoke or ainvoke"
             raise AdapterError(f"{owner}: found {shown(target)}, allowed: {allowed}")
@@ -204,7 +198,7 @@ class Chain:
         in its answer; None where there is neither.
         """
         heard = Heard(question, HitReader(self._id_field))
-        given = fill(self._template, {"question": question, **values})
+        given = templates.fill(self._template, {"question": question, **values})
         if self._invoke.takes("config"):
             result = self._invoke(given, config={"callbacks": callbacks_of(heard)})
         else:
@@ -309,7 +303,9 @@ class LangchainGenerator(ChatGenerator):
             return
         _refuse("a chain", chosen, PromptOptions, AnswerOptions)
         template = _DEFAULT_INPUT if chosen.input is None else chosen.input
-        check_template(template, ("question", *PASSAGE_PLACES), "langchain", "input")
+        templates.check_template(
+            template, ("question", *templates.PASSAGE_PLACES), "langchain", "input"
+        )
         self._chain = Chain(
             made, template, answer=chosen.answer, id_field=chosen.id_field, owner=owner
         )
@@ -335,7 +331,7 @@ class LangchainGenerator(ChatGenerator):
     def _answered(self, query: Query, contexts: Sequence[Document], sample: int) -> Prediction:
         if self._chain is None:
             return super()._answered(query, contexts, sample)
-        return self._chain.ask(query.text, passage_values(contexts))
+        return self._chain.ask(query.text, templates.passage_values(contexts))
 
 
 def is_chat_model(target: Any) -> bool:
@@ -384,7 +380,7 @@ class LangchainApp:
     ) -> None:
         owner = "app 'langchain'"
         made = resolve_client(client, factory, args, owner)
-        check_template(input, ("question",), "langchain", "input")
+        templates.check_template(input, ("question",), "langchain", "input")
         self._chain = Chain(made, input, answer=answer, id_field=id_field, owner=owner)
 
     def answer(self, question: str) -> Prediction:

@@ -351,6 +351,19 @@ class MovedQueries(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunSince(Record):
+    """One of several runs that are compared, beside the first of them."""
+
+    source: str
+    started: str
+    """When, in UTC."""
+    commit: str | None = optional()
+    """The commit of the config's repository; None where there is none."""
+    changed: tuple[str, ...] = ()
+    """What differs from the first run in config and data; empty of the first one itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRuns(Comparisons):
     """The systems of several runs, or of one, as `ragbench compare` shows them."""
 
@@ -368,6 +381,18 @@ class ComparedRuns(Comparisons):
     gates: tuple[ComparedGate, ...] = ()
     """The verdict on each condition and system."""
     moved: tuple[MovedQueries, ...] = ()
+    runs: tuple[RunSince, ...] = optional(())
+    """The sources that are run folders, where the first one is."""
+    questions: Mapping[str, str] = optional({})
+    """Query -> what it asks, of those that changed their cause."""
+
+    @property
+    def firsts(self) -> list[MeasureComparison]:
+        """The first measure of each kind that tells systems apart."""
+        by_kind: dict[str | None, MeasureComparison] = {}
+        for family in [f for f in self.measures if not f.tells_nothing] or self.measures:
+            by_kind.setdefault(family.kind, family)
+        return list(by_kind.values())
 
 
 def fill_facts(summary: Summary, comparisons: Comparisons | None) -> Summary:

@@ -55,18 +55,18 @@ class Evidence(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorseQuery(Record):
-    """A query that lost much."""
+    """A query that lost much, or has a bad score."""
 
     query_id: str
     score: float
-    baseline: float
-    """What it was."""
+    baseline: float | None = optional()
+    """What it was; None where the gate compares with nothing."""
     question: Prose = optional("")
     """Empty where it is not known."""
 
 
 def worse_queries(facts: Mapping[str, Any]) -> tuple[WorseQuery, ...]:
-    """Read the queries that lost most, the worst first, from the numbers behind a verdict."""
+    """Read the worst queries, the worst first, from the numbers behind a verdict."""
     return tuple(WorseQuery(**row) for row in facts.get("worst_queries") or ())
 
 
@@ -96,7 +96,8 @@ class GateVerdict(Record):
     means: tuple[float, float] | None = optional()
     """Of a difference: before and after, over the queries that both have."""
     worst_queries: tuple[WorseQuery, ...] = optional(())
-    """Of a difference: those that lost most, the worst first; at most five."""
+    """Of a difference those that lost most, of a limit those farthest beyond it, the worst first;
+    at most five."""
     evidence: Evidence | None = optional()
     """What the history that it is compared with adds; None where it is compared with one run."""
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 import inspect
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -46,10 +48,32 @@ class Family:
         raise OptionError(self.noun, "type", type_name, ", ".join(names), close)
 
     def _plugins(self) -> dict[str, Any]:
-        # imported here: importlib.metadata costs more than everything else in this module
-        from importlib.metadata import entry_points
+        found: dict[str, Any] = {}
+        for folder in reversed(sys.path):  # of two with one name, the first is what is imported
+            found |= _entry_points(folder, _last_change(folder)).get(self.group, {})
+        return found
 
-        return {point.name: point for point in entry_points(group=self.group)}
+
+def _last_change(folder: str) -> int:
+    """When something was last installed into a folder of the path, or removed from it."""
+    try:
+        return os.stat(folder or ".").st_mtime_ns
+    except OSError:
+        return 0
+
+
+@functools.lru_cache(maxsize=64)  # every package has a file to read: longer than a config takes
+def _entry_points(folder: str, changed: int) -> dict[str, dict[str, Any]]:
+    """Read what the packages of a folder register: group -> name -> entry point."""
+    # imported here: importlib.metadata costs more than everything else in this module
+    from importlib.metadata import distributions
+
+    found: dict[str, dict[str, Any]] = {}
+    for package in distributions(path=[folder]):
+        for point in package.entry_points:
+            if point.group.startswith("ragbench."):
+                found.setdefault(point.group, {})[point.name] = point
+    return found
 
 
 def _load_plugin(noun: str, point: Any) -> Any:

@@ -137,12 +137,21 @@ def declared_options(component: Any) -> dict[str, DeclaredOption]:
 
     Parameters without an `Option` are inputs, not options, and are left out.
     """
+    may_be_kept = inspect.isclass(component) or inspect.isfunction(component)
+    return {**_declared(component)} if may_be_kept else _read(component)
+
+
+def _read(component: Any) -> dict[str, DeclaredOption]:
     found = {}
     for name, annotation, default in _parameters(component):
         option = option_in(annotation)
         if option is not None:
             found[name] = DeclaredOption(name, _bare(annotation), default, option)
     return found
+
+
+# a config looks at each component dozens of times, and to evaluate annotations takes longest
+_declared = functools.lru_cache(maxsize=512)(_read)
 
 
 def check_values(

@@ -114,7 +114,7 @@ class Gate:
     why: str
     """The numbers behind the verdict, both means first."""
     worst: tuple[tuple[str, str], ...] = ()
-    """Where it did not pass: the id and the question of those that lost most, with both scores."""
+    """Where it did not pass: the id and the question of the worst, with their scores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,19 +170,20 @@ class Grid:
     heads: tuple[str, ...]
     """The heads of its columns; the first column names the rows."""
     rows: tuple[tuple[str, ...], ...]
+    words: bool = False
+    """Whether its cells are words, not numbers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Preference:
-    """What one judge prefers by one rubric."""
+class Chapter:
+    """A part of a page that is text and tables of text: what a judge prefers, what runs changed."""
 
     title: str
-    """The rubric, and whose preference it is."""
-    headline: str
+    headlines: tuple[str, ...]
+    """What it says in words, for the top of the page."""
     labels: tuple[str, ...]
-    """What has to be read with the numbers: which judge, which pairs, what limits them."""
+    """What has to be read with the tables."""
     grids: tuple[Grid, ...]
-    """The ranking, the pairs, and every system's win rate against every other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +202,10 @@ class Layout:
     sections: tuple[Section, ...]
     slices: Slices | None
     """Where systems got worse; None where no slices were asked for."""
-    preferences: tuple[Preference, ...]
+    runs: Chapter | None
+    """Of several runs: what changed between them, and what moved; None of one."""
+    preferences: tuple[Chapter, ...]
+    """What each judge prefers by each rubric: the ranking, the pairs, the matrix of win rates."""
     legend: tuple[tuple[str, str], ...]
     """What each mark and word on this page means."""
     notes: tuple[str, ...]
@@ -217,3 +221,25 @@ class Layout:
     """Time, tokens and money by system; empty where nothing is known of any."""
     signatures: tuple[tuple[str, str], ...]
     """What each number depends on: measure (with the system where systems differ), signature."""
+
+    @classmethod
+    def of_chapter(cls, name: str, subject: str, chapter: Chapter) -> Layout:
+        """Return a page that has nothing but one part."""
+        return cls(
+            name=name,
+            run_id="",
+            subject=subject,
+            headlines=chapter.headlines,
+            gates=(),
+            sections=(),
+            slices=None,
+            runs=chapter,
+            preferences=(),
+            legend=(),
+            notes=(),
+            warnings=(),
+            price="",
+            doubts=(),
+            costs=(),
+            signatures=(),
+        )

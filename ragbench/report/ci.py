@@ -116,7 +116,7 @@ def step_summary(report: str) -> str:
 
 
 def worst_lines(worst: Sequence[WorseQuery]) -> list[str]:
-    """Write the queries that lost most as an aligned table; nothing where none did."""
+    """Write the worst queries as an aligned table, with what they had; nothing where none is."""
     if not worst:
         return []
     rows = [("query", "score", "baseline", "")]
@@ -130,7 +130,11 @@ def worst_lines(worst: Sequence[WorseQuery]) -> list[str]:
         for each in worst
     ]
     width = max(len(query) for query, *_ in rows)
-    return [f"  {row[0]:{width}}  {row[1]:>6}  {row[2]:8}  {row[3]}".rstrip() for row in rows]
+    alone = all(each.baseline is None for each in worst)  # compared with nothing
+    return [
+        f"  {query:{width}}  {score:>6}  {'' if alone else f'{before:8}  '}{text}".rstrip()
+        for query, score, before, text in rows
+    ]
 
 
 def before_and_after(gate: GateVerdict) -> str:

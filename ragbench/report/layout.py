@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
 
-from ragbench.records.comparison import Comparisons, SliceDifference
+from ragbench.records.comparison import ComparedRuns, Comparisons, SliceDifference
 from ragbench.records.gate import GateVerdict
 from ragbench.records.summary import (
     Dataset,
@@ -22,6 +22,7 @@ from ragbench.report.ci import before_and_after
 from ragbench.report.headline import headline, nothing_told
 from ragbench.report.legend import answered_again, legend
 from ragbench.report.preferences import lay_out_preferences
+from ragbench.report.runs.changes import lay_out_changes
 from ragbench.report.sections import Group, Scores, build_section, find_baselines
 from ragbench.report.text import (
     MISSING,
@@ -57,18 +58,24 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
     preferences = lay_out_preferences(summary, comparisons)
     results = [
         *_headlines(summary, groups, sections, comparisons),
-        *(preference.headline for preference in preferences),
+        *(line for preference in preferences for line in preference.headlines),
     ]
+    runs = lay_out_changes(comparisons) if isinstance(comparisons, ComparedRuns) else None
     if comparisons.confidence is None:
         comparisons = replace(comparisons, confidence=summary.confidence)
     return Layout(
         name=printable(summary.name),
         run_id=printable(summary.run_id),
         subject=_subject(summary),
-        headlines=(*_gate_counts(gates), *(results or ["nothing was scored"])),
+        headlines=(
+            *_gate_counts(gates),
+            *(() if runs is None else runs.headlines),
+            *(results or ["nothing was scored"]),
+        ),
         gates=tuple(sorted(gates, key=lambda gate: _GATES_FIRST.get(gate.verdict, 2))),
         sections=tuple(sections),
         slices=build_slices(comparisons),
+        runs=runs,
         preferences=tuple(preferences),
         legend=tuple(legend(sections, comparisons, answered_again(summary))),
         notes=_lines(() if summary.dataset is None else summary.dataset.notes, summary.notes),
@@ -176,7 +183,8 @@ def _gate(gate: GateVerdict) -> Gate:
         worst=tuple(
             (
                 printable(each.query_id),
-                f"{printable(each.question)} {significant(each.baseline)} -> "
+                f"{printable(each.question)} "
+                f"{'' if each.baseline is None else f'{significant(each.baseline)} -> '}"
                 f"{significant(each.score)}".strip(),
             )
             for each in worst

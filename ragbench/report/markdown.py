@@ -12,9 +12,9 @@ from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report.base import (
     COST_HEADS,
     SLICE_HEADS,
+    Chapter,
     Gate,
     Layout,
-    Preference,
     ScoreCell,
     Section,
     Slices,
@@ -49,13 +49,15 @@ def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
         blocks += [_worst(gate) for gate in page.gates if gate.worst]
     if page.warnings:
         blocks.append([f"- warning: {escape(warning)}" for warning in page.warnings])
+    if page.runs:
+        blocks += _chapter(page.runs)
     for section in page.sections:
         blocks += _section(section)
     blocks += _causes(summary, comparisons)
     if page.slices:
         blocks += _slices(page.slices)
     for preference in page.preferences:
-        blocks += _preference(preference)
+        blocks += _chapter(preference)
     if page.legend:
         blocks.append(["### how to read it"])
         blocks.append([f"- {escape(sign)}: {escape(meaning)}" for sign, meaning in page.legend])
@@ -65,6 +67,13 @@ def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
     if page.sections:
         blocks += _details(page)
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+def render_chapter(name: str, chapter: Chapter) -> str:
+    """Draw one part as a page of its own."""
+    first, *others = map(escape, chapter.headlines)
+    blocks = [[f"ragbench: {escape(name)}: {first}"], *([line] for line in others)]
+    return "\n\n".join("\n".join(block) for block in [*blocks, *_chapter(chapter)]) + "\n"
 
 
 def escape(text: str) -> str:
@@ -101,10 +110,10 @@ def table_lines(
 
 
 def _worst(gate: Gate) -> list[str]:
-    """The questions that lost most, in words."""
+    """The worst questions, in words."""
     whose = f"{gate.gate} ({gate.system})" if gate.system else gate.gate
     lines = [f"- {escape(query)}: {escape(text)}" for query, text in gate.worst]
-    return [f"{escape(whose)}, {gate.verdict}; the queries that lost most:", "", *lines]
+    return [f"{escape(whose)}, {gate.verdict}; the worst queries:", "", *lines]
 
 
 def _section(section: Section) -> list[list[str]]:
@@ -163,12 +172,12 @@ def _slices(slices: Slices) -> list[list[str]]:
     ]
 
 
-def _preference(preference: Preference) -> list[list[str]]:
-    blocks = [[f"### {escape(preference.title)}"]]
-    blocks += [[escape(label)] for label in preference.labels]
-    for grid in preference.grids:
+def _chapter(chapter: Chapter) -> list[list[str]]:
+    blocks = [[f"### {escape(chapter.title)}"]]
+    blocks += [[escape(label)] for label in chapter.labels]
+    for grid in chapter.grids:
         blocks.append([escape(grid.caption)])
-        blocks.append(table_lines(_escaped(grid.heads), map(_escaped, grid.rows), numbers=True))
+        blocks.append(table_lines(_escaped(grid.heads), map(_escaped, grid.rows), not grid.words))
     return blocks
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ragbench.records.comparison import Comparisons, PreferredPair
 from ragbench.records.comparison import Preference as Ranked
 from ragbench.records.summary import PreferredSystem, Summary
-from ragbench.report.base import Grid, Preference
+from ragbench.report.base import Chapter, Grid
 from ragbench.report.text import (
     MISSING,
     causes,
@@ -29,12 +29,12 @@ _METHOD = (
 _SMALLEST_MATRIX = 3
 
 
-def lay_out_preferences(summary: Summary, comparisons: Comparisons) -> list[Preference]:
+def lay_out_preferences(summary: Summary, comparisons: Comparisons) -> list[Chapter]:
     """Lay out the entries of `preferences` in comparisons.json, in their order."""
     return [_preference(entry, summary) for entry in comparisons.preferences]
 
 
-def _preference(entry: Ranked, summary: Summary) -> Preference:
+def _preference(entry: Ranked, summary: Summary) -> Chapter:
     confidence = summary.confidence
     declared = summary.judges.get(entry.judge)
     label = None if declared is None else declared.label
@@ -43,9 +43,9 @@ def _preference(entry: Ranked, summary: Summary) -> Preference:
     grids = [_ranking(entry.systems), _pairs(entry.comparisons, confidence)]
     if len(entry.systems) >= _SMALLEST_MATRIX:
         grids.append(_matrix(entry.systems, entry.win_matrix))
-    return Preference(
+    return Chapter(
         title=f"preference (judge {printable(entry.judge)}): {printable(entry.rubric)}",
-        headline=f"{_headline(entry, confidence)}; {judged}",
+        headlines=(f"{_headline(entry, confidence)}; {judged}",),
         labels=(judged, f"{scope}, {_METHOD}", *map(printable, entry.notes)),
         grids=tuple(grids),
     )

@@ -27,7 +27,7 @@ class Stage:
 
     def __init__(self, name: str, total: int | None, unit: str, bar: _Bar | None) -> None:
         self.name, self.total, self.unit = printable(name), total, unit
-        self.done = 0
+        self.done, self.told = 0, False
         self._lock = threading.Lock()
         self._bar = bar
         self._task = bar.add(self.name, total) if bar else None
@@ -92,15 +92,19 @@ class Progress:
         True
     """
 
-    def __init__(self, *, quiet: bool = False, stream: TextIO | None = None) -> None:
+    def __init__(
+        self, *, quiet: bool = False, brief: bool = False, stream: TextIO | None = None
+    ) -> None:
         """Draw a bar, lines, or where it is `quiet` nothing; on stderr by default.
+
+        `brief` leaves out the line of a stage that was over before it said how far it is.
 
         Raises:
             OptionError: `RAGBENCH_PROGRESS` is no number of seconds.
         """
         self._seconds = _seconds_between()
         self._stream = sys.stderr if stream is None else stream
-        self._quiet = quiet
+        self._quiet, self._brief = quiet, brief
         drawable = self._stream.isatty() and os.environ.get("TERM") != "dumb"
         self._bar = _Bar(self._stream) if drawable and not quiet else None
         self._lock = threading.Lock()
@@ -121,7 +125,9 @@ class Progress:
             ended.set()
             if teller is not None:
                 teller.join()
-            self._say(stage.close(stopped))
+            line = stage.close(stopped)
+            if stage.told or not self._brief:
+                self._say(line)
 
     def _tell(self, stage: Stage, ended: threading.Event) -> None:
         """Say how far a stage is until it ends: whatever computes need not know of lines."""
@@ -129,6 +135,7 @@ class Progress:
         while not ended.wait(wait):
             took = time.perf_counter() - start
             self._say(stage.so_far(took))
+            stage.told = True
             wait = max(self._seconds, min(took / 10, _LONGEST_SECONDS))
 
     def _say(self, line: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -9,6 +10,7 @@ from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow
 from ragbench.records.summary import SystemSummary
 
 MISSING = "-"
+_BARS = "▁▂▃▄▅▆▇█"
 _PLAIN_FROM, _PLAIN_BELOW = -4, 6  # powers of ten between which no exponent is written
 _SMALLEST_P = 0.0001
 _LONGEST_LINE = 10_000
@@ -213,6 +215,25 @@ CAUSE_SIGNS: Mapping[AnswerCause, str] = dict(zip(CAUSES, "#cnlusraf?", strict=T
 """What stands for a cause in a bar of text."""
 _BAR = 30
 _LISTED_MOVES = 6
+
+
+def sparkline(values: Sequence[float | None]) -> str:
+    """Draw values as a line of bars, the least low and the greatest high; a gap where none is.
+
+    Example:
+        >>> sparkline([0.1, 0.2, None, 0.4])
+        '▁▃ █'
+    """
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    low, high = min(known, default=0.0), max(known, default=0.0)
+    # halves before the subtraction: the span of two huge numbers would overflow
+    span = high / 2 - low / 2
+    return "".join(
+        " "
+        if value is None or not math.isfinite(value)
+        else _BARS[round((value / 2 - low / 2) / span * (len(_BARS) - 1)) if span else 3]
+        for value in values
+    )
 
 
 def cause_words(cause: AnswerCause) -> str:

@@ -10,9 +10,8 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from ragbench.embed.base import BatchTokens, ComputeDevice, Device, Model, as_unicode
-from ragbench.embed.batches import Batches
 from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
-from ragbench.embed.encoders import token_limit, truncation_notes
+from ragbench.embed.encoders import Batches, token_limit, truncation_notes
 from ragbench.embed.sentence_transformers import EXTRA, PACKAGES
 from ragbench.errors import OptionError
 from ragbench.rerank.base import Reranker, hit_texts

@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ragbench.errors import OptionError
-from ragbench.stats import arguments
-from ragbench.stats.score_intervals import (
-    TIE_BEYOND,
-    Tilted,
-    crossing,
-    distinct_shares,
-    tail_distance,
-    tilted,
-)
+from ragbench.stats import arguments, score_intervals
 from ragbench.stats.student import t_quantile
 
 if TYPE_CHECKING:
@@ -256,11 +248,13 @@ def _planned(values: FloatArray, point: float, alpha: float, power: float) -> in
     """Plan for values in [0, 1] with a mean above the point."""
     if point <= 0:
         return 2
-    distinct, shares = distinct_shares(values)
+    distinct, shares = score_intervals.distinct_shares(values)
     mean = float(distinct @ shares)
     sd = math.sqrt(float(shares @ (distinct - mean) ** 2))
     if sd == 0:  # only samples without a value at 0 are as high
-        return max(2, math.ceil(math.log(alpha / TIE_BEYOND) / math.log(point / mean)))
+        return max(
+            2, math.ceil(math.log(alpha / score_intervals.TIE_BEYOND) / math.log(point / mean))
+        )
     needed, seldom = -_NORMAL.inv_cdf(alpha), _NORMAL.inv_cdf(power)
     skew = float(shares @ (distinct - mean) ** 3) / sd**3
     rough = ((needed + max(seldom, 0.0)) * sd / (mean - point)) ** 2
@@ -275,14 +269,18 @@ def _planned(values: FloatArray, point: float, alpha: float, power: float) -> in
             return unlucky > point
         sample = _with_mean(distinct, shares, min(unlucky, mean))
         null = _with_mean(distinct, sample.weights, point)
-        return tail_distance(null, min(unlucky, mean), n) >= needed
+        return score_intervals.tail_distance(null, min(unlucky, mean), n) >= needed
 
     return smallest(enough, guess=max(2, math.ceil(rough)))
 
 
-def _with_mean(values: FloatArray, shares: FloatArray, mean: float) -> Tilted:
+def _with_mean(values: FloatArray, shares: FloatArray, mean: float) -> score_intervals.Tilted:
     """Give the distribution on the path from these shares that has a mean below theirs."""
-    place = crossing(
-        lambda x: mean - tilted(values, shares, x).mean, 0.0, 1.0, guess=0.2, within=_WITHIN
+    place = score_intervals.crossing(
+        lambda x: mean - score_intervals.tilted(values, shares, x).mean,
+        0.0,
+        1.0,
+        guess=0.2,
+        within=_WITHIN,
     )
-    return tilted(values, shares, place)
+    return score_intervals.tilted(values, shares, place)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ragbench.errors import OptionError
 from ragbench.registry import nearest
-from ragbench.text.porter import porter_stem
 from ragbench.text.stopwords import LANGUAGES, built_in, language_name, load
 from ragbench.text.tokenize import Memory, words
 
@@ -82,3 +81,126 @@ _BUILDERS: dict[str, Callable[[str], Callable[[str], str]]] = {
     "snowball": _snowball,
     "none": lambda _: str,
 }
+
+
+# Beside the paper stands what nltk does otherwise: single words, words of two letters, y after a
+# consonant alone, -ied, -fulli and -logi, and a vowel with a consonant that counts as short.
+_IRREGULAR = {
+    **{"skies": "sky", "dying": "die", "lying": "lie", "tying": "tie", "innings": "inning"},
+    **{"outings": "outing", "cannings": "canning", "inning": "inning", "outing": "outing"},
+    **{"canning": "canning", "sky": "sky", "news": "news", "howe": "howe", "exceed": "exceed"},
+    **{"proceed": "proceed", "succeed": "succeed"},
+}
+_STEP_2 = {
+    **{"ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize"},
+    **{"bli": "ble", "alli": "al", "entli": "ent", "eli": "e", "ousli": "ous", "ization": "ize"},
+    **{"ation": "ate", "ator": "ate", "alism": "al", "iveness": "ive", "fulness": "ful"},
+    **{"ousness": "ous", "aliti": "al", "iviti": "ive", "biliti": "ble", "fulli": "ful"},
+}
+_STEP_3 = {
+    **{"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": ""},
+    **{"ness": ""},
+}
+_STEP_4 = {
+    **{"al": "", "ance": "", "ence": "", "er": "", "ic": "", "able": "", "ible": "", "ant": ""},
+    **{"ement": "", "ment": "", "ent": "", "ion": "", "ou": "", "ism": "", "ate": "", "iti": ""},
+    **{"ous": "", "ive": "", "ize": ""},
+}
+
+
+def porter_stem(word: str) -> str:
+    """Reduce an English word to its stem, in lower case.
+
+    Letters of other alphabets, digits and signs count as consonants.
+
+    Example:
+        >>> [porter_stem(word) for word in ("Retrieval", "relational", "dies", "sky", "3.14")]
+        ['retriev', 'relat', 'die', 'sky', '3.14']
+
+    References:
+        Porter (1980), An algorithm for suffix stripping. Program 14.
+    """
+    stem = word.lower()
+    if stem in _IRREGULAR:
+        return _IRREGULAR[stem]
+    if len(word) <= 2:
+        return stem
+    stem = _derived(_without_y(_without_participle(_without_plural(stem))))
+    return _tidied(_replaced(_replaced(stem, _STEP_3, 0), _STEP_4, 1))
+
+
+def _shape(stem: str) -> str:
+    """A `v` for each vowel and a `c` for each consonant; y is a vowel after a consonant."""
+    shape, before = "", "v"
+    for letter in stem:
+        is_vowel = letter in "aeiou" or (letter == "y" and before == "c")
+        before = "v" if is_vowel else "c"
+        shape += before
+    return shape
+
+
+def _measure(stem: str) -> int:
+    """Porter's m: how often a vowel is followed by a consonant."""
+    return _shape(stem).count("vc")
+
+
+def _is_short(stem: str) -> bool:
+    """Whether it ends as `hop` does, or is as `at`: Porter's *o."""
+    shape = _shape(stem)
+    return shape == "vc" or (shape.endswith("cvc") and stem[-1] not in "wxy")
+
+
+def _without_plural(word: str) -> str:  # step 1a
+    if word.endswith("ies"):
+        return word[:-1] if len(word) == 4 else word[:-2]
+    if word.endswith("sses"):
+        return word[:-2]
+    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
+
+
+def _without_participle(word: str) -> str:  # step 1b
+    if word.endswith("ied"):
+        return word[:-1] if len(word) == 4 else word[:-2]
+    if word.endswith("eed"):
+        return word[:-1] if _measure(word[:-3]) else word
+    cut = 2 if word.endswith("ed") else 3 if word.endswith("ing") else 0
+    stem = word[: len(word) - cut]
+    if not cut or "v" not in _shape(stem):
+        return word
+    if stem.endswith(("at", "bl", "iz")):
+        return f"{stem}e"
+    if stem[-2:-1] == stem[-1] and _shape(stem)[-1] == "c":
+        return stem if stem[-1] in "lsz" else stem[:-1]
+    return f"{stem}e" if _measure(stem) == 1 and _is_short(stem) else stem
+
+
+def _without_y(word: str) -> str:  # step 1c
+    is_ending = word.endswith("y") and len(word) > 2 and _shape(word[:-1])[-1] == "c"
+    return f"{word[:-1]}i" if is_ending else word
+
+
+def _derived(word: str) -> str:  # step 2
+    if word.endswith("alli") and _measure(word[:-4]):
+        return _derived(word[:-2])
+    if word.endswith("logi"):  # the l belongs to the stem here
+        return word[:-1] if _measure(word[:-3]) else word
+    return _replaced(word, _STEP_2, 0)
+
+
+def _replaced(word: str, endings: Mapping[str, str], least: int) -> str:
+    """Replace the longest ending that a word has, if more than `least` m are before it."""
+    for length in range(7, 1, -1):
+        if (ending := word[-length:]) in endings:
+            stem = word[: len(word) - len(ending)]
+            # -ion goes behind s and t alone: -sion, -tion
+            kept = ending == "ion" and not stem.endswith(("s", "t"))
+            return word if kept or _measure(stem) <= least else stem + endings[ending]
+    return word
+
+
+def _tidied(word: str) -> str:  # step 5
+    if word.endswith("e"):
+        measure = _measure(word[:-1])
+        if measure > 1 or (measure == 1 and not _is_short(word[:-1])):
+            word = word[:-1]
+    return word[:-1] if word.endswith("ll") and _measure(word[:-1]) > 1 else word

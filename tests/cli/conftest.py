@@ -2,12 +2,17 @@
 
 import io
 import json
+import os
 import sys
 
 import pytest
 
 from ragbench.cli import main
-from tests.cli.run_files import QRELS, RUN_A, RUN_B
+from tests.calibration.trial import judged
+from tests.cli.bridges import bridge_records
+from tests.cli.run_files import JUDGED_RUN, QRELS, RUN_A, RUN_B
+from tests.commands import run_command
+from tests.conftest import FinishedRun
 
 
 @pytest.fixture
@@ -54,6 +59,17 @@ def after_quickstart(finished_quickstart, tmp_path):
     return tmp_path
 
 
+@pytest.fixture(scope="session")
+def judged_quickstart(repository, tmp_path_factory):
+    """A part of the quickstart with a judge, whose data more commands read than those of others."""
+    folder = tmp_path_factory.mktemp("judged")
+    env = {**os.environ, "RAGBENCH_CACHE": str(folder / "cache")}
+    config = repository / "configs" / "quickstart.yaml"
+    done = run_command("run", config, *JUDGED_RUN, cwd=folder, env=env)
+    assert done.returncode == 0, done.stderr
+    return FinishedRun(folder, done)
+
+
 @pytest.fixture
 def quickstart(tmp_path, monkeypatch, capsys, repository):
     """Run a command on the quickstart in this process: exit code, stdout, stderr."""
@@ -70,3 +86,25 @@ def quickstart(tmp_path, monkeypatch, capsys, repository):
         return exited.value.code, printed.out, printed.err
 
     return run
+
+
+@pytest.fixture(scope="session")
+def bridges(tmp_path_factory):
+    """The folder of a run over the bridges with the lexical judge."""
+    folder = tmp_path_factory.mktemp("calibrate")
+    return judged(folder, "bridges", bridge_records(), ["context_overlap", "question_overlap"])
+
+
+@pytest.fixture
+def calibrate(bridges, tmp_path, monkeypatch, capsysbinary):
+    """Run `ragbench calibrate RUN` in this process: exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments, of=bridges):
+        monkeypatch.setattr(sys, "argv", ["ragbench", "calibrate", str(of), *map(str, arguments)])
+        with pytest.raises(SystemExit) as exited:
+            main()
+        printed = capsysbinary.readouterr()
+        return exited.value.code, printed.out.decode("utf-8"), printed.err.decode("utf-8")
+
+    return call

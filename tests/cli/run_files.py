@@ -51,3 +51,9 @@ def made_up(seed):
         for n in range(2, 14)
     }
     return qrels, run
+
+
+JUDGED_RUN = (
+    "--quiet", "--limit", "12", "--set", "metrics.judge={type: lexical, rubrics: [context_overlap]}"
+)  # fmt: skip
+"""The options of `run` that give a small judged run of the quickstart."""

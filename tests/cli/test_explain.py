@@ -12,6 +12,7 @@ from ragbench.data.runs.run_folder import read_comparisons
 from ragbench.data.runs.run_list import list_runs, read_commit
 from ragbench.report.explain import explanation
 from ragbench.report.explain.explanation import Explanation
+from ragbench.report.text import significant
 from tests.commands import run_command
 from tests.experiment.conftest import config, data  # noqa: F401  fixtures
 from tests.experiment.moons import QUERIES
@@ -208,12 +209,38 @@ def test_runs_lists_what_changed(config, tmp_path):  # noqa: F811
     assert "retrievers.exact.k1: 0.9 -> 1.5; with retrievers.third" in lines[2]
     assert lines[3].startswith("not a whole run: moons/broken: summary.json: not JSON")
     assert lines[4] == "not a whole run: moons/half: summary.json: no such file"
+    assert re.fullmatch(r"\S+ of moons over 2 runs, oldest first", lines[6])
+    assert lines[7].split() == ["system", "trend", "first", "last", "best", "in"]
+    trend = {line.split()[0]: line for line in lines[8:11]}
+    assert set(trend) == {"bm25", "exact", "third"}
+    assert re.search(r" [▁█]{2}  | ▄▄ ", trend["exact"])
+    assert re.match(r"third +[▁-█]  ", trend["third"]), "the first run lacks it"
     entries = list_runs(tmp_path / "runs" / "moons")
     assert [entry.problem is None for entry in entries] == [True, True, False, False]
     best = max(["bm25", "exact", "third"], key=lambda s: mean_of(second, s))
     assert mean_of(second, entries[1].system) == mean_of(second, best)
     found = json.loads(printed("runs", "runs/moons", "--format", "json"))
     assert [each["path"] for each in found["runs"]][:2] == [first.name, second.name]
+
+
+def test_runs_follow_a_score_in_the_terminal_and_on_a_page(config, tmp_path):  # noqa: F811
+    for k1 in (0.9, 0.1, 3.0):
+        config["retrievers"]["exact"]["k1"] = k1
+        rb.run_experiment(config)
+    entries = list_runs("runs", "rouge1")
+    means = [entry.scores["exact/extractive"].mean for entry in entries]
+
+    lines = printed("runs", "--score", "rouge1").splitlines()
+
+    own = next(line for line in lines if line.startswith("exact/extractive "))
+    assert own[own.index("0.") :].split()[:2] == [significant(means[0]), significant(means[2])]
+    assert printed("runs", "--score", "rouge1", "-o", "runs.html") == "report: runs.html\n"
+    printed("runs", "--score", "rouge1", "-o", "runs.md")
+    assert "rouge1 of moons over 3 runs, oldest first" in (tmp_path / "runs.md").read_text()
+    page = (tmp_path / "runs.html").read_text()
+    assert 'aria-label="rouge1 of moons over 3 runs: ' in page
+    done = run_command("runs", "--score", "ruge1")
+    assert (done.returncode, "did you mean 'rouge1'?" in done.stderr) == (2, True)
 
 
 def mean_of(run, system):

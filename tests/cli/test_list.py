@@ -36,6 +36,11 @@ def test_an_overview_comes_first_and_fits_a_screen():
     assert f"measures ({len(catalog['measures'])})" in lines
 
 
+@pytest.mark.parametrize("family", ["retrievers", "rubrics", "measures", "gates"])
+def test_one_family_is_as_wide_as_the_terminal(family):
+    assert max(map(len, invoke(family).splitlines())) <= 100
+
+
 def test_what_differs_in_nothing_is_one_entry():
     assert "  bleu, bleu1, bleu2, bleu3, bleu4  " in invoke("metrics")
 
@@ -95,7 +100,8 @@ def test_rubrics_say_what_they_ask_need_and_do():
     text = invoke("rubrics")
 
     assert "  hallucination  How much of the answer is made up?" in text
-    assert "Asks of query, by rating; needs question, queries; judge: openai, langchain\n" in text
+    said = " ".join(text.split())
+    assert "Asks of query, by rating; needs question, queries; judge: openai, langchain " in said
     assert "Asks of answer, by claims, lower is better; needs question, answer, contexts, " in text
     assert "; judge: lexical, openai, langchain\n" in text
 

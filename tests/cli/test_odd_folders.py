@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragbench.store.items import DamagedItems, _line
+from tests.cli.run_files import JUDGED_RUN
 from tests.commands import run_command
 
 pytestmark = pytest.mark.slow
@@ -19,18 +20,9 @@ ODD = [None, 1, "x", [], {}, [1], {"a": 1}, {"value": 3}, {"cause": "no"}, {"val
 
 
 @pytest.fixture
-def run(finished_quickstart, tmp_path):
-    finished_quickstart.copy_to(tmp_path)
-    return Path(tmp_path / "runs/quickstart/latest").resolve()
-
-
-@pytest.fixture
-def judged(run, tmp_path, repository, monkeypatch):
-    """A run with verdicts."""
-    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
-    config, judge = repository / "configs/quickstart.yaml", "metrics.judge.type=lexical"
-    done = run_command("run", config, "--quiet", "--set", judge, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+def run(judged_quickstart, tmp_path):
+    """A run with verdicts; its cache lies beside."""
+    judged_quickstart.copy_to(tmp_path)
     return Path(tmp_path / "runs/quickstart/latest").resolve()
 
 
@@ -62,10 +54,10 @@ _json = st.sampled_from([None, 1, -1.5, "x", [], {}, [{}], {"a": []}, True, "\x1
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
-def test_calibrate_on_lines_of_the_wrong_shape(judged, tmp_path, data):
+def test_calibrate_on_lines_of_the_wrong_shape(run, tmp_path, data):
     folder = tmp_path / "runs" / "quickstart" / "changed"
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(judged, folder)
+    shutil.copytree(run, folder)
     kind = data.draw(st.sampled_from(["predictions", "judgements"]))
     file = folder / kind / "bm25--extractive.jsonl"
     lines = file.read_text().splitlines()
@@ -85,10 +77,10 @@ def test_calibrate_on_lines_of_the_wrong_shape(judged, tmp_path, data):
     ["metrics: []", "metrics: {judge: x}", "metrics: {judge: {rubrics: x}}", "a: " + "[" * 5000,
      "metrics: {judge: {rubrics: [{a: b}]}}", "generators: [x]", "\xff", "- x", ""],
 )  # fmt: skip
-def test_calibrate_on_a_config_of_the_wrong_shape(judged, text):
-    (judged / "config.yaml").write_bytes(text.encode("latin-1"))
+def test_calibrate_on_a_config_of_the_wrong_shape(run, text):
+    (run / "config.yaml").write_bytes(text.encode("latin-1"))
 
-    done = run_command("calibrate", judged, "--draw", 3)
+    done = run_command("calibrate", run, "--draw", 3)
 
     assert done.returncode == 2, done.stderr
     assert "config.yaml" in done.stderr
@@ -109,7 +101,8 @@ def test_stored_items_of_the_wrong_shape_are_made_again(
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DamagedItems)
-        done = run_command("run", repository / "configs/quickstart.yaml", "--quiet", cwd=tmp_path)
+        config = repository / "configs/quickstart.yaml"
+        done = run_command("run", config, *JUDGED_RUN, cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
     again = Path(tmp_path / "runs/quickstart/latest/summary.json").read_text()

@@ -136,25 +136,41 @@ def test_a_pdf_without_its_extra_says_what_brings_it(runs, monkeypatch, tmp_path
 
 
 def test_several_runs_stand_side_by_side_each_against_its_namesake(runs):
-    ragbench("report", "runs/old", "runs/now", "-o", "both.md", cwd=runs.parent)
+    out, _ = ragbench("report", "runs/old", "runs/now", "-o", "both.md", cwd=runs.parent)
 
+    moved, written = out.splitlines()
+    assert moved.startswith("now against old (dataset.path: ")
+    assert moved.endswith("): mrr@10: ours (1.00 -> 0.250) worse")
+    assert written == "report: both.md"
     page = (runs.parent / "both.md").read_text()
-    assert page.startswith(
-        "ragbench: old and now: ours (old), which the others are compared with, is best on mrr@10"
-    )
-    table = [line for line in page.splitlines() if line.startswith("| ")]
+    assert page.startswith("ragbench: old and now: now against old (")
+    assert "\nours (old), which the others are compared with, is best on mrr@10" in page
+    _, tables = page.split("### retrieval")
+    table = [line for line in tables.splitlines() if line.startswith("| ")]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table]
     values = {row[0]: row[1].split(" ")[0] for row in rows[2:6]}
     assert values == {
         "ours (old)": "**1.00**",
-        "theirs": "0.500",
         "ours (now)": "0.250",
+        "theirs": "0.500",
         "new": "0.500",
     }
     against = {row[0]: row[1] for row in rows[8:12]}
     assert against["ours (now)"].startswith("-0.750 [")
     assert against["ours (now)"].endswith("worse")
     assert "ours (now): -" not in against["new"], "nothing in the first run is its base"
+
+
+def test_a_run_without_its_config_is_compared_and_not_said_to_have_changed(runs):
+    folder = (runs / "now" / "latest").resolve()
+    (folder / "config.yaml").unlink()
+
+    out, _ = ragbench("report", "runs/old", "runs/now", "-o", "both.md", cwd=runs.parent)
+    compared, _ = ragbench("compare", "runs/old", "runs/now", cwd=runs.parent)
+
+    assert out == "report: both.md\n"
+    assert "ours (now)" in compared
+    assert "changed since" not in compared
 
 
 def test_runs_over_other_judgements_are_shown_and_not_compared(runs, tmp_path):
@@ -179,12 +195,43 @@ def test_the_same_run_twice_is_told_apart(runs):
     assert "| ours (runs/old #&#8288;2) | +0.000 [" in page
 
 
+def test_what_changed_what_moved_and_why(tmp_path):
+    """The gold document goes from rank 1 to 6, below what is read, on half of the questions."""
+    experiment(tmp_path, "old", {"ours": retriever(1)})
+
+    def half(question, top_k):
+        return retriever(6 if question in QUERIES[:6] else 1)(question, top_k)
+
+    experiment(tmp_path, "now", {"ours": half})
+    for name in ("old", "now"):
+        (data,) = (tmp_path / "runs" / name).glob("2*/config.yaml")
+        text = data.read_text().replace(f"{name}-data", "data")
+        data.write_text(text.replace("seed: 13", "seed: 7") if name == "now" else text)
+
+    out, _ = ragbench("report", "runs/old", "runs/now", cwd=tmp_path)
+    ragbench("report", "runs/old", "runs/now", "-o", "both.md", cwd=tmp_path)
+    compared, _ = ragbench("compare", "runs/old", "runs/now", cwd=tmp_path)
+
+    assert out.splitlines() == [
+        "now against old (seed: 13 -> 7): mrr@10: ours (1.00 -> 0.583) worse",
+        "report: side-by-side.html",
+    ]
+    assert "<h2>what changed, what moved</h2>" in (tmp_path / "side-by-side.html").read_text()
+    page = (tmp_path / "both.md").read_text()
+    assert "| ours (now) | mrr@10 | 1.00 | 0.583 | -0.417 [" in page
+    assert "| worse | 0 | 6 | 6 |" in page
+    named = "; ".join(f"{query}: {query}" for query in QUERIES[:5])
+    assert f"| ours (now) | 6 | right | ranked too low | {named}; and 1 more |" in page
+    assert "| q0 | q0 | 1.00 | 0.167 | -0.833 | right -&gt; ranked too low |" in page
+    assert "changed since runs/old\n  runs/now: seed: 13 -> 7\n" in compared
+    assert "  6 right -> ranked too low\n    q0: q0\n" in compared
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ([], "Missing argument 'RUN...'"),
         (["runs/odl"], "runs/odl: no run here; did you mean 'old'?"),
-        (["runs/old", "runs/now"], "several runs give one page: name it with -o"),
         (["runs/old", "-o", "page.pdf"], "-o page.pdf: a page ends in .html or .md"),
         (["runs/old", "-o", "runs/x.md/y.md"], "runs/x.md/y.md: cannot be written"),
     ],

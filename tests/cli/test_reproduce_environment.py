@@ -12,10 +12,11 @@ import pytest
 import yaml
 
 from ragbench.experiment.session import run_in
+from tests.commands import run_command
 from tests.conftest import REPOSITORY
 from tests.retrieve.search_server import SearchServer
 
-pytestmark = pytest.mark.slow  # seconds in all: processes of their own
+pytestmark = pytest.mark.slow  # seconds in all: real runs
 
 K1 = """\
 dataset: {type: beir, path: "${DS}", split: "${SPLIT:-test}"}
@@ -28,14 +29,19 @@ KEPT = ("PATH", "PYTHONPATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
 """What a process needs to start at all."""
 
 
-def process(folder, *arguments, **variables):
-    """Run a command in an environment of nothing but what is given."""
+def environment(variables):
+    """An environment of nothing but what is given."""
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     kept["PYTHONPATH"] = os.pathsep.join([str(REPOSITORY), kept.get("PYTHONPATH", "")])
+    return {**kept, **variables}
+
+
+def process(folder, *arguments, **variables):
+    """Run a command as a process in an environment of nothing but what is given."""
     return subprocess.run(
         [sys.executable, "-m", "ragbench", *map(str, arguments)],
         cwd=folder,
-        env={**kept, **variables},
+        env=environment(variables),
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -45,10 +51,10 @@ def process(folder, *arguments, **variables):
 
 @pytest.fixture
 def ragbench(tmp_path):
-    """Run a command as a process in the folder of the test."""
+    """Run a command in the folder of the test and an environment of nothing but what is given."""
 
     def run(*arguments, cwd=tmp_path, **variables):
-        return process(cwd, *arguments, **variables)
+        return run_command(*arguments, cwd=cwd, env=environment(variables))
 
     return run
 
@@ -170,7 +176,7 @@ def test_a_run_of_an_older_version_says_what_it_cannot_know(two_runs, ragbench):
     assert same.returncode == 0, same.stdout
 
 
-def test_another_value_is_not_taken_for_the_run_that_was_stopped(ragbench, tmp_path, example_data):
+def test_another_value_is_not_taken_for_the_run_that_was_stopped(tmp_path, example_data):
     """`kill -9` in the middle of a run, which another value then must not resume."""
     (tmp_path / "dies.py").write_text(
         "import os\n"
@@ -185,10 +191,10 @@ def test_another_value_is_not_taken_for_the_run_that_was_stopped(ragbench, tmp_p
         'dataset: {type: beir, path: "${DS}", split: test}\n'
         'retrievers: {mine: {type: "python:dies:search", weight: "${W}"}}\n'
     )
-    died = ragbench("run", "exp.yaml", "--quiet", W="a", DS=str(example_data), DIE="1")
+    died = process(tmp_path, "run", "exp.yaml", "--quiet", W="a", DS=str(example_data), DIE="1")
     assert died.returncode == -9
 
-    done = ragbench("run", "exp.yaml", "--quiet", W="b", DS=str(example_data))
+    done = process(tmp_path, "run", "exp.yaml", "--quiet", W="b", DS=str(example_data))
 
     assert done.returncode == 0, done.stderr
     ranking = tmp_path / "runs" / "exp" / "latest" / "rankings" / "mine.trec"

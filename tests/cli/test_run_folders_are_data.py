@@ -20,7 +20,6 @@ from ragbench.cli import _COMMANDS
 from ragbench.errors import RagbenchError
 from ragbench.pytest_plugin import assert_not_worse
 from tests.commands import run_command
-from tests.conftest import FinishedRun
 
 MODULE = """
 import pathlib
@@ -75,20 +74,6 @@ THEIR_OWN = {"run", "plan", "validate", "score", "reproduce"}
 @pytest.fixture(scope="module")
 def marker(tmp_path_factory):
     return tmp_path_factory.mktemp("marker") / "imported"
-
-
-@pytest.fixture(scope="module")
-def judged_quickstart(finished_quickstart, repository, tmp_path_factory):
-    """The quickstart with a judge: the data of a judged run are read by more commands."""
-    folder = tmp_path_factory.mktemp("judged")
-    finished_quickstart.copy_to(folder)
-    shutil.rmtree(folder / "runs")
-    judge = "metrics.judge={type: lexical, rubrics: [context_overlap]}"
-    config = repository / "configs" / "quickstart.yaml"
-    env = {**os.environ, "RAGBENCH_CACHE": str(folder / "cache")}
-    done = run_command("run", config, "--quiet", "--set", judge, cwd=folder, env=env)
-    assert done.returncode == 0, done.stderr
-    return FinishedRun(folder, done)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ import yaml
 from ragbench.config.load import load_config
 from ragbench.errors import ConfigError
 from tests.cli.echo_server import EchoServer, written
+from tests.commands import run_command
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
@@ -228,17 +229,27 @@ class Shell:
         }
 
     def __call__(self, *command, code=(0,), **environment):
+        """Run a command as a process of its own: the user's code prints, warns and logs."""
         done = subprocess.run(
             [sys.executable, "-m", "ragbench", *map(str, command)],
             cwd=self.folder,
             env={**self.environment, **environment},
             capture_output=True,
+            encoding="utf-8",
+            errors="surrogateescape",
             check=False,
         )
-        told = b"\n$ %s\n" % " ".join(map(str, command[:1])).encode() + done.stdout + done.stderr
-        self.printed += told
-        assert done.returncode in code, told.decode("utf-8", "replace")[-3000:]
-        return told
+        self._keep(command, done, code)
+
+    def read(self, *command, code=(0,)):
+        """Run a command that runs none of the user's code."""
+        done = run_command(*command, cwd=self.folder, env=self.environment)
+        self._keep(command, done, code)
+
+    def _keep(self, command, done, code):
+        told = f"\n$ {command[0]}\n{done.stdout}{done.stderr}"
+        self.printed += told.encode("utf-8", "surrogateescape")
+        assert done.returncode in code, told[-3000:]
 
 
 def leaks(content):
@@ -301,13 +312,14 @@ def test_no_planted_secret_is_written(tmp_path):
         shell("run", "c.yaml", *more, code=(70,), CRASH="1")
         run = "runs/planted/latest"
         shell("reproduce", run, code=(0, 1, 2, 3))
-        shell("report", run)
-        shell("compare", run, run, code=(0, 1, 2, 3))
-        shell("baseline", run, "-o", "base.json", code=(0, 1, 2, 3))
-        shell("calibrate", run, "--draw", "2", code=(0, 1, 2, 3))
-        shell("cache", "verify", code=(0, 1, 2))
-        shell("cache")
-        shell("run", "c.yaml", "--set", f"retrievers.no.token={LITERAL['set']}: [", code=(2,))
+        shell.read("report", run)
+        shell.read("compare", run, run, code=(0, 1, 2, 3))
+        shell.read("baseline", run, "-o", "base.json", code=(0, 1, 2, 3))
+        shell.read("calibrate", run, "--draw", "2", code=(0, 1, 2, 3))
+        shell.read("cache", "verify", code=(0, 1, 2))
+        shell.read("cache")
+        wrong = f"retrievers.no.token={LITERAL['set']}: ["
+        shell.read("run", "c.yaml", "--set", wrong, code=(2,))
 
     assert server.requests > 50
     assert leaks(shell.printed) == set()

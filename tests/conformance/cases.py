@@ -1,9 +1,14 @@
-"""Seeded cases of the awkward kind, a query each: ties, extremes, duplicates, odd ids."""
+"""Seeded cases of the awkward kind: rankings with ties and odd ids, scores, differences."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
 
 IDS = ["d", "d1", "d10", "d2", "D2", "a b", "x#3", "é", "e\u0301", "語", "\uffee", "\U0001f600"]
 EXACT = [-1.5, -0.0, 0.0, 0.25, 0.5, 1.0, 2.0**-126, 1024.0]
@@ -46,3 +51,20 @@ def with_repetitions(run: Scores, seed: int) -> dict[str, list[Any]]:
         ranking = sorted(hits, key=lambda document: -hits[document])
         lists[query] = [*ranking, *source.choices(ranking, k=3)]
     return lists
+
+
+def samples(times: int, n: int, size: tuple[int, int] = (3, 40)) -> Iterator[Array]:
+    """Scores as evaluations give them: few values, many alike, now and then any number."""
+    rng = np.random.default_rng(5)
+    for _ in range(n * times):
+        length = int(rng.integers(*size))
+        few = rng.choice([0.0, 0.1, 0.25, 0.5, 2 / 3, 1.0], length)
+        yield np.where(rng.random(length) < 0.7, few, rng.random(length))
+
+
+def differences(times: int, n: int, size: tuple[int, int] = (3, 40)) -> Iterator[Array]:
+    rng = np.random.default_rng(6)
+    for values in samples(times, n, size):
+        d = values * rng.choice([-1.0, 0.0, 1.0], len(values)) + 0.05 * rng.random()
+        if np.ptp(d) > 1e-9:  # a t test of equal differences is among the odd inputs
+            yield d

@@ -1,13 +1,15 @@
 """What is held against what: a name of ours, an implementation that is not, and how close they are.
 
-A new measure, metric or statistic needs a `Reference` in `measures.py`, `metrics.py` or
-`statistics.py`, or a line in the `WITHOUT_REFERENCE` there that says why it has none.
+A new measure, metric or statistic needs a `Reference` in `measures.py`, `metrics.py`,
+`statistics.py`, `significance.py` or `agreement.py`, or a line in a `WITHOUT_REFERENCE` that says
+why it has none.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,3 +74,19 @@ def _distances(ours: Any, theirs: Any, relative: bool) -> np.ndarray[Any, Any]:
             apart = apart / np.abs(other)
     equal = (mine == other) | (np.isnan(mine) & np.isnan(other))
     return np.where(equal, 0.0, np.where(np.isnan(apart), math.inf, apart))
+
+
+def of_cases(ours: Callable, theirs: Callable, cases: Callable, *sizes: object) -> Callable:
+    """Compare two functions, case by case."""
+
+    def pairs(times: int) -> Pairs:
+        for case in cases(times, *sizes):
+            case = case if isinstance(case, tuple) else (case,)
+            yield ours(*case), theirs(*case)
+
+    return pairs
+
+
+def grid(*axes: tuple[float, ...]) -> Callable[[int], Iterator[tuple[float, ...]]]:
+    """Return the cases of `of_cases` that are all combinations of these values."""
+    return lambda _: itertools.product(*axes)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.data.loaders.records import Records
+from ragbench.errors import DataError
 from ragbench.types import Answered, Document, Query
 
 # NUL is refused in CSV; questions must not be blank
@@ -173,6 +174,22 @@ def test_systems_without_a_shared_question_are_noted(write):
         "no question is shared by two systems; if they answered the same ones, "
         "map id to the question's id, or to null"
     )
+
+
+def test_a_log_may_hold_a_question_again(write):
+    """Each row counts; where rows have ids or systems, a repeated one is a mistake."""
+    rows = [{"question": "Who?", "response": text} for text in ("Me", "You", "Me")]
+    read = Records(path=write("a.jsonl", [*rows, {"question": "When?", "response": "Now"}])).load()
+
+    first, second, third, other = (query.id for query in read.queries)
+    assert [second, third] == [f"{first}-2", f"{first}-3"]
+    assert other not in (first, second, third)
+    assert [each.answer for each in read.given["given"]] == ["Me", "You", "Me", "Now"]
+    assert [query.text for query in read.queries] == ["Who?", "Who?", "Who?", "When?"]
+    assert any("2 of the rows ask questions again" in note for note in read.notes)
+    again = write("b.jsonl", [{**row, "system": "s"} for row in rows])
+    with pytest.raises(DataError, match="is repeated, first at line 1"):
+        Records(path=again).load()
 
 
 def test_questions_alone_are_no_system(write):

@@ -15,6 +15,7 @@ from ragbench.data.runs.run_folder import read_manifest, read_summary
 from ragbench.data.runs.run_scores import read_run_scores
 from ragbench.errors import DataError
 from ragbench.experiment.output.pages import write_pages
+from ragbench.experiment.plan.records import Choices
 
 JUNK = [None, "x", -1, 1.5, True, [], {}, ["x"], {"x": 1}]
 
@@ -33,7 +34,13 @@ def folder(tmp_path_factory, repository):
         "output": str(root),
         "cache": str(root / "cache"),
     }
-    return rb.run_experiment(config).path
+    return rb.run_experiment(config, choices=Choices(limit=8)).path
+
+
+@pytest.fixture
+def copied(folder, tmp_path):
+    """A copy of the folder."""
+    return Path(shutil.copytree(folder, tmp_path / "run"))
 
 
 def nodes(value, path=()):
@@ -60,20 +67,18 @@ def replaced(value, path, junk):
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 @pytest.mark.parametrize("name", ["summary.json", "manifest.json", "comparisons.json"])
-def test_any_field_may_be_spoilt(folder, tmp_path_factory, name, data):
+def test_any_field_may_be_spoilt(folder, copied, name, data):
     value = json.loads((folder / name).read_text())
     places = [path for path in nodes(value) if path]
     # by depth first: else nearly all places are deep inside of scores
     depth = data.draw(st.sampled_from(sorted({len(path) for path in places})))
     path = data.draw(st.sampled_from([path for path in places if len(path) == depth]))
-    spoilt = tmp_path_factory.mktemp("spoilt") / "run"
-    shutil.copytree(folder, spoilt)
     changed = replaced(value, path, data.draw(st.sampled_from([*JUNK, ...])))
-    (spoilt / name).write_text(json.dumps(changed))
+    (copied / name).write_text(json.dumps(changed))
 
     for read in (read_summary, read_manifest, read_run_scores, lambda run: write_pages([run])):
         with contextlib.suppress(DataError):
-            read(spoilt)
+            read(copied)
 
 
 def test_the_field_is_named(folder, tmp_path):

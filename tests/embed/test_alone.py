@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.embed.base import tell_nobody
-from ragbench.embed.batches import Batches
 from ragbench.embed.cached import CachedEmbedder
 from ragbench.embed.checkpoint import find_checkpoint
+from ragbench.embed.encoders import Batches
 from ragbench.embed.entailment import EntailmentModel
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
 from ragbench.embed.tokens import TokenEncoder

@@ -1,6 +1,8 @@
 """Runs with local models are the same to the last bit, however often they were stopped."""
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,13 +37,32 @@ run_experiment(sys.argv[1])
 """
 
 
+QUERIES = 24
+
+
+def some_queries(source, folder):
+    """The data set with all of its documents and some of its queries."""
+    shutil.copytree(source, folder)
+    lines = (source / "queries.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (folder / "queries.jsonl").write_text("".join(lines[:QUERIES]), encoding="utf-8")
+    kept = {json.loads(line)["_id"] for line in lines[:QUERIES]}
+    rows = (source / "answers.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    rows = [row for row in rows if json.loads(row)["query_id"] in kept]
+    (folder / "answers.jsonl").write_text("".join(rows), encoding="utf-8")
+    head, *judged = (source / "qrels" / "test.tsv").read_text(encoding="utf-8").splitlines(True)
+    judged = [row for row in judged if row.split("\t")[0] in kept]
+    (folder / "qrels" / "test.tsv").write_text("".join([head, *judged]), encoding="utf-8")
+    return folder
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory, example_data, tiny_embedder, tiny_cross_encoder, tiny_bert, tiny_nli):
     """A folder with a config in which each kind of local model has its part."""
     folder = tmp_path_factory.mktemp("exact")
+    data = some_queries(example_data, folder / "data")
     config = {
         "name": "exact",
-        "dataset": {"type": "beir", "path": str(example_data), "split": "test"},
+        "dataset": {"type": "beir", "path": str(data), "split": "test"},
         "retrievers": {
             "dense": {"type": "dense", "model": tiny_embedder, "device": "cpu"},
             "diverse": {
@@ -112,7 +133,7 @@ def expected(place):
 
 
 def test_after_limits(run, expected):
-    for limit in (7, 39):
+    for limit in (2, 12):
         run("limited", limit)
 
     assert of(run("limited")) == expected
@@ -141,8 +162,8 @@ def test_after_a_kill(place, repository, run, expected):
 
 def test_from_two_joined_caches(place, run, expected):
     """Each made by a run over other queries; nothing is written to them, and the own one is new."""
-    run("one", 30)
-    run("two", 30, seed=5)
+    run("one", 9)
+    run("two", 9, seed=5)
     others = [place / "one", place / "two"]
     before = [(other / VECTORS_FILE).read_bytes() for other in others]
 
@@ -150,7 +171,7 @@ def test_from_two_joined_caches(place, run, expected):
 
     assert of(joined) == expected
     assert [(other / VECTORS_FILE).read_bytes() for other in others] == before
-    assert 0 < work(joined)["encode dense"] < 40, "what both lacked"
+    assert 0 < work(joined)["encode dense"] < 15, "what both lacked"
 
 
 def test_nothing_is_encoded_where_all_vectors_lie_in_another_cache(place, run, expected):
@@ -160,7 +181,7 @@ def test_nothing_is_encoded_where_all_vectors_lie_in_another_cache(place, run, e
     found = run("empty", **changed, **others)
 
     made = work(found)
-    assert (made["index dense"], made["retrieve dense"]) == (224, 78)
+    assert (made["index dense"], made["retrieve dense"]) == (224, QUERIES)
     assert not {name for name in made if name.startswith("encode")}
     assert of(found)["dense.trec"] == expected["dense.trec"]
 

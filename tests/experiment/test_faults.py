@@ -250,7 +250,7 @@ def test_a_signal_and_then_the_same_command(command, undisturbed, sent):
     with contextlib.suppress(subprocess.TimeoutExpired):  # it may wait for what is under way
         process.wait(10)
     command.script.release()
-    _, problems = process.communicate(timeout=60)
+    _, problems = process.communicate(timeout=300)
 
     assert process.returncode == 130
     assert "Traceback" not in problems
@@ -272,6 +272,6 @@ def test_two_at_once(command, undisturbed):
     command.script.release()
     assert code == 2
     assert f"another run (process {first.pid}) is at work here" in problems
-    _, said = first.communicate(timeout=60)
+    _, said = first.communicate(timeout=300)
     assert (first.returncode, said) == (0, "")
     assert command.contents() == expected

@@ -100,7 +100,7 @@ class Nursery:
 
     def close(self):
         self.process.stdin.close()
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=300)
         self.process.stdout.close()
 
 

@@ -1,5 +1,6 @@
 """The retrieve stage: batches, batches that fail, and what becomes a run."""
 
+import threading
 import time
 
 from ragbench.experiment.calls import Calls
@@ -46,15 +47,19 @@ def test_a_block_that_raises_is_asked_one_by_one():
 
 
 def test_a_batch_that_hangs_costs_one_timeout_a_block_and_one_a_query():
+    over = threading.Event()
+
     class Hangs(Retriever):
         def retrieve(self, queries, top_k):
-            time.sleep(5)
+            over.wait(60)
 
     start, told = time.monotonic(), {}
     outcomes = retrieve(Hangs(), QUERIES[:3], 10, Calls("x", 0.1), told.__setitem__)
+    seconds = time.monotonic() - start
+    over.set()
 
     assert [outcome.cause for outcome in outcomes] == [Cause.TIMEOUT] * 3
-    assert time.monotonic() - start < 3
+    assert seconds < 30, "half of what an answer would take"
     assert [told[position] for position in range(3)] == outcomes
 
 

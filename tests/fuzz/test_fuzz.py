@@ -1,7 +1,6 @@
-"""Every kept input, and a second of new ones for each target."""
+"""Every kept input, and some hundred new ones for each target."""
 
 import random
-import time
 
 import pytest
 
@@ -9,7 +8,7 @@ from tests.fuzz.__main__ import CORPUS, corpus_of
 from tests.fuzz.mutate import mutated
 from tests.fuzz.targets import TARGETS, try_one
 
-pytestmark = pytest.mark.slow  # a second for each target
+pytestmark = pytest.mark.slow  # up to a second for each target
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -25,11 +24,8 @@ def test_every_kept_input_ends_well(name):
 def test_new_inputs_end_well(name):
     """With a seed: what is red here is red again."""
     rng, kept = random.Random(0), corpus_of(name)
-    until = time.monotonic() + 1.0
     for _ in range(300):
         try_one(name, mutated(kept, rng))
-        if time.monotonic() > until:
-            break
 
 
 def test_every_corpus_has_its_target():

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ragbench as rb
 from ragbench.gates.limit import Cost, Limit
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
@@ -85,3 +86,23 @@ def test_pass_and_fail_stand_whatever_the_failed_items_would_have_been(values, l
 )
 def test_cost(value, verdict):
     assert Cost(measure="usd", max=200.0).decide_value(value).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("condition", "worst"),
+    [
+        ({"measure": "mrr", "min": 0.8}, [("q3", 0.25), ("q2", 1 / 3), ("q1", 0.5)]),
+        ({"measure": "mrr", "min": 0.4}, []),
+    ],
+)
+def test_what_did_not_pass_names_its_worst_queries(condition, worst):
+    """The relevant document is at rank n + 1: reciprocal ranks 1, 1/2, 1/3, 1/4."""
+    qrels = {f"q{n}": {"d": 1} for n in range(4)}
+    run = {
+        f"q{n}": {**{f"x{i}": 9.0 - i for i in range(n)}, "d": 9.0 - n} for n in range(4)
+    }  # fmt: skip
+    (found,) = rb.check_gates(rb.evaluate_run(run, qrels, ["mrr"]), condition)
+
+    named = [(each["query_id"], each["score"]) for each in found.get("worst_queries", [])]
+    assert named == [(query, pytest.approx(value)) for query, value in worst]
+    assert found["verdict"] == ("fail" if worst else "pass")

@@ -29,7 +29,7 @@ def asking(text="How good is it?", **options):
 @contextmanager
 def engine_before(url, **options):
     """An engine that asks a server; fast where tests would wait."""
-    limits = options.pop("limits", None) or Limits(timeout=5.0)
+    limits = options.pop("limits", None) or Limits(timeout=30.0)
     model = OpenAIChat(base_url=url, stream=options.pop("stream", False))
     with ChatEngine(model, limits=limits, **options) as engine:
         yield engine

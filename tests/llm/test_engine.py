@@ -287,7 +287,7 @@ def test_interrupted_from_the_keyboard(repository, tmp_path):
         for _ in range(5):
             process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=100)
+        _, errors = process.communicate(timeout=300)
 
     assert b"KeyboardInterrupt" in errors
     assert errors.count(b"Traceback") == 1
@@ -307,7 +307,7 @@ def test_no_thread_is_left_behind(serve):
 
     started = [thread for thread in threading.enumerate() if thread not in before]
     for thread in started:  # one that looked up a name ends on its own, a moment later
-        thread.join(timeout=10)
+        thread.join(timeout=300)
     assert [thread.name for thread in started if thread.is_alive()] == []
 
 

@@ -16,20 +16,20 @@ pytestmark = pytest.mark.slow  # seconds: replies that hang
 
 
 def test_others_are_answered_while_some_hang(serve, monkeypatch):
-    """20 of 400 replies take 2 s: 10 s for four at once, if each kept its place."""
+    """20 of 400 replies take 5 s: 25 s for four at once, if each kept its place."""
     monkeypatch.setattr(limits, "_HANGS_S", 0.25)
     monkeypatch.setattr(calls, "_LOOK_S", 0.05)
 
     def script(request, times_asked):
         number = int(request["messages"][-1]["content"])
-        return Answer("yes", delay_s=2.0 if number % 20 == 0 else 0.0)
+        return Answer("yes", delay_s=5.0 if number % 20 == 0 else 0.0)
 
     _, engine = serve(script, engine={"limits": Limits(concurrency=4)})
     start = time.monotonic()
     replies = list(engine.ask_many(asking(str(n)) for n in range(400)))
 
     assert {reply.text for reply in replies} == {"yes"}
-    assert time.monotonic() - start < 8
+    assert time.monotonic() - start < 20
 
 
 def test_a_body_that_drips_has_the_time_of_one_reply(dripping):

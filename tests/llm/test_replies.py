@@ -348,7 +348,7 @@ def test_kill_9_loses_no_stored_reply(path, repository):
             process.send_signal(signal.SIGKILL)
             process.communicate()
         process = start(repository, path, server.url, n)
-        out, errors = process.communicate(timeout=60)
+        out, errors = process.communicate(timeout=300)
 
     assert process.returncode == 0, errors
     assert out.split() == [str(n), "1"]
@@ -365,12 +365,12 @@ def test_two_processes_share_a_store(path, repository):
     n = 150
     with ChatServer(GOOD, latency_s=0.01) as server:
         both = [start(repository, path, server.url, n) for _ in range(2)]
-        ends = [process.communicate(timeout=60) for process in both]
+        ends = [process.communicate(timeout=300) for process in both]
 
         assert [out.split()[0] for out, _ in ends] == [str(n)] * 2, ends
         requests = server.counters.requests
         third = start(repository, path, server.url, n)
-        third.communicate(timeout=60)
+        third.communicate(timeout=300)
 
     assert server.counters.requests == requests, "all of it is stored"
     with Replies(path) as replies:
@@ -410,7 +410,7 @@ def test_many_processes_open_a_fresh_file_at_once(path, repository):
         for i in range(6)
     ]
 
-    assert [process.wait(timeout=60) for process in processes] == [0] * 6
+    assert [process.wait(timeout=300) for process in processes] == [0] * 6
     with Replies(path) as replies:
         assert len(replies) == 6
 

@@ -1,5 +1,6 @@
 """Every record: written and read back with each optional field absent and present."""
 
+import functools
 import importlib
 import json
 import pkgutil
@@ -73,6 +74,7 @@ def is_optional(field):
     return field.default is not MISSING or field.default_factory is not MISSING
 
 
+@functools.cache  # to make strategies takes longer than to draw from them
 def records(made):
     """Records of a class, with any of their optional fields."""
     if made is Early:
@@ -89,26 +91,37 @@ def records(made):
     ).map(lambda found: made(**found))
 
 
+def optional_fields(made):
+    return [field for field in fields(made) if is_optional(field) and field.name != "unknown"]
+
+
+class Odd:
+    """A value of no type that JSON has."""
+
+
 @pytest.mark.parametrize("made", RECORDS, ids=lambda made: made.__name__)
 @few
 @given(data=st.data())
-def test_what_is_written_is_read_back(made, data):
+def test_a_record_is_read_back_and_what_is_wrong_is_named(made, data):
+    """All of it for each drawn record: to draw one takes longer than to read it."""
     record = data.draw(records(made))
     written = to_json(record)
+    text = json.dumps(written)
 
-    assert from_json(made, json.loads(json.dumps(written))) == record
-    assert to_json(from_json(made, json.loads(json.dumps(written)))) == written
+    is_read_back(made, record, written, text)
+    each_optional_field_may_be_absent(made, written)
+    each_required_field_must_be_there(made, written)
+    unknown_keys_are_kept_behind_the_others(made, text, data.draw(anything))
+    a_wrong_type_is_named_with_its_place(made, text)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("made", RECORDS, ids=lambda made: made.__name__)
-@few
-@given(data=st.data())
-def test_each_optional_field_may_be_absent(made, data):
-    written = to_json(data.draw(records(made)))
-    for field in fields(made):
-        if not is_optional(field) or field.name == "unknown":
-            continue
+def is_read_back(made, record, written, text):
+    assert from_json(made, json.loads(text)) == record
+    assert to_json(from_json(made, json.loads(text))) == written
+
+
+def each_optional_field_may_be_absent(made, written):
+    for field in optional_fields(made):
         default = field.default if field.default is not MISSING else field.default_factory()
         without = {key: value for key, value in written.items() if key != key_of(field)}
         record = from_json(made, json.loads(json.dumps(without)))
@@ -118,12 +131,7 @@ def test_each_optional_field_may_be_absent(made, data):
         assert (key_of(field) not in to_json(record)) == left_out
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("made", RECORDS, ids=lambda made: made.__name__)
-@few
-@given(data=st.data())
-def test_each_required_field_must_be_there(made, data):
-    written = to_json(data.draw(records(made)))
+def each_required_field_must_be_there(made, written):
     for field in fields(made):
         if is_optional(field):
             continue
@@ -133,13 +141,8 @@ def test_each_required_field_must_be_there(made, data):
             from_json(made, json.loads(json.dumps(without)), path="here")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("made", RECORDS, ids=lambda made: made.__name__)
-@few
-@given(data=st.data())
-def test_unknown_keys_are_kept_behind_the_others(made, data):
-    written = json.loads(json.dumps(to_json(data.draw(records(made)))))
-    more = data.draw(anything)
+def unknown_keys_are_kept_behind_the_others(made, text, more):
+    written = json.loads(text)
 
     again = to_json(from_json(made, {"of a later version": more, **written}))
 
@@ -147,16 +150,8 @@ def test_unknown_keys_are_kept_behind_the_others(made, data):
     assert list(again)[-1] == "of a later version"
 
 
-class Odd:
-    """A value of no type that JSON has."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("made", RECORDS, ids=lambda made: made.__name__)
-@few
-@given(data=st.data())
-def test_a_wrong_type_is_named_with_its_place(made, data):
-    written = json.loads(json.dumps(to_json(data.draw(records(made)))))
+def a_wrong_type_is_named_with_its_place(made, text):
+    written = json.loads(text)
     hints = get_type_hints(made, include_extras=True)
     for field in fields(made):
         if field.name == "unknown" or hints[field.name] in (Any, ProseTree):

@@ -74,23 +74,27 @@ def test_the_strongest_stands_first(comparisons):
 def test_the_sentence_names_whom_the_first_was_shown_to_beat(comparisons):
     (found,) = lay_out_preferences(SUMMARY, comparisons)
 
-    assert found.headline == (
+    assert found.headlines[0] == (
         "a ranks first by pairwise, win rate 0.850; preferred to b (95 % confidence); "
         "judged by m-1: a language model"
     )
     comparisons["preferences"][0]["comparisons"][0]["differs"] = False
     (found,) = lay_out_preferences(SUMMARY, comparisons)
-    assert "that it is preferred to any other system was not shown" in found.headline
+    assert "that it is preferred to any other system was not shown" in found.headlines[0]
 
 
 def test_ranks_that_are_shared_or_absent(comparisons):
     entry = comparisons["preferences"][0]
     entry["systems"][2]["rank"] = 1
-    assert lay_out_preferences(SUMMARY, comparisons)[0].headline.startswith("a and c rank equal by")
+    assert (
+        lay_out_preferences(SUMMARY, comparisons)[0]
+        .headlines[0]
+        .startswith("a and c rank equal by")
+    )
     for each in entry["systems"]:
         each.update(rank=None, strength=None, interval=[None, None])
     (found,) = lay_out_preferences(SUMMARY, comparisons)
-    assert found.headline.startswith("no system has a rank by pairwise")
+    assert found.headlines[0].startswith("no system has a rank by pairwise")
     assert found.grids[0].rows[0][:3] == ("b", "-", "-")
 
 

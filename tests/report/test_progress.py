@@ -130,6 +130,19 @@ def test_a_stage_that_lasts_says_how_far_it_is(monkeypatch):
     assert lines(last) == ["index dense: 1400 documents in T"]
 
 
+def test_what_is_brief_says_nothing_of_a_stage_that_is_soon_over(monkeypatch):
+    stream = Listened()
+    with Progress(stream=stream, brief=True).stage("score", 2) as stage:
+        stage.advance(2)
+    assert stream.getvalue() == ""
+
+    monkeypatch.setenv(SECONDS_VARIABLE, "0.01")
+    with Progress(stream=stream, brief=True).stage("score", 2) as stage:
+        assert stream.heard.wait(60)
+        stage.advance(2)
+    assert lines(stream.getvalue())[-1] == "score: 2 queries in T"
+
+
 def test_seconds_of_zero_leave_the_last_line_alone(monkeypatch):
     monkeypatch.setenv(SECONDS_VARIABLE, "0")
     before = threading.active_count()

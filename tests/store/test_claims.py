@@ -41,7 +41,7 @@ def test_processes_in_different_orders_pay_once_for_each_call(repository, tmp_pa
     n, path = 200, tmp_path / "replies.sqlite"
     with ChatServer(GOOD, latency_s=0.03) as server:
         runs = [start(repository, path, server.url, n, seed) for seed in range(3)]
-        ends = [run.communicate(timeout=120) for run in runs]
+        ends = [run.communicate(timeout=300) for run in runs]
 
         assert [run.returncode for run in runs] == [0, 0, 0], ends
         assert server.counters.requests == n
@@ -60,7 +60,7 @@ def test_the_call_of_a_killed_process_is_taken_over(repository, tmp_path):
             time.sleep(0.005)
         first.send_signal(signal.SIGKILL)
         first.communicate()
-        out, errors = second.communicate(timeout=60)
+        out, errors = second.communicate(timeout=300)
 
         assert out.split()[0] == "0", errors
         assert len(server.counters.asked) == n

@@ -1,5 +1,6 @@
 """Damaged files: no cut and no flipped bit stops a run or brings a wrong row."""
 
+import functools
 import os
 import random
 import shutil
@@ -29,6 +30,7 @@ SCHEMA_VERSION = range(60, 64)
 """The bytes of the header that say which ragbench wrote a file: a newer one's is refused."""
 
 
+@functools.cache  # each is compared dozens of times
 def text_of(i):
     """Mostly short; one in 50 goes over several pages of the file."""
     return random.Random(i).randbytes(6000 if i % 50 == 0 else 40 + i % 300).hex()

@@ -153,7 +153,7 @@ def test_processes_write_at_once(repository, tmp_path):
     path = tmp_path / "e.sqlite"
     processes = [write(repository, path, start, start + 1000) for start in (0, 500)]
     for process in processes:
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
 
     assert [process.returncode for process in processes] == [0, 0]
     assert_holds(path, 1500)

@@ -158,7 +158,8 @@ class RecordTable:
 
     def collection(self) -> Collection:
         """Return the data set, without fingerprints."""
-        gathered, gold = Gathered(), self._gold
+        columns, gold = self._reader.columns, self._gold
+        gathered = Gathered(is_log=not {"id", "system"} & columns.keys())
         for entry in self._entries:
             gathered.add(self._reader.read(entry))
         gold.refuse_nothing(self._file, self._named)
@@ -192,6 +193,10 @@ def _notes(
     notes.append("columns: " + ", ".join(f"{part} = {name}" for part, name in columns.items()))
     if "id" not in columns:
         notes.append("ids are hashes of the questions")
+    if gathered.again:
+        what = "asks a question" if gathered.again == 1 else "ask questions"
+        made = f"{gathered.again} of the rows {what} again; each counts with an id of its own"
+        notes.append(f"{made}; a column id or system tells rows of one question apart")
     if gathered.joined:
         notes.append(f"{gathered.joined} of the rows repeat a question; their gold is put together")
     notes += _asked_twice(gathered)
@@ -228,6 +233,10 @@ def _asked_twice(gathered: Gathered) -> list[str]:
 class Gathered:
     """The rows, put together by question and system."""
 
+    is_log: bool = False
+    """Whether rows have neither ids nor systems: then a question that is asked again is another."""
+    again: int = 0
+    """How many records of such a log ask a question again."""
     queries: dict[str, Query] = field(default_factory=dict)
     answers: dict[str, list[str]] = field(default_factory=dict)
     expected: dict[str, tuple[ToolCall, ...]] = field(default_factory=dict)
@@ -249,6 +258,8 @@ class Gathered:
 
     def add(self, row: Row) -> None:
         """Add a record."""
+        if self.is_log and row.of_a_system:
+            row = self._asked_again(row)
         before = self.rows.setdefault((row.system, row.query.id), row)
         if before is not row:
             self._join(row, before)
@@ -262,6 +273,15 @@ class Gathered:
         self.systems.setdefault(name, {})[row.query.id] = Answered(
             row.query.id, row.answer, row.contexts, row.queries, row.talk.tool_calls
         )
+
+    def _asked_again(self, row: Row) -> Row:
+        """The record with an id of its own, where the log has the question already."""
+        made, number = row.query.id, 1
+        while (row.system, made) in self.rows:
+            number += 1
+            made = f"{row.query.id}-{number}"
+        self.again += number > 1
+        return row if number == 1 else replace(row, query=replace(row.query, id=made))
 
     def _join(self, row: Row, before: Row) -> None:
         """Let several rows name the gold of one question; what a system said is there once."""

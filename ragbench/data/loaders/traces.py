@@ -14,14 +14,8 @@ from ragbench.data.files.lines import plain_suffix, text_lines
 from ragbench.data.files.table import is_csv, read_json_array, read_rows
 from ragbench.data.loaders.base import Previewed, SplitOption, finished, parse_split
 from ragbench.data.loaders.records import RecordTable
+from ragbench.data.traces import exports
 from ragbench.data.traces.collected import Hops, ReadTraces
-from ragbench.data.traces.exports import (
-    read_langfuse,
-    read_langsmith,
-    read_mlflow,
-    read_otlp,
-    read_rows_of_spans,
-)
 from ragbench.data.traces.roles import Reading
 from ragbench.data.traces.spans import Json, Kind, Span, tell_format
 from ragbench.errors import DataError, OptionError
@@ -30,11 +24,11 @@ from ragbench.types import Collection, Document, Qrels, Query, ToolCall
 
 Format = Literal["auto", "openinference", "otlp", "langfuse", "langsmith", "mlflow"]
 _READERS: Mapping[str, Callable[[Iterable[Entry]], Iterator[Span]]] = {
-    "openinference": read_rows_of_spans,
-    "otlp": read_otlp,
-    "langfuse": read_langfuse,
-    "langsmith": read_langsmith,
-    "mlflow": read_mlflow,
+    "openinference": exports.read_rows_of_spans,
+    "otlp": exports.read_otlp,
+    "langfuse": exports.read_langfuse,
+    "langsmith": exports.read_langsmith,
+    "mlflow": exports.read_mlflow,
 }
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ragbench.data.runs.run_folder import LATEST, read_manifest, read_summary
-from ragbench.errors import DataError
+from ragbench.errors import DataError, OptionError
 from ragbench.json_yaml import load_yaml
-from ragbench.records.manifest import Manifest
 from ragbench.records.summary import Summary, SystemScore
 from ragbench.registry import nearest
 
-_FILES = ("summary.json", "manifest.json", "config.yaml")
+CONFIG_FILE = "config.yaml"
+_FILES = ("summary.json", "manifest.json", CONFIG_FILE)
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _UNNAMED = ("output", "name", "cache")
 """Keys that move no number."""
@@ -34,7 +34,9 @@ class RunEntry:
     system: str | None = None
     """The best one by the first score."""
     score: str | None = None
-    """The first score of the first system."""
+    """The score that was asked for, or the first one of the first system."""
+    scores: Mapping[str, SystemScore] = field(default_factory=dict)
+    """What each system has by it, in the order of the tables; without controls."""
     value: SystemScore | None = None
     """What the best system has."""
     commit: str | None = None
@@ -46,34 +48,54 @@ class RunEntry:
     """Why the folder cannot be read; the other fields are then empty."""
 
 
-def list_runs(folder: str | Path) -> list[RunEntry]:
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What a run was made of."""
+
+    started: str
+    """When, in UTC."""
+    commit: str | None
+    """The commit of the config's repository; None where there is none."""
+    queries: int | None
+    config: Mapping[str, str]
+    """The keys of the resolved config, dotted, with their values as text."""
+    data: Mapping[str, str]
+    """Part of the data set -> fingerprint."""
+
+
+def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:
     """Return the runs of an experiment's folder, or of a folder of experiments, oldest first.
 
     A folder that is no whole run has a `problem`, and stands at the end. Costs the reading of
-    three small files for each run.
+    three small files for each run. With `score`, that one says which system is best.
 
     Raises:
         DataError: The folder is not there, or has no run.
+        OptionError: No run has the score.
     """
     root = Path(folder)
     if not root.is_dir():
         siblings = [p.name for p in root.parent.iterdir()] if root.parent.is_dir() else []
         near = nearest(root.name, siblings)
         raise DataError("no such folder", file=root, allowed="a folder of runs", nearest=near)
-    read = [_read(path) for path in sorted(_run_folders(root))]
+    names: dict[str, None] = {}
+    read = [_read(path, score, names) for path in sorted(_run_folders(root))]
     if not read:
         allowed = "the folder of an experiment, or of several: what ragbench run writes"
         raise DataError("no run in it", file=root, allowed=allowed)
+    if score is not None and names and score not in names:
+        near = nearest(score, names)
+        raise OptionError("runs", "score", score, ", ".join(names), near)
     good = [entry for entry in read if not isinstance(entry, RunEntry)]
     # runs of one second in the order in which they were written
     good.sort(key=lambda r: (r[0].started, (r[0].path / _FILES[0]).stat().st_mtime_ns))
     entries: list[RunEntry] = []
-    before: dict[str, tuple[Mapping[str, str], Mapping[str, str]]] = {}
-    for entry, config, data in good:
+    before: dict[str, RunFacts] = {}
+    for entry, facts in good:
         last = before.get(entry.name)
-        changed = () if last is None else _changes(last, (config, data))
+        changed = () if last is None else changes(last, facts)
         entries.append(replace(entry, changed=changed, is_first=last is None))
-        before[entry.name] = config, data
+        before[entry.name] = facts
     return entries + [entry for entry in read if isinstance(entry, RunEntry)]
 
 
@@ -99,38 +121,53 @@ def _looks_like_run(folder: Path) -> bool:
     return any((folder / name).exists() for name in _FILES)
 
 
-def _read(path: Path) -> RunEntry | tuple[RunEntry, Mapping[str, str], Mapping[str, str]]:
+def _read(
+    path: Path, score: str | None, names: dict[str, None]
+) -> RunEntry | tuple[RunEntry, RunFacts]:
+    """Read a run, and note the names of its scores."""
     try:
-        summary, manifest = read_summary(path), read_manifest(path)
-        config = _flat_config(path / "config.yaml")
+        summary, facts = read_summary(path), read_facts(path)
     except DataError as error:
         return RunEntry(path, problem=_short(error, path))
-    return _entry(path, summary, manifest), config, manifest.data
+    names.update((name, None) for system in summary.systems for name in system.scores)
+    return _entry(path, summary, facts, score), facts
+
+
+def read_facts(folder: Path) -> RunFacts:
+    """Read what a run was made of from its folder.
+
+    Raises:
+        DataError: It lacks its manifest or its config, or they cannot be read.
+    """
+    manifest = read_manifest(folder)
+    config = _flat_config(folder / CONFIG_FILE)
+    return RunFacts(manifest.started, manifest.commit, manifest.queries, config, manifest.data)
 
 
 def _short(error: DataError, path: Path) -> str:
     return str(error).replace(f"{path}/", "")
 
 
-def _entry(path: Path, summary: Summary, manifest: Manifest) -> RunEntry:
-    first = next((name for system in summary.systems for name in system.scores), None)
-    scored = [
-        (system.name, system.scores[first])
+def _entry(path: Path, summary: Summary, facts: RunFacts, score: str | None) -> RunEntry:
+    first = score or next((name for system in summary.systems for name in system.scores), None)
+    scored = {
+        system.name: system.scores[first]
         for system in summary.systems
         if first is not None and first in system.scores and system.role != "control"
-    ]
-    known = [(name, score) for name, score in scored if score.mean is not None]
+    }
+    known = [(name, score) for name, score in scored.items() if score.mean is not None]
     best = max(known, key=_goodness, default=(None, None))
     return RunEntry(
         path=path,
         name=summary.name,
-        started=manifest.started,
-        queries=manifest.queries,
+        started=facts.started,
+        queries=facts.queries,
         complete=summary.complete,
         system=best[0],
         score=first,
+        scores=scored,
         value=best[1],
-        commit=manifest.commit,
+        commit=facts.commit,
     )
 
 
@@ -161,20 +198,17 @@ def _flat(value: object, key: str) -> Iterator[tuple[str, str]]:
         yield key, str(value)
 
 
-Facts = tuple[Mapping[str, str], Mapping[str, str]]
-"""A config as dotted keys, and the fingerprints of its data."""
-
-
-def _changes(before: Facts, after: Facts) -> tuple[str, ...]:
+def changes(before: RunFacts, after: RunFacts) -> tuple[str, ...]:
     """What differs, in the order of the new config; of a new or lost block its name alone.
 
     Example:
         >>> old = {"seed": "1", "retrievers.a.k1": "0.9", "retrievers.b.k1": "1.2"}
         >>> new = {"seed": "2", "retrievers.b.k1": "1.2"}
-        >>> _changes((old, {"qrels": "x"}), (new, {"qrels": "y"}))
+        >>> first = RunFacts("", None, 9, config=old, data={"qrels": "x"})
+        >>> changes(first, RunFacts("", None, 9, config=new, data={"qrels": "y"}))
         ('seed: 1 -> 2', 'without retrievers.a', 'other qrels')
     """
-    (old, old_data), (new, new_data) = before, after
+    old, new, old_data, new_data = before.config, after.config, before.data, after.data
     found = [f"{k}: {old[k]} -> {v}" for k, v in new.items() if k in old and old[k] != v]
     found += [f"with {block}" for block in _blocks(new, old)]
     found += [f"without {block}" for block in _blocks(old, new)]

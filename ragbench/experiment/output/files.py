@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 import secrets
 import sys
@@ -123,6 +124,7 @@ def make_manifest(plan: Plan, results: Results, choices: Choices, started: float
     )
 
 
+@functools.cache  # a search through all packages, for each run of a process
 def _version(package: str) -> str | None:
     try:
         return metadata.version(package)

@@ -8,31 +8,53 @@ from functools import partial
 from pathlib import Path
 
 from ragbench.comparison.comparable import Met, meet
-from ragbench.comparison.compare_runs import compare_met, rows_of, short_names
+from ragbench.comparison.compare_runs import (
+    compare_met,
+    moved_most,
+    rows_of,
+    short_names,
+    with_changes,
+)
 from ragbench.comparison.method import Method
 from ragbench.comparison.sources import ScoredSystems, read_scored
+from ragbench.data.runs.run_list import RunEntry
 from ragbench.errors import DataError, MissingExtra
 from ragbench.experiment.result import load_experiment
 from ragbench.files import write_atomically
-from ragbench.records.comparison import Comparisons, fill_facts, no_comparisons
+from ragbench.records.comparison import (
+    ComparedRuns,
+    Comparisons,
+    fill_facts,
+    no_comparisons,
+)
 from ragbench.records.summary import Summary
-from ragbench.report.markdown import render_markdown
-from ragbench.report.page.html import all_pictures, write_page
+from ragbench.report.markdown import render_chapter, render_markdown
+from ragbench.report.page.html import all_pictures, write_page, write_runs_page
 from ragbench.report.pictures.svg import Picture
+from ragbench.report.runs.changes import lay_out_changes
+from ragbench.report.runs.run_list import lay_out_list
 
 PAGES = (".html", ".md")
 """Suffixes of pages."""
+SIDE_BY_SIDE = Path("side-by-side.html")
+"""The page of several runs that nobody named."""
+_MOVED = 5
 FIGURES = ("svg", "pdf", "png")
 """Kinds of pictures; all but the first are made of it by CairoSVG, which is an extra."""
 _PIXELS = 3
 """Pixels of a PNG for each of a screen: 288 dots an inch."""
 
 
-def write_pages(runs: Sequence[Path], output: Path | None = None) -> list[Path]:
+def write_pages(
+    runs: Sequence[Path],
+    output: Path | None = None,
+    tell: Callable[[str], object] | None = None,
+) -> list[Path]:
     """Draw the page of one run, or of several side by side; nothing is run or scored again.
 
-    Several are compared with the first. Without `output`, a file that ends in `.html` or `.md`,
-    both pages of the one run are written again into its folder.
+    Several are compared with the first, and `tell` gets what moved, a sentence for each. Without
+    `output`, a file that ends in `.html` or `.md`, both pages of the one run are written again into
+    its folder, and that of several is `side-by-side.html`.
     """
     run = None
     if len(runs) == 1:
@@ -41,7 +63,11 @@ def write_pages(runs: Sequence[Path], output: Path | None = None) -> list[Path]:
         run = folder
     else:
         summary, comparisons = _side_by_side(runs)
-        folder = Path()
+        folder, output = Path(), output or SIDE_BY_SIDE
+        told = lay_out_changes(comparisons) if isinstance(comparisons, ComparedRuns) else None
+        if told is not None and tell is not None:
+            for line in told.headlines:
+                tell(line)
     paths = [folder / f"report{suffix}" for suffix in PAGES] if output is None else [output]
     for path in paths:
         _write(path, summary, comparisons, run)
@@ -67,6 +93,19 @@ def write_figures(run: Path, folder: Path, kinds: Sequence[str] = FIGURES[:1]) -
                 raise DataError(f"cannot be written: {error.strerror}", file=path) from error
             paths.append(path)
     return paths
+
+
+def write_list(path: Path, entries: Sequence[RunEntry], folder: Path) -> None:
+    """Write a list of runs as a page, with the trends of their scores."""
+    page, trends = lay_out_list(entries, folder)
+    try:
+        if path.suffix == ".html":
+            write_runs_page(path, page, trends)
+        else:
+            text = render_chapter(page.name, page.runs) if page.runs else ""
+            write_atomically(path, text.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
 
 
 def _drawer(kind: str) -> Callable[[Picture], bytes]:
@@ -123,7 +162,9 @@ def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:
         lines = tuple(f"not compared: {line}" for line in str(refused).splitlines())
         joined = replace(joined, warnings=(*lines, *joined.warnings))
         return fill_facts(joined, None), no_comparisons()
-    found = compare_met(met, Method(confidence=summaries[0].confidence))
+    found = with_changes(compare_met(met, Method(confidence=summaries[0].confidence)), met)
+    moved = [row for each in found.firsts for row in moved_most(found, met, each.measure, _MOVED)]
+    found = replace(found, moved=tuple(moved))
     joined = join_summaries(summaries, names, _Labels(sources, names, met))
     joined = replace(joined, notes=(*found.notes, *joined.notes))
     # what a system is compared with here is its like in the first run
@@ -168,10 +209,12 @@ def join_summaries(
         # no system is called so: names have no blanks
         baseline=f"run {names[0]}",
         judges={name: judge for each in summaries for name, judge in each.judges.items()},
+        # those of one name one below the other
         systems=tuple(
-            replace(system, name=label(run, system.name))
+            replace(system, name=label(run, name))
+            for name in dict.fromkeys(system.name for each in summaries for system in each.systems)
             for run, each in runs
-            for system in each.systems
+            if (system := each.system(name)) is not None
         ),
         gates=tuple(
             gate if gate.system is None else replace(gate, system=label(run, gate.system))

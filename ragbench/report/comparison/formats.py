@@ -5,7 +5,7 @@ The LaTeX tables need the package booktabs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ragbench.data.runs.run_folder import to_csv
 from ragbench.records.comparison import (
@@ -16,9 +16,10 @@ from ragbench.records.comparison import (
     MovedQueries,
 )
 from ragbench.report.comparison.base import DIFFERENCE_HEADS, Block, Cell, lay_out_comparison
-from ragbench.report.comparison.table import has_moved, moved_cells, moved_head, rankings_of
+from ragbench.report.comparison.table import has_moved, moved_cells, rankings_of
 from ragbench.report.headline import outcome_of
 from ragbench.report.markdown import escape, table_lines
+from ragbench.report.runs.changes import changed_lines, moved_causes, moved_head
 from ragbench.report.text import printable
 
 COLUMNS = (
@@ -62,7 +63,8 @@ def _row(
 def render_markdown(comparison: ComparedRuns) -> str:
     """Draw a comparison as GitHub-flavoured Markdown; letters stand in `<sup>`."""
     page = lay_out_comparison(comparison)
-    blocks = [[escape(page.subject)], [escape(line) for line in page.silent]]
+    blocks = [[escape(page.subject)], _listed(changed_lines(comparison))]
+    blocks.append([escape(line) for line in page.silent])
     if page.gates:
         cells = [(gate.verdict, gate.gate, gate.system or "", gate.why) for gate in page.gates]
         rows = [[escape(printable(cell)) for cell in row] for row in cells]
@@ -74,9 +76,20 @@ def render_markdown(comparison: ComparedRuns) -> str:
         blocks.append(table_lines(DIFFERENCE_HEADS, rows, numbers=True))
     for moved in filter(has_moved, comparison.moved):
         blocks += _moved(moved)
+    if causes := _listed(moved_causes(comparison)):
+        blocks += [["<details>", "<summary>causes that changed</summary>"], causes, ["</details>"]]
     blocks.append([f"- {escape(sign)}: {escape(meaning)}" for sign, meaning in page.legend])
     blocks.append([f"- note: {escape(note)}" for note in page.notes])
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _listed(lines: Sequence[str]) -> list[str]:
+    """Indented lines as a list in a list."""
+    return [
+        f"{line[: len(line) - len(line.lstrip())]}- {escape(line.lstrip())}"
+        for line in lines
+        if line
+    ]
 
 
 def _markdown_scores(block: Block) -> list[str]:

@@ -12,6 +12,7 @@ from ragbench.report.comparison.base import (
     gate_line,
     lay_out_comparison,
 )
+from ragbench.report.runs.changes import changed_lines, moved_causes, moved_head
 from ragbench.report.text import difference, draw, printable, side_by_side, significant
 
 _RAISED = str.maketrans(
@@ -34,13 +35,15 @@ def raised(letters: Sequence[str]) -> str:
 def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
     """Draw a comparison as aligned text; measures that do not fit go into a further table below."""
     page = lay_out_comparison(comparison)
-    lines = [page.subject, *page.silent, *map(gate_line, page.gates)]
+    lines = [page.subject, *changed_lines(comparison), *page.silent, *map(gate_line, page.gates)]
     for block in page.blocks:
         lines += ["", *_scores(block, width), *block.counts]
     if page.differences:
         lines += ["", *draw(list(zip(DIFFERENCE_HEADS, *page.differences, strict=True)))]
     for moved in filter(has_moved, comparison.moved):
         lines += ["", *_moved(moved, width)]
+    for line in moved_causes(comparison):
+        lines.append(line[:width] if line.startswith("    ") else line)  # questions may be long
     lines += ["", *(f"{sign}: {meaning}" for sign, meaning in page.legend)]
     lines += [f"note: {note}" for note in page.notes]
     return "\n".join(lines) + "\n"
@@ -68,19 +71,6 @@ def _column(cells: Sequence[Cell]) -> list[str]:
 def has_moved(moved: MovedQueries) -> bool:
     """Whether there is anything to show of a comparison."""
     return bool(moved.queries)
-
-
-def moved_head(moved: MovedQueries) -> str:
-    """Say in one line how many queries moved between two systems.
-
-    Example:
-        >>> moved_head(MovedQueries(measure="map", system="dense", baseline="bm25",
-        ...                         up=2, down=1, same=7, queries=()))
-        'moved most on map, dense against bm25: 2 up, 1 down, 7 the same'
-    """
-    names = map(printable, (moved.measure, moved.system, moved.baseline))
-    counts = f"{moved.up} up, {moved.down} down, {moved.same} the same"
-    return "moved most on {}, {} against {}: {}".format(*names, counts)
 
 
 def moved_cells(query: MovedQuery) -> tuple[str, str, str, str]:

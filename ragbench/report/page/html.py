@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from ragbench.data.runs.query_view import QueryViews
-from ragbench.files import written_whole
+from ragbench.files import write_atomically, written_whole
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
-from ragbench.report.base import COST_HEADS, SIGNS, SLICE_HEADS, Measure, Section
+from ragbench.report.base import COST_HEADS, SIGNS, SLICE_HEADS, Layout, Measure, Section
 from ragbench.report.layout import lay_out
 from ragbench.report.page.pack import (
     SHOWN_HITS,
@@ -155,8 +155,16 @@ def _block(name: str, data: bytes) -> bytes:
 def _frame(
     summary: Summary, comparisons: Comparisons, drawn: Sequence[Picture], *, asks: bool
 ) -> str:
-    """The page without the data of its queries."""
-    page = lay_out(summary, comparisons)
+    """The page of results without the data of its queries."""
+    return _drawn(lay_out(summary, comparisons), drawn, asks=asks)
+
+
+def write_runs_page(path: Path, page: Layout, trends: Sequence[Picture]) -> None:
+    """Write a page of a list of runs, with the pictures of how their scores went on."""
+    write_atomically(path, _drawn(page, trends, asks=False).encode("utf-8", "backslashreplace"))
+
+
+def _drawn(page: Layout, drawn: Sequence[Picture], *, asks: bool) -> str:
     css, script = _asset("page.css"), _asset("page.js")
     policy = [
         "default-src 'none'",
@@ -172,6 +180,12 @@ def _frame(
         page=page,
         asks=asks,
         pictures=[(picture, picture.svg()) for picture in drawn],
+        # the others stand with what they are about
+        drawn=[
+            (picture, picture.svg())
+            for picture in drawn
+            if picture.name != "causes" and not picture.name.startswith("trend-")
+        ],
         css=css,
         script=script,
         policy="; ".join(policy),

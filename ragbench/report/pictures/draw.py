@@ -6,7 +6,12 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from ragbench.records.comparison import Comparisons, Difference, MeasureComparison
+from ragbench.records.comparison import (
+    ComparedRuns,
+    Comparisons,
+    Difference,
+    MeasureComparison,
+)
 from ragbench.records.summary import Latency, Summary, SystemSummary
 from ragbench.report.pictures.causes import causes_pictures
 from ragbench.report.pictures.curves import Curves, curve_pictures
@@ -21,6 +26,7 @@ from ragbench.report.pictures.svg import (
     slug,
     width_of,
 )
+from ragbench.report.pictures.trend import trend_pictures
 from ragbench.report.text import ends_of, significant
 
 _ROW = 20
@@ -37,6 +43,7 @@ def pictures(
     """Draw every picture that the results of a run have something for."""
     found = [
         *causes_pictures(summary, comparisons),
+        *(trend_pictures(comparisons) if isinstance(comparisons, ComparedRuns) else ()),
         *interval_pictures(summary, comparisons),
         *curve_pictures(curves),
         *trade_pictures(summary),

@@ -7,14 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ragbench.score.retrieval.base import Cutoff, Grade, RankedGrades, RetrievedPassages, measure
-from ragbench.score.text.squad import (
-    AUTO,
-    AnswerTokenizer,
-    Articles,
-    Tokens,
-    answer_tokens,
-    holds_run,
-)
+from ragbench.score.text import squad
 from ragbench.types import Cause, FloatArray, IntArray
 
 
@@ -86,8 +79,8 @@ def answer_hit(
     retrieved: RetrievedPassages,
     *,
     k: Cutoff | None = None,
-    tokenize: AnswerTokenizer = AUTO,
-    articles: Articles = "en",
+    tokenize: squad.AnswerTokenizer = squad.AUTO,
+    articles: squad.Articles = "en",
 ) -> FloatArray:
     """Score each query 1 if one of its first k passages contains a gold answer, else 0.
 
@@ -108,7 +101,7 @@ def answer_hit(
     References:
         Rajpurkar et al. (2016), SQuAD, section 6.1, for the normalisation.
     """
-    tokens = answer_tokens("answer_hit", tokenize, articles)
+    tokens = squad.answer_tokens("answer_hit", tokenize, articles)
     scores = np.full(len(retrieved.answers), np.nan)
     for query, answers in enumerate(retrieved.answers):
         if answers:
@@ -116,10 +109,12 @@ def answer_hit(
     return scores
 
 
-def _holds(passages: Sequence[str], answers: Sequence[str], tokens: Tokens) -> bool:
+def _holds(passages: Sequence[str], answers: Sequence[str], tokens: squad.Tokens) -> bool:
     """Whether a passage holds an answer."""
     wanted = [tokens(answer) for answer in answers]
-    return any(holds_run(words, needle) for words in map(tokens, passages) for needle in wanted)
+    return any(
+        squad.holds_run(words, needle) for words in map(tokens, passages) for needle in wanted
+    )
 
 
 def expect_at_first_hit(

@@ -222,10 +222,10 @@ PLACES = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack["name"])
-def test_an_attack_stays_inside_its_fence(attack, place):
-    text = written_out(attack, token_of(PLACES[place]("It was opened in 1932.")))
-    assert_contained(PLACES[place], text)
+def test_an_attack_stays_inside_its_fence(place):
+    for attack in ATTACKS:
+        text = written_out(attack, token_of(PLACES[place]("It was opened in 1932.")))
+        assert_contained(PLACES[place], text)
 
 
 def test_the_output_of_a_tool_stays_inside_its_fence():

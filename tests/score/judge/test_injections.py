@@ -108,11 +108,11 @@ def test_there_are_forty_and_each_is_another():
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack["name"])
-def test_an_attack_stays_inside_its_fence(attack, place):
-    text = written_out(attack, token_of(PLACES[place](HARMLESS)))
+def test_an_attack_stays_inside_its_fence(place):
+    for attack in ATTACKS:
+        text = written_out(attack, token_of(PLACES[place](HARMLESS)))
 
-    assert_contained(PLACES[place], text)
+        assert_contained(PLACES[place], text)
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack["name"])

@@ -1,6 +1,7 @@
 """What holds for EVERY registered measure; a new one is tested here without a line of its own."""
 
 import copy
+import functools
 
 import numpy as np
 import pytest
@@ -28,13 +29,24 @@ every_measure = pytest.mark.parametrize("name", NAMES)
 some_cases = settings(max_examples=min(60, settings.default.max_examples))
 
 
+parsed = functools.cache(parse_measure)
+
+
 def declared(name):
-    return parse_measure(name).spec
+    return parsed(name).spec
 
 
-def values(name, qrels, run):
-    measure = parse_measure(name)
-    return dict(zip(qrels, measure.score(record(measure, qrels, run)), strict=True))
+def scores_of(qrels, run):
+    """The values of any measure by name; measures share what they read, as in a run."""
+    made = {}
+
+    def values(name):
+        measure = parsed(name)
+        if measure.spec.reads not in made:
+            made[measure.spec.reads] = record(measure, qrels, run)
+        return dict(zip(qrels, measure.score(made[measure.spec.reads]), strict=True))
+
+    return values
 
 
 def differ(equal, names=NAMES):
@@ -54,49 +66,50 @@ def shuffled(nested, random):
 @some_cases
 @given(case=qrels_and_run(), random=st.randoms())
 def test_order_of_queries_and_rows_is_nothing(case, random):
-    mixed = [shuffled(part, random) for part in case]
+    before, mixed = scores_of(*case), scores_of(*(shuffled(part, random) for part in case))
 
     assert not differ(
-        lambda name: (
-            values(name, *case) == pytest.approx(values(name, *mixed), abs=1e-12, nan_ok=True)
-        )
+        lambda name: before(name) == pytest.approx(mixed(name), abs=1e-12, nan_ok=True)
     )
 
 
 @some_cases
 @given(case=qrels_and_run())
 def test_names_of_queries_are_nothing(case):
-    renamed = [{f"x{query}": rows for query, rows in nested.items()} for nested in case]
+    before = scores_of(*case)
+    renamed = scores_of(*({f"x{query}": rows for query, rows in part.items()} for part in case))
 
-    assert not differ(lambda name: same(values(name, *case), values(name, *renamed)))
+    assert not differ(lambda name: same(before(name), renamed(name)))
 
 
 @some_cases
 @given(case=qrels_and_run())
 def test_scale_of_scores_is_nothing(case):
     qrels, run = case
-    scaled = {q: {d: 8.0 * s + 3.0 for d, s in docs.items()} for q, docs in run.items()}
+    larger = {q: {d: 8.0 * s + 3.0 for d, s in docs.items()} for q, docs in run.items()}
+    before, scaled = scores_of(qrels, run), scores_of(qrels, larger)
 
-    assert not differ(lambda name: same(values(name, qrels, run), values(name, qrels, scaled)))
+    assert not differ(lambda name: same(before(name), scaled(name)))
 
 
 @some_cases
 @given(case=qrels_and_run())
 def test_an_unjudged_tail_is_nothing(case):
     qrels, run = case
-    padded = {q: docs | {"zz": min(docs.values(), default=0) - 1} for q, docs in run.items()}
+    longer = {q: docs | {"zz": min(docs.values(), default=0) - 1} for q, docs in run.items()}
+    before, padded = scores_of(qrels, run), scores_of(qrels, longer)
 
     names = [name for name in NAMES if not declared(name).counts_the_list]
-    assert not differ(
-        lambda name: same(values(name, qrels, run), values(name, qrels, padded)), names
-    )
+    assert not differ(lambda name: same(before(name), padded(name)), names)
 
 
 @some_cases
 @given(case=qrels_and_run())
 def test_values_lie_in_the_declared_range(case):
+    values = scores_of(*case)
+
     def lie(name):
-        measure, found = parse_measure(name), np.array(list(values(name, *case).values()))
+        measure, found = parsed(name), np.array(list(values(name).values()))
         found = found[~np.isnan(found)]
         return (found >= measure.low).all() and (found <= measure.high + 1e-12).all()
 
@@ -111,11 +124,12 @@ def has_a_top(spec):
 @pytest.mark.parametrize("name", [name for name in NAMES if has_a_top(declared(name))])
 def test_a_perfect_ranking_is_at_the_top(name):
     grades = {"a": 3, "b": 2, "c": 1}
+    run = {"q": {d: float(g) for d, g in grades.items()}}
 
-    (value,) = values(name, {"q": grades}, {"q": {d: float(g) for d, g in grades.items()}}).values()
+    (value,) = scores_of({"q": grades}, run)(name).values()
 
     top = 0.0 if declared(name).aggregate == "geometric_mean" else 1.0  # the logarithm of 1
-    assert value == parse_measure(name).high == top
+    assert value == parsed(name).high == top
 
 
 @some_cases
@@ -123,9 +137,10 @@ def test_a_perfect_ranking_is_at_the_top(name):
 def test_a_perfect_ranking_is_never_beaten(case):
     qrels, run = case
     ideal = {q: {d: float(g) for d, g in judged.items()} for q, judged in qrels.items()}
+    perfect, drawn = scores_of(qrels, ideal), scores_of(qrels, run)
 
     def unbeaten(name):
-        best, found = values(name, qrels, ideal), values(name, qrels, run)
+        best, found = perfect(name), drawn(name)
         return all(not found[q] > best[q] + 1e-12 for q in qrels)
 
     def may_be_beaten(spec):
@@ -140,13 +155,13 @@ def test_objects_of_the_caller_stay_as_they_are(case):
     before = copy.deepcopy(case)
 
     for name in NAMES:
-        values(name, *case)
+        scores_of(*case)(name)
         assert case == before, name
 
 
 @every_measure
 def test_declaration_is_complete(name):
-    kernel = parse_measure(name).kernel
+    kernel = parsed(name).kernel
 
     assert kernel.__doc__
     for option in options_of(kernel).values():
@@ -157,4 +172,4 @@ def test_declaration_is_complete(name):
 
 @every_measure
 def test_no_queries_no_values(name):
-    assert values(name, {}, {}) == {}
+    assert scores_of({}, {})(name) == {}

@@ -11,14 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragbench.llm import StructuredReply
+from ragbench.score.judge import grounding
 from ragbench.score.judge.base import Item, Rubric
-from ragbench.score.judge.grounding import (
-    FORMULAS,
-    Cell,
-    Grounding,
-    best_verdict,
-    grounded_verdict,
-)
 from ragbench.score.judge.methods.prompt import (
     Prompt,
     claims_prompt,
@@ -62,7 +56,7 @@ class _Call:
 class _Said:
     """What one reply says of one claim."""
 
-    ruling: Cell
+    ruling: grounding.Cell
     sources: tuple[str, ...]
     """Which sources say it; none where the claim is not mentioned."""
     reason: str
@@ -90,7 +84,7 @@ async def check_claims(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
     requests, which the session sends once. Of several references, the one that gives the best
     number counts.
     """
-    sides = FORMULAS[rubric.formula or ""].sides
+    sides = grounding.FORMULAS[rubric.formula or ""].sides
     texts = _texts(item)
     kinds = {side.partition("_")[0] for side in sides}
     claimants = {name: text for name, text in texts.items() if name.split()[0] in kinds}
@@ -110,7 +104,7 @@ async def check_claims(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
         _verdict(rubric, item, claims, checked, reference)
         for reference in (references if compares else [""])
     ]
-    return best_verdict(rubric, verdicts)
+    return grounding.best_verdict(rubric, verdicts)
 
 
 def _texts(item: Item) -> _Texts:
@@ -235,7 +229,7 @@ def _verdict(
     """The number with one of the references."""
     answer = claims.get(_ANSWER, _Claims())
     passages = len(item.contexts or [])
-    found = Grounding(
+    found = grounding.Grounding(
         answer_passages=_rows(_ANSWER, claims, checked, passages),
         reference_passages=_rows(reference, claims, checked, passages),
         answer_reference=_rulings((_ANSWER, reference), claims, checked),
@@ -251,16 +245,16 @@ def _verdict(
         if name in claims
         for line in _lines(name, claims[name], checked, reference)
     ]
-    return grounded_verdict(rubric, found, lines)
+    return grounding.grounded_verdict(rubric, found, lines)
 
 
 def _rows(
     name: str, claims: Mapping[str, _Claims], checked: _Checked, passages: int
-) -> list[list[Cell]]:
+) -> list[list[grounding.Cell]]:
     """A row per claim of a text, a cell per passage: what the replies that name it say."""
-    rows: list[list[Cell]] = []
+    rows: list[list[grounding.Cell]] = []
     for n in range(len(claims.get(name, _Claims()).texts)):
-        row: list[Cell] = ["not_mentioned"] * passages
+        row: list[grounding.Cell] = ["not_mentioned"] * passages
         for said in checked[name, _PASSAGES][n] if (name, _PASSAGES) in checked else ():
             for source in said.sources:
                 row[int(source.removeprefix("passage ")) - 1] = said.ruling

@@ -7,13 +7,7 @@ from typing import Any, NamedTuple
 
 from ragbench.score.judge.base import Item, Rubric
 from ragbench.score.judge.grounding import FORMULAS
-from ragbench.score.judge.methods.conversation import (
-    facts_prompt,
-    intentions_prompt,
-    messages_of,
-    retention_prompt,
-    satisfaction_prompt,
-)
+from ragbench.score.judge.methods import conversation
 from ragbench.score.judge.methods.prompt import (
     Prompt,
     asked,
@@ -161,14 +155,18 @@ def _nuggets(rubric: Rubric, item: Item, few_shot: bool) -> list[Preview]:
 
 
 def _conversation(rubric: Rubric, item: Item, few_shot: bool) -> list[Preview]:
-    steps, messages = rubric.own_steps, messages_of(item)
+    steps, messages = rubric.own_steps, conversation.messages_of(item)
     wanted = [each.text for each in messages if each.role == "user"]
     if rubric.method == "intentions":
-        listing = intentions_prompt(messages, steps=steps, few_shot=few_shot)
-        checking = satisfaction_prompt(messages, wanted, steps=steps, few_shot=few_shot)
+        listing = conversation.intentions_prompt(messages, steps=steps, few_shot=few_shot)
+        checking = conversation.satisfaction_prompt(
+            messages, wanted, steps=steps, few_shot=few_shot
+        )
         return [Preview("list what the user wanted", listing), Preview("look for it", checking)]
-    telling = facts_prompt(messages, steps=steps, few_shot=few_shot)
+    telling = conversation.facts_prompt(messages, steps=steps, few_shot=few_shot)
     answers = [n for n, each in enumerate(messages) if each.role == "assistant" and n]
     facts = {n: [each.text] for n, each in enumerate(messages) if each.role == "user"}
-    checking = retention_prompt(messages, facts, answers, steps=steps, few_shot=few_shot)
+    checking = conversation.retention_prompt(
+        messages, facts, answers, steps=steps, few_shot=few_shot
+    )
     return [Preview("list what the user told", telling), Preview("look what was lost", checking)]

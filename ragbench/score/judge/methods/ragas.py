@@ -9,16 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from ragbench.score.judge import published
 from ragbench.score.judge.base import Item, Rubric, not_applicable
 from ragbench.score.judge.grounding import best_verdict
 from ragbench.score.judge.methods.prompt import Prompt, ragas_prompt
 from ragbench.score.judge.methods.session import ReplyLog
-from ragbench.score.judge.published import (
-    ragas_correctness,
-    ragas_noise,
-    ragas_precision,
-    ragas_relevancy,
-)
 from ragbench.types.scores import Cause, Verdict
 
 _Said = Mapping[str, str | int]
@@ -46,7 +41,7 @@ async def _answer_relevancy(log: ReplyLog, item: Item, rubric: Rubric, _: str) -
     made = [reply for reply in replies if reply["question"].strip()]
     texts = [str(reply["question"]) for reply in made]
     cosines = await _cosines(log, item.question or "", texts, rubric)
-    score = ragas_relevancy(cosines, [bool(reply["noncommittal"]) for reply in made])
+    score = published.ragas_relevancy(cosines, [bool(reply["noncommittal"]) for reply in made])
     lines = [
         f"cosine {cosine:.3f}{' (noncommittal)' if reply['noncommittal'] else ''}: {text}"
         for cosine, reply, text in zip(cosines, made, texts, strict=True)
@@ -71,7 +66,7 @@ async def _context_precision(log: ReplyLog, item: Item, rubric: Rubric, referenc
     ]
     found = [reply.value for reply in await log.ask_all(prompts)]
     lines = [f"passage {n}: {_mark(each, 'verdict')}" for n, each in enumerate(found, start=1)]
-    score = ragas_precision([bool(each["verdict"]) for each in found])
+    score = published.ragas_precision([bool(each["verdict"]) for each in found])
     return Verdict(score, reasoning="\n".join(lines))
 
 
@@ -99,7 +94,7 @@ async def _correctness(log: ReplyLog, item: Item, rubric: Rubric, reference: str
             for each in found[key]
         ]
     (cosine,) = await _cosines(log, reference, [answer], rubric)
-    score = ragas_correctness(counts["TP"], counts["FP"], counts["FN"], cosine)
+    score = published.ragas_correctness(counts["TP"], counts["FP"], counts["FN"], cosine)
     return Verdict(score, reasoning="\n".join([*lines, f"cosine {cosine:.3f}"]))
 
 
@@ -110,7 +105,7 @@ async def _noise_sensitivity(log: ReplyLog, item: Item, rubric: Rubric, referenc
         return _NOTHING
     sources = [*(item.contexts or []), reference]
     rows = await _matrix(log, own, sources)
-    score = ragas_noise(
+    score = published.ragas_noise(
         [row[:-1] for row in rows],
         await _matrix(log, gold, sources[:-1]),
         [row[-1] for row in rows],

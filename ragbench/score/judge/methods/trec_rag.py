@@ -6,13 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from ragbench.score.judge.base import Item, Rubric, not_applicable
-from ragbench.score.judge.methods.prompt import (
-    assignment_prompt,
-    importance_prompt,
-    nuggets_prompt,
-    pool_prompt,
-    support_prompt,
-)
+from ragbench.score.judge.methods import prompt
 from ragbench.score.judge.methods.session import ReplyLog
 from ragbench.score.judge.published import NuggetScore, SupportScore, nugget_score, support_score
 from ragbench.score.judge.sentences import first_cited
@@ -52,7 +46,9 @@ async def _nuggets_of_sources(log: ReplyLog, item: Item, rubric: Rubric) -> tupl
     """The nuggets of the references, or of the passages, in one request."""
     sources = item.references if "reference" in rubric.needs else item.contexts or []
     steps = rubric.own_steps
-    made = await log.ask(nuggets_prompt(sources, item.asked, steps=steps, few_shot=log.few_shot))
+    made = await log.ask(
+        prompt.nuggets_prompt(sources, item.asked, steps=steps, few_shot=log.few_shot)
+    )
     found = {
         entry["nugget"].strip(): Nugget(entry["nugget"].strip(), entry["importance"])
         for entry in made.value["nuggets"]
@@ -67,7 +63,7 @@ async def _assigned(
     """The nuggets with what the answer has of them, and why; importance is not shown."""
     texts = [nugget.text for nugget in nuggets]
     reply = await log.ask(
-        assignment_prompt(
+        prompt.assignment_prompt(
             texts, item.answer or "", item.asked, steps=rubric.own_steps, few_shot=log.few_shot
         )
     )
@@ -92,11 +88,11 @@ async def pooled_nuggets(log: ReplyLog, item: Item) -> tuple[Nugget, ...]:
     passages, texts = item.contexts or [], list[str]()
     for start in range(0, len(passages), _WINDOW):
         window = passages[start : start + _WINDOW]
-        reply = await log.ask(pool_prompt(window, texts, item.asked, most=_MOST_IN_CREATION))
+        reply = await log.ask(prompt.pool_prompt(window, texts, item.asked, most=_MOST_IN_CREATION))
         said = [text.strip() for text in reply.value["nuggets"]]
         texts = list(dict.fromkeys(filter(None, said)))[:_MOST_IN_CREATION]
     windows = [texts[start : start + _WINDOW] for start in range(0, len(texts), _WINDOW)]
-    replies = await log.ask_all([importance_prompt(each, item.asked) for each in windows])
+    replies = await log.ask_all([prompt.importance_prompt(each, item.asked) for each in windows])
     return _best(
         [
             Nugget(text, str(reply.value[f"nugget_{n}"]))
@@ -127,7 +123,7 @@ async def check_support(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
         if cited is not None and 1 <= cited <= len(passages) and passages[cited - 1].strip():
             by_passage.setdefault(cited, []).append(n)
     prompts = [
-        support_prompt(
+        prompt.support_prompt(
             [found[n][0] for n in rows],
             passages[cited - 1],
             item.asked,

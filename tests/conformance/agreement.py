@@ -1,0 +1,153 @@
+"""Coefficients of agreement and correlation beside SciPy, scikit-learn, or their definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from scipy import stats as scipy
+from sklearn import metrics as sklearn
+
+from ragbench import stats
+from ragbench.stats.correlation import Coefficient
+from tests.conformance.cases import samples
+from tests.conformance.reference import ROUNDING, Pairs, Reference, of_cases
+from tests.stats.test_krippendorff import _by_pairs
+
+Array = np.ndarray
+
+
+def _ratings(times: int, n: int, levels: int = 5) -> Iterator[tuple[Array, Array]]:
+    """Two raters who agree more often than not, neither of them constant."""
+    rng = np.random.default_rng(8)
+    for _ in range(n * times):
+        x = rng.integers(1, levels + 1, int(rng.integers(4, 30)))
+        y = np.clip(x + rng.choice([0, 0, 0, 1, -1, 2], len(x)), 1, levels)
+        x[:2], y[:2] = (1, 2), (1, 3)
+        yield x, y
+
+
+def _alphas(level: str) -> Callable[[int], Pairs]:
+    def pairs(times: int) -> Pairs:
+        rng = np.random.default_rng(13)
+        for _ in range(40 * times):
+            table = rng.integers(1, 5, (int(rng.integers(3, 12)), int(rng.integers(2, 5))))
+            table = np.where(rng.random(table.shape) < 0.2, np.nan, table)
+            table[:2, :2] = [[1, 2], [3, 3]]
+            yield stats.krippendorff_alpha(table, level=level).value, _by_pairs(table, level)
+
+    return pairs
+
+
+def _auc(times: int) -> Pairs:
+    rng = np.random.default_rng(14)
+    for scores in samples(times, 200):
+        good = rng.integers(0, 2, len(scores))
+        good[:2] = 0, 1
+        yield stats.roc_auc(scores, good).value, sklearn.roc_auc_score(good, scores)
+
+
+def _by_question(ours: Coefficient, theirs: Callable) -> Callable:
+    """Five questions with the ratings of several systems each, none of them constant."""
+
+    def pairs(times: int) -> Pairs:
+        cases = list(_ratings(times, 100))
+        for start in range(0, len(cases), 5):
+            some = cases[start : start + 5]
+            x, y = (np.concatenate(side) for side in zip(*some, strict=True))
+            groups = np.repeat(range(len(some)), [len(each) for each, _ in some])
+            found = stats.mean_correlation(x, y, groups, coefficient=ours)
+            yield found.mean.value, np.mean([theirs(*each)[0] for each in some])
+
+    return pairs
+
+
+def _kappas(ours: str, theirs: str | None) -> Reference:
+    return Reference(
+        "cohen_kappa",
+        f"scikit-learn `cohen_kappa_score`, `weights={theirs!r}`",
+        ROUNDING,
+        of_cases(
+            lambda x, y: stats.cohen_kappa(x, y, weights=ours).value,
+            lambda x, y: sklearn.cohen_kappa_score(x, y, labels=[1, 2, 3, 4, 5], weights=theirs),
+            _ratings,
+            200,
+        ),
+    )
+
+
+REFERENCES = [
+    Reference(
+        "raw_agreement",
+        "scikit-learn `accuracy_score`",
+        ROUNDING,
+        of_cases(
+            lambda x, y: stats.raw_agreement(x, y).value, sklearn.accuracy_score, _ratings, 200
+        ),
+    ),
+    _kappas("equal", None),
+    _kappas("linear", "linear"),
+    _kappas("quadratic", "quadratic"),
+    Reference(
+        "confusion_table",
+        "scikit-learn `confusion_matrix`",
+        0.0,
+        of_cases(
+            lambda x, y: stats.confusion_table(x, y, [1, 2, 3, 4, 5]),
+            lambda x, y: sklearn.confusion_matrix(x, y, labels=[1, 2, 3, 4, 5]),
+            _ratings,
+            100,
+        ),
+    ),
+    *(
+        Reference("krippendorff_alpha", f"plainly, pair by pair: {level}", ROUNDING, _alphas(level))
+        for level in ("nominal", "ordinal", "interval")
+    ),
+    Reference(
+        "pearson",
+        "SciPy `pearsonr`",
+        ROUNDING,
+        of_cases(
+            lambda x, y: stats.pearson(x, y).value,
+            lambda x, y: scipy.pearsonr(x, y)[0],
+            _ratings,
+            200,
+        ),
+    ),
+    *(
+        Reference(
+            "mean_correlation",
+            f"mean of SciPy `{theirs.__name__}` over questions: {ours}",
+            ROUNDING,
+            _by_question(ours, theirs),
+        )
+        for ours, theirs in (
+            ("pearson", scipy.pearsonr),
+            ("spearman", scipy.spearmanr),
+            ("kendall", scipy.kendalltau),
+        )
+    ),
+    Reference(
+        "spearman",
+        "SciPy `spearmanr`",
+        ROUNDING,
+        of_cases(
+            lambda x, y: stats.spearman(x, y).value,
+            lambda x, y: scipy.spearmanr(x, y)[0],
+            _ratings,
+            200,
+        ),
+    ),
+    Reference(
+        "kendall_tau_b",
+        "SciPy `kendalltau`",
+        ROUNDING,
+        of_cases(
+            lambda x, y: stats.kendall_tau_b(x, y).value,
+            lambda x, y: scipy.kendalltau(x, y)[0],
+            _ratings,
+            200,
+        ),
+    ),
+    Reference("roc_auc", "scikit-learn `roc_auc_score`", ROUNDING, _auc),
+]

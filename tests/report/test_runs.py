@@ -1,0 +1,169 @@
+"""Several runs on one page: what changed, what moved, and how a score went on."""
+
+import math
+import shutil
+from xml.etree import ElementTree
+
+import pytest
+
+import ragbench as rb
+from ragbench.data.runs.run_list import list_runs
+from ragbench.experiment.output.pages import write_list, write_pages
+from ragbench.records.summary import SystemScore
+from ragbench.report.pictures.trend import trend_picture
+from ragbench.report.runs.run_list import lay_out_list, trends_of
+from ragbench.report.text import printable, sparkline
+from tests.experiment.conftest import config, data  # noqa: F401  fixtures
+from tests.experiment.moons import QUERIES
+from tests.report.strategies import HOSTILE
+from tests.report.test_page import browser, sync_api, visit  # noqa: F401  fixtures
+
+pytestmark = pytest.mark.slow  # seconds: real runs, and a browser
+
+SAID = "<script>window.owned = 1</script> \u202egnp.exe"
+
+
+@pytest.fixture
+def several(config, data):  # noqa: F811
+    """Three runs: a poor one, a better one, and one that lacks a system; hostile questions."""
+    path = data / "queries.jsonl"
+    asked = path.read_text()
+    for text in QUERIES.values():
+        asked = asked.replace(text, f"{text} {SAID}")
+    path.write_text(asked)
+    config["retrievers"]["exact"]["k1"] = 0.0
+    runs = [rb.run_experiment(config, {"retrievers.bm25.stopwords": "none"}).path]
+    runs.append(rb.run_experiment(config).path)
+    del config["retrievers"]["exact"]
+    runs.append(rb.run_experiment(config).path)
+    return runs
+
+
+@pytest.mark.parametrize(
+    ("values", "drawn"),
+    [
+        ([0.0, 0.5, 1.0], "▁▅█"),
+        ([3.0, 3.0], "▄▄"),
+        ([None, 1.0, math.nan, 0.0], " █ ▁"),
+        ([-1.7e308, 1.7e308], "▁█"),
+        ([], ""),
+    ],
+)
+def test_values_as_a_line_of_bars(values, drawn):
+    assert sparkline(values) == drawn
+
+
+def score(mean, ends=(None, None)):
+    return SystemScore(
+        mean=mean,
+        interval=ends,
+        n=9,
+        failed={},
+        not_applicable=0,
+        bounds=ends,
+        direction="higher",
+        aggregate="mean",
+        signature="m|v:1",
+    )
+
+
+def test_a_trend_is_a_line_for_each_system_with_a_gap_where_a_run_lacks_it():
+    trend = {
+        "a": [score(0.2, (0.1, 0.3)), score(0.4, (0.3, 0.5)), None, score(0.8, (0.7, 0.9))],
+        HOSTILE[0]: [None, None, score(0.5), None],
+    }
+    picture = trend_picture("trend-0", "m", ["r1", "r2", "r3", HOSTILE[0]], trend)
+    root = ElementTree.fromstring(picture.svg(alone=True))
+
+    svg = "{http://www.w3.org/2000/svg}"
+    lines = [each.get("d") for each in root.iter(f"{svg}path") if each.get("stroke-width") == "2"]
+    ((x, y), (u, v)) = [map(float, point.split()) for point in lines[0][1:].split("L")]
+    assert len(lines) == 1, "what is alone is joined with nothing"
+    assert (x < u, y > v) == (True, True), "from left to right, and up"
+    assert [each.text for each in root.iter(f"{svg}title")][:3] == [
+        "a 0.200 in run 1, r1",
+        "a 0.400 in run 2, r2",
+        f"a 0.800 in run 4, {printable(HOSTILE[0])}",
+    ]
+    assert root.get("aria-label").startswith("m over 4 runs: a: 0.200, 0.400, -, 0.800; ")
+
+
+def test_other_judgements_break_a_trend(several, tmp_path):
+    entries = list_runs(several[0].parent)
+    (trends,) = trends_of(entries)
+    assert (trends.breaks, set(trends.systems)) == ((), {"bm25", "exact"})
+    assert [each is None for each in trends.systems["exact"]] == [False, False, True]
+
+    text = (several[2] / "summary.json").read_text()
+    changed = text.replace("no_relevant:skip", "no_relevant:zero")
+    assert changed != text
+    (several[2] / "summary.json").write_text(changed)
+    (trends,) = trends_of(list_runs(several[0].parent))
+    assert trends.breaks == (trends.runs[2],)
+    page, _ = lay_out_list(list_runs(several[0].parent), several[0].parent)
+    assert "they are not the same number" in page.runs.labels[0]
+
+
+def test_the_page_of_several_runs_in_a_browser(several, tmp_path, visit):  # noqa: F811
+    path = tmp_path / "side.html"
+    said = []
+    write_pages(several, path, said.append)
+    page = visit(path, viewport={"width": 1280, "height": 900})
+
+    assert len(said) == 2
+    lead = page.locator(".lead p").first
+    sync_api.expect(lead).to_contain_text("retrievers.bm25.stopwords: none -> ")
+    sync_api.expect(page.get_by_role("heading", name="what changed, what moved")).to_be_visible()
+    trend = page.get_by_role("img", name="over 3 runs")
+    sync_api.expect(trend.first).to_be_visible()
+    rows = page.get_by_role("region", name="what changed, what moved: the runs").locator("tbody tr")
+    sync_api.expect(rows).to_have_count(3)
+    sync_api.expect(rows.nth(2)).to_contain_text("without retrievers.exact")
+    moved = page.get_by_role("region", name="moved most on").first
+    sync_api.expect(moved).to_contain_text("<script>window.owned = 1</script>")
+    assert "\u202e" not in page.locator("body").inner_text()
+    assert page.evaluate("window.owned") is None
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 718, "height": 1000})  # A4 upright
+    widths = page.evaluate(
+        "[...document.querySelectorAll('#results table, #results .picture')]"
+        ".map(each => each.getBoundingClientRect().right)"
+    )
+    assert len(widths) > 8
+    assert max(widths) <= 719
+
+
+def test_the_page_of_a_list_in_a_browser(several, tmp_path, visit):  # noqa: F811
+    shutil.copytree(several[0], several[0].parent / "broken")
+    (several[0].parent / "broken" / "summary.json").write_text("{")
+    path = tmp_path / "list.html"
+    write_list(path, list_runs(several[0].parent), several[0].parent)
+    page = visit(path, viewport={"width": 1280, "height": 900})
+
+    sync_api.expect(page.locator(".lead p")).to_contain_text("moons: the newest of 3 runs, of 2")
+    sync_api.expect(page.get_by_role("img", name="over 3 runs: bm25: ")).to_be_visible()
+    rows = page.get_by_role("region", name="the runs, oldest first").locator("tbody tr")
+    sync_api.expect(rows).to_have_count(3)
+    sync_api.expect(rows.first).to_contain_text("the first run")
+    sync_api.expect(page.get_by_text("not a whole run: broken")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_both_pages_are_accessible(several, tmp_path, browser, scheme):  # noqa: F811
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
+    write_pages(several, tmp_path / "side.html")
+    write_list(tmp_path / "list.html", list_runs(several[0].parent), several[0].parent)
+    for name in ("side.html", "list.html"):
+        for width in (400, 1400):
+            size = {"width": width, "height": 900}
+            context = browser.new_context(viewport=size, color_scheme=scheme, bypass_csp=True)
+            page = context.new_page()
+            page.goto((tmp_path / name).as_uri())
+            page.wait_for_selector("#views:not([hidden])")
+            found = axe.Axe().run(page)
+            bad = [(v["id"], v["nodes"][0]["html"][:120]) for v in found.response["violations"]]
+            assert bad == []
+            assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+            context.close()
