@@ -4,14 +4,15 @@ BIN = $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup fix lint types imports deps house check test fast fuzz torture doctest golden generated conformance \
-  quickstart bench wheel offline ci
+  quickstart bench wheel pythons lowest lock audit offline ci
 
 help:  ## list these commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-setup:  ## make .venv with the package and everything that the tests need
+CONSTRAINTS ?= constraints.txt
+setup:  ## make .venv with all that the tests need; CONSTRAINTS=requirements.lock: as locked
 	python3 -m venv $(VENV)
-	$(BIN)/pip install -q -e '.[test]' -c constraints.txt
+	$(BIN)/pip install -q -e '.[test]' -c $(CONSTRAINTS)
 
 fix:  ## format, and mend what the linter can mend
 	$(BIN)/ruff format .
@@ -76,6 +77,36 @@ wheel:  ## build the wheel and run the quickstart from it alone in a fresh envir
 	build/wheel/venv/bin/ragbench run configs/quickstart.yaml --set output=build/wheel/runs
 	build/wheel/venv/bin/ragbench list >/dev/null
 
+# what resolves and audits, apart from what the package is tested with
+TOOLS = build/tools
+UV = $(TOOLS)/bin/uv
+$(UV):
+	python3 -m venv $(TOOLS)
+	$(TOOLS)/bin/pip install -q uv pip-audit
+
+pythons: wheel $(UV)  ## the wheel on every other Python that it is for and that is installed here
+	.ci/pythons $(UV) build/wheel/*.whl
+
+# core alone, without what needs a model, a browser or a heavy package
+CORE = tests/config tests/data tests/records tests/registry tests/report tests/retrieve tests/stats tests/text \
+  tests/types tests/test_json_yaml.py
+LOWEST_PYTHON ?= 3.10
+lowest: $(UV)  ## the tests of the core with the lowest versions that pyproject.toml allows
+	$(UV) pip compile -q pyproject.toml --extra judge --extra parquet --extra documents --extra langchain \
+	  --resolution lowest-direct --python-version $(LOWEST_PYTHON) --no-header --no-annotate \
+	  -o build/lowest.txt
+	$(UV) venv -q --clear -p "$$(.ci/pythons --find $(LOWEST_PYTHON))" build/lowest
+	$(UV) pip install -q -p build/lowest -r build/lowest.txt \
+	  pytest pytest-xdist hypothesis jsonschema markdown-it-py pytrec-eval-terrier scikit-learn
+	build/lowest/bin/python -m pytest -q -n 2 -m 'not slow' --hypothesis-profile=fast $(CORE)
+
+lock: $(UV)  ## rewrite requirements.lock: the newest versions that the suite is run with
+	$(UV) pip compile -q --upgrade pyproject.toml --extra test -c constraints.txt --universal \
+	  --python-version 3.10 --no-header --no-annotate -o requirements.lock
+
+audit: $(UV)  ## look for known weaknesses in what is locked; asks the database of PyPI
+	$(TOOLS)/bin/pip-audit --strict --disable-pip --no-deps -r requirements.lock
+
 # the tests of all code that opens a connection, beside the quickstart
 CLIENTS = tests/adapters tests/embed tests/generate tests/llm tests/rerank tests/retrieve \
   tests/score/judge tests/testing tests/test_offline.py tests/test_public.py
@@ -89,4 +120,4 @@ offline:  ## the quickstart and the tests of all clients without a network, wher
 	  echo 'offline: unshare -n is not allowed here; tests/test_offline.py watches one process instead'; \
 	fi
 
-ci: lint types imports deps house offline wheel  ## what CI runs after the test line
+ci: lint types imports deps house offline pythons  ## what CI runs after the test line

@@ -41,8 +41,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-SLOW = {"lent_data", "minilm", "tiny_nli", "tiny_bert", "tiny_embedder", "tiny_cross_encoder"}
-"""The fixtures that load torch or whole collections, which takes seconds."""
+SLOW = {"lent_data", "minilm", "tiny_nli", "tiny_bert", "tiny_embedder", "tiny_cross_encoder",
+        "finished_quickstart"}  # fmt: skip
+"""The fixtures that load torch or whole collections, or run the quickstart, which takes seconds."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
@@ -76,14 +77,14 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
-def pytest_xdist_auto_num_workers() -> int:
-    """Use each processor that this process may use, and one worker more.
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Use each processor that this process may use; for the slow tests, one worker more.
 
     xdist itself leaves out hyper-threads. One worker is nearly always waiting: for a process, a
     browser, or a reply that hangs.
     """
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return (count or 1) + 1
+    return (count or 1) + ("not slow" not in config.option.markexpr)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -432,3 +432,37 @@ def test_the_page_on_own_code_runs(repository, tmp_path):
 
     assert done.returncode == 0, done.stderr
     assert asked.stdout == "1.0\n"
+
+
+def test_people_label_what_a_function_judged_without_its_being_imported(
+    project, tmp_path, repository
+):
+    """A run folder is data; a rubric that its config holds, or a function had, is known."""
+    brief = {"name": "brief", "needs": ["answer"], "scale": {1: "long", 2: "short"}}
+    judge = {
+        "plain": {"type": "python:mine_alone:grounded"},
+        "written": {"type": "python:mine_alone:levels", "rubrics": [brief]},
+    }
+    (project / "judged.yaml").write_text(
+        yaml.safe_dump(
+            {
+                "name": "judged",
+                "dataset": {"type": "beir", "path": str(repository / "datasets" / "example")},
+                "generators": CONFIG["generators"],
+                "retrievers": {"bm25": {"type": "bm25"}},
+                "metrics": {"judge": judge},
+                "output": str(tmp_path / "runs"),
+            }
+        )
+    )
+    done = run_command("run", "project/judged.yaml", "--quiet", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (project / "mine_alone.py").write_text("raise SystemExit('imported')")
+
+    drawn = run_command("calibrate", "runs/judged", "--draw", "2", "-o", "s.csv", cwd=tmp_path)
+    probed = run_command("calibrate", "runs/judged", "--probe", "injection", cwd=tmp_path)
+
+    assert drawn.returncode == 0, drawn.stderr
+    assert "2 of grounded, 2 of brief" in drawn.stderr
+    assert probed.returncode == 2
+    assert "nothing that a run folder names is imported" in probed.stderr

@@ -94,6 +94,7 @@ def test_help_loads_click_alone(argument):
     assert modules & set(HEAVY) == {"click"}
 
 
+@pytest.mark.slow
 def test_a_run_loads_no_foreign_library_that_it_does_not_use(tmp_path):
     """Of those that other packages bring; the cache is empty, so that everything is computed."""
     config = Path(__file__).parents[1] / "configs" / "quickstart.yaml"

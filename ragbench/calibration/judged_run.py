@@ -144,7 +144,7 @@ def read_judged_run(path: Path) -> JudgedRun:
     if summary.seed is None:
         raise DataError("no 'seed'", file=folder / "summary.json", allowed="an integer")
     rows = {s.name: [*_firsts(_file(folder, "judgements", s.name), VerdictRow)] for s in systems}
-    scores = {score.name: score for score in _scores(summary, rows, rubric_files(config))}
+    scores = {score.name: score for score in _scores(summary, rows, own_rubrics(config))}
     judged = {key for score in scores.values() for key in (*score.scores, *score.unscored)}
     answers = {key: answer for name in rows for key, answer in _answers(folder, name)}
     return JudgedRun(
@@ -192,7 +192,7 @@ def _answers(folder: Path, system: str) -> Iterator[tuple[Key, JudgedAnswer]]:
 def _scores(
     summary: Summary,
     rows: Mapping[str, Sequence[tuple[Entry, VerdictRow]]],
-    files: Sequence[Path],
+    own: Sequence[Rubric],
 ) -> Iterator[JudgedScore]:
     signatures = {
         name: score.signature for system in summary.systems for name, score in system.scores.items()
@@ -219,7 +219,7 @@ def _scores(
             raise entry.error(f"score '{name}' is not in summary.json")
         yield JudgedScore(
             name=name,
-            rubric=find_rubric(first.rubric, signatures[name], files),
+            rubric=find_rubric(first.rubric, signatures[name], own),
             judge=first.judge,
             model=first.model,
             signature=signatures[name],
@@ -276,20 +276,20 @@ def _against(systems: Sequence[SystemSummary]) -> dict[str, str]:
     return found
 
 
-def find_rubric(name: str, signature: str, files: Sequence[Path]) -> Rubric:
+def find_rubric(name: str, signature: str, own: Sequence[Rubric]) -> Rubric:
     """Find the rubric that a judge applied, by its fingerprint or that of its prompts.
 
     Args:
         name: The rubric.
         signature: The signature of its score: judges that ask models note what they were sent.
-        files: The rubric files of the run.
+        own: The rubrics of the run that are not built in.
 
     Raises:
         DataError: It is no longer what it was.
     """
     parts = dict(Signature.parse(signature).parts)
     known = [load_rubric(name)] if is_built_in(name) else []
-    known += [rubric for rubric in map(read_rubric, files) if rubric.name == name]
+    known += [rubric for rubric in own if rubric.name == name]
     wanted, sent = parts.get("rubric"), parts.get("prompt")
     for rubric in known:
         if wanted == rubric.fingerprint or (wanted is None and sent in _prompts(rubric)):
@@ -304,14 +304,15 @@ def find_rubric(name: str, signature: str, files: Sequence[Path]) -> Rubric:
     )
 
 
-def rubric_files(config: Mapping[str, Any]) -> list[Path]:
-    """Return the rubric files that the judges of a config name, those that are still there."""
+def own_rubrics(config: Mapping[str, Any]) -> list[Rubric]:
+    """Return the rubrics of mappings in a config, and of files that are still there."""
     judge = _mapping(_mapping(config.get("metrics")).get("judge"))
     lists = [_mapping(block).get("rubrics") for block in (judge, *judge.values())]
-    names = [name for names in lists if isinstance(names, list) for name in names]
-    texts = [name for name in names if isinstance(name, str)]
+    named = [each for names in lists if isinstance(names, list) for each in names]
+    texts = [each for each in named if isinstance(each, str)]
     paths = [config["folder"] / name for name in texts if name.endswith((".yaml", ".yml"))]
-    return [path for path in paths if path.is_file()]
+    written = [load_rubric(each) for each in named if isinstance(each, Mapping)]
+    return [*written, *(read_rubric(path) for path in paths if path.is_file())]
 
 
 def _prompts(rubric: Rubric) -> list[str]:

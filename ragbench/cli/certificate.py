@@ -216,9 +216,10 @@ def _ask_judges(
     """Ask each judge, as the run's config has it; score -> probe -> what came out, and notes."""
     run, seed = request.run, request.seed
     questions = _read_questions(run)
-    config = load_saved(run.folder / "config.yaml")
+    asked_judges = {score.judge for score in scores}
+    config = load_saved(run.folder / "config.yaml", asked_judges)
     judges = config.metrics.judges or {}
-    check_trust(config, {score.judge for score in scores}, request.trusted)
+    check_trust(config, asked_judges, request.trusted)
     found: dict[str, dict[str, ProbeFound]] = {}
     notes = []
     for name in dict.fromkeys(score.judge for score in scores):
@@ -258,7 +259,7 @@ def _ask_judges(
 
 def _read_questions(run: JudgedRun) -> Mapping[str, Question]:
     """Read questions and gold answers of the run's data set, by query id."""
-    collection = load_collection(load_saved(run.folder / "config.yaml"))
+    collection = load_collection(load_saved(run.folder / "config.yaml", ()))
     for part in ("queries", "answers"):
         then, now = run.data.get(part), collection.fingerprints.get(part)
         if then != now:

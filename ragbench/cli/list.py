@@ -27,6 +27,7 @@ _FAMILIES = {
     "judges": "ragbench.score.judge:JUDGES",
     "rubrics": "",  # files, no family of code
     "gates": "ragbench.gates:GATES",
+    "executors": "ragbench.executors:EXECUTORS",
 }
 """What can be listed, in this order -> the family that has it."""
 

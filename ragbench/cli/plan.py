@@ -86,7 +86,9 @@ def command(
         return
     part = "" if share is None else f"part {share} of "
     click.echo(f"{checked.name}: {part}{len(plan.queries)} queries; nothing is sent")
-    for line in (*_tree(found.nodes), *_cost(found), *([] if share else _power(plan))):
+    workers = [] if found.workers is None else [f"workers: {found.workers}; the rest is done here"]
+    power = [] if share else _power(plan)
+    for line in (*_tree(found.nodes), *workers, *_cost(found), *power):
         click.echo(line)
     for warning in plan.warnings:
         click.echo(f"warning: {warning}")
@@ -113,7 +115,8 @@ def _state(node: Node) -> str:
     of = f"{left:,} of {node.items:,}" if node.stored else f"{node.items:,}"
     calls = "" if node.cost is None else f", {_range(node.cost.calls)} calls"
     most = "at most " if node.at_most else ""
-    return f"{most}{of} {unit} to do{calls}"
+    where = ", by workers" if node.by_workers else ""
+    return f"{most}{of} {unit} to do{calls}{where}"
 
 
 def _cost(found: Forecast) -> Iterator[str]:

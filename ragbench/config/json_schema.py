@@ -17,7 +17,6 @@ from ragbench.config.judges import JudgeCommon
 from ragbench.config.schema import (
     BLOCKS,
     BudgetLimits,
-    Executor,
     Fill,
     Match,
     RetrievalMetrics,
@@ -41,6 +40,7 @@ _NAMES = r"^[A-Za-z0-9_.=-]+$"  # with the names of swept components
 def config_schema() -> Schema:
     """Return the JSON Schema (draft 2020-12) of everything that this version understands."""
     from ragbench.data import LOADERS
+    from ragbench.executors import EXECUTORS
     from ragbench.gates.kinds import gate_options
     from ragbench.generate import APPS, GENERATORS
     from ragbench.rerank import RERANKERS
@@ -68,6 +68,7 @@ def config_schema() -> Schema:
             "generator": {"oneOf": _types(GENERATORS, common_keys(GENERATORS), sweeps=True)},
             "app": {"oneOf": _types(APPS, common_keys(APPS), sweeps=True)},
             "judge": {"oneOf": _types(JUDGES, declared_options(JudgeCommon))},
+            "executor": {"oneOf": _types(EXECUTORS, common_keys(EXECUTORS))},
         },
     }
     schema["properties"] |= {
@@ -80,7 +81,7 @@ def config_schema() -> Schema:
         "causes": _causes(),
         "gates": {"type": "array", "items": _object(gate_options().values())},
         "budget": _object(declared_options(BudgetLimits).values()),
-        "executor": _object(declared_options(Executor).values()),
+        "executor": {"$ref": "#/$defs/executor"},
     }
     for block, description in BLOCKS.items():
         schema["properties"][block]["description"] = description

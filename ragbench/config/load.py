@@ -32,7 +32,6 @@ from ragbench.config.schema import (
     BLOCKS,
     BudgetLimits,
     Component,
-    Executor,
     ExperimentConfig,
     Metrics,
     RetrievalMetrics,
@@ -147,15 +146,19 @@ def load_config(
     )
 
 
-def load_saved(path: Path) -> ExperimentConfig:
-    """Read the data set and the judges of a config that lies in a run folder; all else is left out.
+def load_saved(path: Path, judges: Collection[str] | None = None) -> ExperimentConfig:
+    """Read the data set and judges of a config that lies in a run folder; all else is left out.
 
-    A run folder is data: code that these two name is a problem, and is not imported.
+    A run folder is data: code that these name is a problem, and is not imported.
+
+    Args:
+        path: The file.
+        judges: The names of those that are wanted; default: all.
     """
     report, config = Report(), None
     read = _read_file(path, report)
     if read is not None and _is_mapping(read, report):
-        tree = interpolate(_data_and_judges(read), os.environ, report)
+        tree = interpolate(_data_and_judges(read, judges), os.environ, report)
         around = Surroundings(path.parent, Live((), (), ()), None)
         config = TreeCheck(tree, report, path, around).build()
     if config is None or report:
@@ -163,12 +166,14 @@ def load_saved(path: Path) -> ExperimentConfig:
     return config
 
 
-def _data_and_judges(tree: Item) -> Item:
+def _data_and_judges(tree: Item, wanted: Collection[str] | None) -> Item:
     metrics = tree.get("metrics")
     kept = replace(tree, value={k: e for k, e in tree.entries.items() if k in ("name", "dataset")})
     judge = None if metrics is None else metrics.get("judge")
-    if metrics is None or judge is None:
+    if metrics is None or judge is None or wanted == ():
         return kept
+    if wanted is not None and all(isinstance(e.item.value, dict) for e in judge.entries.values()):
+        judge = replace(judge, value={k: e for k, e in judge.entries.items() if k in wanted})
     return kept.with_entry("metrics", replace(metrics, value={}).with_entry("judge", judge))
 
 
@@ -276,7 +281,7 @@ class TreeCheck:
         check_clusters(metrics.metrics.judges, statistics[0].get("cluster"), self.report)
         causes = check_causes(self._item("causes"), metrics.metrics, self.context)
         budget = check_block(self._item("budget"), BudgetLimits, self.report)
-        executor = check_block(self._item("executor"), Executor, self.report)
+        executor = self._executor()
         gates = self._gates(metrics.metrics, generators, LOADERS)
         is_complete = top.keys() >= declared.keys()  # else it was unreadable
         if self.report or not is_complete or dataset is None or not dataset.component:
@@ -295,7 +300,7 @@ class TreeCheck:
             "causes": causes[1],
             "gates": gates[1],
             "budget": budget[1],
-            "executor": executor[1],
+            "executor": executor.written,
         }
         return ExperimentConfig(
             name=name,
@@ -309,7 +314,7 @@ class TreeCheck:
             causes=causes[0],
             gates=gates[0],
             budget=BudgetLimits(**budget[0]),
-            executor=Executor(**executor[0]),
+            executor=executor.component,
             cache_also=tuple(map(Path, top["cache_also"] or ())),
             **{key: top[key] for key in ("seed", "max_failed", "cache", "output")},
             path=self.path,
@@ -343,6 +348,18 @@ class TreeCheck:
         if kind is not None and isinstance(kind.value, str) and kind.value in loaders.table:
             check_dataset_options(entry.item, self.report)
         return checked
+
+    def _executor(self) -> Checked:
+        from ragbench.executors import EXECUTORS
+
+        entry = self.tree.entries.get("executor")
+        if entry is None or entry.item.value is None:
+            name = next(iter(EXECUTORS.table))
+            cls = EXECUTORS.load(name)
+            options = {each.name: each.default for each in declared_options(cls).values()}
+            default = Component(name="executor", type=name, cls=cls, options=options)
+            return Checked(default, {"type": name})
+        return check_component("executor", entry, EXECUTORS, self.context)
 
     def _expand(self, block: str) -> Expanded:
         item = self.tree.get(block)

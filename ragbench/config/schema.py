@@ -202,7 +202,7 @@ BLOCKS: Mapping[str, str] = {
     "causes": "By which rules each query gets the cause of its loss.",
     "gates": "Conditions that a run has to meet.",
     "budget": "Limits on the cost of a run; what exceeds them is left out, with a note.",
-    "executor": "What runs the stages.",
+    "executor": "Where what computes is computed.",
 }
 """The top-level keys that hold mappings, `gates` a list; the other ones are declared by `Top`."""
 
@@ -214,13 +214,6 @@ class BudgetLimits:
     usd: Annotated[float | None, Option("US dollars for models.", ge=0)] = None
     tokens: Annotated[int | None, Option("Tokens of models, sent plus received.", ge=0)] = None
     minutes: Annotated[float | None, Option("Time limit of the run, in minutes.", gt=0)] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Executor:
-    """What runs the stages."""
-
-    type: Annotated[Literal["local"], Option("`local`: this machine.")] = "local"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,7 +309,8 @@ class ExperimentConfig:
     gates: tuple[Gate, ...] = ()
     max_failed: float = 0.0
     budget: BudgetLimits = field(default_factory=BudgetLimits)
-    executor: Executor = field(default_factory=Executor)
+    executor: Component | None = None
+    """None: all in this process."""
     cache: str | None = None
     cache_also: tuple[Path, ...] = ()
     output: str = "runs"

@@ -16,6 +16,7 @@ from ragbench.store.vectors import VECTORS_FILE, StoredVectors, vector_key
 
 if TYPE_CHECKING:
     from ragbench.embed.base import Vectors
+    from ragbench.executors.pool import Pool
 
 _AT_ONCE = 512  # texts between two writes: what a kill may cost
 _COUNTED_AT_ONCE = 8192  # the same where nothing is encoded: some seconds
@@ -38,8 +39,10 @@ class CachedEmbedder:
         path: Path | None,
         prompts: Mapping[str, str] | None = None,
         also: Sequence[Path] = (),
+        at_once: int = _AT_ONCE,
     ) -> None:
         self._embedder, self._path, self._also = embedder, path, also
+        self._at_once = at_once
         self.identity, self.revision = embedder.identity, embedder.revision
         self.prompts = embedder.prompts if prompts is None else prompts
         self.encoded = 0
@@ -125,8 +128,8 @@ class CachedEmbedder:
             self.reused += len(texts) - len(missing)
             advance(len(texts) - len(missing))
             keys = list(missing)
-            for start in range(0, len(keys), _AT_ONCE):
-                part = keys[start : start + _AT_ONCE]
+            for start in range(0, len(keys), self._at_once):
+                part = keys[start : start + self._at_once]
                 vectors = self._encode([missing[key] for key in part], prompt, advance)
                 new = dict(zip(part, vectors, strict=True))
                 if cache is not None:
@@ -148,7 +151,7 @@ class CachedEmbedder:
         return vectors
 
 
-def open_embedder(
+def open_embedder(  # noqa: PLR0913  each is an option of who calls it, or the run's
     owner: str,
     model: str,
     *,
@@ -158,20 +161,27 @@ def open_embedder(
     batch_tokens: int | None = None,
     cache: bool = True,
     folders: Sequence[Path] = (),
+    pool: Pool | None = None,
 ) -> CachedEmbedder:
-    """Load a model, with a cache of vectors before it.
+    """Load a model, here or on the workers of a pool, with a cache of vectors before it.
 
     The options are those of `embed.base`; `owner` is how messages name who has them. Vectors are
     kept in the first of `folders`, the others are only read; without any it is `.ragbench` here, or
     where `RAGBENCH_CACHE` says.
     """
     # imported here: the cache itself must not need the extra
+    from ragbench.embed.remote import RemoteEmbedder
     from ragbench.embed.sentence_transformers import shared_embedder
 
-    embedder = shared_embedder(owner, model, device=device, batch_tokens=batch_tokens)
+    embedder = (
+        shared_embedder(owner, model, device=device, batch_tokens=batch_tokens)
+        if pool is None
+        else RemoteEmbedder(pool, owner, model, device=device, batch_tokens=batch_tokens)
+    )
     given = {"query": query_prompt, "document": document_prompt}
     prompts = {
         role: embedder.prompts[role] if prompt is None else prompt for role, prompt in given.items()
     }
     own, *others = (folder / VECTORS_FILE for folder in folders or (cache_folder(),))
-    return CachedEmbedder(embedder, own if cache else None, prompts, others)
+    at_once = _AT_ONCE if pool is None else _AT_ONCE * pool.size
+    return CachedEmbedder(embedder, own if cache else None, prompts, others, at_once)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from statistics import median
 
 import numpy as np
@@ -134,14 +135,15 @@ def _nothing_relevant(plan: Plan, results: Results) -> str | None:
     if qrels is None:
         return None
     judged = dict.fromkeys(qrels.documents)  # in their order: every run says the same
-    hits = [name for ranked in results.rankings.values() for name in ranked.run.documents]
-    if not hits:
+    hits = (name for ranked in results.rankings.values() for name in ranked.run.documents)
+    example, known = next(hits, None), next(iter(judged), "")
+    if example is None:
         return "no system found anything"
-    if judged.keys() & hits:
+    if any(name in judged for name in chain([example], hits)):
         return "no hit of any system is relevant to its query"
-    example, known = hits[0], next(iter(judged), "")
+    n_hits = sum(len(ranked.run) for ranked in results.rankings.values())
     return (
-        f"none of the {len(hits)} hits of all systems is a judged document (hits such as "
+        f"none of the {n_hits} hits of all systems is a judged document (hits such as "
         f"'{example}', judgements such as '{known}'): if these are ids of other things, say what "
         "the ids are (id_field of the retriever, metrics.retrieval.match)"
     )

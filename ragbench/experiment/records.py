@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, overload
 
 from ragbench.comparison.causes.counts import SystemCauses
 from ragbench.comparison.systems import SystemScores
@@ -27,7 +27,7 @@ from ragbench.records.summary import (
 )
 from ragbench.score.base import Look, ScoreColumn
 from ragbench.score.judge.verdicts import Judged
-from ragbench.types import Prediction, Qrels, Query, Retrieved, Run, Usage
+from ragbench.types import Prediction, Qrels, Query, Retrieved, Run, ScoredDocument, Usage
 
 
 @dataclass(slots=True)
@@ -102,20 +102,90 @@ class SharedRun:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedHits(Sequence[ScoredDocument]):
+    """The hits of one query in a file, made when somebody looks at them."""
+
+    recorded: Recorded
+    query_id: str
+
+    def _rows(self) -> tuple[Run, int, int]:
+        run = self.recorded.read()
+        if (place := run.query_index.get(self.query_id)) is None:
+            return run, 0, 0
+        start, end = int(run.starts[place]), int(run.starts[place + 1])
+        return run, start, min(end, start + self.recorded.top_k)
+
+    def __len__(self) -> int:
+        _, start, end = self._rows()
+        return end - start
+
+    @overload
+    def __getitem__(self, place: int) -> ScoredDocument: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[ScoredDocument]: ...
+
+    def __getitem__(self, place: int | slice) -> ScoredDocument | list[ScoredDocument]:
+        run, start, end = self._rows()
+        rows = range(start, end)[place]
+        if isinstance(rows, int):
+            return ScoredDocument(run.documents[rows], float(run.scores[rows]))
+        part = slice(rows.start, rows.stop, rows.step)
+        hits = zip(run.documents[part], run.scores[part].tolist(), strict=True)
+        return [ScoredDocument(document, score) for document, score in hits]
+
+    def __iter__(self) -> Iterator[ScoredDocument]:
+        return iter(self[:])
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded(Sequence[Outcome[Retrieved]]):
+    """What a file of rankings has for each query, in place of outcomes that would be stored."""
+
+    query_ids: Sequence[str]
+    read: Callable[[], Run]
+    """Returns its rankings, the hits of each query best first."""
+    top_k: int
+
+    def run(self, name: str) -> Run:
+        """Return the rankings of the queries, cut."""
+        return replace(self.read().first(self.query_ids, self.top_k), name=name)
+
+    def __len__(self) -> int:
+        return len(self.query_ids)
+
+    @overload
+    def __getitem__(self, row: int) -> Outcome[Retrieved]: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> list[Outcome[Retrieved]]: ...
+
+    def __getitem__(self, row: int | slice) -> Outcome[Retrieved] | list[Outcome[Retrieved]]:
+        if isinstance(row, slice):
+            return [self[at] for at in range(len(self))[row]]
+        return Outcome(Retrieved(RecordedHits(self, self.query_ids[row])))
+
+
+@dataclass(frozen=True, slots=True)
 class Ranked:
     """What one retriever returned for all queries."""
 
     name: str
     queries: Sequence[Query]
-    outcomes: list[Outcome[Retrieved]]
+    outcomes: Sequence[Outcome[Retrieved]]
     """One per query, in their order."""
-    run: Run
-    """The rankings as they are scored; a query that failed or is missing is absent."""
+    scored: Run | Callable[[], Run]
+    """The rankings as they are scored, or what reads them; use `run`."""
     unmatched: Run | None = None
     """The rankings of passages, where `run` has what they were matched with in their place."""
     notes: list[str] = field(default_factory=list)
     """What the reader of the numbers should know about this run."""
     warnings: list[str] = field(default_factory=list)
+
+    @property
+    def run(self) -> Run:
+        """The rankings as they are scored; a query that failed or is missing is absent."""
+        return self.scored if isinstance(self.scored, Run) else self.scored()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from ragbench.config.schema import ExperimentConfig
 from ragbench.data.loaders.python import PASSED, collection_of, passed
 from ragbench.data.runs.run_folder import check_output
 from ragbench.experiment.output.files import write_run
-from ragbench.experiment.plan.components import connected
+from ragbench.experiment.plan.components import connected, workers_of
 from ragbench.experiment.plan.plan import load_collection, make_plan
 from ragbench.experiment.plan.records import Choices, LiveComponents, Plan, Repetition, Share
 from ragbench.experiment.progress import Progress, Silent
@@ -109,6 +109,7 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
             retry_failed=choices.retry_failed,
             replies=replies,
             replay=choices.judge_replay,
+            pool=stack.enter_context(workers_of(config)),
         )
         results = run_stages(workspace)
         with progress.stage("write", 1, "run folders") as stage:
@@ -153,6 +154,7 @@ def run_share(
     note_part(cache, config, known, share)
     with (
         _connected(plan, budget, replay=False) as replies,
+        workers_of(config) as pool,
         closing(StageStore(cache, config.cache_also)) as store,
     ):
         workspace = Workspace(
@@ -163,6 +165,7 @@ def run_share(
             budget=budget,
             retry_failed=choices.retry_failed,
             replies=replies,
+            pool=pool,
             share=share,
         )
         return share_stages(workspace, share)

@@ -62,7 +62,7 @@ def _last_change(folder: str) -> int:
         return 0
 
 
-@functools.lru_cache(maxsize=64)  # every package has a file to read: longer than a config takes
+@functools.lru_cache(maxsize=1024)  # every package has a file to read: more work than a config
 def _entry_points(folder: str, changed: int) -> dict[str, dict[str, Any]]:
     """Read what the packages of a folder register: group -> name -> entry point."""
     # imported here: importlib.metadata costs more than everything else in this module

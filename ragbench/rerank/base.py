@@ -13,6 +13,7 @@ from typing import Any
 
 from ragbench.embed.base import Encodings
 from ragbench.errors import AdapterError
+from ragbench.executors.pool import Pool
 from ragbench.registry import OwnComponent, adapt
 from ragbench.types import Document, Query, ScoredDocument
 
@@ -36,6 +37,10 @@ class Reranker:
     """Where it may keep what it computes; set before `load`."""
     cache_also: Sequence[Path] = ()
     """Folders of others, in which it may look for that; set before `load`."""
+    computes: bool = False
+    """Whether its models may compute on the workers of `pool`."""
+    pool: Pool | None = None
+    """Workers that compute what its models compute; set before `load`. None: it does itself."""
 
     @property
     def encodings(self) -> Encodings | None:

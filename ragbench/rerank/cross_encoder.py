@@ -12,8 +12,11 @@ from typing import Any, NamedTuple
 from ragbench.embed.base import BatchTokens, ComputeDevice, Device, Model, as_unicode
 from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
 from ragbench.embed.encoders import Batches, token_limit, truncation_notes
+from ragbench.embed.remote import model_task, whole
 from ragbench.embed.sentence_transformers import EXTRA, PACKAGES
 from ragbench.errors import OptionError
+from ragbench.executors.base import Opened
+from ragbench.executors.pool import Pool
 from ragbench.rerank.base import Reranker, hit_texts
 from ragbench.types import Query, ScoredDocument
 
@@ -126,6 +129,41 @@ def _scorer(
     return PairScorer(checkpoint, device, batch_tokens)
 
 
+class RemotePairScorer:
+    """A cross-encoder on the workers of a pool."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        owner: str,
+        model: str,
+        *,
+        device: Device = "auto",
+        batch_tokens: int | None = None,
+    ) -> None:
+        self._pool = pool
+        self._task = model_task(f"{__name__}:open_pairs", owner, model, device, batch_tokens)
+        self.limit: int | None = pool.about(self._task)["limit"]
+
+    def read(self, pairs: Sequence[Pair]) -> list[PairScore]:
+        """Return the score of each pair and whether it was cut; equal pairs are computed once."""
+        distinct = list(dict.fromkeys(pairs))
+        found = whole(distinct, self._pool.each(self._task, distinct))
+        scores = {pair: PairScore(*each) for pair, each in zip(distinct, found, strict=True)}
+        return [scores[pair] for pair in pairs]
+
+
+def open_pairs(owner: str, model: str, device: Device, batch_tokens: int | None) -> Opened:
+    """Load a cross-encoder on a worker."""
+    scorer = shared_pair_scorer(owner, model, device=device, batch_tokens=batch_tokens)
+
+    def read(pairs: list[Pair]) -> list[PairScore]:
+        return scorer.read([(query, text) for query, text in pairs])
+
+    return Opened(read, {"limit": scorer.limit})
+
+
+_OWNER = "reranker 'cross_encoder'"
 DEFAULT_MODEL = "cross-encoder/ms-marco-MiniLM-L6-v2"
 
 
@@ -139,6 +177,7 @@ class CrossEncoder(Reranker):
         Nogueira and Cho (2019), Passage Re-ranking with BERT.
     """
 
+    computes = True
     packages = ("transformers", "torch")
     definition = 2  # pairs are computed alone
 
@@ -150,10 +189,14 @@ class CrossEncoder(Reranker):
         batch_tokens: BatchTokens = None,
     ) -> None:
         find_checkpoint("cross_encoder", model)
-        self._open: Callable[[], PairScorer] = lambda: shared_pair_scorer(
-            "reranker 'cross_encoder'", model, device=device, batch_tokens=batch_tokens
+        self._open: Callable[[], PairScorer | RemotePairScorer] = lambda: (
+            shared_pair_scorer(_OWNER, model, device=device, batch_tokens=batch_tokens)
+            if self.pool is None
+            else RemotePairScorer(
+                self.pool, _OWNER, model, device=device, batch_tokens=batch_tokens
+            )
         )
-        self._scorer: PairScorer | None = None
+        self._scorer: PairScorer | RemotePairScorer | None = None
         self._truncated: dict[str, tuple[int, int]] = {}
 
     @property

@@ -47,6 +47,7 @@ class MMR(Reranker):
         Documents and Producing Summaries.
     """
 
+    computes = True
     packages = ("sentence-transformers", "transformers", "torch")
     definition = 2  # texts are encoded alone
 
@@ -92,6 +93,7 @@ class MMR(Reranker):
             batch_tokens=batch_tokens,
             cache=cache,
             folders=(self.cache_folder or cache_folder(), *self.cache_also),
+            pool=self.pool,
         )
         self._embedder: CachedEmbedder | None = None
 

@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Literal
 from ragbench.adapters.hits import HitReader
 from ragbench.embed.base import Encodings
 from ragbench.errors import AdapterError
+from ragbench.executors.pool import Pool
 from ragbench.registry import shown
-from ragbench.types import Document, Query, Retrieved, ScoredDocument
+from ragbench.types import Document, Query, Retrieved, Run, ScoredDocument
 
 Hits = list[ScoredDocument] | Retrieved
 """One query's answer, best first."""
@@ -56,6 +57,10 @@ class Retriever:
     """Where it may keep what it computes; set before `load`."""
     cache_also: Sequence[Path] = ()
     """Folders of others, in which it may look for that; set before `load`."""
+    computes: bool = False
+    """Whether its models may compute on the workers of `pool`."""
+    pool: Pool | None = None
+    """Workers that compute what its models compute; set before `load`. None: it does itself."""
     advance: Callable[[int], None] = staticmethod(lambda n: None)  # or it would be a method
     """Told while `index` runs how many further documents are done."""
 
@@ -76,6 +81,13 @@ class Retriever:
 
     def load(self) -> None:
         """Get ready; called once, before `index`."""
+
+    def recorded(self) -> Run | None:
+        """Return the rankings of a retriever that has them all, and is not asked; else None.
+
+        A row is an id that run files hold and a score; the rows of a query are best first.
+        """
+        return None
 
     def encode(self, documents: Sequence[Document]) -> None:
         """Put vectors of some documents into the cache; called after `load` where it `encodes`."""

@@ -36,6 +36,7 @@ class Chunked(Retriever):
         self.retriever, self._chunker = retriever, chunker
         self.ranks_by_score = retriever.ranks_by_score
         self.asks_one_by_one = retriever.asks_one_by_one
+        self.computes = retriever.computes
         retriever.unit = "chunks"
         self._chunks: dict[str, tuple[Document, str]] = {}
         self._lost_text: list[str] = []
@@ -59,6 +60,7 @@ class Chunked(Retriever):
         """Let the retriever get ready, and keep what it computes where this one would."""
         self.retriever.cache_folder = self.cache_folder
         self.retriever.cache_also = self.cache_also
+        self.retriever.pool = self.pool
         self.retriever.load()
 
     def encode(self, documents: Sequence[Document]) -> None:

@@ -60,6 +60,7 @@ class Dense(Retriever):
 
     ranks_by_score = True
     indexes = True
+    computes = True
     packages = ("sentence-transformers", "transformers", "torch", "faiss-cpu")
     definition = 2  # texts are encoded alone
 
@@ -113,6 +114,7 @@ class Dense(Retriever):
             batch_tokens=batch_tokens,
             cache=cache,
             folders=(self.cache_folder or cache_folder(), *self.cache_also),
+            pool=self.pool,
         )
         self._embedder: CachedEmbedder | None = None
         self._index: Index | None = None

@@ -16,6 +16,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import threading
 import time
 import warnings
@@ -30,6 +31,7 @@ from ragbench.json_yaml import DEEPEST, load_json
 FORMAT = "ragbench.stage/1"
 _ANY_FORMAT = b"ragbench.stage/"
 SUFFIX = ".jsonl"
+_NAME = re.compile(rb'\["([A-Za-z0-9_.@-]*)",')  # of nearly all items; others are read in full
 _DIGEST = 16  # hexadecimal digits
 _SYNC_S = 1.0
 """A power cut loses at most what the last second produced; a kill loses nothing."""
@@ -42,7 +44,9 @@ class DamagedItems(UserWarning):
 class StageFile:
     """The items of one stage under one key; the file is made when the first item is put.
 
-    `about` goes into the first line; the files `also` are only read, where `path` lacks an item.
+    Values stay on disk, and are read when they are asked for: in memory an item is its key and a
+    place, some 200 bytes. `about` goes into the first line; the files `also` are only read, where
+    `path` lacks an item.
     """
 
     def __init__(self, path: Path, about: dict[str, Any], also: Sequence[Path] = ()) -> None:
@@ -50,11 +54,12 @@ class StageFile:
         self._lock = threading.Lock()
         self._stream: IO[bytes] | None = None
         self._synced = time.monotonic()
-        self._items: dict[str, Any] = {}
-        for other in also:
-            self._items.update(_read(other)[0])
-        found, self._damaged = _read(path)
-        self._items.update(found)
+        self._files = [path, *also]
+        self._items: dict[str, int] = {}
+        """Item -> where its line begins, as one number with that of its file."""
+        for number in range(1, len(self._files)):
+            self._find(number)
+        self._damaged = self._find(0)
         if self._items:
             _touch(path)
 
@@ -65,8 +70,33 @@ class StageFile:
         return len(self._items)
 
     def get(self, item: str) -> Any:
-        """Return an item's value; None where it is not there."""
-        return self._items.get(item)
+        """Return an item's value, read anew; None where it is not there."""
+        if (place := self._items.get(item)) is None:
+            return None
+        start, number = divmod(place, len(self._files))
+        try:
+            with self._files[number].open("rb") as stream:
+                stream.seek(start)
+                found = _parsed(stream.readline())
+        except FileNotFoundError:  # the cache was cleared meanwhile
+            return None
+        except OSError as error:
+            raise _not_read(self._files[number], error) from error
+        return None if found is None or found[0] != item else found[1]
+
+    def _find(self, number: int) -> int:
+        """Note where the items of a file are; how many of its lines are damaged."""
+        damaged = 0
+        for start, line in _lines(self._files[number]):
+            if (item := _item_in(line)) is None:
+                damaged += 1
+            else:
+                self._items[item] = start * len(self._files) + number
+        if damaged:
+            path = self._files[number]
+            text = f"{path}: {damaged} stored items are damaged; they are made again"
+            warnings.warn(DamagedItems(text), stacklevel=4)
+        return damaged
 
     def refuse(self, item: str) -> None:
         """Take an item for damaged, whose value is not what its stage reads; it is made again."""
@@ -79,11 +109,11 @@ class StageFile:
         """Keep an item: in the file before this returns, on disk within a second."""
         line = _line(item, value)
         with self._lock:
-            self._items[item] = value
             try:
                 stream = self._stream or self._open()
                 stream.write(line)
-                stream.flush()
+                # where others append to the file, too, the line ends where this process is now
+                self._items[item] = (stream.tell() - len(line)) * len(self._files)
                 if time.monotonic() - self._synced >= _SYNC_S:
                     os.fsync(stream.fileno())
                     self._synced = time.monotonic()
@@ -114,7 +144,10 @@ class StageFile:
         if self._damaged:
             whole = [_line(*item) for item in read_lines(self.path) if item is not None]
             write_atomically(self.path, head + b"".join(whole))
-            self._damaged = 0
+            known = self._items
+            self._items = {}
+            self._damaged = self._find(0)
+            self._items = {each: self._items.get(each, known[each]) for each in known}
         # unbuffered, in append mode: whole lines, also where two runs fill the same file
         stream = self.path.open("ab", buffering=0)
         try:
@@ -159,32 +192,28 @@ def read_lines(path: Path) -> Iterator[tuple[str, Any] | None]:
 
     Lines of another format are no items and no damage: they are left alone.
     """
-    ours = True  # also where the first line is damaged
+    return (_parsed(line) for _, line in _lines(path))
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of our format, each with the place where it begins."""
+    ours, start = True, 0  # also where the first line is damaged
     try:
         with path.open("rb") as stream:
             for line in stream:
                 if line.startswith(_ANY_FORMAT):
                     ours = line.startswith(f"{FORMAT} ".encode())
                 elif ours:
-                    yield _parsed(line)
+                    yield start, line
+                start += len(line)
     except FileNotFoundError:
         return
-
-
-def _read(path: Path) -> tuple[list[tuple[str, Any]], int]:
-    found, damaged = [], 0
-    try:
-        for item in read_lines(path):
-            if item is None:
-                damaged += 1
-            else:
-                found.append(item)
     except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", file=path) from error
-    if damaged:
-        text = f"{path}: {damaged} stored items are damaged; they are made again"
-        warnings.warn(DamagedItems(text), stacklevel=4)
-    return found, damaged
+        raise _not_read(path, error) from error
+
+
+def _not_read(path: Path, error: OSError) -> DataError:
+    return DataError(f"cannot be read: {error.strerror}", file=path)
 
 
 def _before_the_next(path: Path, head: bytes) -> bytes:
@@ -205,10 +234,25 @@ def _line(item: str, value: Any) -> bytes:
     return b"%s %s\n" % (_checksum(data).encode(), data)
 
 
+def _whole(line: bytes) -> bytes | None:
+    """What a line holds; None where it is damaged or cut off."""
+    digest, _, data = line.rstrip(b"\n").partition(b" ")
+    return data if digest.decode("ascii", "replace") == _checksum(data) else None
+
+
+def _item_in(line: bytes) -> str | None:
+    """The item of a whole line, without reading its value."""
+    if (data := _whole(line)) is None:
+        return None
+    if (name := _NAME.match(data)) is not None:
+        return name[1].decode()
+    found = _parsed(line)
+    return None if found is None else found[0]
+
+
 def _parsed(line: bytes) -> tuple[str, Any] | None:
     """One line's item and value; None where it is damaged or cut off."""
-    digest, _, data = line.rstrip(b"\n").partition(b" ")
-    if digest.decode("ascii", "replace") != _checksum(data):
+    if (data := _whole(line)) is None:
         return None
     try:
         item, value = load_json(data, deepest=2 * DEEPEST)  # around what others wrote

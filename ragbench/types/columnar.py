@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ragbench.errors import DataError
 from ragbench.types import tables
-from ragbench.types.byte_ids import GOLDEN, ByteIds, HashArray, as_bytes
+from ragbench.types.byte_ids import GOLDEN, ByteIds, HashArray, TextIds, as_bytes, spans
 from ragbench.types.checks import check_ids, falling_scores, grade_row, id_bytes, plain, read_hit
 from ragbench.types.rows import FloatArray, IntArray, borders, freeze, nested, score_column
 
@@ -144,6 +144,49 @@ class Run:
         rows = slice(self.starts[query], self.starts[query + 1])
         hits = zip(self.documents[rows], self.scores[rows].tolist(), strict=True)
         return sorted(hits, key=lambda hit: (hit[1], id_bytes(hit[0])), reverse=True)
+
+    def best_first(self) -> Run:
+        """Return the run with the rows of each query in the order of `ranking`.
+
+        There is no loop over queries, and nothing is copied where the scores fall strictly.
+        """
+        query = np.repeat(np.arange(len(self.query_ids)), np.diff(self.starts))
+        same = query[1:] == query[:-1]
+        if not (same & (self.scores[1:] >= self.scores[:-1])).any():
+            return self
+        order: IntArray = np.lexsort((-self.scores, query))
+        scores = self.scores[order]
+        tied = same & (scores[1:] == scores[:-1])
+        # rows that tie lie together now: where such groups begin, and what belongs to one
+        group = np.concatenate(([0], np.cumsum(~tied)))
+        several = np.flatnonzero(np.concatenate((tied, [False])) | np.concatenate(([False], tied)))
+        ids = self.document_ids.take(order[several])
+        order[several] = order[several[ids.falling_order(group[several])]]
+        return self._rows(order, self.query_ids, self.starts)
+
+    def first(self, query_ids: Iterable[str], top_k: int) -> Run:
+        """Return the first rows of some queries, in this order; those that it lacks are left out.
+
+        Example:
+            >>> run = Run.from_dict({"q1": {"d1": 2.0, "d2": 1.0}, "q2": {"d3": 1.0}})
+            >>> run.first(["q2", "q0", "q1"], 1).to_dict()
+            {'q2': {'d3': 1.0}, 'q1': {'d1': 2.0}}
+        """
+        wanted = tuple(name for name in query_ids if name in self.query_index)
+        if wanted == self.query_ids and np.diff(self.starts).max(initial=0) <= top_k:
+            return self
+        chosen = np.array([self.query_index[name] for name in wanted], np.int64)
+        begin = self.starts[chosen]
+        end = np.minimum(begin + top_k, self.starts[chosen + 1])
+        return self._rows(spans(begin, end), wanted, borders(end - begin, len(wanted)))
+
+    def _rows(self, rows: IntArray, query_ids: tuple[str, ...], starts: IntArray) -> Run:
+        documents: Sequence[str]
+        if isinstance(self.documents, TextIds):
+            documents = TextIds.of(self.documents.as_bytes.take(rows))
+        else:
+            documents = [self.documents[row] for row in rows.tolist()]
+        return Run(query_ids, starts, documents, self.scores[rows], self.name)
 
     def to_dict(self) -> dict[str, dict[str, float]]:
         """Return {query id: {document id: score}}, in the order of the rows."""

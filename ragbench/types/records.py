@@ -69,7 +69,7 @@ class ScoredDocument:
 class Retrieved:
     """A retriever's answer to one query, with the queries that it formulated itself."""
 
-    documents: list[ScoredDocument]
+    documents: Sequence[ScoredDocument]
     """Best first."""
     queries: list[str] = field(default_factory=list)
     """Formulated queries (decomposition, expansion), so that they can be judged."""

@@ -17,6 +17,8 @@ from ragbench.config.load import load_config
 from ragbench.data.files.passages import content_id
 from ragbench.errors import ConfigError, DataError
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
+
 
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):

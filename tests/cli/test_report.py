@@ -176,9 +176,10 @@ def test_a_run_without_its_config_is_compared_and_not_said_to_have_changed(runs)
 def test_runs_over_other_judgements_are_shown_and_not_compared(runs, tmp_path):
     experiment(tmp_path, "less", {"ours": retriever(1)}, judged=QUERIES[:6])
 
-    ragbench("report", "runs/old", "runs/less", "-o", "both.html", cwd=tmp_path)
+    out, _ = ragbench("report", "runs/old", "runs/less", "-o", "both.html", cwd=tmp_path)
     ragbench("report", "runs/old", "runs/less", "-o", "both.md", cwd=tmp_path)
 
+    assert out.startswith("not compared: queries: 6 of 12 in runs/old are not in runs/less")
     page = (tmp_path / "both.md").read_text()
     assert "3 systems have mrr@10; they were not compared" in page
     assert "warning: not compared: queries: 6 of 12 in runs/old are not in runs/less" in page

@@ -181,26 +181,24 @@ def relabelled(found, like):
     return json.loads(text)
 
 
-@pytest.mark.parametrize(
-    ("edit", "message"),
-    [
+def test_a_damaged_look_is_named(ragbench, tmp_path):
+    ragbench("run")
+    ragbench("baseline", "runs/early", "-o", "main.json")
+    right = (tmp_path / "main.json").read_text()
+    for edit, message in (
         ({"look": 9}, "look is 9; allowed: 1 to 5"),
         ({"sizes": [40, 20]}, "sizes is [40, 20]"),
         ({"judged": 0}, "judged is 0"),
         ({"stopped": "yes"}, "'stopped' is text"),
-    ],
-)
-def test_a_damaged_look_is_named(ragbench, tmp_path, edit, message):
-    ragbench("run")
-    ragbench("baseline", "runs/early", "-o", "main.json")
-    content = json.loads((tmp_path / "main.json").read_text())
-    content["systems"]["first"]["scores"]["answer_relevancy"]["early"].update(edit)
-    (tmp_path / "main.json").write_text(json.dumps(content))
+    ):
+        content = json.loads(right)
+        content["systems"]["first"]["scores"]["answer_relevancy"]["early"].update(edit)
+        (tmp_path / "main.json").write_text(json.dumps(content))
 
-    with pytest.raises(DataError) as raised:
-        read_baseline(tmp_path / "main.json")
+        with pytest.raises(DataError) as raised:
+            read_baseline(tmp_path / "main.json")
 
-    assert message in str(raised.value)
+        assert message in str(raised.value)
 
 
 def test_an_older_file_without_a_look_is_read(ragbench, tmp_path):

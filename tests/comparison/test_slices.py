@@ -72,6 +72,7 @@ def test_clusters_fill_a_slice():
     assert law["n_clusters"] == 12
 
 
+@pytest.mark.slow
 def test_chance_is_seldom_called_worse():
     """300 comparisons of eight slices without a loss: at 5 %, se 1.3 points."""
     slicing = Slicing("f", tuple("abcdefgh"), [(name,) for name in "abcdefgh"] * 25)

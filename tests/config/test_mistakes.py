@@ -208,10 +208,10 @@ def _marks(text):
 
 
 def test_an_executor_that_is_not_there_is_an_option_like_any_other(problems):
-    [problem] = problems(HEAD + "executor: {type: ray}\n")
+    [problem] = problems(HEAD + "executor: {type: rays}\n")
 
-    assert (problem.path, problem.allowed) == ("executor.type", "local")
-    assert problem.found == "unknown value 'ray'"
+    assert (problem.path, problem.allowed) == ("executor.type", "local, ray, python:module:Name")
+    assert problem.found == "unknown type 'rays'"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import io
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ragbench.data.files.gold import DocumentNames, QuotedPassages
@@ -266,6 +266,7 @@ def test_any_part_of_a_document_is_placed_there(data):
 
 
 @given(st.lists(st.text("ab./ ", min_size=1, max_size=6), unique=True))
+@example(["..a"])
 def test_an_id_always_means_itself(ids):
     names = DocumentNames([Document(name) for name in ids])
 

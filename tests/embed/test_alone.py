@@ -19,6 +19,8 @@ from ragbench.rerank.cross_encoder import PairScorer
 from ragbench.score.text.bertscore import BERTScorer
 from ragbench.score.text.semantic_similarity import SemanticSimilarity
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
+
 WORDS = ["the", "cat", "sat", "on", "mat", "a", "dog", "ran"]
 TEXTS = [
     " ".join(WORDS[(7 * i + j * j) % 8] for j in range(1 + (i * i) % 17)) + f" {i}"

@@ -13,6 +13,8 @@ from ragbench.testing import ChatServer
 from tests.experiment.moons import QUERIES, write_jsonl
 from tests.score.judge.scripted import Script
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
+
 
 def rows_of(experiment, system):
     with (experiment.path / "causes.csv").open(newline="") as stream:

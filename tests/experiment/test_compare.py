@@ -18,6 +18,8 @@ from ragbench.records.comparison import ComparedGate, ComparedRuns
 from ragbench.report.comparison.formats import render_csv, render_latex, render_markdown
 from ragbench.report.terminal import render_terminal
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
+
 
 @pytest.fixture
 def finished(config):

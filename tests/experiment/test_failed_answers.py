@@ -137,27 +137,28 @@ def test_baseline_files_carry_what_failed(config, tmp_path):
     np.testing.assert_array_equal(np.sort(ours[order], axis=1), np.sort(read, axis=1))
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (lambda s: s.update(answers=1), "answers is 1"),
-        (lambda s: s.pop("answers"), "answers is None"),
-        (lambda s: s["unscored_answers"]["q3"].update(exact_match={"refused": 9}), "'q3' has"),
-        (lambda s: s["unscored_answers"]["q3"].update(exact_match={"refused": -1}), "'q3' has"),
-        (lambda s: s["unscored_answers"]["q3"].update(exact_match={"bored": 1}), "'q3' has"),
-        (lambda s: s["unscored_answers"]["q3"].update(mine={"refused": 1}), "'q3' has"),
-        (lambda s: s["unscored_answers"].update(q99={"exact_match": {"refused": 1}}), "'q99' has"),
-        (lambda s: s["unscored_answers"]["q3"].update(exact_match={"refused": 5}),
-         "'q3' has a value of 'exact_match'"),
-    ],
-)  # fmt: skip
-def test_mistakes_in_a_baseline_file_are_named(config, tmp_path, change, says):
+MISTAKES = [
+    (lambda s: s.update(answers=1), "answers is 1"),
+    (lambda s: s.pop("answers"), "answers is None"),
+    (lambda s: s["unscored_answers"]["q3"].update(exact_match={"refused": 9}), "'q3' has"),
+    (lambda s: s["unscored_answers"]["q3"].update(exact_match={"refused": -1}), "'q3' has"),
+    (lambda s: s["unscored_answers"]["q3"].update(exact_match={"bored": 1}), "'q3' has"),
+    (lambda s: s["unscored_answers"]["q3"].update(mine={"refused": 1}), "'q3' has"),
+    (lambda s: s["unscored_answers"].update(q99={"exact_match": {"refused": 1}}), "'q99' has"),
+    (lambda s: s["unscored_answers"]["q3"].update(exact_match={"refused": 5}),
+     "'q3' has a value of 'exact_match'"),
+]  # fmt: skip
+
+
+def test_mistakes_in_a_baseline_file_are_named(config, tmp_path):
     found = ask(config, SAMPLES, LOST)
     file = tmp_path / "main.json"
     run_command("baseline", found.path, "-o", file)
-    content = json.loads(file.read_text())
-    change(content["systems"]["bm25/gpt"])
-    file.write_text(json.dumps(content))
+    right = file.read_text()
+    for change, says in MISTAKES:
+        content = json.loads(right)
+        change(content["systems"]["bm25/gpt"])
+        file.write_text(json.dumps(content))
 
-    with pytest.raises(DataError, match=says):
-        read_baseline(file)
+        with pytest.raises(DataError, match=says):
+            read_baseline(file)

@@ -13,6 +13,8 @@ from ragbench.experiment.plan.records import Choices
 from ragbench.experiment.runner import run_experiment
 from tests.experiment.test_apps import perfect
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
+
 
 @pytest.fixture
 def without_judge(config):

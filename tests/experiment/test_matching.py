@@ -10,6 +10,8 @@ from ragbench.data.trec.trec_files import read_run
 from tests.commands import run_command
 from tests.experiment.moons import CORPUS, write_jsonl
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
+
 DOCUMENT = {"level": "document", "id": "metadata.doc_id"}
 SEPARATOR = {"level": "document", "separator": "#"}
 

@@ -14,6 +14,8 @@ from tests.commands import run_command
 from tests.experiment.moons import QUERIES, write_jsonl
 from tests.score.judge.scripted import Script
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
+
 FIRST, *OTHERS = QUERIES
 
 

@@ -3,12 +3,17 @@
 import csv
 import json
 import math
+import os
+from pathlib import Path
 
 import pytest
 import pytrec_eval
 
 import ragbench as rb
+from ragbench.retrieve.run_file import RunFile
 from tests.experiment.moons import ANSWERS, CORPUS, QRELS, QUERIES, write_jsonl
+
+pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
 
 
 def test_retrieval_scores_are_trec_evals(config):
@@ -130,6 +135,37 @@ def test_a_generator_of_the_users_own(config):
     assert scores["bm25/shouting"]["token_f1"]["mean"] > 0.5
     lines = (experiment.path / "predictions" / "bm25--shouting.jsonl").read_text().splitlines()
     assert json.loads(lines[0])["answer"] == "IO"
+
+
+def test_a_run_file_gives_what_a_retriever_with_its_hits_gives(config, tmp_path):
+    lines = ["q1 Q0 d3 1 1 x", "q1 Q0 d1 2 1.0 x", "q2 Q0 d2 1 0.5 x", "q4 Q0 other 1 0.25 x"]
+    (tmp_path / "saved.trec").write_text("\n".join(lines))
+    config["retrievers"] = {"saved": {"type": "run_file", "path": str(tmp_path / "saved.trec")}}
+    live = RunFile(path=tmp_path / "saved.trec")
+    live.recorded = lambda: None
+
+    experiment = rb.run_experiment(config, retrievers={"live": live})
+
+    found = {}
+    for file in ("per_query.csv", "causes.csv", "unscored.jsonl"):
+        rows = (experiment.path / file).read_text().splitlines()
+        for name in ("saved", "live"):
+            found.setdefault(name, []).append([r.replace(name, "") for r in rows if name in r])
+    for name, files in found.items():
+        ranking = (experiment.path / "rankings" / f"{name}.trec").read_text()
+        files.append(ranking.replace(name, ""))
+    assert found["saved"] == found["live"]
+    assert len(found["saved"][-1].splitlines()) == 4
+    timing = experiment.summary["timing"]["systems"]
+    assert timing["saved"]["latency_ms"]["p50"] is None
+    assert timing["live"]["latency_ms"]["p50"] is not None
+    work = json.loads((experiment.path / "manifest.json").read_text())["work"]
+    assert work["retrieve saved"] == {"items": 5, "stored": 5}
+    assert not [
+        p
+        for p in Path(os.environ["RAGBENCH_CACHE"]).glob("stages/retrieve/*")
+        if '"of": "saved"' in p.read_text()
+    ]
 
 
 def test_a_run_file_that_lacks_a_query(config, tmp_path):

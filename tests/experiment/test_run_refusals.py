@@ -7,6 +7,8 @@ import pytest
 import ragbench as rb
 from tests.experiment.moons import write_jsonl
 
+pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
+
 
 def test_a_retriever_that_fails_for_one_query_fails_that_query(config):
     def flaky(question, top_k):

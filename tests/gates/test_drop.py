@@ -185,6 +185,7 @@ def test_identical_may_be_asked_to_exclude_the_margin(n, max_drop, verdict):
     assert replace(gate, identical="pass").decide_pairs(pairs, FAST).verdict == "pass"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "margin"), [("hits", 0.05), ("graded", 0.02)])
 def test_a_drop_that_is_called_detectable_fails_in_4_of_5_runs(kind, margin):
     """From one undecided sample, then that drop is drawn many times from a truth like it."""

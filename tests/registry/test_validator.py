@@ -24,7 +24,7 @@ from ragbench.score.text import METRICS
 FAMILIES = (LOADERS, RETRIEVERS, RERANKERS, GENERATORS, APPS, JUDGES, MEASURES, METRICS)
 BLOCKS = (
     *(components.Common, components.RerankerCommon, components.GeneratorCommon),
-    *(judges.JudgeCommon, schema.Top, schema.BudgetLimits, schema.Executor, schema.Match),
+    *(judges.JudgeCommon, schema.Top, schema.BudgetLimits, schema.Match),
     *(schema.Fill, schema.RetrievalMetrics, schema.Statistics),
 )
 ODD = [

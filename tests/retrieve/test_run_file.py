@@ -1,7 +1,16 @@
 """`run_file`: rankings of another program."""
 
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.errors import DataError
+from ragbench.retrieve import run_file
 from ragbench.retrieve.run_file import RunFile
-from ragbench.types import Query
+from ragbench.types import Query, Run
+from ragbench.types.byte_ids import ByteIds, TextIds
 
 
 def test_order_is_that_of_the_scores_and_missing_queries_are_known(tmp_path):
@@ -14,3 +23,49 @@ def test_order_is_that_of_the_scores_and_missing_queries_are_known(tmp_path):
     assert [(hit.id, hit.score) for hit in hits] == [("b", 0.9), ("c", 0.5)]
     assert none == []
     assert retriever.query_ids == {"q1"}
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from("abc"),
+        st.dictionaries(
+            st.sampled_from(["d1", "d10", "d2", "d\xfc", "a document with a long id"]),
+            st.sampled_from([0.0, 1.0, 1.5, float("inf"), -float("inf")]),
+        ),
+    ),
+    st.booleans(),
+    st.integers(1, 4),
+)
+def test_columns_are_ordered_and_cut_as_lists_are(hits, from_file, top_k):
+    run = Run.from_dict(hits)
+    if from_file and len(run):
+        documents = TextIds.of(ByteIds.of(list(run.documents)))
+        run = Run(run.query_ids, run.starts, documents, run.scores)
+
+    found = run.best_first().first(["c", "x", "a"], top_k)
+
+    assert list(found.query_ids) == [query for query in "ca" if query in hits]
+    for query, rows in found.to_dict().items():
+        assert list(rows.items()) == run.ranking(query)[:top_k]
+
+
+def test_what_is_not_kept_is_read_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_file, "KEPT_BYTES", 0)
+    read = []
+    monkeypatch.setattr(run_file, "read_run", lambda path: read.append(path) or original(path))
+    files = []
+    for name in "ab":
+        path = tmp_path / f"{name}.trec"
+        path.write_text(f"q1 Q0 {name} 1 0.5 x\n")
+        files.append(RunFile(path=path))
+
+    found = [file.recorded().documents[0] for file in (*files, *files)]
+
+    assert found == ["a", "b", "a", "b"]
+    assert len(read) == 2 + 4, "one is kept, and not asked for twice in turn"
+    os.truncate(tmp_path / "a.trec", 0)
+    with pytest.raises(DataError, match="changed while it was in use"):
+        files[0].recorded()
+
+
+original = run_file.read_run

@@ -55,6 +55,7 @@ def test_no_distribution_with_that_mean_fits_better(scipy_optimize, d):
     assert unlikely(weights) <= found.fun + 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [FEW, MANY, -FEW, -MANY])
 def test_at_a_limit_the_observed_mean_is_as_rare_as_it_says(d):
     """200,000 samples from the distribution of the lower limit; half of the ties count."""

@@ -9,10 +9,14 @@ import sys
 import threading
 import time
 
+import pytest
+
 from ragbench.llm import ChatEngine, OpenAIChat, Replies
 from ragbench.store import claims
 from ragbench.testing import ChatServer
 from tests.llm.conftest import GOOD, asking
+
+pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
 
 RUN = """
 import random, sys

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -219,3 +220,43 @@ def test_lines_can_be_read_without_us(path):
     head, line = path.read_text(encoding="ascii").splitlines()
     assert head == 'ragbench.stage/1 {"stage": "retrieve", "of": "bm25"}'
     assert json.loads(line.partition(" ")[2]) == ["é", {"b": 1}]
+
+
+def test_values_stay_on_disk_and_are_read_from_the_right_file(tmp_path):
+    paths = [stage_path(tmp_path / name, "retrieve", "k") for name in ("ours", "first", "second")]
+    for number, path in enumerate(paths):
+        with stage_file(path) as each:
+            for item in ("all", f"only {number}", "two")[: 2 + (number > 0)]:
+                each.put(item, [item, number, "x" * 1_000_000])
+
+    tracemalloc.start()
+    ours = stage_file(paths[0], paths[1:])
+    with ours:
+        ours.put("new", "x" * 1_000_000)
+        held, _ = tracemalloc.get_traced_memory()
+        found = {item: ours.get(item)[1] for item in ("all", "only 0", "only 1", "only 2", "two")}
+    tracemalloc.stop()
+
+    assert found == {"all": 0, "only 0": 0, "only 1": 1, "only 2": 2, "two": 2}
+    assert ours.get("new") == "x" * 1_000_000
+    assert held < 100_000
+    paths[2].unlink()
+    assert ours.get("two") is None
+
+
+def test_what_a_damaged_file_still_holds_is_found_after_it_was_written_anew(path):
+    with stage_file(path) as first:
+        for item in "abc":
+            first.put(item, item * 9)
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[1] = b"x" + lines[1][1:]
+    path.write_bytes(b"".join(lines))
+
+    with pytest.warns(DamagedItems):
+        again = stage_file(path)
+    with again:
+        again.put("d", "d" * 9)
+
+        assert {item: again.get(item) for item in "abcd"} == {
+            "a": None, "b": "b" * 9, "c": "c" * 9, "d": "d" * 9
+        }  # fmt: skip

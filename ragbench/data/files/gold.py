@@ -74,7 +74,7 @@ class DocumentNames:
 
 def _other_names(document: Document) -> Iterable[str]:
     path = PurePosixPath(document.id)
-    if path.suffix:
+    if path.suffix and path.stem != ".":  # `..a` has no name before its suffix (Python 3.13)
         yield str(path.with_suffix(""))
         yield path.stem
     yield path.name

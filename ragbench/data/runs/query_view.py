@@ -9,10 +9,11 @@ passages have the texts that predictions hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
@@ -42,8 +43,7 @@ QUESTIONS_FILE = "questions.jsonl"
 TEXTS_FILE = "texts.jsonl"
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """One hit of a ranking."""
 
     rank: int
@@ -187,7 +187,7 @@ class QueryViews:
             raise self._unknown(query)
         row = self._question(query)
         texts = self._texts_of(query)
-        judged = row.judged
+        judged, missing = row.judged, self._unscored.read(UnscoredRow, query)
         gold = sorted((-grade, name) for name, grade in judged.items() if grade > 0)
         return QueryView(
             id=query,
@@ -197,7 +197,7 @@ class QueryViews:
             judged=judged,
             gold=tuple(_judged(name, -grade, texts(None, name)) for grade, name in gold),
             systems=tuple(
-                self._system(each, query, judged, texts) for each in self.summary.systems
+                self._system(each, query, judged, texts, missing) for each in self.summary.systems
             ),
         )
 
@@ -318,7 +318,12 @@ class QueryViews:
         return _Texts(self._text_lines, query)
 
     def _system(
-        self, system: SystemSummary, query: str, judged: Mapping[str, int], texts: _Texts
+        self,
+        system: SystemSummary,
+        query: str,
+        judged: Mapping[str, int],
+        texts: _Texts,
+        missing: Sequence[UnscoredRow],
     ) -> SystemView:
         answers = tuple(self._answers(system, query))
         passages = next((a.passages for a in answers if a.passages is not None), ())
@@ -327,10 +332,15 @@ class QueryViews:
         found = [] if ranking is None else ranking.hits(query)
         lost = self._causes.get(system.name, {}).get(query)
         whose = system.name if system.generator is None else system.retriever
+        most = len(found) if self._most is None else self._most
+        shown_hits = list(enumerate(found[:most], start=1))
+        shown_hits += [
+            (rank, hit)
+            for rank, hit in enumerate(found[most:], start=most + 1)
+            if hit[0] in judged and judged[hit[0]] > 0
+        ]
         hits = []
-        for rank, (name, score) in enumerate(found, start=1):
-            if self._most is not None and rank > self._most and judged.get(name, 0) <= 0:
-                continue
+        for rank, (name, score) in shown_hits:
             text = own.get(name) or texts(whose, name)
             hits.append(
                 Hit(
@@ -345,7 +355,6 @@ class QueryViews:
                 )
             )
         cells = self._cells.get(system.name, {}).get(query, {})
-        missing = [r for r in self._unscored.read(UnscoredRow, query) if r.system == system.name]
         return SystemView(
             name=system.name,
             retriever=system.retriever,
@@ -357,10 +366,14 @@ class QueryViews:
             answers=answers,
             verdicts=tuple(self._lines("judgements", system.name).read(VerdictRow, query)),
             scores={name: cells.get(name) for name in system.scores},
-            unscored={row.measure: row for row in missing if row.sample is None},
             ranking_ms=None
             if system.retriever is None or ranking is None
             else self._costs.get(system.retriever, {}).get(query, {}).get("latency_ms"),
+            unscored={
+                row.measure: row
+                for row in missing
+                if row.system == system.name and row.sample is None
+            },
         )
 
     def _answers(self, system: SystemSummary, query: str) -> Iterator[AnswerView]:
@@ -399,6 +412,8 @@ class _Texts:
 
     def __call__(self, system: str | None, name: str) -> TextRow | None:
         """Return the text of a document as a system found it; None where it is not kept."""
+        if not self._lines:
+            return None
         if name not in self._read:  # the systems of a query find much the same
             self._read[name] = self._lines.read(TextRow, name)
         rows = self._read[name]

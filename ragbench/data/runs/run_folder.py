@@ -128,7 +128,12 @@ def to_json(value: Any) -> str:
 
 def to_jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
     """Write one JSON object a line; NaN is a mistake here and raises."""
-    return "".join(f"{to_json_line(row)}\n" for row in rows)
+    return "".join(json_lines(rows))
+
+
+def json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the lines of `to_jsonl`."""
+    return (f"{to_json_line(row)}\n" for row in rows)
 
 
 def to_json_line(value: Any, *, indent: int | None = None) -> str:
@@ -230,12 +235,12 @@ def check_output(experiment: Path) -> None:
 def write_run_folder(
     experiment: Path,
     run_id: str,
-    contents: Mapping[str, str],
+    contents: Mapping[str, str | Iterable[str]],
     *,
     finish: Callable[[Path], None] = lambda folder: None,
     is_latest: bool = True,
 ) -> Path:
-    """Write a run's files (relative name -> text) under a new folder.
+    """Write a run's files (relative name -> text, or pieces of it) under a new folder.
 
     `finish` writes into it what is too large to be held as one text. `latest` of the experiment's
     folder then points at it, unless it is no new result.
@@ -246,7 +251,8 @@ def write_run_folder(
             for relative, text in contents.items():
                 path = temporary / relative
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(_encode(text))
+                with path.open("wb") as stream:
+                    stream.writelines(map(_encode, [text] if isinstance(text, str) else text))
             finish(temporary)
         if is_latest:
             point_at(experiment / LATEST, run_id)
@@ -344,18 +350,22 @@ def read_manifest(folder: Path) -> Manifest:
 def read_per_query(path: Path) -> dict[str, dict[str, dict[str, float | None]]]:
     """Read `per_query.csv` as system -> query id -> column -> value; None for an empty cell."""
     table: dict[str, dict[str, dict[str, float | None]]] = {}
+    known: dict[str, float | None] = {"": None}  # most values of a measure come again and again
     allowed = "system, query_id, and numbers or empty cells"
     try:
         rows = csv_rows(path)
         head = next(rows, [])
         if head[:2] != ["system", "query_id"]:
             raise DataError(f"columns: {', '.join(head)}", file=path, line=1, allowed=allowed)
+        names = head[2:]
         for number, row in enumerate(rows, start=2):
             if not row:  # an empty line
                 continue
             try:
-                cells = zip(head[2:], row[2:], strict=True)
-                values = {name: _number(cell) if cell else None for name, cell in cells}
+                for cell in row[2:]:
+                    if cell not in known:
+                        known[cell] = _number(cell)
+                values = dict(zip(names, map(known.__getitem__, row[2:]), strict=True))
                 table.setdefault(row[0], {})[row[1]] = values
             except (IndexError, ValueError) as error:
                 what = f"row: {error}" if len(row) == len(head) else f"row: {len(row)} cells"

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import mmap
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from operator import gt
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from ragbench.data.runs.run_folder import csv_rows, to_csv
 from ragbench.errors import DataError
 from ragbench.json_yaml import load_json
-from ragbench.records.causes import CAUSES, CauseRow
+from ragbench.records.causes import CAUSES, AnswerCause, CauseRow
 from ragbench.records.codec import Record, from_json
 from ragbench.registry import shown
 
 CAUSES_FILE = "causes.csv"
 _COLUMNS = ("system", "query_id", "cause", "why")
+_QUERY_LINES = re.compile(rb"^ ?(\S+)(?: .*)?\n?(?: ?\1 .*\n?)*", re.MULTILINE)
 R = TypeVar("R", bound=Record)
 
 
@@ -74,17 +79,17 @@ class RankingFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._places: dict[str, int] = {}
+        self._places: dict[str, tuple[int, int]] = {}
+        """Query -> where its lines begin and end."""
         self._last: tuple[str, list[tuple[str, float]]] = ("", [])
         """The query that was read last: the systems over one ranking ask for it in turn."""
         with path.open("rb") as stream:
-            offset, last = 0, b""
-            for line in stream:
-                query = line.split(b" ", 1)[0]
-                if query != last:
-                    self._places.setdefault(query.decode("utf-8", "surrogateescape"), offset)
-                    last = query
-                offset += len(line)
+            if not stream.seek(0, 2):
+                return
+            with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                for block in _QUERY_LINES.finditer(data):
+                    query = block[1].decode("utf-8", "surrogateescape")
+                    self._places.setdefault(query, block.span())
 
     def hits(self, query: str) -> list[tuple[str, float]]:
         """Return document and score of each hit, best first; by score, then by id from the end."""
@@ -92,24 +97,35 @@ class RankingFile:
             return []
         if query == self._last[0]:
             return self._last[1]
-        found: list[tuple[bytes, float]] = []
+        start, end = self._places[query]
         with self._path.open("rb") as stream:
-            stream.seek(self._places[query])
-            wanted = query.encode("utf-8", "surrogateescape")
-            for number, line in enumerate(stream, start=1):
-                fields = line.split()
-                if not fields or fields[0] != wanted:
-                    break
-                try:
-                    found.append((fields[2], float(fields[4])))
-                except (IndexError, ValueError) as error:
-                    what = f"hit {number} of query {shown(query)}"
-                    allowed = "query Q0 document rank score tag"
-                    raise DataError(what, file=self._path, allowed=allowed) from error
-        found.sort(key=lambda hit: (hit[1], hit[0]), reverse=True)
-        hits = [(name.decode("utf-8", "surrogateescape"), score) for name, score in found]
-        self._last = query, hits
-        return hits
+            stream.seek(start)
+            lines = stream.read(end - start)
+        documents, scores = self._columns(query, lines)
+        if not all(map(gt, scores, scores[1:])):
+            found = sorted(zip(scores, documents, strict=True), reverse=True)
+            scores, documents = [score for score, _ in found], [name for _, name in found]
+        # no id holds a line end
+        names = b"\n".join(documents).decode("utf-8", "surrogateescape").split("\n")
+        self._last = query, list(zip(names, scores, strict=True))
+        return self._last[1]
+
+    def _columns(self, query: str, lines: bytes) -> tuple[list[bytes], list[float]]:
+        fields = lines.split()
+        if len(fields) == 6 * lines.count(b"\n") == 6 * fields[1::6].count(b"Q0"):
+            with suppress(ValueError):  # told below, with the number of the line
+                return fields[2::6], [*map(float, fields[4::6])]
+        documents, scores = [], []
+        for number, line in enumerate(lines.rstrip(b"\n").split(b"\n"), start=1):
+            fields = line.split()
+            try:
+                documents.append(fields[2])
+                scores.append(float(fields[4]))
+            except (IndexError, ValueError) as error:
+                what = f"hit {number} of query {shown(query)}"
+                allowed = "query Q0 document rank score tag"
+                raise DataError(what, file=self._path, allowed=allowed) from error
+        return documents, scores
 
 
 def format_causes(rows: Iterable[CauseRow]) -> str:
@@ -136,8 +152,10 @@ def read_causes(path: Path) -> dict[str, dict[str, CauseRow]]:
                 allowed = f"{', '.join(_COLUMNS)}; a cause is one of {', '.join(CAUSES)}"
                 what = shown(",".join(cells))
                 raise DataError(what, file=path, line=number, allowed=allowed)
-            values = dict(zip(_COLUMNS, cells, strict=True))
-            made = from_json(CauseRow, values, file=path, line=number)
+            system, query, cause, why = cells
+            made = CauseRow(
+                system=system, query_id=query, cause=cast("AnswerCause", cause), why=why
+            )
             found.setdefault(made.system, {})[made.query_id] = made
     except FileNotFoundError:
         return {}

@@ -6,7 +6,7 @@ import heapq
 import os
 import struct
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby
@@ -260,23 +260,36 @@ def format_run(run: Run | Mapping[str, Mapping[str, float]], *, tag: str | None 
         q1 Q0 d2 1 0.7 mine
         q1 Q0 d1 2 0.5 mine
     """
-    run = run if isinstance(run, Run) else Run.from_dict(run)
+    return "".join(run_lines(run if isinstance(run, Run) else Run.from_dict(run), tag))
+
+
+def run_lines(run: Run, tag: str | None = None) -> Iterator[str]:
+    """Yield what `format_run` returns, the lines of a query together."""
     tag = run.name if tag is None else tag
-    _check_id(tag, "tag")
-    lines = (_query_lines(query, run.ranking(query), tag) for query in run.query_ids)
-    return "".join(lines) or _NO_HITS
+    _check_ids([tag], "tag")
+    _check_ids(run.query_ids, "query id")
+    if not len(run):
+        yield _NO_HITS
+    ranked = run.best_first()
+    starts = ranked.starts.tolist()
+    for query, first, end in zip(ranked.query_ids, starts, starts[1:], strict=False):
+        documents = ranked.documents[first:end]
+        _check_ids(documents, "document id")
+        # a line that starts with '#' is a comment, and a byte order mark at the start is dropped
+        head = f" {query} Q0" if query[0] in "#\ufeff" else f"{query} Q0"
+        hits = zip(documents, ranked.scores[first:end].tolist(), strict=True)
+        lines = [
+            f"{head} {name} {rank} {score!r} {tag}\n" for rank, (name, score) in enumerate(hits, 1)
+        ]
+        yield "".join(lines)
 
 
-def _query_lines(query: str, ranking: list[tuple[str, float]], tag: str) -> str:
-    _check_id(query, "query id")
-    for document, _ in ranking:
-        _check_id(document, "document id")
-    # a line that starts with '#' is a comment, and a byte order mark at the start is dropped
-    start = f" {query}" if query[0] in "#\ufeff" else query
-    return "".join(
-        f"{start} Q0 {document} {rank} {score!r} {tag}\n"
-        for rank, (document, score) in enumerate(ranking, start=1)
-    )
+def _check_ids(names: Sequence[str], noun: str) -> None:
+    """Check ids at once where they are plain, which nearly all are, else one by one."""
+    joined = "\n".join(names)
+    if not joined.isascii() or "\0" in joined or len(joined.split()) != len(names):
+        for name in names:
+            _check_id(name, noun)
 
 
 def _check_id(name: str, noun: str) -> None:

@@ -7,9 +7,10 @@ import platform
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib import metadata
+from itertools import chain, repeat
 from pathlib import Path
 
 import numpy as np
@@ -29,20 +30,20 @@ from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
     file_name,
     format_query_metadata,
+    json_lines,
     to_csv,
     to_json,
-    to_jsonl,
     write_run_folder,
 )
 from ragbench.data.runs.run_lines import CAUSES_FILE, format_causes
 from ragbench.data.runs.run_list import read_commit
-from ragbench.data.trec.trec_files import format_run
+from ragbench.data.trec.trec_files import run_lines
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.costs import format_costs, with_costs
 from ragbench.experiment.gates import gate_run
 from ragbench.experiment.output.summary import make_summary
 from ragbench.experiment.plan.records import Choices, Noun, Plan, Repetition
-from ragbench.experiment.records import Answers, Results
+from ragbench.experiment.records import Answers, Ranked, Recorded, Results
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.stages.causes import cause_rows
 from ragbench.experiment.stages.matching import document_of
@@ -67,7 +68,7 @@ from ragbench.report.ci import render_junit
 from ragbench.report.markdown import render_markdown
 from ragbench.report.page.html import write_page
 from ragbench.score.base import ScoreColumn
-from ragbench.types import Cause, Document, Prediction
+from ragbench.types import Cause, Document, Prediction, Retrieved
 
 _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
 """Packages whose version may move a number."""
@@ -152,7 +153,7 @@ def write_run(
     manifest = cleaned(make_manifest(plan, results, choices, started), clean)
     if repetition is not None:
         manifest = replace(manifest, reproduces=repetition.of)
-    contents = {
+    contents: dict[str, str | Iterable[str]] = {
         "config.yaml": dump_config(plan.config, home / run_id),
         "manifest.json": to_json(codec.to_json(manifest)),
         "summary.json": to_json(codec.to_json(summary)),
@@ -168,12 +169,13 @@ def write_run(
     }
     if (metadata := format_query_metadata(plan.queries)) is not None:
         contents[QUERIES_FILE] = clean(metadata)
-    if texts := _lines(_text_rows(plan, results), clean):
-        contents[TEXTS_FILE] = texts
+    texts = _lines(_text_rows(plan, results), clean)
+    if (first := next(texts, None)) is not None:
+        contents[TEXTS_FILE] = chain([first], texts)
     for name, ranking in results.rankings.items():
-        contents[f"rankings/{file_name(name)}.trec"] = format_run(ranking.run)
+        contents[f"rankings/{file_name(name)}.trec"] = _ranking_lines(ranking)
         if ranking.unmatched is not None:
-            contents[f"passages/{file_name(name)}.trec"] = format_run(ranking.unmatched)
+            contents[f"passages/{file_name(name)}.trec"] = run_lines(ranking.unmatched)
     for name, answers in results.answers.items():
         lines = _lines(_predictions(plan, answers), clean)
         contents[f"predictions/{file_name(name)}.jsonl"] = lines
@@ -188,8 +190,13 @@ def write_run(
     return Experiment(folder, summary, results.comparisons)
 
 
-def _lines(rows: Iterable[Record], clean: Callable[[str], str]) -> str:
-    return to_jsonl(codec.to_json(cleaned(row, clean)) for row in rows)
+def _lines(rows: Iterable[Record], clean: Callable[[str], str]) -> Iterator[str]:
+    return json_lines(codec.to_json(cleaned(row, clean)) for row in rows)
+
+
+def _ranking_lines(ranking: Ranked) -> Iterator[str]:
+    """Read the rankings of a file when they are written: not all of them may be in memory."""
+    yield from run_lines(ranking.run)
 
 
 def _judgements(plan: Plan, results: Results) -> Iterator[tuple[str, list[VerdictRow]]]:
@@ -204,10 +211,21 @@ def _judgements(plan: Plan, results: Results) -> Iterator[tuple[str, list[Verdic
 
 def _per_query(plan: Plan, systems: Sequence[SystemScores]) -> str:
     names = list(dict.fromkeys(name for system in systems for name in system.columns))
+    ids, empty = [query.id for query in plan.queries], [None] * len(plan.queries)
     rows = (
-        [system.name, query.id, *(_cell(system, name, row) for name in names)]
+        row
         for system in systems
-        for row, query in enumerate(plan.queries)
+        for row in zip(
+            repeat(system.name),
+            ids,
+            *(
+                map(finite, system.columns[name].values.tolist())
+                if name in system.columns
+                else empty
+                for name in names
+            ),
+            strict=False,
+        )
     )
     return to_csv(["system", "query_id", *names], rows)
 
@@ -217,11 +235,6 @@ def _fingerprints(plan: Plan, results: Results) -> str:
     qrels = plan.qrels if results.filled is None else results.filled.qrels
     prints = fingerprint_queries(plan.queries, qrels, plan.collection.answers)
     return format_fingerprints([query.id for query in plan.queries], prints)
-
-
-def _cell(system: SystemScores, name: str, row: int) -> float | None:
-    column = system.columns.get(name)
-    return None if column is None else finite(column.values[row])
 
 
 def _unscored(plan: Plan, results: Results) -> Iterator[UnscoredRow]:
@@ -344,12 +357,24 @@ def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Documen
     qrels = plan.qrels if results.filled is None else results.filled.qrels
     judged, corpus = {} if qrels is None else qrels.by_query, plan.corpus
     seen: set[str] = set()
+    # what files hold is looked up file by file, since not all of them may be in memory
+    recorded = {
+        system: [_in_corpus(outcome, corpus) for outcome in ranking.outcomes]
+        for system, ranking in results.rankings.items()
+        if isinstance(ranking.outcomes, Recorded)
+    }
     for row, query in enumerate(plan.queries):
         for name, grade in judged.get(query.id, {}).items():
             if grade > 0 and name in corpus and name not in seen:
                 seen.add(name)
                 yield "", query.id, corpus[name]
         for system, ranking in results.rankings.items():
+            if system in recorded:
+                for known in recorded[system][row]:
+                    if known.id not in seen:
+                        seen.add(known.id)
+                        yield system, query.id, known
+                continue
             outcome = ranking.outcomes[row]
             hits = [] if outcome.value is None else outcome.value.documents[:SHOWN_HITS]
             for hit in hits:
@@ -360,3 +385,8 @@ def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Documen
                     if hit.text is None:
                         seen.add(hit.id)
                     yield system, query.id, document
+
+
+def _in_corpus(outcome: Outcome[Retrieved], corpus: Mapping[str, Document]) -> list[Document]:
+    hits = outcome.value.documents[:SHOWN_HITS] if corpus and outcome.value else ()
+    return [corpus[hit.id] for hit in hits if hit.id in corpus]

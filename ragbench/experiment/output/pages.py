@@ -38,7 +38,7 @@ PAGES = (".html", ".md")
 """Suffixes of pages."""
 SIDE_BY_SIDE = Path("side-by-side.html")
 """The page of several runs that nobody named."""
-_MOVED = 5
+_MOVED, _REFUSED = 5, "not compared: "
 FIGURES = ("svg", "pdf", "png")
 """Kinds of pictures; all but the first are made of it by CairoSVG, which is an extra."""
 _PIXELS = 3
@@ -52,9 +52,9 @@ def write_pages(
 ) -> list[Path]:
     """Draw the page of one run, or of several side by side; nothing is run or scored again.
 
-    Several are compared with the first, and `tell` gets what moved, a sentence for each. Without
-    `output`, a file that ends in `.html` or `.md`, both pages of the one run are written again into
-    its folder, and that of several is `side-by-side.html`.
+    Several are compared with the first, and `tell` gets what moved, or why they are not compared.
+    Without `output`, a file that ends in `.html` or `.md`, both pages of the one run are written
+    again into its folder, and that of several is `side-by-side.html`.
     """
     run = None
     if len(runs) == 1:
@@ -65,8 +65,9 @@ def write_pages(
         summary, comparisons = _side_by_side(runs)
         folder, output = Path(), output or SIDE_BY_SIDE
         told = lay_out_changes(comparisons) if isinstance(comparisons, ComparedRuns) else None
-        if told is not None and tell is not None:
-            for line in told.headlines:
+        refused = [line for line in summary.warnings if line.startswith(_REFUSED)]
+        for line in refused if told is None else told.headlines:
+            if tell is not None:
                 tell(line)
     paths = [folder / f"report{suffix}" for suffix in PAGES] if output is None else [output]
     for path in paths:
@@ -159,7 +160,7 @@ def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:
         met = meet(sources[0], sources[1:], alone=True)
     except DataError as refused:
         joined = join_summaries(summaries, names, _Labels(sources, names))
-        lines = tuple(f"not compared: {line}" for line in str(refused).splitlines())
+        lines = tuple(f"{_REFUSED}{line}" for line in str(refused).splitlines())
         joined = replace(joined, warnings=(*lines, *joined.warnings))
         return fill_facts(joined, None), no_comparisons()
     found = with_changes(compare_met(met, Method(confidence=summaries[0].confidence)), met)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from ragbench.config.schema import PYTHON_TIMEOUT, Component, JudgeBlock, NamedMetric
+from ragbench.config.schema import (
+    PYTHON_TIMEOUT,
+    Component,
+    ExperimentConfig,
+    JudgeBlock,
+    NamedMetric,
+)
 from ragbench.data.files.nuggets import read_nuggets
 from ragbench.embed.base import Encodings
 from ragbench.errors import (
@@ -19,6 +25,8 @@ from ragbench.errors import (
     Place,
     Problem,
 )
+from ragbench.executors.base import Executor
+from ragbench.executors.pool import Pool
 from ragbench.experiment.calls import Calls
 from ragbench.experiment.plan.records import PlannedJudge
 from ragbench.experiment.plan.uncalled import (
@@ -53,6 +61,7 @@ class Reranked(Retriever):
     def __init__(self, reranker: Reranker, retriever: str, depth: int | None) -> None:
         self.reranker, self.sources, self.depth = reranker, (retriever,), depth
         self.asks_one_by_one = reranker.asks_one_by_one
+        self.computes = reranker.computes
 
     @property
     def notes(self) -> Sequence[str]:
@@ -68,6 +77,7 @@ class Reranked(Retriever):
         """Let the reranker get ready."""
         self.reranker.cache_folder = self.cache_folder
         self.reranker.cache_also = self.cache_also
+        self.reranker.pool = self.pool
         self.reranker.load()
 
     def combine(
@@ -143,7 +153,7 @@ def build_app(name: str, component: Component | None, live: Any, *, calls: bool 
 
 def _make(component: Component, kind: str) -> Any:
     """Make a built-in component; what it refuses is an error at its entry."""
-    path, place = f"{kind}.{component.name}", component.place
+    path, place = f"{kind}.{component.name}".lstrip("."), component.place
     try:
         return component.cls(**component.options)
     except OptionError as error:
@@ -318,6 +328,24 @@ def connected(
             if isinstance(planned.judge, CheckedJudge):
                 stack.callback(planned.judge.close)
         yield replies
+
+
+def build_executor(config: ExperimentConfig) -> Executor | None:
+    """Make the executor of a config that has one with workers."""
+    component = config.executor
+    executor: Executor | None = None if component is None else _make(component, "")
+    return None if executor is None or executor.where is None else executor
+
+
+@contextmanager
+def workers_of(config: ExperimentConfig) -> Iterator[Pool | None]:
+    """Have the workers of a config for as long as a run takes; they start with the first task."""
+    executor = build_executor(config)
+    if executor is None:
+        yield None
+        return
+    with closing(Pool(executor.crew())) as pool:
+        yield pool
 
 
 def readiness(name: str, planned: PlannedJudge) -> str | None:

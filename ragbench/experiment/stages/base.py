@@ -13,6 +13,7 @@ from typing import Any
 
 from ragbench import __version__
 from ragbench.errors import RagbenchError
+from ragbench.executors.pool import Pool
 from ragbench.experiment.calls import Calls, Outcome
 from ragbench.experiment.plan.components import calls_of
 from ragbench.experiment.plan.records import Noun, Plan, Share
@@ -74,6 +75,8 @@ class Node:
     """What the calls for the others will take; None for a stage that asks no model of ours."""
     after: list[Node] = field(default_factory=list)
     """The stages that read it."""
+    by_workers: bool = False
+    """Whether the workers of the executor compute what takes long of it."""
     at_most: bool = False
     """Whether what is stored of it could not be looked up: it may be less, and cost less."""
 
@@ -85,6 +88,7 @@ class Node:
             "stored": self.stored,
             "unit": self.unit,
             **({"at_most": True} if self.at_most else {}),
+            **({"by_workers": True} if self.by_workers else {}),
             **({} if self.cost is None else {"cost": self.cost.to_dict()}),
             "after": [node.to_dict() for node in self.after],
         }
@@ -109,6 +113,9 @@ class Workspace:
     """Which part of the queries and documents is made; None of a run that makes all."""
     shared: dict[str, SharedWork] = field(default_factory=dict)
     """Title of a stage -> what has become of the share's items."""
+    pool: Pool | None = None
+    """The workers of an executor that has some; only what needs no store and asks nobody is given
+    to them."""
     dry: bool = False
     """Whether nothing is made: what is missing is counted and stays None."""
     work: dict[str, Work] = field(default_factory=dict)
@@ -211,6 +218,11 @@ class Stage:
     def __init__(self, workspace: Workspace, title: str = "", under: Stage | None = None) -> None:
         self.workspace, self.plan, self.title, self.under = workspace, workspace.plan, title, under
 
+    @property
+    def computes(self) -> bool:
+        """Whether workers can compute what takes long of it."""
+        return False
+
     def collect(self, results: Results) -> None:
         """Make what is not stored, and add what came out to the results of the run."""
 
@@ -309,6 +321,14 @@ class StoredStage(Stage, ABC):
         if space.share is not None:
             space.shared[self.title] = self._shared(wanted.values())
         return found
+
+    def nothing_made(self, rows: Sequence[int]) -> None:
+        """Note that the items of some rows are all there, without being stored."""
+        space = self.workspace
+        n = len(rows if space.share is None else space.own(rows))
+        space.work.setdefault(self.title, Work(n, n))
+        if space.share is not None:
+            space.shared[self.title] = SharedWork(n, 0, 0, self.unit)
 
     def _shared(self, wanted: Iterable[Slot]) -> SharedWork:
         """What has become of a share's items."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.plan.records import System
-from ragbench.experiment.records import Answers, Results
+from ragbench.experiment.records import Answers, Recorded, Results
 from ragbench.experiment.stages.answers import Answer
 from ragbench.experiment.stages.base import Stage, Workspace
 from ragbench.records.summary import Kind
@@ -42,6 +42,8 @@ class Failure:
 
 def failures(outcomes: Sequence[Outcome[Any]]) -> dict[int, Failure]:
     """Return row -> failure for the outcomes without a value."""
+    if isinstance(outcomes, Recorded):
+        return {}
     return {
         row: Failure(outcome.cause, outcome.detail)
         for row, outcome in enumerate(outcomes)

@@ -9,6 +9,7 @@ from typing import Any
 
 from ragbench.config.schema import BudgetLimits, ExperimentConfig
 from ragbench.experiment.costs import spending_of
+from ragbench.experiment.plan.components import build_executor
 from ragbench.experiment.plan.records import Plan, Share, System
 from ragbench.experiment.progress import Silent
 from ragbench.experiment.records import Results, SharedRun
@@ -38,7 +39,7 @@ def stages_of(workspace: Workspace) -> list[Stage]:
     all systems side by side; then system by system in the order of the tables.
     """
     plan, top_k = workspace.plan, workspace.plan.config.metrics.retrieval.top_k
-    retrievers, scorers = Retrievers(workspace), Scorers()
+    retrievers, scorers = Retrievers(workspace), Scorers(workspace.pool)
     retrieve = {name: retrievers.stage(name, top_k) for name in plan.systems}
     answers = {each.name: _answer(workspace, each, retrieve) for each in plan.answering}
     ranks = {name: Rank(workspace, name, one.found, one) for name, one in retrieve.items()}
@@ -172,6 +173,8 @@ class Forecast:
     """The stages that read the data set, each with those that read it."""
     share: Share | None = None
     """The part of a run that it is of; None: the whole run."""
+    workers: str | None = None
+    """Where workers compute what takes long; None: there are none."""
 
     @property
     def parts(self) -> int:
@@ -197,6 +200,7 @@ class Forecast:
             "queries": len(self.plan.queries),
             "stages": [node.to_dict() for node in self.nodes],
             "cost": self.cost.to_dict(),
+            **({} if self.workers is None else {"workers": self.workers}),
             "warnings": list(self.plan.warnings),
         }
 
@@ -235,6 +239,8 @@ def forecast(
     cost is that of the queries whose texts are known, or of passages from the corpus.
     """
     config = plan.config
+    executor = build_executor(config)
+    where = None if executor is None else executor.where
     with closing(StageStore(cache_folder(config.cache), config.cache_also)) as store:
         workspace = Workspace(
             plan=plan,
@@ -250,8 +256,9 @@ def forecast(
             node = stage.forecast() if share is None or stage.by_query else None
             if node is not None:
                 nodes[stage] = node
+                node.by_workers = stage.computes and where is not None
                 if stage.under in nodes:
                     nodes[stage.under].after.append(node)
         first = [stage for stage in nodes if stage.under not in nodes]
         first.sort(key=lambda stage: (stage.place, "" if stage.place else stage.title))
-        return Forecast(plan, [nodes[stage] for stage in first], share)
+        return Forecast(plan, [nodes[stage] for stage in first], share, where)

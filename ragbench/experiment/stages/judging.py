@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import tee
 from typing import Any
 
 from ragbench import __version__
@@ -21,7 +22,7 @@ from ragbench.redaction import redact
 from ragbench.score.base import Advance, Look
 from ragbench.score.judge.base import AskingJudge, Item, Rubric
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
-from ragbench.score.judge.verdicts import Judged, collect_verdicts, judge_all
+from ragbench.score.judge.verdicts import Judged, collect_verdicts, computes, judge_all, judge_on
 from ragbench.signature import fingerprint_json, order_key
 from ragbench.types import Cause, Verdict
 
@@ -191,9 +192,7 @@ class Verdicts(StoredStage):
             order = sorted(rows, key=lambda row: order_key(seed, self._items[row].query_id))
             rubrics = [self._rubrics[name] for name in chosen]
             left = {(row, n): row * len(names) + names.index(n) for row in order for n in chosen}
-            for block in self._blocks(order):
-                asked = [self._items[row] for row in block]
-                given = judge_all(self.judge.judge, asked, rubrics, advance)
+            for block, given in self._judged(order, rubrics, advance):
                 for row, verdicts in zip(block, given, strict=True):
                     for name, verdict in verdicts.items():
                         keep(left.pop((row, name)), verdict)
@@ -201,14 +200,32 @@ class Verdicts(StoredStage):
                 if at in missing:
                     keep(at, self._over_time())
 
-    def _blocks(self, rows: Sequence[int]) -> Iterator[Sequence[int]]:
+    def _judged(
+        self, rows: Sequence[int], rubrics: Sequence[Rubric], advance: Advance
+    ) -> Iterator[tuple[Sequence[int], list[dict[str, Verdict]]]]:
+        """Blocks of rows with what the judge says of them, here or on workers."""
+        pool, judge = self.workspace.pool, self.judge
+        if pool is None or not computes(judge.judge):
+            for block in self._blocks(rows, _BLOCK):
+                asked = [self._items[row] for row in block]
+                yield block, judge_all(judge.judge, asked, rubrics, advance)
+            return
+        blocks, given = tee(self._blocks(rows, pool.block_size(len(rows))))
+        items = ([self._items[row] for row in block] for block in given)
+        options = judge.block.options
+        found = judge_on(pool, items, rubrics, judge.judge, judge.type, options)
+        for verdicts, block in zip(found, blocks, strict=True):
+            advance(len(block))
+            yield block, verdicts
+
+    def _blocks(self, rows: Sequence[int], size: int) -> Iterator[Sequence[int]]:
         """Items that are judged at once; none when the time is up.
 
         A judge that asks models gets all: it watches the budget itself, and its replies are on
         disk as they come. The verdicts of another one are stored block by block.
         """
         asks = isinstance(self.judge.judge, AskingJudge)
-        size = len(rows) if asks else _BLOCK
+        size = len(rows) if asks else size
         for start in range(0, len(rows), size):
             if self.workspace.budget.time_is_up and not asks:
                 return
@@ -240,6 +257,11 @@ class JudgeAnswers(Stage):
         self.name, self.judge, self.system = name, self.plan.judges[name], answer.system
         self._answer, self._early = answer, early
         self.by_query = answer.by_query and early is None
+
+    @property
+    def computes(self) -> bool:
+        """Whether the judge asks nobody."""
+        return computes(self.judge.judge)
 
     @property
     def answers(self) -> Answers:

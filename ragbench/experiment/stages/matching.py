@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 from ragbench.config.schema import Match, RetrievalMetrics
@@ -11,7 +12,7 @@ from ragbench.data.files.collection import encode_spaces
 from ragbench.errors import DataError
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.plan.groups import document_id, keys_of
-from ragbench.experiment.records import Ranked
+from ragbench.experiment.records import Ranked, Recorded
 from ragbench.registry import nearest
 from ragbench.retrieve.base import Retriever
 from ragbench.score.retrieval.notation import parse_measures
@@ -41,7 +42,7 @@ def ranked(
     name: str,
     retriever: Retriever,
     queries: Sequence[Query],
-    outcomes: list[Outcome[Retrieved]],
+    outcomes: Sequence[Outcome[Retrieved]],
     corpus: Sequence[Document] | None,
     top_k: int | None = None,
     said: Sequence[str] | None = None,
@@ -57,7 +58,9 @@ def ranked(
         for query, outcome in zip(queries, outcomes, strict=True)
         if outcome.value is not None and (covered is None or query.id in covered)
     }
-    if retriever.ranks_by_score:
+    if isinstance(outcomes, Recorded):
+        run = outcomes.run(name)
+    elif retriever.ranks_by_score:
         run = Run.from_dict(
             {q: {d.id: d.score or 0.0 for d in hits} for q, hits in rankings.items()}, name
         )
@@ -74,7 +77,7 @@ def ranked(
         name,
         queries,
         outcomes,
-        run,
+        partial(outcomes.run, name) if isinstance(outcomes, Recorded) else run,
         notes=[f"{name}: {note}" for note in notes],
         warnings=[f"{name}: {warning}" for warning in warnings],
     )
@@ -123,13 +126,13 @@ def refuse_other_ids(ranked: Ranked, qrels: Qrels | None, corpus: Mapping[str, D
     """
     if qrels is None or not len(ranked.run):
         return
-    hits = [hit for _, found in _hits(ranked) for hit in found]
-    known = {*qrels.documents, *corpus}
-    if any((hit.document or hit.id) in known for hit in hits):
+    judged = set(qrels.documents)
+    names = (hit.document or hit.id for _, found in _hits(ranked) for hit in found)
+    if any(name in judged or name in corpus for name in names):
         return
+    hits = [hit for _, found in _hits(ranked) for hit in found]
     nothing = f"none of its {len(ranked.run)} hits is known to the judgements"
     example = f"such as '{hits[0].id}'"
-    judged = set(qrels.documents)
     for key in dict.fromkeys(key for hit in hits for key in hit.metadata):
         if any(encode_spaces(str(hit.metadata.get(key))) in judged for hit in hits):
             match = f"match: {{level: document, id: metadata.{key}}} where hits are parts of these"
@@ -169,10 +172,12 @@ def match_hits(
 
 def _fold_chunks(ranked: Ranked) -> Ranked:
     """Fold the chunks that we cut ourselves; hits that are documents stay what they are."""
+    if isinstance(ranked.outcomes, Recorded):  # a file does not say what is a chunk
+        return ranked
     documents = _chunks_of(ranked)
     if not any(documents.values()):
         return ranked
-    return replace(ranked, run=fold(ranked.run, documents), unmatched=ranked.run)
+    return replace(ranked, scored=fold(ranked.run, documents), unmatched=ranked.run)
 
 
 def _chunks_of(ranked: Ranked) -> dict[str, dict[str, str]]:
@@ -223,13 +228,14 @@ def _fold(
         warnings.append(f"{ranked.name}: {found_in}; they are counted as documents of their own")
     run = fold(ranked.run, documents)
     warnings += _too_few(ranked, run, k, rules.top_k)
-    return replace(ranked, run=run, unmatched=ranked.run, warnings=warnings)
+    return replace(ranked, scored=run, unmatched=ranked.run, warnings=warnings)
 
 
-def _hits(ranked: Ranked) -> Iterator[tuple[str, list[ScoredDocument]]]:
+def _hits(ranked: Ranked) -> Iterator[tuple[str, Sequence[ScoredDocument]]]:
     """Yield the queries of the run with their hits; those that failed or are missing are not."""
+    known = ranked.run.query_index
     for query, outcome in zip(ranked.queries, ranked.outcomes, strict=True):
-        if query.id in ranked.run.query_index and outcome.value is not None:
+        if query.id in known and outcome.value is not None:
             yield query.id, outcome.value.documents
 
 
@@ -309,7 +315,7 @@ def _match_texts(
         what = "passages match several gold passages; each counts for one, the best graded"
         notes.append(f"{ranked.name}: {several} {what}")
     run = replace(Run.from_rankings(rankings, ranked.run.name), duplicates=ranked.run.duplicates)
-    return replace(ranked, run=run, unmatched=ranked.run, warnings=warnings, notes=notes)
+    return replace(ranked, scored=run, unmatched=ranked.run, warnings=warnings, notes=notes)
 
 
 def _words(text: str, known: dict[str, PassageWords]) -> PassageWords:

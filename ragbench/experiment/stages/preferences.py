@@ -25,7 +25,7 @@ from ragbench.experiment.stages.judging import passage_texts, totals_of, use_of,
 from ragbench.score.base import Advance, ScoreColumn
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
-from ragbench.score.judge.verdicts import Judged, judge_pairs, same_answers
+from ragbench.score.judge.verdicts import Judged, computes, judge_pairs, same_answers
 from ragbench.types import Prediction, Query
 from ragbench.types.records import add_usage
 
@@ -59,6 +59,11 @@ class JudgePairs(Stage):
             preferences, warnings = _prefer(plan, name, judge, pairs, stage.advance)
         results.preferences.append(preferences)
         results.warnings += warnings
+
+    @property
+    def computes(self) -> bool:
+        """Whether the judge asks nobody."""
+        return computes(self.judge.judge)
 
     def forecast(self) -> Node | None:
         """Every two systems that answer, or each with the baseline."""

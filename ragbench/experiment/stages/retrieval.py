@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from ragbench.errors import AdapterError, RagbenchError
 from ragbench.experiment.calls import Calls, Outcome, call_each, call_once, naming
-from ragbench.experiment.records import Ranked, Results, Work
+from ragbench.experiment.records import Ranked, Recorded, Results, Work
 from ragbench.experiment.stages.base import (
     PENDING,
     UNKNOWN,
@@ -29,7 +29,7 @@ from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.python import read_hits
 from ragbench.score.base import Advance
 from ragbench.store.items import StageFile
-from ragbench.types import Cause, Document, Query, Retrieved, ScoredDocument
+from ragbench.types import Cause, Document, Query, Retrieved, Run, ScoredDocument
 
 OnOutcome = Callable[[int, Outcome[Retrieved]], None]
 
@@ -152,6 +152,7 @@ class Retrievers:
         if name not in self._loaded:
             retriever.cache_folder = cache_folder(self.plan.config.cache)
             retriever.cache_also = self.plan.config.cache_also
+            retriever.pool = self.workspace.pool
             retriever.load()
             self._loaded.add(name)
 
@@ -206,13 +207,20 @@ class Retrieve(StoredStage):
         self.place = 1 if name in self.plan.systems else 0
 
     @cached_property
-    def outcomes(self) -> list[Outcome[Retrieved]]:
-        """What it found, one outcome per query, at most `top_k` hits each."""
+    def outcomes(self) -> Sequence[Outcome[Retrieved]]:
+        """What it found, one outcome per query, at most `top_k` hits each.
+
+        What a file has is read from there again, and not stored a second time.
+        """
+        if self.retriever.recorded() is not None:
+            self.nothing_made(range(len(self.plan.queries)))
+            read = cast("Callable[[], Run]", self.retriever.recorded)
+            return Recorded([query.id for query in self.plan.queries], read, self.top_k)
         failed, _ = self._inputs
         found = self.items()
         return [failed.get(row) or found[row] or PENDING for row in range(len(found))]
 
-    def found(self) -> list[Outcome[Retrieved]]:
+    def found(self) -> Sequence[Outcome[Retrieved]]:
         """Return the outcomes."""
         return self.outcomes
 
@@ -297,6 +305,11 @@ class Retrieve(StoredStage):
             value = replace(value, value=Retrieved(hits, value.value.queries))
         return self.workspace.without_secrets(write_retrieved(value))
 
+    @property
+    def computes(self) -> bool:
+        """Whether a model encodes or reads the texts."""
+        return self.retriever.computes
+
     def collect(self, results: Results) -> None:
         """Make what is missing; `Rank` says what it is for the results."""
         _ = self.outcomes
@@ -314,7 +327,7 @@ class Rank(Stage):
         self,
         workspace: Workspace,
         name: str,
-        found: Callable[[], list[Outcome[Retrieved]] | None],
+        found: Callable[[], Sequence[Outcome[Retrieved]] | None],
         source: Retrieve | None = None,
     ) -> None:
         super().__init__(workspace, under=source)
@@ -343,7 +356,10 @@ class Rank(Stage):
     @property
     def is_known(self) -> bool:
         """Whether all that it is made of is there."""
-        return self.source is not None and PENDING not in self.source.outcomes
+        outcomes = () if self.source is None else self.source.outcomes
+        return self.source is not None and (
+            isinstance(outcomes, Recorded) or PENDING not in outcomes
+        )
 
     def collect(self, results: Results) -> None:
         """Add the ranking with what is to be said of it."""

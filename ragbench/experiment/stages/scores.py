@@ -11,8 +11,9 @@ import numpy as np
 
 from ragbench.config.schema import RetrievalMetrics
 from ragbench.errors import DataError
+from ragbench.executors.pool import Pool
 from ragbench.experiment.plan.records import Plan, System
-from ragbench.experiment.records import Answers, Ranked, Results
+from ragbench.experiment.records import Answers, Ranked, Recorded, Results
 from ragbench.experiment.stages.answers import Answer, AskApp
 from ragbench.experiment.stages.base import Keep, Node, Slot, StoredStage, Workspace
 from ragbench.experiment.stages.columns import (
@@ -303,6 +304,11 @@ class ScoreAnswers(StoredStage):
         notes, n = text_notes(_texts_of(answers), self._gold, metrics), answers.name
         results.notes += [f"{n}: {note}" for note in notes]
 
+    @property
+    def computes(self) -> bool:
+        """Whether any of the metrics takes long."""
+        return any(metric.declaration.computes for metric in self.plan.metrics)
+
     def forecast(self) -> Node | None:
         """Look up the scores."""
         if not self.plan.metrics or self._answer.system.role == "control":
@@ -315,13 +321,14 @@ class ScoreAnswers(StoredStage):
 class Scorers:
     """What scores texts, with its models, kept for the next system."""
 
-    def __init__(self) -> None:
+    def __init__(self, pool: Pool | None = None) -> None:
+        self._pool = pool
         self._made: dict[tuple[Metric, ...], TextScorer] = {}
 
     def of(self, metrics: tuple[Metric, ...]) -> TextScorer:
         """Return what computes some metrics."""
         if metrics not in self._made:
-            self._made[metrics] = TextScorer(metrics)
+            self._made[metrics] = TextScorer(metrics, self._pool)
         return self._made[metrics]
 
 
@@ -339,25 +346,36 @@ def _texts_of(answers: Answers) -> list[str | None]:
 def _ranking_parts(ranking: Ranked, gold: Gold, plan: Plan) -> list[str]:
     """All that the scores of a ranking depend on but the measures."""
     rules, prints = plan.config.metrics.retrieval, plan.collection.fingerprints
-    pieces: list[str] = []
-    for query, outcome in zip(ranking.queries, ranking.outcomes, strict=True):
-        pieces += [query.id, outcome.cause.word, outcome.detail]
-        hits = [] if outcome.value is None else outcome.value.documents
-        for hit in hits:
-            pieces += [hit.id, repr(hit.score), hit.title or "", hit.text or ""]
-            pieces += [fingerprint_json(dict(hit.metadata))] if hit.metadata else []
     qrels = "none" if gold.qrels is None else gold.qrels.fingerprint()
     return [
         code_in("ragbench.score.retrieval"),
         repr(replace(rules, measures=None)),
         ranking.name,
-        fingerprint(pieces, KEY_DIGITS),
+        fingerprint(_pieces(ranking), KEY_DIGITS),
         fingerprint(ranking.run.query_ids),
         qrels,
         repr(gold.source),
         prints.get("answers", "none"),
         prints.get("corpus", "none"),
     ]
+
+
+def _pieces(ranking: Ranked) -> Iterator[str | bytes]:
+    """What a ranking holds."""
+    if isinstance(ranking.outcomes, Recorded):
+        run = ranking.outcomes.run(ranking.name)
+        yield from ("recorded", *ranking.outcomes.query_ids, str(len(run.query_ids)))
+        yield from run.query_ids
+        ids = run.document_ids
+        for column in (run.starts, run.scores, ids.starts, ids.lengths, ids.data):
+            yield column.tobytes()
+        return
+    for query, outcome in zip(ranking.queries, ranking.outcomes, strict=True):
+        yield from (query.id, outcome.cause.word, outcome.detail)
+        for hit in () if outcome.value is None else outcome.value.documents:
+            yield from (hit.id, repr(hit.score), hit.title or "", hit.text or "")
+            if hit.metadata:
+                yield fingerprint_json(dict(hit.metadata))
 
 
 def _texts_parts(texts: Sequence[str | None], gold: Sequence[Sequence[str]]) -> str:

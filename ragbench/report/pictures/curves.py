@@ -16,6 +16,7 @@ _PLOT = 460.0
 _DEEPEST = 100
 _KS = np.arange(1.0, _DEEPEST + 1)
 _DISCOUNTS = np.log2(_KS + 1)
+_TENTHS = [tenth / 10 - 1e-9 for tenth in range(11)]
 
 
 @dataclass(slots=True)
@@ -39,6 +40,11 @@ class Curves:
         if not grades:
             return
         self.queries[ranking] += 1
+        if not found:  # adds 0 to all, at no cost
+            for sums in (self.ndcg, self.recall, self.precision):
+                sums.setdefault(ranking, np.zeros(_DEEPEST))
+            self.interpolated.setdefault(ranking, np.zeros(11))
+            return
         hits, gains, ideal = np.zeros((3, _DEEPEST))
         for rank, grade in found.items():
             if rank <= _DEEPEST:
@@ -48,9 +54,7 @@ class Curves:
         counts, most = np.cumsum(hits), np.cumsum(ideal / _DISCOUNTS)
         pairs = [(n / len(grades), n / rank) for n, rank in enumerate(sorted(found), start=1)]
         # the best precision at this recall or beyond: trec_eval's iprec_at_recall
-        points = [
-            max((p for r, p in pairs if r >= tenth / 10 - 1e-9), default=0.0) for tenth in range(11)
-        ]
+        points = [max([p for r, p in pairs if r >= tenth], default=0.0) for tenth in _TENTHS]
         for sums, values in (
             (self.ndcg, np.cumsum(gains / _DISCOUNTS) / most),
             (self.recall, counts / len(grades)),

@@ -141,6 +141,7 @@ class Lexical:
     are 0, unless the reference declines as well.
     """
 
+    computes = True
     label = "word overlap: it counts shared words and understands none; a check of judges, no judge"
     model = "lexical/2"
     served = ("context_overlap", "question_overlap", "reference_overlap")

@@ -58,6 +58,7 @@ class NLI:
         Laban et al. (2022), SummaC: Re-Visiting NLI-based Models for Inconsistency Detection.
     """
 
+    computes = True
     label = "a local model: it checks sentences one by one, and sees nothing around them"
 
     served: Sequence[str] = (
@@ -119,14 +120,16 @@ class NLI:
     @property
     def options(self) -> Mapping[str, Any]:
         """What verdicts depend on besides the model; where it computes is not among it."""
-        threshold = self._model.threshold if self._model else self._threshold
-        return {"threshold": threshold, "language": self._language}
+        return {"threshold": self._threshold, "language": self._language}
 
     def check(self) -> None:
         """See whether package, model and device are there, before weights are read."""
         need_packages(f"judge '{_OWNER}'", EXTRA, PACKAGES)
-        kind_of_model(self._checkpoint)
+        kind = kind_of_model(self._checkpoint)
         choose_device(_OWNER, self._device)
+        self._threshold = self._threshold or kind.default_threshold
+        if not kind.contradicts:
+            self.served = _without_contradiction(self.served)
 
     def judge(self, item: Item, rubric: Rubric) -> Verdict:
         """Apply one rubric to one item."""
@@ -180,8 +183,6 @@ class NLI:
         if self._model is None:
             self.check()
             kind = kind_of_model(self._checkpoint)
-            if not kind.contradicts:
-                self.served = _without_contradiction(self.served)
             threshold = self._threshold or kind.default_threshold
             self._model = kind(self._checkpoint, threshold, self._device, self._batch_tokens)
         for rubric in rubrics:

@@ -73,7 +73,7 @@ def rubric_of(function: Callable[..., object]) -> dict[str, object] | None:
         ...     return 1.0
         >>> found = rubric_of(grounded)
         >>> found["name"], found["needs"], found["asks"]
-        ('grounded', ['answer', 'contexts'], 'answer')
+        ('grounded', ['contexts', 'answer'], 'answer')
     """
     parameters = inspect.signature(function).parameters
     if "rubric" in parameters:

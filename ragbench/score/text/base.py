@@ -125,6 +125,8 @@ class Column:
     """One value per row."""
     total: float | None = None
     """The value of all rows together, where that is not the mean of the values."""
+    lost: Mapping[int, str] = field(default_factory=dict)
+    """Row -> why it has no value, where computing it ended its worker."""
 
 
 class Scorer(Protocol):
@@ -182,6 +184,9 @@ class Declaration:
     """Version of the definition; moves only when numbers move."""
     needs_reference: bool = True
     """Whether an item without a reference has no score."""
+    computes: bool = False
+    """Whether a row is worth a way to a worker, and depends on nothing but its texts, the options
+    and what `weigh` is told: no server is asked, no file written."""
     reads: Literal["texts", "tool_calls"] = "texts"
     """What is compared: the answer with its references, or tool calls with gold ones."""
     open: Callable[[Options], Scorer] | None = None

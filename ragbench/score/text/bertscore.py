@@ -306,6 +306,7 @@ def _range(options: Options) -> tuple[float, float]:
     parts=("fmeasure", "precision", "recall"),
     range=_range,
     open=_MetricScorer,
+    computes=True,
     facts=_facts,
     unsigned=frozenset(
         {"model", "num_layers", "rescale", "baseline", "device", "batch_tokens", "batch_size"}

@@ -117,6 +117,7 @@ def _notes(texts: Sequence[str], options: Options) -> list[str]:
 @metric(
     "chrf",
     open=_Rows,
+    computes=True,
     facts={"references": "best"},
     notes=_notes,
     equals="sacrebleu's sentence chrF, divided by 100, bit for bit",
@@ -177,6 +178,7 @@ def chrf(
 @metric(
     "chrf++",
     open=_Rows,
+    computes=True,
     facts={"references": "best"},
     notes=_notes,
     equals="sacrebleu's sentence chrF with word_order 2, divided by 100, bit for bit",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from ragbench.errors import AdapterError, DataError, OptionError
+from ragbench.executors.base import Facts, Lost, Opened, Task
 from ragbench.score.base import ScoreColumn
 from ragbench.score.text.base import (
     Advance,
@@ -24,6 +26,7 @@ from ragbench.signature import Signature, fingerprint, fingerprint_json
 from ragbench.types.scores import Cause
 
 if TYPE_CHECKING:
+    from ragbench.executors.pool import Pool
     from ragbench.types import CauseArray
 
 _TOLD_AT_ONCE = 50  # rows
@@ -36,18 +39,28 @@ class TextScorer:
     computed of the references is kept for the next system; a model stays loaded.
     """
 
-    def __init__(self, metrics: Sequence[str | Metric]) -> None:
-        """Read the names of the metrics, as `parse_metric` does."""
+    def __init__(self, metrics: Sequence[str | Metric], pool: Pool | None = None) -> None:
+        """Read the names of the metrics, as `parse_metric` does.
+
+        What takes long is computed on the workers of the pool, if there is one.
+        """
         self.metrics = [parse_metric(name) for name in metrics]
         groups: dict[tuple[int, str], list[Metric]] = {}
         for metric in self.metrics:
             key = (id(metric.declaration), repr(metric.options))
             groups.setdefault(key, []).append(metric)
-        self._groups = [(group, _open(group[0])) for group in groups.values()]
+        self._pool = pool
+        self._remote = [
+            group for group in groups.values() if pool and group[0].declaration.computes
+        ]
+        self.groups = [
+            (group, _open(group[0])) for group in groups.values() if group not in self._remote
+        ]
+        """What is computed here: metrics with what scores them together."""
 
     def steps(self, n_rows: int) -> int:
         """How often `advance` of `score` will have counted for so many rows."""
-        return n_rows * len(self._groups)
+        return n_rows * (len(self.groups) + len(self._remote))
 
     def score(
         self,
@@ -79,7 +92,17 @@ class TextScorer:
         _check_predictions(predictions, len(gold))
         print_of_gold = fingerprint(piece for texts in gold for piece in (str(len(texts)), *texts))
         columns: dict[Metric, ScoreColumn] = {}
-        for group, scorer in self._groups:
+        for needs_gold in (True, False):
+            remote = [g for g in self._remote if g[0].declaration.needs_reference is needs_gold]
+            if remote:
+                rows, causes = _rows(predictions, gold, remote[0][0].declaration)
+                told = _Told(advance)
+                computed = self._computed(rows, remote, gold, told)
+                told.flush(len(remote) * (len(gold) - len(rows)))
+                for metric, column in computed.items():
+                    signed = _signed(metric, print_of_gold)
+                    columns[metric] = _score_column(metric, column, causes, signed)
+        for group, scorer in self.groups:
             if group[0].declaration.reads == "tool_calls":
                 signed, rows, causes = _compared_calls(group[0], predictions, calls)
             else:
@@ -94,6 +117,55 @@ class TextScorer:
             for metric, column in zip(group, found, strict=True):
                 columns[metric] = _score_column(metric, column, causes, signed)
         return [columns[metric] for metric in self.metrics]
+
+    def _computed(
+        self,
+        rows: Sequence[Row],
+        groups: Sequence[Sequence[Metric]],
+        gold: Sequence[Sequence[str]],
+        advance: Advance,
+    ) -> dict[Metric, Column]:
+        """The columns of some metrics, computed by workers, which get each row once."""
+        if self._pool is None:
+            raise ValueError("there are no workers")
+        metrics = [metric for group in groups for metric in group]
+        weighs = any(hasattr(group[0].declaration.open, "weigh") for group in groups)
+        given = {
+            "metrics": [metric.canonical for metric in metrics],
+            "gold": [list(texts) for texts in gold] if weighs else None,
+        }
+        task = Task("text metrics", f"{__name__}:open_rows", given, _about(metrics))
+        found = self._pool.each(task, rows, lambda n: advance(n * len(groups)))
+        lost = {row: each.why for row, each in enumerate(found) if isinstance(each, Lost)}
+        nothing = [math.nan] * len(metrics)
+        values = [nothing if row in lost else each for row, each in enumerate(found)]
+        columns = zip(*values, strict=True) if values else [[] for _ in metrics]
+        return {
+            metric: Column(list(column), lost=lost)
+            for metric, column in zip(metrics, columns, strict=True)
+        }
+
+
+def open_rows(metrics: Sequence[str], gold: Sequence[Sequence[str]] | None) -> Opened:
+    """Open metrics on a worker: rows in, for each row a list with a value per metric out."""
+    scorer = TextScorer(metrics)
+    for _, each in scorer.groups:
+        if isinstance(each, WeighsReferences):
+            each.weigh(gold or ())
+
+    def compute(rows: list[Row]) -> list[tuple[float, ...]]:
+        columns: dict[Metric, list[float]] = {}
+        for group, each in scorer.groups:
+            found = each(rows, group, lambda n: None)
+            columns |= {m: column.values for m, column in zip(group, found, strict=True)}
+        return list(zip(*(columns[metric] for metric in scorer.metrics), strict=True))
+
+    return Opened(compute, _about(scorer.metrics))
+
+
+def _about(metrics: Sequence[Metric]) -> Facts:
+    """What the values of some metrics depend on: options, versions, models."""
+    return {"metrics": [f"{m.signed_name}|{Signature('', _signed(m, '').parts)}" for m in metrics]}
 
 
 class Counted:
@@ -241,7 +313,11 @@ def _score_column(
     import numpy as np
 
     values = np.full(len(causes), np.nan)
-    values[causes == Cause.SCORED] = column.values
+    scored = np.flatnonzero(causes == Cause.SCORED)
+    values[scored] = column.values
+    if column.lost:
+        causes = causes.copy()  # the other metrics' too
+        causes[scored[list(column.lost)]] = Cause.ERROR
     declaration = metric.declaration
     # a query may move the number of a corpus by any amount
     low, high = (-np.inf, np.inf) if declaration.aggregate == "corpus" else metric.range
@@ -255,6 +331,7 @@ def _score_column(
         high=high,
         aggregate=declaration.aggregate,
         total=column.total,
+        details={int(scored[row]): why for row, why in column.lost.items()},
     )
 
 

@@ -77,6 +77,7 @@ def _notes(texts: Sequence[str], options: Options) -> list[str]:
 @metric(
     "meteor",
     open=_Rows,
+    computes=True,
     check=_check,
     facts=_facts,
     unsigned=frozenset({"wordnet"}),

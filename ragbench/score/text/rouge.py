@@ -181,6 +181,7 @@ def _check(options: Options) -> None:
     *TYPES,
     parts=("fmeasure", "precision", "recall"),
     open=_Rows,
+    computes=True,
     check=_check,
     facts={"references": "best"},
     notes=_notes,

@@ -164,6 +164,7 @@ def _notes(texts: Sequence[str], options: Options) -> list[str]:
     _OWNER,
     range=(-1.0, 1.0),
     open=_MetricScorer,
+    computes=True,
     facts=_facts,
     unsigned=frozenset({"model", "device", "batch_tokens"}),
     check=_check,

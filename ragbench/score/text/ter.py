@@ -91,6 +91,7 @@ def _notes(texts: Sequence[str], options: Options) -> list[str]:
     direction="lower",
     range=(0.0, math.inf),
     open=_Rows,
+    computes=True,
     facts={"references": "fewest"},
     notes=_notes,
     equals="sacrebleu's sentence TER, divided by 100, bit for bit",

@@ -1,0 +1,109 @@
+"""What an experiment over run files takes, beside `ragbench compare` on the same files.
+
+    python benchmarks/scale.py [queries] [systems] [hits]
+
+Each command is a fresh process. CPU time, that of the system included, and the most memory that it
+had. Bar: twice of what `compare` takes, of either, for the first run and for one that has
+everything stored.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+BAR = 2.0
+
+
+class Took(NamedTuple):
+    """What a process took."""
+
+    cpu_s: float
+    peak_mb: float
+
+
+def write_files(folder: Path, queries: int, systems: int, hits: int) -> None:
+    """Systems that find each of three judged documents at a rank of their own, or not at all."""
+    rng = random.Random(19)
+    gold = [[f"d{rng.randrange(10**7)}" for _ in range(3)] for _ in range(queries)]
+    with (folder / "topics.tsv").open("w") as topics, (folder / "qrels.txt").open("w") as qrels:
+        for query, documents in enumerate(gold):
+            topics.write(f"q{query}\twhat is known of number {query}\n")
+            for grade, document in enumerate(documents):
+                qrels.write(f"q{query} 0 {document} {grade % 2 + 1}\n")
+    for system in range(systems):
+        reach = hits * (1.5 + system / systems)  # a rank beyond the hits is a miss
+        with (folder / f"{system}.trec").open("w") as run:
+            for query, documents in enumerate(gold):
+                ranking = [f"d{rng.randrange(10**7)}" for _ in range(hits)]
+                for document in documents:
+                    rank = int(rng.random() ** 2 * reach)
+                    if rank < hits:
+                        ranking[rank] = document
+                run.writelines(
+                    f"q{query} Q0 {document} {rank} {(hits - rank) / 8 + 0.1} s{system}\n"
+                    for rank, document in enumerate(ranking, start=1)
+                )
+    names = "".join(f"  s{n}: {{type: run_file, path: {n}.trec}}\n" for n in range(systems))
+    (folder / "run.yaml").write_text(
+        "dataset: {type: trec, qrels: qrels.txt, topics: topics.tsv}\n"
+        f"retrievers:\n{names}metrics: {{retrieval: {{top_k: {hits}}}}}\n"
+    )
+
+
+def took(command: list[str], folder: Path) -> Took:
+    """Run a command of ragbench to its end."""
+    # compiled once, as an installed package is
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    environment |= {"RAGBENCH_CACHE": str(folder / "cache"), "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ragbench", *command],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return Took(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+
+
+def size_mb(folder: Path) -> float:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+
+
+def main() -> None:
+    queries, systems, hits = [int(each) for each in sys.argv[1:]] or [2_000, 4, 50]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_files(folder, queries, systems, hits)
+        runs = [f"{system}.trec" for system in range(systems)]
+        took(["--version"], folder)
+        compared = took(["compare", *runs, "--qrels", "qrels.txt"], folder)
+        first, again = (took(["run", "run.yaml", "--quiet"], folder) for _ in range(2))
+        print(
+            f"{systems} run files of {queries} queries x {hits} hits, "
+            f"{sum((folder / run).stat().st_size for run in runs) / 1e6:.0f} MB; the cache takes "
+            f"{size_mb(folder / 'cache'):.0f} MB, a run folder {size_mb(folder / 'runs') / 2:.0f}"
+        )
+        print(f"compare     {compared.cpu_s:6.1f} CPU s {compared.peak_mb:6.0f} MB")
+        for what, run in (("run", first), ("run again", again)):
+            ratios = run.cpu_s / compared.cpu_s, run.peak_mb / compared.peak_mb
+            print(
+                f"{what:<11} {run.cpu_s:6.1f} CPU s {run.peak_mb:6.0f} MB: {ratios[0]:.2f} and "
+                f"{ratios[1]:.2f} times (bar {BAR:g})"
+            )
+    worst = max(max(a / b for a, b in zip(run, compared, strict=True)) for run in (first, again))
+    sys.exit(worst > BAR)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""Blocks on workers: their order, what a worker that ends costs, and what is said of it."""
+
+import os
+import subprocess
+import sys
+import time
+from contextlib import closing
+
+import pytest
+
+from ragbench.errors import AdapterError
+from ragbench.executors import pool as pools
+from ragbench.executors.base import Lost, Task
+from ragbench.executors.local import Processes
+from ragbench.executors.pool import Pool
+
+HERE = "tests.executors.tasks"
+
+
+def task(opener="open_doubles", about=None, **given):
+    return Task("the test", f"{HERE}:{opener}", given, about or {})
+
+
+@pytest.fixture
+def pool():
+    with closing(Pool(Processes(2))) as made:
+        yield made
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_results_come_in_order_whoever_computes_them(pool):
+    numbers, told = list(range(1000)), []
+
+    assert pool.each(task(), numbers, told.append) == [2 * number for number in numbers]
+    assert sum(told) == 1000
+    assert len(told) > 2, "told block by block"
+    assert pool.each(task(), []) == []
+
+
+def test_both_workers_have_work(pool):
+    found = pool.each(task("open_pids"), list(range(200)))
+
+    assert [item for _, item in found] == list(range(200))
+    assert len({pid for pid, _ in found}) == 2
+
+
+def test_blocks_are_taken_when_they_are_needed(pool):
+    taken = []
+
+    def blocks():
+        for number in range(100):
+            taken.append(number)
+            yield [number]
+
+    found = pool.blocks(task(), blocks())
+
+    assert next(found) == [0]
+    assert len(taken) < 20, "bounded, so that memory and a budget of time are"
+    assert list(found) == [[2 * number] for number in range(1, 100)]
+
+
+def test_a_slow_block_that_all_others_waited_for(pool):
+    """When it comes, nothing is under way: the next blocks must be handed out before."""
+    blocks = [["slow"], *([number] for number in range(1, 40))]
+
+    found = [*pool.blocks(task(), blocks)]
+
+    assert found == [["slow"], *([2 * number] for number in range(1, 40))]
+
+
+def test_what_a_worker_did_not_finish_is_computed_again(pool, tmp_path):
+    numbers = [*range(500), f"die once {tmp_path / 'seen'}", *range(500)]
+
+    found = pool.each(task(), numbers)
+
+    assert found == [*range(0, 1000, 2), "lived", *range(0, 1000, 2)]
+    assert (tmp_path / "seen").exists()
+
+
+def test_the_guilty_item_alone_is_lost(pool, tmp_path):
+    log = tmp_path / "log"
+    numbers = [*range(700), "die", *range(300)]
+
+    found = pool.each(task(log=str(log)), numbers)
+
+    lost = found.pop(700)
+    assert found == [2 * number for number in [*range(700), *range(300)]]
+    assert lost == Lost("a worker ended whenever it computed this: it ended with code 7")
+    ended = {line.split()[0] for line in log.read_text().splitlines()}
+    # two by the block, one by each half of it, and those that live
+    assert len(ended) <= 2 + 2 + (64).bit_length()
+
+
+def test_two_guilty_items_of_one_block(pool):
+    numbers = ["die", 1, 2, 3, "die", 5]
+
+    found = [each for [each] in (pool.each(task(), [n]) if n else [] for n in [1])]
+    [together] = pool.blocks(task(), [numbers])
+
+    assert found == [2]
+    assert [isinstance(each, Lost) for each in together] == [n == "die" for n in numbers]
+    assert [each for each in together if not isinstance(each, Lost)] == [2, 4, 6, 10]
+
+
+def test_workers_that_end_on_everything_are_one_error(pool):
+    with pytest.raises(AdapterError, match=r"workers ended on each of 3 items: .*is there"):
+        pool.each(task(), ["die"] * 40)
+
+
+def test_a_model_that_does_not_fit_is_one_error(pool):
+    said = "the test: two workers ended while they loaded it: it ended with code 9; is there memory"
+    with pytest.raises(AdapterError, match=said):
+        pool.each(task("open_dying"), [1, 2])
+
+
+def test_what_is_wrong_on_a_worker_is_told_here(pool):
+    with pytest.raises(AdapterError, match="dense: model: found 'x', allowed: a folder"):
+        pool.each(task("open_wrong", kind="ours"), [1])
+    with pytest.raises(RuntimeError, match="ZeroDivisionError: theirs"):
+        pool.each(task("open_wrong", kind="theirs"), [1])
+    with pytest.raises(AdapterError, match="the test: 1 results for 2 items"):
+        list(pool.blocks(task("open_short"), [[1, 2]]))
+
+    assert pool.each(task(), [1, 2, 3]) == [2, 4, 6], "and the workers go on"
+
+
+def test_another_model_on_a_worker_is_refused(pool):
+    said = "the test: a worker has model m2, the run has m1; allowed: the same everywhere"
+    with pytest.raises(AdapterError, match=said):
+        pool.each(task(about={"model": "m1"}, model="m2"), [1])
+
+    assert pool.about(task(model="m2")) == {"model": "m2"}
+
+
+def test_another_version_on_a_worker_is_refused(pool, monkeypatch):
+    monkeypatch.setattr(pools, "versions", lambda: {"Python": "2.7", "ragbench": "0"})
+
+    with pytest.raises(AdapterError, match=r"a worker has Python 3\.\d+, the run has 2\.7"):
+        pool.each(task(), [1])
+
+
+def test_nobody_is_left_when_it_is_closed():
+    with closing(Pool(Processes(2))) as pool:
+        pids = {pid for pid, _ in pool.each(task("open_pids"), list(range(200)))}
+        assert all(map(is_alive, pids))
+
+    assert not any(map(is_alive, pids))
+
+
+DRIVER = """
+import sys
+from ragbench.executors.base import Task
+from ragbench.executors.local import Processes
+from ragbench.executors.pool import Pool
+pool = Pool(Processes(2))
+pids = {pid for pid, _ in pool.each(Task("x", "tests.executors.tasks:open_pids", {}), [*range(99)])}
+print(*pids, flush=True)
+pool.each(Task("x", "tests.executors.tasks:open_doubles", {"wait": 1}), [*range(10_000)])
+"""
+
+
+def test_nobody_is_left_when_the_run_is_killed(repository):
+    """Not even one that is in the middle of a long computation."""
+    run = subprocess.Popen(
+        [sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, text=True, cwd=repository
+    )
+    pids = [int(pid) for pid in run.stdout.readline().split()]
+    assert pids
+    assert all(map(is_alive, pids))
+
+    run.kill()
+    run.wait()
+    run.stdout.close()
+
+    until = time.monotonic() + 60
+    while any(map(is_alive, pids)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not any(map(is_alive, pids))

@@ -1,0 +1,231 @@
+"""The same blocks on actors of Ray: started here for the run, or on a cluster that is there."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ragbench.config.load import load_config
+from ragbench.errors import AdapterError, MissingExtra
+from ragbench.executors import base
+from ragbench.executors import ray as ray_executor
+from ragbench.executors.base import Lost, Task
+from ragbench.executors.pool import Pool
+from ragbench.experiment.runner import run_experiment
+from tests.experiment.test_stages import contents
+
+TASKS = "tests.executors.tasks"
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A Ray with two CPUs; its files, and its token, go with it."""
+    ray = pytest.importorskip("ray", reason="needs ray: pip install 'ragbench[ray]'")
+    # short: a path of a socket has 107 bytes at most
+    folder = tempfile.mkdtemp(prefix="rb", dir="/tmp")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {
+            "HOME": folder,
+            "RAY_TMPDIR": folder,
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        }.items():
+            patch.setenv(name, value)
+        ray.init(
+            address="local",
+            num_cpus=2,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="ERROR",
+        )
+        yield ray.get_runtime_context().gcs_address
+        ray.shutdown()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def pool(cluster):
+    with closing(Pool(ray_executor.Ray(workers=2).crew())) as made:
+        yield made
+
+
+def task(opener="open_doubles", **given):
+    return Task("the test", f"{TASKS}:{opener}", given)
+
+
+@pytest.mark.slow
+def test_blocks_in_order_and_the_guilty_item_alone(pool, tmp_path):
+    numbers = [*range(30), f"die once {tmp_path / 'seen'}", *range(30), "die", 1]
+
+    found = pool.each(task(), numbers)
+
+    assert found[:61] == [*range(0, 60, 2), "lived", *range(0, 60, 2)]
+    assert isinstance(found[61], Lost)
+    assert found[62] == 2
+    assert len({pid for pid, _ in pool.each(task("open_pids"), list(range(40)))}) == 2
+
+
+@pytest.mark.slow
+def test_another_version_is_refused(pool, monkeypatch):
+    monkeypatch.setattr("ragbench.executors.pool.versions", lambda: {"Python": "2.7"})
+
+    with pytest.raises(AdapterError, match=r"a worker has Python 3\.\d+, the run has 2\.7"):
+        pool.each(task(), [1])
+
+
+class KillsAnActor:
+    """Progress that kills an actor when 30 % of the answers are judged."""
+
+    def __init__(self):
+        self.killed = []
+
+    def stage(self, name, total, unit="queries"):
+        return _Stage(self, name, total)
+
+
+class _Stage:
+    def __init__(self, progress, name, total):
+        self.progress, self.name, self.left = progress, name, 0.3 * total
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        return None
+
+    def advance(self, n=1):
+        self.left -= n
+        if self.left <= 0 and self.name.startswith("judge") and not self.progress.killed:
+            self.progress.killed.append(actor_pids()[0])
+            os.kill(self.progress.killed[0], signal.SIGKILL)
+
+
+def actor_pids():
+    """The processes of our actors, whose name Ray puts in the place of the command."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if command.startswith(b"ray::Worker"):
+            found.append(int(folder.name))
+    return sorted(found)
+
+
+@pytest.fixture
+def config(repository, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAGBENCH_CACHE", raising=False)
+    dataset = {"type": "beir", "path": str(repository / "datasets/example"), "split": "test"}
+    return {
+        "name": "ray",
+        "dataset": dataset,
+        "retrievers": {"bm25": {"type": "bm25"}},
+        "generators": {"extractive": {"type": "extractive"}},
+        "metrics": {
+            "generation": ["contains", "rouge1", "rougeL.recall", "chrf"],
+            "judge": {"type": "lexical", "rubrics": ["context_overlap", "reference_overlap"]},
+        },
+        "statistics": {"resamples": 100},
+    }
+
+
+@pytest.mark.slow
+def test_one_actor_two_and_one_that_is_killed(cluster, config):
+    def run(cache, workers=None, **options):
+        more = {} if workers is None else {"executor": {"type": "ray", "workers": workers}}
+        return contents(run_experiment({**config, **more, "cache": cache}, **options))
+
+    expected, kills = run("here"), KillsAnActor()
+
+    assert run("one", 1) == expected
+    assert run("two", 2, progress=kills) == expected
+    assert len(kills.killed) == 1
+    until = time.monotonic() + 60
+    while actor_pids() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert actor_pids() == []
+
+
+ALONE = """
+import sys
+from contextlib import closing
+from ragbench.executors.base import Task
+from ragbench.executors.pool import Pool
+from ragbench.executors.ray import Ray
+address = sys.argv[1] or None
+with closing(Pool(Ray(workers=1, address=address).crew())) as pool:
+    print(pool.each(Task("x", "tests.executors.tasks:open_doubles", {}), [1, 2, 3]), flush=True)
+import os
+print("RAY_USAGE_STATS_ENABLED" in os.environ)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("started", [False, True], ids=["its own", "one that is there"])
+def test_a_cluster_of_its_own_or_one_that_is_there(cluster, repository, monkeypatch, started):
+    monkeypatch.delenv("RAY_USAGE_STATS_ENABLED")
+    before = sessions()
+
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE, cluster if started else ""],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=repository,
+    )
+
+    assert done.stdout.split("\n")[:2] == ["[2, 4, 6]", "False"]
+    assert sessions() == before, "what was started is gone, what was there is not"
+
+
+def sessions():
+    """How many heads of clusters there are."""
+    commands = (_command(folder) for folder in Path("/proc").glob("[0-9]*"))
+    return sum(b"gcs_server" in command.split(b"\0")[0] for command in commands)
+
+
+def _command(folder):
+    try:
+        return (folder / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.mark.slow
+def test_no_cluster_at_an_address_is_one_error(cluster, repository):
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE, "127.0.0.1:1"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=repository,
+    )
+
+    last = done.stderr.strip().splitlines()[-1]
+    assert "executor 'ray': address: no cluster at '127.0.0.1:1'" in last
+    assert "ray start --head" in last
+
+
+def test_without_the_extra_it_is_one_line(config, monkeypatch):
+    monkeypatch.setattr(ray_executor, "find_spec", lambda name: None)
+    source = {**config, "executor": {"type": "ray", "workers": 2}}
+
+    load_config(source)
+    with pytest.raises(MissingExtra) as raised:
+        run_experiment(source)
+    assert str(raised.value) == "executor 'ray' needs ray: pip install 'ragbench[ray]'"
+
+
+def test_it_is_said_where_the_work_is_done():
+    assert ray_executor.Ray(workers=1).where == "1 actor on a Ray that is started here"
+    assert ray_executor.Ray(workers=3, address="auto").where == "3 actors on Ray at auto"
+    assert base.versions().keys() == {"Python", "ragbench"}

@@ -1,0 +1,255 @@
+"""One run, several ways to compute it: in one process, on workers, after kills, in parts."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from ragbench.cli.plan import command
+from ragbench.experiment.plan.records import Share
+from ragbench.experiment.runner import run_experiment, run_share
+from ragbench.score.text.columns import TextScorer
+from tests.experiment.test_stages import contents, work
+
+PARTS = 4
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("workers")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def config(repository, place):
+    """What workers compute without a model: text metrics and a judge that counts words."""
+    dataset = {"type": "beir", "path": str(repository / "datasets/example"), "split": "test"}
+    metrics = ["contains", "rouge1", "rougeL.recall", "bleu", "bleu.corpus", "chrf", "ter"]
+    rubrics = ["context_overlap", "reference_overlap"]
+    return {
+        "name": "workers",
+        "dataset": dataset,
+        "retrievers": {"bm25": {"type": "bm25"}},
+        "generators": {"extractive": {"type": "extractive"}},
+        "metrics": {
+            "generation": metrics,
+            "judge": {"words": {"type": "lexical", "rubrics": rubrics}},
+        },
+        "statistics": {"resamples": 100},
+        "output": "runs",
+    }
+
+
+@pytest.fixture(scope="module")
+def models(config, tiny_nli, tiny_bert, tiny_embedder, tiny_cross_encoder):
+    """The same with all that computes by models."""
+    metrics = config["metrics"]
+    over = {"retriever": "bm25", "depth": 4}
+    rubrics = ["faithfulness", "correctness"]
+    scores = [
+        f"bertscore(model={tiny_bert}, num_layers=1, idf=true)",
+        f"semantic_similarity(model={tiny_embedder})",
+    ]
+    return {
+        "retrievers": {
+            "bm25": {"type": "bm25"},
+            "dense": {"type": "dense", "model": tiny_embedder},
+            "pairs": {"type": "cross_encoder", "model": tiny_cross_encoder, **over},
+            "diverse": {"type": "mmr", "model": tiny_embedder, **over},
+        },
+        "generators": {"extractive": {"type": "extractive", "retrievers": ["bm25"]}},
+        "metrics": {
+            "generation": [*metrics["generation"], *scores],
+            "judge": {
+                **metrics["judge"],
+                "nli": {"type": "nli", "model": tiny_nli, "rubrics": rubrics},
+            },
+        },
+    }
+
+
+def workers(n):
+    return {"executor": {"type": "local", "workers": n}}
+
+
+@pytest.fixture(scope="module")
+def run(config, place):
+    """Run the config with the cache of a name."""
+
+    def run_it(cache, more=None, **options):
+        source = {**config, **(more or {}), "cache": str(place / cache)}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.delenv("RAGBENCH_CACHE", raising=False)
+            return run_experiment(source, **options)
+
+    return run_it
+
+
+@pytest.fixture(scope="module")
+def expected(run):
+    """What the run in one process says."""
+    return contents(run("one"))
+
+
+def worker_pids(of):
+    """The processes that compute for another one."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            command = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if parent == of and b"executors.local" in command:
+            found.append(int(folder.name))
+    return sorted(found)
+
+
+class Kills:
+    """Progress that kills a process whenever one of some stages has done 30 % of its items."""
+
+    def __init__(self, stages, kill):
+        self.stages, self.kill = stages, kill
+
+    @contextmanager
+    def stage(self, name, total, unit="queries"):
+        yield _Stage(self, name, total)
+
+
+class _Stage:
+    def __init__(self, progress, name, total):
+        self.progress, self.name, self.left = progress, name, 0.3 * total
+
+    def advance(self, n=1):
+        self.left -= n
+        if self.left <= 0 and self.name in self.progress.stages:
+            self.progress.stages.remove(self.name)
+            self.progress.kill()
+
+
+def kill_a_worker():
+    os.kill(worker_pids(os.getpid())[0], signal.SIGKILL)
+
+
+def test_one_worker(run, expected):
+    assert contents(run("w1", workers(1))) == expected
+
+
+def test_two_workers_also_where_one_is_killed(run, expected):
+    stages = ["judge bm25/extractive (words)", "score bm25/extractive"]
+
+    assert contents(run("w2", workers(2))) == expected
+    assert contents(run("killed", workers(2), progress=Kills(stages, kill_a_worker))) == expected
+    assert stages == []
+    assert worker_pids(os.getpid()) == []
+    assert work(run("w2")) == {}, "the same keys: what workers made is there without them"
+    assert work(run("one", workers(2))) == {}
+
+
+def test_models_on_workers_one_of_which_is_killed_now_and_then(run, models):
+    stages = ["index dense", "judge bm25/extractive (nli)"]
+
+    found = run("m2", {**models, **workers(2)}, progress=Kills(stages, kill_a_worker))
+
+    assert contents(found) == contents(run("m1", models))
+    assert stages == [], "two workers were killed"
+    assert worker_pids(os.getpid()) == []
+
+
+DRIVER = """
+import os, signal, sys
+from ragbench import run_experiment
+from tests.experiment.test_workers import Kills, worker_pids
+
+def kill():
+    print(*worker_pids(os.getpid()), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+run_experiment("k.yaml", progress=Kills(["judge bm25/extractive (words)"], kill))
+"""
+
+
+def test_a_run_that_is_killed_goes_on(run, expected, config, place):
+    source = {**config, **workers(2), "cache": str(place / "k")}
+    (place / "k.yaml").write_text(yaml.safe_dump(source))
+    path = os.pathsep.join(sys.path)
+    killed = subprocess.run(
+        [sys.executable, "-c", DRIVER],
+        env={**os.environ, "PYTHONPATH": path, "RAGBENCH_CACHE": str(place / "k")},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    pids = [int(pid) for pid in killed.stdout.split()]
+
+    assert killed.returncode == -signal.SIGKILL
+    assert len(pids) == 2
+    until = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    resumed = run("k", workers(2))
+    assert contents(resumed) == expected
+    assert 0 < work(resumed)["judge bm25/extractive (words)"] < 2 * 78
+
+
+def test_four_parts_joined(run, expected, config, place, monkeypatch):
+    monkeypatch.delenv("RAGBENCH_CACHE", raising=False)
+    for number in range(1, PARTS + 1):
+        source = {**config, **workers(2), "cache": str(place / f"p{number}")}
+        run_share(source, Share(number, PARTS))
+    also = [str(place / f"p{number}") for number in range(1, PARTS + 1)]
+
+    assert contents(run("joined", {**workers(2), "cache_also": also})) == expected
+
+
+def test_a_plan_says_what_workers_compute(config, models, place):
+    (place / "plan.yaml").write_text(yaml.safe_dump({**config, **models, **workers(2)}))
+
+    def plan(*options):
+        done = CliRunner().invoke(command, ["plan.yaml", *options])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    printed, planned = plan(), json.loads(plan("--json"))
+
+    marked = [" ".join(line.split()[:3]) for line in printed.splitlines() if "by workers" in line]
+    assert sorted(marked) == [
+        "judge bm25/extractive (nli)",
+        "judge bm25/extractive (words)",
+        "retrieve dense 78",
+        "retrieve diverse 78",
+        "retrieve pairs 78",
+        "score bm25/extractive 9",
+    ]
+    assert "workers: 2 processes on this machine; the rest is done here" in printed
+    assert planned["workers"] == "2 processes on this machine"
+    assert "by workers" not in plan("--set", "executor={type: local}")
+
+
+def test_an_item_that_ends_its_workers_fails_alone(monkeypatch):
+    """Here the pool is in the way: what it says of a lost row becomes a cause."""
+    from ragbench.executors.base import Lost
+
+    class Losing:
+        def each(self, task, items, advance):
+            advance(len(items))
+            return [Lost("it ended with code 9"), *([0.5, 0.25] for _ in items[1:])]
+
+    texts, gold = [None, "a cat", "a dog"], [["a cat"], ["a cat"], ["a dog"]]
+    found = TextScorer(["rouge1", "contains", "rouge2"], Losing()).score(texts, gold)
+
+    assert [column.values.tolist()[2] for column in found] == [0.5, 1.0, 0.25]
+    assert [column.causes.tolist() for column in found] == [[6, 64, 0], [6, 0, 0], [6, 64, 0]]
+    assert found[0].details == {1: "it ended with code 9"}
+    assert found[1].details == {}
