@@ -41,6 +41,18 @@ CAUSE_SAYS: Mapping[AnswerCause, str] = {
 }
 """Cause -> its meaning in a sentence, the name first."""
 
+CAUSE_CHANGES: Mapping[AnswerCause, str] = {
+    "not_in_corpus": "the corpus, or how it is cut into passages",
+    "not_retrieved": "the retriever, or the query",
+    "ranked_too_low": "a reranker, or more passages for the generator",
+    "not_used": "the prompt, or the model",
+    "unsupported": "the prompt, or the model",
+    "refused": "the prompt",
+    "should_have_refused": "the prompt",
+    "failed": "what failed: see unscored.jsonl",
+}
+"""Cause -> what to change so that such a query becomes right."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseShare(Record):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ragbench.records.codec import ABSENT, Prose, ProseTree, Record, optional
@@ -201,6 +201,23 @@ class FailedPrediction(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimRow(Record):
+    """One claim of a verdict, and what was said of it: see `JudgedClaim`."""
+
+    text: Prose
+    whose: str = optional("answer")
+    """`answer` or `reference`."""
+    ruling: str | None = optional()
+    """What the passages say: supported, contradicted, not_mentioned; None where nobody asked."""
+    passages: tuple[int, ...] = optional(())
+    """Which of them support it; the first is 1."""
+    against: tuple[int, ...] = optional(())
+    """Which contradict it."""
+    other: str | None = optional()
+    """What the reference says of a claim of the answer, or the answer of one of the reference."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictRow(Record):
     """What a judge said of an answer, of a pair of answers, or of a passage."""
 
@@ -224,6 +241,9 @@ class VerdictRow(Record):
     """The level on the rubric's own scale, where it has one."""
     reasoning: Prose = ""
     """Why, in the judge's words; or the text of an error."""
+    claims: tuple[ClaimRow, ...] = optional(())
+    """The claims that it rests on; none in folders of older versions, and where several samples or
+    models were asked."""
     status: str = "scored"
     """Whether there is a score."""
     cause: str = "scored"
@@ -251,6 +271,7 @@ class VerdictRow(Record):
             score=verdict.score,
             level=verdict.level,
             reasoning=verdict.reasoning,
+            claims=tuple(ClaimRow(**asdict(claim)) for claim in verdict.claims),
             status=verdict.status,
             cause=verdict.cause,
             raw=verdict.raw,

@@ -19,7 +19,7 @@ from ragbench.types.records import (
     ScoredDocument,
     Usage,
 )
-from ragbench.types.scores import Cause, Direction, Score, Verdict
+from ragbench.types.scores import Cause, Direction, JudgedClaim, Score, Verdict
 
 if TYPE_CHECKING:
     from ragbench.types.columnar import Qrels, Run
@@ -48,6 +48,7 @@ __all__ = [
     "Retrieved",
     "Run",
     "Score",
+    "JudgedClaim",
     "ScoredDocument",
     "ToolCall",
     "Turn",

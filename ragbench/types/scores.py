@@ -12,6 +12,9 @@ from ragbench.types.records import Usage
 Direction = Literal["higher", "lower"]
 """Which way is better."""
 
+Ruling = Literal["supported", "contradicted", "not_mentioned"]
+"""What texts say of a claim."""
+
 _FIRST_FAILURE = 64
 _SHOWN = 120
 """Characters of a reasoning that a verdict shows in one line."""
@@ -138,6 +141,24 @@ class Score:
         return float("nan") if self.value is None else float(self.value)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedClaim:
+    """One claim of an answer or of a reference, and what other texts say of it."""
+
+    text: str
+    whose: Literal["answer", "reference"] = "answer"
+    ruling: Ruling | None = None
+    """What the passages say, taken together; None where it was not held against them. Supported by
+    one and contradicted by another is supported."""
+    passages: tuple[int, ...] = ()
+    """Which of them support it, or have a part in that; the first is 1."""
+    against: tuple[int, ...] = ()
+    """Which contradict it."""
+    other: Ruling | None = None
+    """What the reference says of a claim of the answer, or the answer of one of the reference; None
+    where it was not asked."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Verdict:
     """What a judge says of one item by one rubric."""
@@ -165,6 +186,9 @@ class Verdict:
     orders: tuple[float, ...] = ()
     """Of a pair: the score with the answers in this order and in the other one, for each time
     that both were asked; empty where the two texts are the same."""
+    claims: tuple[JudgedClaim, ...] = ()
+    """The claims that it rests on, those of the answer first; empty of a judge that makes none, and
+    where several samples or models were asked, who each made their own."""
     left_out: tuple[str, ...] = ()
     """What its requests lacked, since the model refuses it: `temperature`, `response_format`."""
     usage: Usage = NOTHING
@@ -192,6 +216,7 @@ class Verdict:
         """Return a JSON-ready mapping; a missing score is null, never NaN."""
         return {
             **asdict(self),
+            "claims": [asdict(claim) for claim in self.claims],
             "samples": list(self.samples),
             "orders": list(self.orders),
             "left_out": list(self.left_out),

@@ -16,6 +16,7 @@ from ragbench.report.text import significant
 from tests.commands import run_command
 from tests.experiment.conftest import config, data  # noqa: F401  fixtures
 from tests.experiment.moons import QUERIES
+from tests.report.asked import run_folder
 
 HOSTILE = "<script>alert(1)</script> \x1b[31mred \u202eright to left"
 
@@ -147,6 +148,26 @@ def test_show_has_everything_of_a_query(run):
         assert part in text
     assert re.search(r"\n  took: [\d.e+-]+ ms to retrieve\n", text)
     assert "exact" not in printed("show", run, "q3", "--system", "bm25")
+
+
+def test_show_names_the_documents_that_bear_on_a_claim(tmp_path):
+    text = printed("show", run_folder(tmp_path, 4), "q3", "--system", "dense/gpt")
+
+    claims = text.partition("  claims\n")[2].partition("  faithfulness by")[0]
+    assert claims.splitlines() == [
+        "    supported by gold-3: The peak of 3 is Everest.",
+        "    contradicted by other-3-0; not mentioned by the gold answer: Moon",
+        "    gold: supported by gold-3: Gold: The peak of 3 is Everest.",
+    ]
+    older = printed("show", tmp_path, "q0", "--system", "dense/gpt")
+    assert "  claims\n" not in older
+    assert "claim 1: supported by passage 1" in older
+
+
+def test_show_says_what_to_change(tmp_path):
+    text = printed("show", run_folder(tmp_path, 4), "q3", "--system", "bm25/gpt")
+
+    assert "  what to change: a reranker, or more passages for the generator\n" in text
 
 
 def test_show_suggests(run):

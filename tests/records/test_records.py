@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import ragbench.records
 from ragbench.errors import DataError
-from ragbench.records.codec import ProseTree, Record, from_json, kind, to_json
+from ragbench.records.codec import ProseTree, Record, cleaned, from_json, kind, to_json
+from ragbench.records.manifest import ClaimRow, VerdictRow
 from ragbench.records.summary import Early
 
 MODULES = [
@@ -183,3 +184,16 @@ def test_the_place_reaches_to_the_depth():
 )
 def test_kinds_are_named(value, name):
     assert kind(value) == name
+
+
+def test_claims_are_cleaned_as_the_reasons_are():
+    claim = ClaimRow(text="the key is s3cret", passages=(1,))
+    row = VerdictRow(
+        query_id="q", rubric="r", model="m", judge="j", reasoning="s3cret", claims=(claim, claim)
+    )
+
+    found = cleaned(row, lambda text: text.replace("s3cret", "***"))
+
+    assert {each.text for each in found.claims} == {"the key is ***"}
+    assert from_json(VerdictRow, to_json(found)) == found
+    assert "claims" not in to_json(VerdictRow(query_id="q", rubric="r", model="m", judge="j"))

@@ -11,6 +11,7 @@ from ragbench.data.runs.run_lines import format_causes
 from ragbench.records.causes import CauseRow
 from ragbench.records.codec import Record, to_json
 from ragbench.records.manifest import (
+    ClaimRow,
     FailedPrediction,
     Passage,
     PredictionRow,
@@ -71,7 +72,15 @@ def answers(row: int, said: str) -> tuple[PredictionRow, PredictionRow | FailedP
 
 
 def verdict(row: int, said: str) -> VerdictRow:
+    """With claims as data on odd rows; on even ones in words alone, as older runs have them."""
+    peak = f"The peak of {row} is Everest."
+    claims = (
+        ClaimRow(text=peak, ruling="supported", passages=(1,)),
+        ClaimRow(text=said, ruling="contradicted", against=(2,), other="not_mentioned"),
+        ClaimRow(text=f"Gold: {peak}", whose="reference", ruling="supported", passages=(1,)),
+    )
     return VerdictRow(
+        claims=claims if row % 2 else (),
         query_id=f"q{row}",
         rubric="faithfulness",
         score=0.5,

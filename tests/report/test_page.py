@@ -147,13 +147,34 @@ def test_what_is_read_supported_matched_and_said_is_marked(made, visit):
     expect(first.locator(".bears")).to_have_text("The peak of 4 is Everest.")
     match = first.locator("mark.match", has_text="mountains")
     expect(match, "as the question's word").to_have_count(1)
-    expect(side.locator(".claims li").nth(1)).to_contain_text(re.compile("not supported$"))
+    expect(side.locator(".claims li").nth(1)).to_contain_text("not supported by any passage")
     expect(side.locator("mark.gold-word", has_text="Everest").first).to_be_visible()
     expect(side.locator("mark.own", has_text="highest"), "the other says it not").to_have_count(1)
     third = page.get_by_label("B: bm25/gpt").locator(".hits li").nth(2)
     expect(third).to_contain_text("not read")
     prompt = side.locator("details", has_text="Prompt").locator("pre")
     expect(prompt).to_contain_text("Query 4 has mountains.")
+
+
+def test_claims_of_a_verdict_lead_to_the_passages_that_bear_on_them(made, visit):
+    page = visit(made, "#queries&q=q5")
+    title(page, 5)
+    side = page.get_by_label("A: dense/gpt")
+
+    expect(side.locator(".claims").nth(0).locator("li")).to_have_text(
+        [
+            "The peak of 5 is Everest. supported by passage 1",
+            "Moon contradicted by passage 2 not supported by the gold answer",
+        ]
+    )
+    expect(side.locator(".claims").nth(1).locator("li")).to_have_text(
+        ["Gold: The peak of 5 is Everest. supported by passage 1"]
+    )
+    first, second = (side.locator(".hits li").nth(place) for place in (0, 1))
+    expect(first).to_contain_text("supports claim 1")
+    expect(first).to_contain_text("supports gold claim 1")
+    expect(first.locator(".bears")).to_have_text("The peak of 5 is Everest.")
+    expect(second).to_contain_text("contradicts claim 2")
 
 
 def test_how_long_retrieval_took_stands_above_the_ranking(made, visit):
@@ -253,6 +274,16 @@ def test_the_keyboard_alone_is_enough(made, visit):
     page.keyboard.press("Enter")
     title(page, 1)
     expect(second, "it stays where it was").to_be_focused()
+
+
+def test_a_query_says_within_one_screen_what_to_change(made, visit):
+    page = visit(made, "#queries&q=q3&a=dense%2Fgpt&b=bm25%2Fgpt")
+    title(page, 3)
+
+    change = page.get_by_label("B: bm25/gpt").locator(".cause .change")
+    expect(change).to_have_text("What to change: a reranker, or more passages for the generator")
+    expect(change).to_be_in_viewport(ratio=1)
+    expect(page.get_by_label("A: dense/gpt").locator(".answer .said")).to_be_in_viewport()
 
 
 def test_what_does_not_fit_is_read_from_the_file_beside_it(tmp_path, visit):

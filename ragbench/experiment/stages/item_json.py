@@ -21,6 +21,7 @@ from ragbench.signature import Signature
 from ragbench.types import (
     Cause,
     Document,
+    JudgedClaim,
     Prediction,
     Retrieved,
     ScoredDocument,
@@ -111,7 +112,11 @@ def read_verdict(stored: Mapping[str, Any]) -> Verdict:
     if kept["score"] is None and cause is Cause.SCORED:
         raise ValueError("neither a score nor a cause")
     tuples = {name: tuple(kept.get(name, ())) for name in ("samples", "orders", "left_out")}
-    return Verdict(**{**kept, **tuples})
+    claims = tuple(
+        JudgedClaim(**{**each, **{name: tuple(each[name]) for name in ("passages", "against")}})
+        for each in kept.get("claims", ())
+    )
+    return Verdict(**{**kept, **tuples, "claims": claims})
 
 
 def write_column(column: ScoreColumn) -> Stored:

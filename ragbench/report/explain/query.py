@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ragbench.data.runs.query_view import AnswerView, Hit, QueryView, SystemView
-from ragbench.records.manifest import VerdictRow
+from ragbench.records.causes import CAUSE_CHANGES
+from ragbench.records.manifest import ClaimRow, VerdictRow
 from ragbench.report.text import cause_words, draw, printable, significant
 
 _INDENT = "  "
@@ -54,6 +56,8 @@ def _system(system: SystemView, drawn: set[str], hits: int, width: int) -> Itera
     yield f"{printable(system.name)}{lost}"
     if system.why:
         yield from _wrapped(system.why, width, "why: ")
+    if system.cause is not None and system.cause in CAUSE_CHANGES:
+        yield from _wrapped(CAUSE_CHANGES[system.cause], width, "what to change: ")
     scores = [f"{printable(n)} {significant(v)}" for n, v in system.scores.items() if v is not None]
     if scores:
         yield from _wrapped(", ".join(scores), width, "scores: ")
@@ -65,6 +69,7 @@ def _system(system: SystemView, drawn: set[str], hits: int, width: int) -> Itera
     yield from _ranking(system, drawn, hits, width)
     for answer in system.answers:
         yield from _answer(answer, width)
+    yield from _claims(system, width)
     for verdict in system.verdicts:
         yield from _verdict(verdict, width)
 
@@ -116,6 +121,31 @@ def _answer(answer: AnswerView, width: int) -> Iterator[str]:
             facts.append(f"{significant(usage.usd)} USD")
     if facts:
         yield f"{_INDENT}took: {', '.join(facts)}"
+
+
+def _claims(system: SystemView, width: int) -> Iterator[str]:
+    """Each claim once, over all rubrics, with the documents that bear on it."""
+    read = next((a.passages for a in system.answers if a.passages is not None), None) or ()
+    verdicts = [verdict for verdict in system.verdicts if not verdict.sample]
+    found: dict[tuple[str, str], ClaimRow] = {}
+    for claim in (claim for verdict in verdicts for claim in verdict.claims):
+        known = found.get((claim.whose, claim.text), claim)
+        by = known if known.ruling is not None else claim
+        found[claim.whose, claim.text] = replace(by, other=known.other or claim.other)
+    if found:
+        yield f"{_INDENT}claims"
+    for claim in found.values():
+        numbers = claim.against if claim.ruling == "contradicted" else claim.passages
+        names = [read[n - 1].id if 0 < n <= len(read) else f"passage {n}" for n in numbers]
+        by_passages = None if claim.ruling is None else claim.ruling.replace("_", " ")
+        other = "gold answer" if claim.whose == "answer" else "answer"
+        said = [
+            by_passages and " by ".join(filter(None, [by_passages, ", ".join(names)])),
+            claim.other and f"{claim.other.replace('_', ' ')} by the {other}",
+        ]
+        whose = "" if claim.whose == "answer" else "gold: "
+        head = f"{_INDENT}{whose}{printable('; '.join(filter(None, said)))}: "
+        yield from _wrapped(claim.text, width, head)
 
 
 def _verdict(verdict: VerdictRow, width: int) -> Iterator[str]:

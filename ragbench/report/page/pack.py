@@ -21,9 +21,9 @@ from ragbench.data.runs.query_view import AnswerView, Hit, QueryView, QueryViews
 from ragbench.errors import DataError
 from ragbench.files import written_whole
 from ragbench.json_yaml import load_json
-from ragbench.records.causes import CAUSE_SAYS, CAUSES
+from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES
 from ragbench.records.codec import Record, from_json
-from ragbench.records.manifest import UsageRow, VerdictRow
+from ragbench.records.manifest import ClaimRow, UsageRow, VerdictRow
 from ragbench.report.pictures.curves import Curves
 from ragbench.text.stopwords import load as load_stopwords
 
@@ -35,6 +35,7 @@ _FOOTER = 80  # bytes
 _QUERIES_A_PART = 32
 _CHARACTERS_A_PART = 300_000
 _MOST_GOLD = 30
+_MOST_CLAIMS = 100
 _MOST_SLICES = 60  # values of a field; one with more sorts nothing
 _LONGEST: Mapping[str, int] = {
     "question": 4_000,
@@ -148,6 +149,7 @@ def _write_parts(stream: IO[bytes], views: QueryViews, curves: Curves) -> dict[s
         },
         **seen.index(len(ids)),
         "causeWords": {name: CAUSE_SAYS[name].partition(": ")[2] for name in CAUSES},
+        "causeChanges": CAUSE_CHANGES,
         "stopwords": sorted(load_stopwords("english")),
         "order": order,
         "parts": parts,
@@ -361,9 +363,21 @@ def _verdict(row: VerdictRow) -> dict[str, object]:
         score=_rounded(row.score),
         level=row.level,
         why=_cut(row.reasoning, "reason"),
+        claims=[_claim(claim) for claim in row.claims[:_MOST_CLAIMS]],
         raw=_cut(row.raw, "reason"),
         cause="" if row.cause == "scored" else row.cause,
         sample=row.sample,
         samples=[_rounded(value) for value in row.samples] if len(row.samples) > 1 else None,
         usd=_rounded(row.usage.usd),
+    )
+
+
+def _claim(row: ClaimRow) -> dict[str, object]:
+    return _filled(
+        text=_cut(row.text, "question"),
+        gold=row.whose == "reference" or None,
+        ruling=row.ruling,
+        supports=row.passages,
+        against=row.against,
+        other=row.other,
     )

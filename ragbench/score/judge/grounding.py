@@ -8,16 +8,13 @@ ALCE (Gao et al., 2023) on top.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import Literal
 
 from ragbench.score.judge.base import Rubric, not_applicable
-from ragbench.types.scores import Cause, Verdict
-
-Ruling = Literal["supported", "contradicted", "not_mentioned"]
-"""What one text says of one claim."""
+from ragbench.types.scores import Cause, JudgedClaim, Ruling, Verdict
 
 Cell = Literal["supported", "supported_together", "contradicted", "not_mentioned"]
 """What a passage says of one claim; `supported_together`: it takes the others so marked as well."""
@@ -42,6 +39,10 @@ class Grounding:
     """Per claim of the answer, the sentence that it comes from."""
     cited: Sequence[frozenset[int]] = ()
     """Per claim of the answer, the passages that its sentence cites, counted from 1."""
+    claims: Sequence[str] = ()
+    """The claims of the answer themselves."""
+    reference_claims: Sequence[str] = ()
+    """Those of the reference."""
 
     @property
     def grounded(self) -> list[bool]:
@@ -103,6 +104,13 @@ def _claim_f1(found: Grounding) -> float | None:
 def _backed(cells: Iterable[Cell]) -> bool:
     """Whether a passage supports a claim, or has a part in it."""
     return any(cell in ("supported", "supported_together") for cell in cells)
+
+
+def _ruling(cells: Sequence[Cell]) -> Ruling:
+    """What passages say of a claim, taken together."""
+    if _backed(cells):
+        return "supported"
+    return "contradicted" if "contradicted" in cells else "not_mentioned"
 
 
 def _citation_precision(found: Grounding) -> float | None:
@@ -189,7 +197,39 @@ def grounded_verdict(
     score = apply_formula(rubric.formula or "", found)
     if isinstance(score, Cause):
         return not_applicable(score, "\n".join([why_not[score], *lines]))
-    return Verdict(score, reasoning="\n".join(lines))
+    return Verdict(score, reasoning="\n".join(lines), claims=tuple(_judged(rubric, found)))
+
+
+def _judged(rubric: Rubric, found: Grounding) -> Iterator[JudgedClaim]:
+    """The claims that a rubric asks about, with what was said of each."""
+    sides = FORMULAS[rubric.formula or ""].sides
+    for n, text in enumerate(found.claims):
+        row = found.answer_passages[n] if "answer_passages" in sides else None
+        other = found.answer_reference[n] if "answer_reference" in sides else None
+        if row is not None or other is not None:
+            yield _claim(text, "answer", row, other)
+    for n, text in enumerate(found.reference_claims):
+        row = found.reference_passages[n] if "reference_passages" in sides else None
+        other = found.reference_answer[n] if "reference_answer" in sides else None
+        if row is not None or other is not None:
+            yield _claim(text, "reference", row, other)
+
+
+def _claim(
+    text: str,
+    whose: Literal["answer", "reference"],
+    row: Sequence[Cell] | None,
+    other: Ruling | None,
+) -> JudgedClaim:
+    numbered = list(enumerate(row or (), start=1))
+    return JudgedClaim(
+        text=text,
+        whose=whose,
+        ruling=None if row is None else _ruling(row),
+        passages=tuple(number for number, cell in numbered if _backed([cell])),
+        against=tuple(number for number, cell in numbered if cell == "contradicted"),
+        other=other,
+    )
 
 
 def best_verdict(rubric: Rubric, verdicts: Sequence[Verdict]) -> Verdict:

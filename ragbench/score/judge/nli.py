@@ -23,12 +23,11 @@ from ragbench.registry import Option, declared_options
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item, Rubric, missing_verdict
 from ragbench.score.judge.evidence import explained, with_evidence
-from ragbench.score.judge.grounding import Ruling
 from ragbench.score.judge.sentences import Claim, judge_sentences, without_item_mark
 from ragbench.score.judge.verdicts import failed_verdict
 from ragbench.text.analyze import Analyzer
 from ragbench.text.tokenize import sentences
-from ragbench.types.scores import Verdict
+from ragbench.types.scores import Ruling, Verdict
 
 if TYPE_CHECKING:
     from ragbench.embed.base import Vectors

@@ -17,14 +17,13 @@ from ragbench.score.judge.grounding import (
     WHY_NOT,
     Cell,
     Grounding,
-    Ruling,
     Side,
     best_verdict,
     grounded_verdict,
 )
 from ragbench.text.analyze import Analyzer
 from ragbench.text.tokenize import sentences
-from ragbench.types.scores import Cause, Verdict
+from ragbench.types.scores import Cause, Ruling, Verdict
 
 _NUMBERS = r"\^?\d{1,3}(?:\s*[,;\u2013-]\s*\^?\d{1,3})*"
 _MARKER = re.compile(rf"\s*(?:\[\s*({_NUMBERS})\s*\]|\u3010\s*({_NUMBERS})\s*\u3011)")
@@ -216,6 +215,8 @@ def _ground(
         reference_answer=against("reference_answer", gold, answer),
         sentences=range(len(claims)),
         cited=[claim.cited for claim in claims],
+        claims=[claim.text for claim in claims],
+        reference_claims=[claim.text for claim in gold],
     )
     whose = {side.partition("_")[0] for side in sides}
     lines = _answer_lines(claims, found, bool(reference)) if "answer" in whose else []

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from ragbench.experiment.stages.item_json import read_verdict, write_verdict
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
 from tests.score.judge.scripted import Script, said
 
@@ -91,6 +92,40 @@ def test_hand_worked(asked, passages):
         "supported by reference 1 (it says so): It opened in 1932."
     )
     assert "contradicted by passage 2" in second
+
+
+@pytest.mark.parametrize("passages", ["together", "each"])
+def test_claims_are_data_as_well_as_words(asked, passages):
+    """What each rubric asked, and no more; from the store they come back as they were."""
+    _, found = asked({"passages": passages})
+    texts = ["It opened in 1932.", "It is green.", "It is long.", "It is very long."]
+
+    judged = [
+        (claim.whose, claim.text, claim.ruling, claim.passages, claim.against, claim.other)
+        for claim in found["hallucination"].claims
+    ]
+    assert judged == [
+        ("answer", texts[0], "supported", (1,), (), "supported"),
+        ("answer", texts[1], "contradicted", (), (2,), "contradicted"),
+        ("answer", texts[2], "not_mentioned", (), (), "not_mentioned"),
+        ("answer", texts[3], "not_mentioned", (), (), "not_mentioned"),
+    ]
+    assert [claim.other for claim in found["faithfulness"].claims] == [None] * 4
+    recalled = [(c.whose, c.text, c.passages, c.other) for c in found["context_recall"].claims]
+    assert recalled == [
+        ("reference", "It opened in 1932.", (1,), None),
+        ("reference", "It is red.", (2,), None),
+    ]
+    assert {claim.ruling for claim in found["correctness"].claims} == {None}
+    for verdict in found.values():
+        assert read_verdict(json.loads(json.dumps(write_verdict(verdict)))) == verdict
+
+
+def test_several_samples_have_no_claims_in_common(asked):
+    _, found = asked({"samples": 2, "temperature": 1.0}, rubrics=["faithfulness"])
+
+    assert found["faithfulness"].score == 1 / 4
+    assert found["faithfulness"].claims == ()
 
 
 def test_all_rubrics_together_ask_each_thing_once(asked):

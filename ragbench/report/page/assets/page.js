@@ -420,7 +420,7 @@
         if (has(answer.text) || has(answer.detail)) return true;
         if ((answer.read || []).some((k) => passages.has(k))) return true;
       }
-      if ((verdicts || []).some((verdict) => has(verdict.why))) return true;
+      if ((verdicts || []).some(({ why, claims }) => has(why) || (claims || []).some((claim) => has(claim.text)))) return true;
     }
     return false;
   }
@@ -490,10 +490,31 @@
 
   const CLAIM = /^claim (\d+)(?:, cites [^:]*)?: (.*)$/;
 
-  /** What judges say of the claims of an answer: number, text, passages for and against it. */
-  function claimsOf(why) {
+  /** The claims of an answer, and of its gold answer, over all rubrics: each claim once. */
+  function claimsOf(verdicts) {
+    const found = new Map();
+    for (const verdict of verdicts) {
+      if (verdict.sample) continue;
+      const claims = verdict.claims || (verdict.why ? claimsInWords(verdict.why) : []);
+      const counts = { true: 0, false: 0 };
+      for (const { text, gold = false, ruling = null, supports = [], against = [], other = null } of claims) {
+        counts[gold] += 1;
+        const key = JSON.stringify([gold, text]);
+        const known = found.get(key);
+        if (!known) found.set(key, { number: counts[gold], text, gold, ruling, supports, against, other });
+        else {
+          if (known.ruling === null) Object.assign(known, { ruling, supports, against });
+          known.other ??= other;
+        }
+      }
+    }
+    return [...found.values()];
+  }
+
+  /** The claims that the reasons of a verdict tell, of a run before claims had a place of their own. */
+  function claimsInWords(why) {
     const found = [];
-    for (const line of (why || "").split("\n")) {
+    for (const line of why.split("\n")) {
       const match = CLAIM.exec(line);
       if (!match) continue;
       const numbers = (word) =>
@@ -501,7 +522,9 @@
       const supports = numbers("supported");
       const against = numbers("contradicted");
       const text = match[2].slice(match[2].lastIndexOf(": ") + 1).trim();
-      found.push({ number: Number(match[1]), text, supports, against, line: match[2] });
+      const supported = supports.length > 0 || (!against.length && /supported by (?!no )/.test(match[2]));
+      const ruling = supported ? "supported" : against.length ? "contradicted" : "not_mentioned";
+      found.push({ text, ruling, supports, against });
     }
     return found;
   }
@@ -644,13 +667,15 @@
     const failed = failureAt(name, row);
     const cause = causeAt(name, row);
     const value = number(valueAt(name, view.score, row));
-    const claims = verdicts.flatMap((verdict) => (verdict.sample ? [] : claimsOf(verdict.why)));
+    const claims = claimsOf(verdicts);
     return h("section", { class: "side", "aria-label": `${letter}: ${visible(name)}` },
       h("h3", null, h("b", { class: "letter" }, letter), " ", bdi(name), " ", h("span", { class: "soft" }, `${view.score} ${value}`)),
-      cause === null ? null : h("p", { class: "cause" }, h("b", null, spaced(cause)), visible(`: ${index.causeWords[cause]}`), why ? h("small", null, visible(why)) : null),
+      cause === null ? null : h("p", { class: "cause" }, h("b", null, spaced(cause)), visible(`: ${index.causeWords[cause]}`),
+        index.causeChanges[cause] ? h("span", { class: "change" }, h("b", null, "What to change:"), ` ${index.causeChanges[cause]}`) : null, why ? h("small", null, visible(why)) : null),
       failed === null ? null : h("p", { class: "fail" }, `failed: ${visible(failed)}`),
       answers.map((answer, i) => answerOf(answer, others[i], query, other, answers.length > 1 ? i + 1 : null)),
-      claimList(claims),
+      claimList("Claims", claims.filter((claim) => !claim.gold), "gold answer"),
+      claimList("Claims of the gold answer", claims.filter((claim) => claim.gold), "answer"),
       verdictList(verdicts),
       ms === null ? null : costLine({ ms }, "to retrieve"),
       hitsOf(query, passages, name, other, claims, answers, letter === "A" ? "B" : "A"),
@@ -690,16 +715,19 @@
       costLine(answer));
   }
 
-  function claimList(claims) {
+  /** What passages, and the answer on the other side, say of each claim. */
+  function claimList(title, claims, other) {
     if (!claims.length) return null;
-    return h("div", null, h("h4", null, "Claims"), h("ol", { class: "claims" }, claims.map((claim) => {
-      const [word, name] = claim.against.length
-        ? [`contradicted by passage ${claim.against.join(", ")}`, "fail"]
-        : claim.supports.length
-          ? [`supported by passage ${claim.supports.join(", ")}`, "pass"]
-          : [/supported by/.test(claim.line) ? "supported" : "not supported", /supported by/.test(claim.line) ? "pass" : "fail"];
-      return h("li", { dir: "auto", value: claim.number }, visible(claim.text), " ", h("span", { class: `verdict ${name}` }, word));
-    })));
+    const said = (ruling, who) => h("span", { class: `verdict ${ruling === "supported" ? "pass" : "fail"}` },
+      `${ruling === "not_mentioned" ? "not supported" : ruling} by ${who}`);
+    const passages = ({ ruling, supports, against }) => {
+      const numbers = ruling === "contradicted" ? against : supports;
+      return numbers.length ? `passage ${numbers.join(", ")}` : ruling === "supported" ? "passages" : "any passage";
+    };
+    return h("div", null, h("h4", null, title), h("ol", { class: "claims" }, claims.map((claim) =>
+      h("li", { dir: "auto", value: claim.number }, visible(claim.text), " ",
+        claim.ruling === null ? null : said(claim.ruling, passages(claim)),
+        claim.other === null ? null : [" ", said(claim.other, `the ${other}`)]))));
   }
 
   function verdictList(verdicts) {
@@ -739,6 +767,14 @@
       rows.map((hit) => hitRow(hit, passages.get(hit.k), asked, claims, otherHits, passages, letter, answers.length > 0))));
   }
 
+  /** Which claims a passage bears on: those of the answer, and of the gold answer. */
+  function bearing(does, claims, name) {
+    return [["claim", false], ["gold claim", true]].flatMap(([what, gold]) => {
+      const numbers = claims.filter((claim) => claim.gold === gold).map((claim) => claim.number);
+      return numbers.length ? [h("span", { class: `badge ${name}` }, `${does} ${what} ${numbers.join(", ")}`)] : [];
+    });
+  }
+
   function hitRow(hit, [id, title, text], words, claims, otherHits, passages, letter, reads) {
     const supported = claims.filter((claim) => claim.supports.includes(hit.place));
     const against = claims.filter((claim) => claim.against.includes(hit.place));
@@ -748,8 +784,8 @@
       hit.grade === 0 ? h("span", { class: "badge" }, "judged not relevant") : null,
       hit.place ? h("span", { class: "badge read" }, `read as passage ${hit.place}`) : null,
       !hit.place && reads ? h("span", { class: "badge" }, "not read") : null,
-      supported.length ? h("span", { class: "badge pass" }, `supports claim ${supported.map((c) => c.number).join(", ")}`) : null,
-      against.length ? h("span", { class: "badge fail" }, `contradicts claim ${against.map((c) => c.number).join(", ")}`) : null,
+      ...bearing("supports", supported, "pass"),
+      ...bearing("contradicts", against, "fail"),
     ];
     const where = otherHits === null ? "" : there < 0 ? `not in the first ${otherHits.length} of ${letter}` : `#${there + 1} in ${letter}`;
     const score = hit.score === null ? null : `${number(hit.score)}`;

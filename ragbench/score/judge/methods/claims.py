@@ -21,7 +21,7 @@ from ragbench.score.judge.methods.prompt import (
 )
 from ragbench.score.judge.methods.session import ReplyLog
 from ragbench.score.judge.sentences import cited_sentences
-from ragbench.types.scores import Verdict
+from ragbench.types.scores import Ruling, Verdict
 
 _ANSWER = "answer"
 _PASSAGES = "passages"
@@ -236,6 +236,8 @@ def _verdict(
         reference_answer=_rulings((reference, _ANSWER), claims, checked),
         sentences=answer.sentences,
         cited=answer.cited,
+        claims=answer.texts,
+        reference_claims=claims.get(reference, _Claims()).texts,
     )
     lines = [
         line
@@ -262,10 +264,10 @@ def _rows(
 
 def _rulings(
     pair: tuple[str, str], claims: Mapping[str, _Claims], checked: _Checked
-) -> list[grounding.Ruling]:
+) -> list[Ruling]:
     """What one text says of each claim of another; one without a word says nothing."""
     count = len(claims.get(pair[0], _Claims()).texts)
-    rulings: list[grounding.Ruling] = ["not_mentioned"] * count
+    rulings: list[Ruling] = ["not_mentioned"] * count
     for n, row in enumerate(checked.get(pair, ())):
         for said in row:
             if said.ruling != "supported_together":  # said of passages alone

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from ragbench.llm import Unreadable
 from ragbench.score.judge.base import NEEDS, Item, Rubric
-from ragbench.score.judge.grounding import Cell, Ruling
+from ragbench.score.judge.grounding import Cell
 from ragbench.score.judge.methods.templates import (
     Material,
     shown_example,
@@ -23,6 +23,7 @@ from ragbench.score.judge.methods.templates import (
 )
 from ragbench.score.judge.published import SUPPORT_LEVELS
 from ragbench.types.records import ASSIGNMENTS, IMPORTANCES
+from ragbench.types.scores import Ruling
 
 _JUDGED = {
     "answer": "the answer",
