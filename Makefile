@@ -84,8 +84,8 @@ $(UV):
 	python3 -m venv $(TOOLS)
 	$(TOOLS)/bin/pip install -q uv pip-audit
 
-pythons: wheel $(UV)  ## the wheel on every other Python that it is for and that is installed here
-	.ci/pythons $(UV) build/wheel/*.whl
+pythons: wheel  ## the wheel on every other Python that it is for and that is installed here
+	.ci/pythons build/wheel/*.whl
 
 # core alone, without what needs a model, a browser or a heavy package
 CORE = tests/config tests/data tests/records tests/registry tests/report tests/retrieve tests/stats tests/text \
