@@ -311,7 +311,10 @@ def own_rubrics(config: Mapping[str, Any]) -> list[Rubric]:
     named = [each for names in lists if isinstance(names, list) for each in names]
     texts = [each for each in named if isinstance(each, str)]
     paths = [config["folder"] / name for name in texts if name.endswith((".yaml", ".yml"))]
-    written = [load_rubric(each) for each in named if isinstance(each, Mapping)]
+    try:
+        written = [load_rubric(each) for each in named if isinstance(each, Mapping)]
+    except DataError as error:
+        raise DataError(str(error), file=config["folder"] / "config.yaml") from error
     return [*written, *(read_rubric(path) for path in paths if path.is_file())]
 
 

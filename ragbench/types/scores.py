@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import Any, Literal
@@ -221,6 +222,24 @@ class Verdict:
             "orders": list(self.orders),
             "left_out": list(self.left_out),
         }
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Verdict:
+        """Read what `to_dict` gives, or the part of it that is not as always.
+
+        Example:
+            >>> Verdict.from_dict(Verdict(0.5, claims=(JudgedClaim(text="a"),)).to_dict()).claims[0].text
+            'a'
+        """
+        made: dict[str, Any] = {"score": None, **found}
+        made |= {name: tuple(made.get(name, ())) for name in ("samples", "orders", "left_out")}
+        made["claims"] = tuple(
+            JudgedClaim(**{**each, **{name: tuple(each[name]) for name in ("passages", "against")}})
+            for each in made.get("claims", ())
+        )
+        if "usage" in made:
+            made["usage"] = Usage(**made["usage"])
+        return cls(**made)
 
     def __float__(self) -> float:
         """Return the score; NaN where there is none."""

@@ -21,7 +21,6 @@ from ragbench.signature import Signature
 from ragbench.types import (
     Cause,
     Document,
-    JudgedClaim,
     Prediction,
     Retrieved,
     ScoredDocument,
@@ -103,20 +102,13 @@ def write_verdict(verdict: Verdict) -> Stored:
 
 def read_verdict(stored: Mapping[str, Any]) -> Verdict:
     """Read what `write_verdict` wrote."""
-    kept = {"score": None, **stored}
-    if "usage" in kept:
-        kept["usage"] = Usage(**kept["usage"])
-    if not isinstance(kept["score"], int | float | None):
-        raise TypeError(f"found {kept['score']!r}, allowed: a number")
-    cause = Cause[str(kept.get("cause", "scored")).upper()]
-    if kept["score"] is None and cause is Cause.SCORED:
+    verdict = Verdict.from_dict(stored)
+    if not isinstance(verdict.score, int | float | None):
+        raise TypeError(f"found {verdict.score!r}, allowed: a number")
+    cause = Cause[str(stored.get("cause", "scored")).upper()]
+    if verdict.score is None and cause is Cause.SCORED:
         raise ValueError("neither a score nor a cause")
-    tuples = {name: tuple(kept.get(name, ())) for name in ("samples", "orders", "left_out")}
-    claims = tuple(
-        JudgedClaim(**{**each, **{name: tuple(each[name]) for name in ("passages", "against")}})
-        for each in kept.get("claims", ())
-    )
-    return Verdict(**{**kept, **tuples, "claims": claims})
+    return verdict
 
 
 def write_column(column: ScoreColumn) -> Stored:

@@ -316,9 +316,6 @@ def _decided(column: ScoreColumn, lower_wins: bool) -> ScoreColumn:
     return replace(column, values=1 - values if lower_wins else values, direction="higher")
 
 
-_TUPLES = ("samples", "orders", "left_out")
-
-
 def computes(judge: Judge) -> bool:
     """Whether a judge asks nobody, so that workers can be asked in its place."""
     return bool(getattr(judge, "computes", False))
@@ -344,12 +341,7 @@ def judge_on(
 def _verdicts(result: Json, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
     if isinstance(result, Lost):
         return {rubric.name: failed_verdict(ChildProcessError(result.why)) for rubric in rubrics}
-    return {name: _read_verdict(stored) for name, stored in result.items()}
-
-
-def _read_verdict(stored: Facts) -> Verdict:
-    tuples = {name: tuple(stored[name]) for name in _TUPLES}
-    return Verdict(**{**stored, **tuples, "usage": Usage(**stored["usage"])})
+    return {name: Verdict.from_dict(stored) for name, stored in result.items()}
 
 
 def open_judge(type_name: str, options: Facts, rubrics: Sequence[Facts]) -> Opened:
