@@ -228,8 +228,9 @@ class Verdict:
         """Read what `to_dict` gives, or the part of it that is not as always.
 
         Example:
-            >>> Verdict.from_dict(Verdict(0.5, claims=(JudgedClaim(text="a"),)).to_dict()).claims[0].text
-            'a'
+            >>> verdict = Verdict(0.5, claims=(JudgedClaim(text="a", passages=(1,)),))
+            >>> Verdict.from_dict(verdict.to_dict()) == verdict
+            True
         """
         made: dict[str, Any] = {"score": None, **found}
         made |= {name: tuple(made.get(name, ())) for name in ("samples", "orders", "left_out")}
