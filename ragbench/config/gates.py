@@ -133,7 +133,7 @@ def _file_of(gate: Gate, entry: _WrittenGate, known: KnownNames, base: Path) -> 
         if item.value in known.systems:
             return None
         path = base / str(item.value)
-        is_name = not path.exists() and not path.suffix
+        is_name = not os.path.exists(path) and not path.suffix
         if known.may_have_others and is_name:
             return None  # a system of the records, known when they are read
         close = nearest(str(item.value), known.systems)

@@ -195,7 +195,7 @@ def _read_file(path: Path, report: Report) -> Item | None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         reason = "no such file" if isinstance(error, FileNotFoundError) else reason
-        reason = "a folder, not a file" if path.is_dir() else reason
+        reason = "a folder, not a file" if os.path.isdir(path) else reason
         report.add(Place(file), (), reason, "a YAML file")
         return None
     text = decode(data, file, report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -126,7 +127,7 @@ def _with_paths(metric: Metric, base: Path) -> Metric:
         refers_to = declared[name].option.refers_to
         is_path = isinstance(value, str) and refers_to in ("path", "path_or_name")
         # what is nowhere there is left to the metric, which knows its names
-        if is_path and (path := base / value).exists():
+        if is_path and os.path.exists(path := base / value):
             found[name] = str(path.absolute())
     if not found:
         return metric

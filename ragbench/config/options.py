@@ -232,10 +232,11 @@ def resolve_options(
         if value is None or key not in values:
             continue
         if option.option.refers_to in ("path_or_name", "folder_or_name"):
-            # what is not there is left to the component, which knows its names
+            # what is not there is left to the component, which knows its names; `os.path` says so
+            # of a name that is too long for a file, too, where `Path` raises
             path = context.base / str(value.value)
-            is_folder = option.option.refers_to == "folder_or_name" and path.is_dir()
-            if is_folder or any((path / name).is_file() for name in ("", *_OF_MODELS)):
+            is_folder = option.option.refers_to == "folder_or_name" and os.path.isdir(path)
+            if is_folder or any(os.path.isfile(path / name) for name in ("", *_OF_MODELS)):
                 values[key] = str(path.absolute())
             elif path.suffix in _OF_FILES:
                 resolve_path(value, context.base, context.report)

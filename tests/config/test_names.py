@@ -2,6 +2,8 @@
 
 import pytest
 
+from ragbench.config.load import load_config
+from ragbench.errors import ConfigError
 from tests.commands import run_command
 
 HEAD = "dataset: {type: beir, path: data}\n"
@@ -74,3 +76,30 @@ def test_every_command_refuses_them_before_work_begins(here, command):
     assert found.returncode == 2
     assert "is too long for a file: 300 bytes" in found.stderr
     assert sorted(path.name for path in here.iterdir()) == ["c.yaml", "data"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"retrievers": {"a": {"type": "dense", "model": "x" * 5000}}},
+        {"metrics": {"judge": {"type": "nli", "model": "x" * 5000, "rubrics": ["faithfulness"]}}},
+        {"metrics": {"generation": [f"bertscore(model={'x' * 5000})"]}},
+        {"metrics": {"generation": ["contains"]}, "gates": [{"against": "x" * 5000, "max_drop": 0.1,
+                                                             "measure": "contains"}]},
+    ],
+    ids=["model", "judge", "metric", "gate"],
+)  # fmt: skip
+def test_a_model_with_a_name_too_long_for_a_file_is_no_folder(repository, more):
+    """It is found out by `os.path`: `Path.is_file` raises."""
+    config = {
+        "dataset": {"type": "beir", "path": str(repository / "datasets" / "example")},
+        "retrievers": {"a": {"type": "bm25"}},
+        "generators": {"e": {"type": "extractive"}},
+        **more,
+    }
+
+    if "gates" in more:
+        with pytest.raises(ConfigError, match="no such file"):
+            load_config(config)
+    else:
+        load_config(config)
