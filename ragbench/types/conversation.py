@@ -156,14 +156,14 @@ def read_turns(
     Example:
         >>> said = [
         ...     {"role": "user", "content": "Weather in Paris?"},
-        ...     {"role": "assistant", "tool_calls": [{"name": "weather", "args": {"city": "Paris"}}]},
+        ...     {"role": "assistant", "tool_calls": [{"name": "weather", "args": {"at": "Paris"}}]},
         ...     {"role": "tool", "content": "18 degrees"},
         ...     {"role": "assistant", "content": "It is 18 degrees."},
         ... ]
         >>> question, answer = read_turns(said, lambda found, allowed: ValueError(found))
         >>> answer.text, answer.tool_calls[0].output
         ('It is 18 degrees.', '18 degrees')
-    """  # noqa: E501
+    """
     return _Reader(fail, known).turns(value)
 
 
