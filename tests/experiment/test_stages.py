@@ -179,7 +179,7 @@ def search(question, top_k):
     with Path(os.environ["MINE_LOG"]).open("a") as log:
         log.write(question + "\\n")
     if os.environ.get("MINE_FAILS") and question.startswith(os.environ["MINE_FAILS"]):
-        raise RuntimeError("no answer from sk-planted-0123")
+        raise RuntimeError("no answer from " + os.environ.get("PLANTED_KEY", "nowhere"))
     return ["d1", "d2"]
 
 def rerank(question, hits):
@@ -245,7 +245,7 @@ def test_no_secret_is_stored(mine, tmp_path, monkeypatch):
 
     experiment = run_experiment(path)
 
-    files = [p for p in tmp_path.rglob("*") if p.is_file() and p.name != "mine_search.py"]
+    files = [p for p in tmp_path.rglob("*") if p.is_file()]
     assert any("stages" in p.parts for p in files)
     assert [p for p in files if b"sk-planted" in p.read_bytes()] == []
     assert "${PLANTED_KEY}" in (experiment.path / "unscored.jsonl").read_text()
