@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from ragbench.embed.base import Advance, tell_nobody
+from ragbench.embed.checkpoint import choose_device
 
 _COUNTS = ("encoder_layers", "num_encoder_layers", "num_hidden_layers")
 _POSITIONS = ("max_encoder_position_embeddings", "max_position_embeddings")
@@ -172,6 +173,14 @@ class Batches:
             for batch in batches:
                 take(batch, compute(batch))
         return [found[position] for position in range(len(lengths))]
+
+
+def computed_alone(owner: str, options: Mapping[str, Any]) -> bool:
+    """Whether what a model with such options gives for a text depends on that text alone."""
+    if "device" not in options:
+        return True
+    device, batch_size = choose_device(owner, options["device"]), options.get("batch_size")
+    return Batches(device, options["batch_tokens"], 1, batch_size).alone
 
 
 def _side_by_side(
