@@ -18,7 +18,7 @@ from ragbench.registry import nearest
 if TYPE_CHECKING:
     from ragbench.data.files.columns import Named
     from ragbench.data.files.corpus import Corpus
-    from ragbench.data.files.jsonl import Entry
+    from ragbench.data.files.rows import Entry
     from ragbench.types import Collection
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
@@ -89,7 +89,7 @@ def _guessed(records: Path, corpus: Corpus | None) -> tuple[dict[str, str | list
     """Part -> its column or columns, and what else could be meant."""
     from ragbench.data.files.columns import join_columns, resolve_columns, several_columns
     from ragbench.data.files.gold import DocumentNames
-    from ragbench.data.files.table import read_rows
+    from ragbench.data.files.rows import read_rows
     from ragbench.data.loaders.gold_columns import holds_ids, known_ids
 
     whole = list(read_rows(records, "records"))

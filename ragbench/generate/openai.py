@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from ragbench.generate.chat import AnswerOptions, ChatGenerator, PromptOptions
 from ragbench.generate.prompt import load_prompt
 from ragbench.llm import ChatRequest
-from ragbench.llm.options import (
+from ragbench.llm.server import (
     CallOptions,
     PriceOptions,
     ReplyOptions,

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from ragbench.data.files.jsonl import Entry, parse_json
+from ragbench.data.files.rows import Entry, parse_json
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
 from ragbench.types.tables import PARTS as PARTS

@@ -21,7 +21,7 @@ from ragbench.llm import (
     Replies,
     estimate,
 )
-from ragbench.llm.options import CallOptions
+from ragbench.llm.server import CallOptions
 from ragbench.registry import Option
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item, Rubric, missing_verdict
