@@ -10,9 +10,8 @@ from click.testing import CliRunner
 from rouge_score.rouge_scorer import RougeScorer
 
 from ragbench import read_qrels, read_run
-from ragbench.cli.init import command
+from ragbench.cli.configs import init, validate
 from ragbench.cli.run import command as run_command
-from ragbench.cli.validate import command as validate
 from ragbench.config.load import load_config
 from ragbench.data.files.passages import content_id
 from ragbench.errors import ConfigError, DataError
@@ -26,7 +25,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def invoke(*arguments, command=command):
+def invoke(*arguments, command=init):
     return CliRunner().invoke(command, arguments, catch_exceptions=False)
 
 

@@ -1,17 +1,78 @@
-"""`ragbench validate CONFIG`."""
+"""Configs: `ragbench init` writes one, `validate` checks one, `schema` tells editors about all."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragbench.cli.output import config_argument, overrides_option
+from ragbench.cli.output import config_argument, overrides_option, write_json
 
 if TYPE_CHECKING:
     from ragbench.types import Collection
+
+
+@click.command(name="init")
+@click.argument(
+    "file", type=click.Path(dir_okay=False, path_type=Path), required=False, default=None
+)
+@click.option(
+    "--from",
+    "records",
+    type=click.Path(path_type=Path),
+    metavar="TABLE",
+    help="A CSV, JSONL, JSON or Parquet file with a row per question.",
+)
+@click.option(
+    "--corpus",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="The documents: a folder of .txt and .md files, or a JSONL, CSV or Parquet file.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Where to write the config; the same as the argument.",
+)
+@click.option("--force", is_flag=True, help="Overwrite FILE.")
+def init(
+    file: Path | None, records: Path | None, corpus: Path | None, output: Path | None, force: bool
+) -> None:
+    """Write a config to start from into FILE (default: ragbench.yaml).
+
+    With --from the config reads a table, whose columns are recognised by name and content, and with
+    --corpus it retrieves from these documents: it can be run at once. Without --from it reads a
+    folder in the BEIR layout, which you fill. What was understood and what is still missing is
+    printed.
+    """
+    from ragbench.config.scaffold import scaffold_beir, scaffold_records
+    from ragbench.files import write_atomically
+
+    if file is not None and output is not None:
+        raise click.UsageError("FILE and --output are the same: give one of them")
+    file = file or output or Path("ragbench.yaml")
+    if corpus is not None and records is None:
+        raise click.UsageError("--corpus goes with --from TABLE, the questions")
+    if file.exists() and not force:
+        raise click.UsageError(f"{file} exists; --force overwrites it")
+    if records and file.exists() and file.samefile(records):
+        raise click.UsageError(f"{file} is the file of records: name another file for the config")
+    scaffold = scaffold_records(file, records, corpus) if records else scaffold_beir(file)
+    try:
+        write_atomically(file, scaffold.text)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {file}: {error.strerror}") from error
+    click.echo(f"wrote {file}")
+    for note in scaffold.notes:
+        click.echo(f"note: {note}", err=True)
+    verb = "run" if corpus else "validate"
+    click.echo(f"next: ragbench {verb} {file}", err=True)
+
 
 _WIDEST = 72
 _ROWS = 2
@@ -21,7 +82,7 @@ _SCORES = ("measures", "metrics", "judged")
 @click.command(name="validate")
 @config_argument
 @overrides_option
-def command(config: Path, overrides: tuple[str, ...]) -> None:
+def validate(config: Path, overrides: tuple[str, ...]) -> None:
     """Check CONFIG, read its data, and show what a run would do; nothing is run.
 
     All mistakes are printed at once, with their places; the exit code is then 2. Modules that
@@ -131,3 +192,42 @@ def _short(text: str) -> str:
     """A text on one line, cut where it is long."""
     line = " ".join(text.split())
     return line if len(line) <= _WIDEST else f"{line[: _WIDEST - 3]}..."
+
+
+_WIDTH = 100
+
+
+@click.command(name="schema")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write it to a file."
+)
+def schema(output: Path | None) -> None:
+    """Print the JSON Schema of configs, for completion and checks in an editor.
+
+    A config names it in its first line: `# yaml-language-server: $schema=ragbench.schema.json`.
+    """
+    from ragbench.config.json_schema import config_schema
+    from ragbench.files import write_atomically
+
+    text = _laid_out(config_schema()) + "\n"
+    if output is None:
+        write_json(text)
+        return
+    try:
+        write_atomically(output, text)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {output}: {error.strerror}") from error
+    click.echo(f"wrote {output}", err=True)
+
+
+def _laid_out(value: Any, indent: str = "") -> str:
+    """The value as JSON; what fits in a line stays there: a third of the size, and readable."""
+    line = json.dumps(value, ensure_ascii=False)
+    if len(indent) + len(line) <= _WIDTH or not isinstance(value, (dict, list)):
+        return line
+    inner = indent + "  "
+    if isinstance(value, list):
+        parts = [inner + _laid_out(part, inner) for part in value]
+        return "[\n" + ",\n".join(parts) + f"\n{indent}]"
+    parts = [f"{inner}{json.dumps(key)}: {_laid_out(part, inner)}" for key, part in value.items()]
+    return "{\n" + ",\n".join(parts) + f"\n{indent}}}"
