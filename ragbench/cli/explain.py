@@ -1,4 +1,4 @@
-"""Single queries: `ragbench explain RUN` says where answers are lost, `show RUN QUERY` shows one."""
+"""Single queries: `ragbench explain RUN` says where answers are lost, `show RUN QUERY` shows it."""
 
 from __future__ import annotations
 

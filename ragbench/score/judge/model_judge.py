@@ -25,7 +25,7 @@ from ragbench.llm.server import CallOptions
 from ragbench.registry import Option
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item, Rubric, missing_verdict
-from ragbench.score.judge.evidence import explained, with_evidence
+from ragbench.score.judge.items import explained, with_evidence
 from ragbench.score.judge.methods.claims import check_claims
 from ragbench.score.judge.methods.conversation import count_retained, count_satisfied
 from ragbench.score.judge.methods.ragas import apply_ragas
