@@ -14,6 +14,13 @@ from ragbench.cli.output import config_argument, overrides_option, write_json
 if TYPE_CHECKING:
     from ragbench.types import Collection
 
+_WIDEST = 72
+"""Characters of a value that `validate` shows."""
+_ROWS = 2
+_SCORES = ("measures", "metrics", "judged")
+_WIDTH = 100
+"""Of the schema's lines."""
+
 
 @click.command(name="init")
 @click.argument(
@@ -33,6 +40,13 @@ if TYPE_CHECKING:
     help="The documents: a folder of .txt and .md files, or a JSONL, CSV or Parquet file.",
 )
 @click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="PART=COLUMN",
+    help="Which column of TABLE plays a part, where its name does not say it: question=Frage.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -41,7 +55,12 @@ if TYPE_CHECKING:
 )
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 def init(
-    file: Path | None, records: Path | None, corpus: Path | None, output: Path | None, force: bool
+    file: Path | None,
+    records: Path | None,
+    corpus: Path | None,
+    columns: tuple[str, ...],
+    output: Path | None,
+    force: bool,
 ) -> None:
     """Write a config to start from into FILE (default: ragbench.yaml).
 
@@ -58,11 +77,14 @@ def init(
     file = file or output or Path("ragbench.yaml")
     if corpus is not None and records is None:
         raise click.UsageError("--corpus goes with --from TABLE, the questions")
+    if columns and records is None:
+        raise click.UsageError("--column goes with --from TABLE, whose columns it names")
     if file.exists() and not force:
         raise click.UsageError(f"{file} exists; --force overwrites it")
     if records and file.exists() and file.samefile(records):
         raise click.UsageError(f"{file} is the file of records: name another file for the config")
-    scaffold = scaffold_records(file, records, corpus) if records else scaffold_beir(file)
+    named = _named(columns)
+    scaffold = scaffold_records(file, records, corpus, named) if records else scaffold_beir(file)
     try:
         write_atomically(file, scaffold.text)
     except OSError as error:
@@ -74,9 +96,24 @@ def init(
     click.echo(f"next: ragbench {verb} {file}", err=True)
 
 
-_WIDEST = 72
-_ROWS = 2
-_SCORES = ("measures", "metrics", "judged")
+def _named(columns: tuple[str, ...]) -> dict[str, str | list[str]]:
+    """Part -> its column, or columns where several may play it, of `PART=COLUMN`."""
+    from ragbench.data.files.columns import PARTS, SEVERAL
+
+    named: dict[str, list[str]] = {}
+    for each in columns:
+        part, _, column = each.partition("=")
+        wrong = None
+        if part not in PARTS:
+            wrong = f"no part '{part}' (parts: {', '.join(PARTS)})"
+        elif not column:
+            wrong = f"'{each}' names no column: write {part}=COLUMN"
+        elif part in named and part not in SEVERAL:
+            wrong = f"one column plays {part}: '{named[part][0]}' or '{column}'"
+        if wrong is not None:
+            raise click.BadParameter(wrong, param_hint="--column")
+        named.setdefault(part, []).append(column)
+    return {part: held if len(held) > 1 else held[0] for part, held in named.items()}
 
 
 @click.command(name="validate")
@@ -192,9 +229,6 @@ def _short(text: str) -> str:
     """A text on one line, cut where it is long."""
     line = " ".join(text.split())
     return line if len(line) <= _WIDEST else f"{line[: _WIDEST - 3]}..."
-
-
-_WIDTH = 100
 
 
 @click.command(name="schema")
