@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from ragbench.errors import AdapterError, DataError, OptionError
-from ragbench.score.text import METRICS
+from ragbench.score.text import METRICS, ngrams
 from ragbench.score.text.base import metric
-from ragbench.score.text import ngrams
 from ragbench.score.text.columns import TextScorer, score_texts
 from ragbench.score.text.ngrams import TokenizedTexts
 from ragbench.score.text.notation import parse_metric, text_notes
