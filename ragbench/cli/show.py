@@ -21,7 +21,8 @@ import click
     metavar="N",
     help="Show N hits of each ranking; gold documents below them are shown as well.",
 )
-def command(run: Path, query: str, systems: tuple[str, ...], hits: int) -> None:
+@click.option("--prompts", is_flag=True, help="Show what generators and judges were sent, in full.")
+def command(run: Path, query: str, systems: tuple[str, ...], hits: int, prompts: bool) -> None:
     """Show one query of RUN: question, gold, rankings with grades, answers, verdicts, cause.
 
     QUERY is an id, or words that stand in one question alone. Nothing is run, and nothing that RUN
@@ -40,4 +41,6 @@ def command(run: Path, query: str, systems: tuple[str, ...], hits: int) -> None:
             near, allowed = nearest(name, known), ", ".join(known)
             raise DataError(f"no system {shown(name)}", file=run, allowed=allowed, nearest=near)
     view = views[views.find(query)]
-    write_result(render_query(view, systems=systems, hits=hits, width=terminal_width()))
+    told = views if prompts else None
+    width = terminal_width()
+    write_result(render_query(view, systems=systems, hits=hits, width=width, prompts=told))

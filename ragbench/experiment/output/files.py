@@ -25,7 +25,7 @@ from ragbench.data.runs.query_fingerprints import (
     fingerprint_queries,
     format_fingerprints,
 )
-from ragbench.data.runs.query_view import QUESTIONS_FILE, TEXTS_FILE
+from ragbench.data.runs.query_view import PROMPTS_FILE, QUESTIONS_FILE, TEXTS_FILE
 from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
     file_name,
@@ -55,6 +55,7 @@ from ragbench.records.manifest import (
     Manifest,
     Passage,
     PredictionRow,
+    PromptForm,
     QuestionRow,
     StageWork,
     TextRow,
@@ -181,6 +182,10 @@ def write_run(
         contents[f"predictions/{file_name(name)}.jsonl"] = lines
     for path, rows in _judgements(plan, results):
         contents[f"judgements/{path}.jsonl"] = _lines(rows, clean)
+    if results.prompts:
+        contents[PROMPTS_FILE] = _lines(
+            (PromptForm(id=i, system=s, user=u) for i, (s, u) in results.prompts.items()), clean
+        )
 
     def write_html(folder: Path) -> None:
         write_page(folder / "report.html", summary, results.comparisons, folder)
