@@ -21,11 +21,11 @@ from ragbench.llm import (
     Replies,
     estimate,
 )
-from ragbench.llm.options import CallOptions
+from ragbench.llm.server import CallOptions
 from ragbench.registry import Option
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item, Rubric, missing_verdict
-from ragbench.score.judge.evidence import explained, with_evidence
+from ragbench.score.judge.items import explained, with_evidence
 from ragbench.score.judge.methods.claims import check_claims
 from ragbench.score.judge.methods.conversation import count_retained, count_satisfied
 from ragbench.score.judge.methods.prompt import Prompt
