@@ -129,7 +129,7 @@ def test_the_page_on_adapters_runs(repository, tmp_path, monkeypatch):
     from ragbench import run_experiment
     from ragbench.config.load import load_config
     from ragbench.errors import ConfigError
-    from ragbench.generate.prompt import load_prompt
+    from ragbench.generate.chat import load_prompt
     from ragbench.types import Document
 
     monkeypatch.chdir(tmp_path)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ragbench.calibration.labels import Ratings
-from ragbench.calibration.scale import Scale
+from ragbench.calibration.sheet import Scale
 from ragbench.records.certificate import AgreementFound, Confusion, CorrelationLevel, Correlations
 from ragbench.records.codec import from_json
 from ragbench.stats import correlation

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ragbench.calibration.agreement import recorded
-from ragbench.data.files.jsonl import read_jsonl
+from ragbench.data.files.rows import read_jsonl
 from ragbench.data.loaders.pairs import PairKey, PairRow
 from ragbench.data.runs.run_folder import read_manifest, read_summary, resolve_run_folder
 from ragbench.errors import DataError

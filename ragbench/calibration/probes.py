@@ -13,7 +13,7 @@ import numpy as np
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
 from ragbench.calibration.labels import Ratings
 from ragbench.calibration.retest import flips
-from ragbench.calibration.scale import Scale
+from ragbench.calibration.sheet import Scale
 from ragbench.records.certificate import ProbeFound
 from ragbench.score.judge.base import Item, Judge, Rubric
 from ragbench.score.judge.sentences import cited_sentences

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
-from ragbench.calibration.scale import Scale
+from ragbench.calibration.sheet import Scale
 from ragbench.errors import DataError
 from ragbench.records.certificate import RetestFound
 from ragbench.records.summary import Ends

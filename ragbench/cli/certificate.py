@@ -15,8 +15,15 @@ from ragbench.calibration.labels import read_labels
 from ragbench.calibration.pairs import certify_pairs, read_judged_pairs, verdicts_in_file
 from ragbench.calibration.probes import Probe, ask_again, sample_answers
 from ragbench.calibration.ratings import RatingsForm, read_ratings
-from ragbench.calibration.scale import Scale
-from ragbench.calibration.sheet import COLUMNS, LONGEST_CELL, Question, Unit, draw, sheet_rows
+from ragbench.calibration.sheet import (
+    COLUMNS,
+    LONGEST_CELL,
+    Question,
+    Scale,
+    Unit,
+    draw,
+    sheet_rows,
+)
 from ragbench.cli.output import write_json, write_notes, write_result
 from ragbench.config.load import load_saved
 from ragbench.data.loaders.pairs import read_pairs

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeGuard, cast, overl
 
 from ragbench.comparison.run_file import RankedFile, rank_run_file
 from ragbench.comparison.summary import ScoreSummary, finite, summarize
-from ragbench.data.runs.query_fingerprints import answer_fingerprints
+from ragbench.data.runs.run_lines import answer_fingerprints
 from ragbench.data.trec import trec_files
 from ragbench.errors import DataError, OptionError
 from ragbench.score.base import ScoreColumn

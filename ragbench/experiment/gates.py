@@ -14,9 +14,9 @@ from ragbench.config.gates import check_gates as check_gate_list
 from ragbench.config.problems import KeyPath, Report
 from ragbench.config.tree import Item, PythonReader
 from ragbench.config.yaml_reader import read_value
-from ragbench.data.runs.query_fingerprints import fingerprint_queries
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_folder import COMPARISONS, read_comparisons, resolve_run_folder
+from ragbench.data.runs.run_lines import fingerprint_queries
 from ragbench.data.runs.run_scores import IDENTIFYING
 from ragbench.errors import DataError, OptionError, Place
 from ragbench.experiment.costs import with_costs

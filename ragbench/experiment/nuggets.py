@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from ragbench.config.load import load_saved
-from ragbench.data.files.jsonl import read_jsonl
+from ragbench.data.files.rows import read_jsonl
 from ragbench.data.runs.run_folder import file_name, read_manifest, read_summary, resolve_run_folder
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.named_code import check_trust

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
-from ragbench.data.files.jsonl import Entry, read_jsonl
 from ragbench.data.files.lines import plain_suffix, text_lines
+from ragbench.data.files.rows import Entry, read_jsonl
 from ragbench.errors import DataError
 from ragbench.records.codec import kind
 from ragbench.types import Document, Query

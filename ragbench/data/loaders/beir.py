@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ragbench.data.files.collection import check_unique, empty_note, read_documents, read_queries
-from ragbench.data.files.jsonl import Entry, read_jsonl
 from ragbench.data.files.judgements import Judgements, dangling, merge_judgements, read_judgements
 from ragbench.data.files.lines import find_file
+from ragbench.data.files.rows import Entry, read_jsonl
 from ragbench.data.loaders.base import finished, parse_split
 from ragbench.errors import DataError
 from ragbench.records.codec import kind

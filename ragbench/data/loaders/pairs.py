@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from ragbench.data.files.jsonl import Entry
 from ragbench.data.files.passages import content_id
-from ragbench.data.files.table import read_rows
+from ragbench.data.files.rows import Entry, read_rows
 from ragbench.data.loaders.base import finished
 from ragbench.data.loaders.records import system_name
 from ragbench.errors import DataError, OptionError

@@ -15,9 +15,9 @@ from ragbench.data.files.collection import (
     read_documents,
     read_topics,
 )
-from ragbench.data.files.jsonl import Entry
 from ragbench.data.files.judgements import Judgements, read_judgements, trec_id
 from ragbench.data.files.lines import plain_suffix, read_lines
+from ragbench.data.files.rows import Entry
 from ragbench.data.loaders.base import SplitOption, finished, parse_split
 from ragbench.errors import DataError
 from ragbench.registry import Option

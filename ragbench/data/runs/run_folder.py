@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragbench.data.files.jsonl import no_constant
+from ragbench.data.files.rows import no_constant
 from ragbench.errors import DataError
 from ragbench.files import check_writable, folder_written_atomically, point_at
 from ragbench.json_yaml import load_json

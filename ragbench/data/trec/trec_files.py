@@ -17,7 +17,6 @@ from typing import IO, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.data.files.jsonl import ID_ALLOWED, id_problem
 from ragbench.data.files.judgements import read_judgements, trec_id
 from ragbench.data.files.lines import (
     GZIP_MAGIC,
@@ -28,6 +27,7 @@ from ragbench.data.files.lines import (
     opened,
     source_name,
 )
+from ragbench.data.files.rows import ID_ALLOWED, id_problem
 from ragbench.data.trec.text import (
     ParsedText,
     no_rankings,

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import OptionError
-from ragbench.llm.connected import speaks_openai
+from ragbench.llm.server import speaks_openai
 from ragbench.registry import check_values, declared_options
 from ragbench.score.judge import JUDGES, base
 from ragbench.score.judge.base import AskingJudge, CheckedJudge, Rubric

@@ -22,7 +22,7 @@ from ragbench.errors import OptionError, RagbenchError
 from ragbench.registry import Option, declared_options
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item, Rubric, missing_verdict
-from ragbench.score.judge.evidence import explained, with_evidence
+from ragbench.score.judge.items import explained, with_evidence
 from ragbench.score.judge.sentences import Claim, judge_sentences, without_item_mark
 from ragbench.score.judge.verdicts import failed_verdict
 from ragbench.text.analyze import Analyzer

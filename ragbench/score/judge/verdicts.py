@@ -27,7 +27,7 @@ from ragbench.score.judge.base import (
     Rubric,
     missing_verdict,
 )
-from ragbench.score.judge.evidence import explained, with_evidence
+from ragbench.score.judge.items import explained, with_evidence
 from ragbench.signature import Signature, fingerprint, fingerprint_json
 from ragbench.types.conversation import ToolCall, Turn
 from ragbench.types.records import Nugget, Usage, add_usage
