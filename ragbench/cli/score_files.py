@@ -12,12 +12,8 @@ from typing import Any
 
 from ragbench.cli.output import Output, write_notes, write_result, write_scores
 from ragbench.cli.streams import behind
-from ragbench.comparison.evaluate import (
-    evaluate_ranked_file,
-    rank_run_file,
-    refuse_unjudged,
-    score_pairs,
-)
+from ragbench.comparison.evaluate import evaluate_ranked_file, refuse_unjudged, score_pairs
+from ragbench.comparison.run_file import rank_run_file
 from ragbench.data.files.predictions import read_pairs
 from ragbench.data.trec.trec_files import read_qrels
 from ragbench.errors import OptionError
