@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -182,12 +182,11 @@ class Batches:
         return [found[position] for position in range(len(lengths))]
 
 
-def computed_alone(owner: str, options: Mapping[str, Any]) -> bool:
+def computed_alone(
+    owner: str, device: Device, batch_tokens: int | None, batch_size: int | None = None
+) -> bool:
     """Whether what a model with such options gives for a text depends on that text alone."""
-    if "device" not in options:
-        return True
-    device, batch_size = choose_device(owner, options["device"]), options.get("batch_size")
-    return Batches(device, options["batch_tokens"], 1, batch_size).alone
+    return Batches(choose_device(owner, device), batch_tokens, 1, batch_size).alone
 
 
 def _side_by_side(

@@ -136,8 +136,7 @@ class NLI:
         """Load the model; return whether each pair is computed alone."""
         with self._lock:
             self._opened(())
-        options = {"device": self._device, "batch_tokens": self._batch_tokens}
-        return computed_alone(_OWNER, options)
+        return computed_alone(_OWNER, self._device, self._batch_tokens)
 
     def judge(self, item: Item, rubric: Rubric) -> Verdict:
         """Apply one rubric to one item."""

@@ -174,8 +174,15 @@ def open_rows(metrics: Sequence[str], gold: Sequence[Sequence[str]] | None) -> O
         values = zip(*(columns[metric] for metric in scorer.metrics), strict=True)
         return [pack(*row).hex() for row in values]
 
-    alone = all(computed_alone(metric.name, metric.options) for metric in scorer.metrics)
-    return Opened(compute, _about(scorer.metrics), alone)
+    return Opened(compute, _about(scorer.metrics), all(map(_is_alone, scorer.metrics)))
+
+
+def _is_alone(metric: Metric) -> bool:
+    """Whether a value depends on its row alone: a model may compute in batches."""
+    given = metric.options
+    return "device" not in given or computed_alone(
+        metric.name, given["device"], given["batch_tokens"], given.get("batch_size")
+    )
 
 
 def _about(metrics: Sequence[Metric]) -> Facts:
