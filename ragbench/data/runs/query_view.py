@@ -26,7 +26,7 @@ from ragbench.data.runs.run_folder import (
     read_summary,
     resolve_run_folder,
 )
-from ragbench.data.runs.run_lines import CAUSES_FILE, Lines, RankingFile, read_causes
+from ragbench.data.runs.run_lines import CAUSES_FILE, Lines, RankingFile, Texts, read_causes
 from ragbench.errors import DataError
 from ragbench.records.causes import AnswerCause, CauseRow
 from ragbench.records.codec import from_json
@@ -277,10 +277,6 @@ class QueryViews:
                     own[name][row_of[query]] = value
         return found
 
-    def scores(self) -> Mapping[str, Mapping[str, Mapping[str, float | None]]]:
-        """Return system -> query -> score -> value; None where there is none."""
-        return self._cells
-
     def question(self, query: str) -> str:
         """Return the text of a question; empty where it is not known."""
         return self._question(query).question if query in self._known else ""
@@ -434,29 +430,6 @@ def read_query_view(run: str | Path, query: str) -> QueryView:
     """
     views = QueryViews(run)
     return views[views.find(query)]
-
-
-class Texts:
-    """The texts that are kept of documents, for one query; false where there are none at all."""
-
-    def __init__(self, lines: Lines, query: str) -> None:
-        """Read a document's lines when it is asked for."""
-        self._lines, self._query = lines, query
-        self._read: dict[str, list[TextRow]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._lines)
-
-    def __call__(self, system: str | None, name: str) -> TextRow | None:
-        """Return the text of a document as a system found it; None where it is not kept."""
-        if not self._lines:
-            return None
-        if name not in self._read:  # the systems of a query find much the same
-            self._read[name] = self._lines.read(TextRow, name)
-        rows = self._read[name]
-        own = (r for r in rows if (r.system, r.query_id) == (system, self._query))
-        common = (r for r in rows if r.system is None)
-        return next(own, None) or next(common, None)
 
 
 def _judged(name: str, grade: int, text: TextRow | None) -> Judged:

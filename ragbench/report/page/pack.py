@@ -19,7 +19,8 @@ from typing import IO
 
 import numpy as np
 
-from ragbench.data.runs.query_view import AnswerView, QueryView, QueryViews, Texts
+from ragbench.data.runs.query_view import AnswerView, QueryView, QueryViews
+from ragbench.data.runs.run_lines import Texts
 from ragbench.errors import DataError
 from ragbench.files import written_whole
 from ragbench.json_yaml import load_json
