@@ -150,10 +150,6 @@ class Verdicts(StoredStage):
         keys = [_item_key(item, item.sample if judge.samples > 1 else 0) for item in self._items]
         return [Slot(file, key, row) for row, key in enumerate(keys) for file in files]
 
-    def failed(self, stored: Mapping[str, Any]) -> bool:
-        """Tell whether a verdict has failed."""
-        return stored.get("status") == "failed"
-
     read = staticmethod(read_verdict)
 
     def write(self, value: Verdict) -> dict[str, Any]:
@@ -260,7 +256,7 @@ class JudgeAnswers(Stage):
 
     @property
     def computes(self) -> bool:
-        """Whether the judge asks nobody."""
+        """Whether the judge computes here, and asks no server."""
         return computes(self.judge.judge)
 
     @property
