@@ -101,7 +101,8 @@ def _explain(run: Path, system: str | None, cause: str | None) -> Explanation:
     metavar="N",
     help="Show N hits of each ranking; gold documents below them are shown as well.",
 )
-def show(run: Path, query: str, systems: tuple[str, ...], hits: int) -> None:
+@click.option("--prompts", is_flag=True, help="Show what generators and judges were sent, in full.")
+def show(run: Path, query: str, systems: tuple[str, ...], hits: int, prompts: bool) -> None:
     """Show one query of RUN: question, gold, rankings with grades, answers, verdicts, cause.
 
     QUERY is an id, or words that stand in one question alone. Nothing is run, and nothing that RUN
@@ -120,4 +121,5 @@ def show(run: Path, query: str, systems: tuple[str, ...], hits: int) -> None:
             near, allowed = nearest(name, known), ", ".join(known)
             raise DataError(f"no system {shown(name)}", file=run, allowed=allowed, nearest=near)
     view = views[views.find(query)]
-    write_result(render_query(view, systems=systems, hits=hits, width=terminal_width()))
+    sent, width = views if prompts else None, terminal_width()
+    write_result(render_query(view, systems=systems, hits=hits, width=width, prompts=sent))

@@ -369,6 +369,8 @@ class Results:
     """System -> score -> a column for each sample; systems that answer each query several times."""
     judgements: dict[str, list[VerdictRow]] = field(default_factory=dict)
     """System -> the verdicts, a row each."""
+    prompts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Id -> system and user words of the prompts that judges were sent."""
     judge_uses: dict[str, dict[str, JudgeUse]] = field(default_factory=dict)
     """System -> judge -> what it took."""
     systems: list[SystemScores] = field(default_factory=list)

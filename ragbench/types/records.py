@@ -159,7 +159,7 @@ class Collection:
 
     queries: list[Query]
     """In the order of the file."""
-    documents: list[Document] | None = None
+    documents: Sequence[Document] | None = None
     """The corpus; None where the data set has none."""
     qrels: Qrels | None = None
     """Graded judgements; None where there are none."""

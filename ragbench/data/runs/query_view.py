@@ -31,6 +31,7 @@ from ragbench.records.manifest import (
     FailedPrediction,
     Passage,
     PredictionRow,
+    PromptForm,
     QuestionRow,
     TextRow,
     UnscoredRow,
@@ -41,6 +42,7 @@ from ragbench.registry import nearest, shown
 
 QUESTIONS_FILE = "questions.jsonl"
 TEXTS_FILE = "texts.jsonl"
+PROMPTS_FILE = "prompts.jsonl"
 
 
 class Hit(NamedTuple):
@@ -229,6 +231,12 @@ class QueryViews:
     def causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
         """Return system -> query -> its line of `causes.csv`; empty in older folders."""
         return self._causes
+
+    @cached_property
+    def prompts(self) -> Mapping[str, PromptForm]:
+        """Id -> the words of prompts that judges were sent; empty in older folders."""
+        lines = Lines(self.folder / PROMPTS_FILE, "id")
+        return {form: lines.read(PromptForm, form)[0] for form in lines}
 
     def is_ranked(self, system: SystemSummary) -> bool:
         """Tell whether there is a ranking of a system, or of its retriever."""

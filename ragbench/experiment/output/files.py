@@ -20,7 +20,7 @@ from ragbench.comparison.summary import finite
 from ragbench.comparison.systems import SystemScores
 from ragbench.config.dump import dump_config
 from ragbench.data.loaders.python import PASSED
-from ragbench.data.runs.query_view import QUESTIONS_FILE, TEXTS_FILE
+from ragbench.data.runs.query_view import PROMPTS_FILE, QUESTIONS_FILE, TEXTS_FILE
 from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
     file_name,
@@ -56,6 +56,7 @@ from ragbench.records.manifest import (
     Manifest,
     Passage,
     PredictionRow,
+    PromptForm,
     QuestionRow,
     StageWork,
     TextRow,
@@ -182,6 +183,10 @@ def write_run(
         contents[f"predictions/{file_name(name)}.jsonl"] = lines
     for path, rows in _judgements(plan, results):
         contents[f"judgements/{path}.jsonl"] = _lines(rows, clean)
+    if results.prompts:
+        contents[PROMPTS_FILE] = _lines(
+            (PromptForm(id=i, system=s, user=u) for i, (s, u) in results.prompts.items()), clean
+        )
 
     def write_html(folder: Path) -> None:
         write_page(folder / "report.html", summary, results.comparisons, folder)

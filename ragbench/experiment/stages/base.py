@@ -122,6 +122,8 @@ class Workspace:
     """Title of a stage -> how much of it was made."""
     retried: set[tuple[Path, str]] = field(default_factory=set)
     """The items that were made in this run."""
+    prompts: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Id -> system and user words of the prompts that judges were sent."""
 
     @contextmanager
     def timed(self, name: str, total: int, unit: str = "queries") -> Iterator[Shown]:

@@ -15,16 +15,19 @@ from ragbench.experiment.records import Answers, EarlyJudge, JudgeUse, Results
 from ragbench.experiment.stages.answers import Answer
 from ragbench.experiment.stages.base import PENDING, Keep, Node, Slot, Stage, StoredStage, Workspace
 from ragbench.experiment.stages.columns import add_samples, split_samples, with_failures_of
-from ragbench.experiment.stages.item_json import read_verdict, write_verdict
+from ragbench.experiment.stages.item_json import Stored, read_verdict, write_verdict
 from ragbench.experiment.stages.keys import KEY_DIGITS, STAGE_VERSIONS, code_of
 from ragbench.llm import Totals
+from ragbench.records.manifest import form_id
 from ragbench.redaction import redact
 from ragbench.score.base import Advance, Look
 from ragbench.score.judge.base import AskingJudge, Item, Rubric
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.judge.verdicts import Judged, collect_verdicts, computes, judge_all, judge_on
 from ragbench.signature import fingerprint_json, order_key
+from ragbench.store.items import StageFile
 from ragbench.types import Cause, Verdict
+from ragbench.types.scores import SentPrompt
 
 _BLOCK = 64  # items
 
@@ -150,11 +153,38 @@ class Verdicts(StoredStage):
         keys = [_item_key(item, item.sample if judge.samples > 1 else 0) for item in self._items]
         return [Slot(file, key, row) for row, key in enumerate(keys) for file in files]
 
-    read = staticmethod(read_verdict)
+    @cached_property
+    def _forms(self) -> StageFile:
+        """The words of prompts, which many verdicts share, in a file of their own."""
+        return self.workspace.file("judge", "words of prompts", ["prompts"])
+
+    def read(self, stored: Stored) -> Verdict:
+        """Read a verdict; prompts whose words are no longer stored are left out."""
+        kept = {**stored}
+        rows, known = kept.pop("prompts", ()), self.workspace.prompts
+        for form in {row[0] for row in rows} - known.keys():
+            if (words := self._forms.get(form)) is not None:
+                known[form] = tuple(words)
+        prompts = tuple(
+            SentPrompt(*known[form], fence, tuple(texts), to)
+            for form, fence, texts, to in rows
+            if form in known
+        )
+        return replace(read_verdict(kept), prompts=prompts)
 
     def write(self, value: Verdict) -> dict[str, Any]:
-        """Write a verdict."""
-        return self.workspace.without_secrets(write_verdict(value))
+        """Write a verdict, and before it the words of its prompts."""
+        clean, known = self.workspace.without_secrets, self.workspace.prompts
+        stored, rows = write_verdict(value), []
+        for each in value.prompts:
+            words = clean({"prompt": [each.system, each.user]})["prompt"]
+            form = form_id(*words)
+            if form not in known:
+                if self.stores and form not in self._forms:
+                    self._forms.put(form, words)
+                known[form] = tuple(words)
+            rows.append([form, each.fence, list(each.texts), each.to])
+        return clean({**stored, **({"prompts": rows} if rows else {})})
 
     def _groups(self, todo: Sequence[int]) -> list[tuple[list[str], list[int]]]:
         """Names of rubrics, with the items that are judged by just these.

@@ -153,6 +153,10 @@ def _write_parts(stream: IO[bytes], views: QueryViews, curves: Curves) -> dict[s
         "stopwords": sorted(load_stopwords("english")),
         "order": order,
         "parts": parts,
+        "prompts": {
+            form: [_cut(each.system, "prompt"), _cut(each.user, "prompt")]
+            for form, each in views.prompts.items()
+        },
         "rankings": names,
         "rankingOf": {system: names.index(name) for system, name in rankings.items()},
     }
@@ -364,11 +368,16 @@ def _verdict(row: VerdictRow) -> dict[str, object]:
         level=row.level,
         why=_cut(row.reasoning, "reason"),
         claims=[_claim(claim) for claim in row.claims[:_MOST_CLAIMS]],
+        more=len(row.claims[_MOST_CLAIMS:]) or None,
         raw=_cut(row.raw, "reason"),
         cause="" if row.cause == "scored" else row.cause,
         sample=row.sample,
         samples=[_rounded(value) for value in row.samples] if len(row.samples) > 1 else None,
         usd=_rounded(row.usage.usd),
+        prompts=[
+            [each.form, each.fence, [_cut(text, "passage") for text in each.texts], each.to]
+            for each in row.prompts
+        ],
     )
 
 

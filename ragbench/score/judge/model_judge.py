@@ -28,9 +28,10 @@ from ragbench.score.judge.base import Item, Rubric, missing_verdict
 from ragbench.score.judge.items import explained, with_evidence
 from ragbench.score.judge.methods.claims import check_claims
 from ragbench.score.judge.methods.conversation import count_retained, count_satisfied
+from ragbench.score.judge.methods.prompt import Prompt
 from ragbench.score.judge.methods.ragas import apply_ragas
 from ragbench.score.judge.methods.rating import compare_pair, rate
-from ragbench.score.judge.methods.session import Asking, ReplyLog, Session
+from ragbench.score.judge.methods.session import Asking, ReplyLog, Session, sent_prompts
 from ragbench.score.judge.methods.templates import (
     Together,
     prompt_fingerprint,
@@ -41,7 +42,7 @@ from ragbench.score.judge.rubric import embedding_identity
 from ragbench.score.judge.verdicts import failed_verdict
 from ragbench.signature import fingerprint_json
 from ragbench.types.records import Nugget, Usage, add_usage
-from ragbench.types.scores import Verdict
+from ragbench.types.scores import SentPrompt, Verdict
 
 Combine = Literal["mean", "median", "majority"]
 """How the models of a jury become one."""
@@ -134,6 +135,7 @@ class _Vote(NamedTuple):
 
     verdict: Verdict
     replies: list[ChatReply]
+    sent: list[Prompt]
 
 
 class ModelJudge(Connected):
@@ -274,8 +276,20 @@ class ModelJudge(Connected):
                 model="+".join(sorted({reply.model for reply in replies} - {""})),
                 left_out=tuple(sorted({name for reply in replies for name in reply.left_out})),
                 usage=add_usage(map(_usage_of, new)),
+                prompts=self._sent(sessions, own, item),
             )
         return verdicts
+
+    def _sent(
+        self, sessions: Sequence[Session], votes: Sequence[_Vote], item: Item
+    ) -> tuple[SentPrompt, ...]:
+        n = self.jury.samples
+        names = [
+            session.model if n == 1 else f"{session.model}, sample {number % n + 1}"
+            for number, session in enumerate(sessions)
+        ]
+        asked = list(zip(names, (vote.sent for vote in votes), strict=True))
+        return () if self.asking.rehearsal else sent_prompts(asked, self.asking, item)
 
     def _combined(self, verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
         n, jury = self.jury.samples, self.jury
@@ -298,7 +312,7 @@ async def _vote(session: Session, item: Item, rubric: Rubric) -> _Vote:
         raise
     except Exception as error:  # noqa: BLE001 - one odd item must not end the others
         verdict = failed_verdict(error)
-    return _Vote(verdict, log.replies)
+    return _Vote(verdict, log.replies, log.sent)
 
 
 async def _all_ended(votes: Sequence[Awaitable[_Vote]]) -> list[_Vote]:

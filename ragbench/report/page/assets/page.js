@@ -675,8 +675,9 @@
       failed === null ? null : h("p", { class: "fail" }, `failed: ${visible(failed)}`),
       answers.map((answer, i) => answerOf(answer, others[i], query, other, answers.length > 1 ? i + 1 : null)),
       claimList("Claims", claims.filter((claim) => !claim.gold), "gold answer"),
+      claimsLeftOut(verdicts),
       claimList("Claims of the gold answer", claims.filter((claim) => claim.gold), "answer"),
-      verdictList(verdicts),
+      verdictList(verdicts, query, answers, passages),
       ms === null ? null : costLine({ ms }, "to retrieve"),
       hitsOf(query, passages, name, other, claims, answers, letter === "A" ? "B" : "A"),
       promptOf(answers[0], passages),
@@ -730,7 +731,14 @@
         claim.other === null ? null : [" ", said(claim.other, `the ${other}`)]))));
   }
 
-  function verdictList(verdicts) {
+  /** The page has the first claims of a verdict; where the others are is said. */
+  function claimsLeftOut(verdicts) {
+    const cut = verdicts.filter(({ more, sample }) => more && !sample);
+    return cut.length ? h("p", { class: "soft" }, visible(cut.map(({ more, claims, rubric }) =>
+      `${rubric}: the first ${claims.length} of ${claims.length + more} claims; all are in judgements/ of the run folder`).join("; "))) : null;
+  }
+
+  function verdictList(verdicts, query, answers, passages) {
     if (!verdicts.length) return null;
     return h("div", null, h("h4", null, "Judge"), verdicts.map((verdict) => {
       const sample = verdict.sample === undefined ? "" : `, answer ${verdict.sample + 1}`;
@@ -743,6 +751,7 @@
           h("span", { class: "soft" }, visible(`${level}${sample} · ${verdict.judge}`))),
         h("p", { class: "why", dir: "auto" }, visible(verdict.why || "no reason given")),
         h("p", { class: "soft" }, visible(`judged by ${verdict.model}${spread}${paid}`)),
+        sentTo(verdict, query, answers, passages),
         verdict.raw ? h("div", null, h("h5", null, "raw reply"), h("pre", null, visible(verdict.raw))) : null);
     }));
   }
@@ -815,6 +824,28 @@
     }
     made.append(marked(rest, match));
     return made;
+  }
+
+  /** What a judge was sent for a verdict: its words, with the texts of the item put where they were. */
+  function sentTo(verdict, query, answers, passages) {
+    const answer = answers[verdict.sample || 0] || {};
+    const read = (answer.read || []).map((k) => passages.get(k))
+      .map(([, title, text]) => (text === null ? null : title ? `${title} ${text}` : text));
+    const known = { question: query.text, answer: answer.text };
+    if (!read.includes(null)) known.passages = read.join("\n");
+    read.forEach((text, i) => (known[`passage ${i + 1}`] = text));
+    query.gold.forEach((text, i) => (known[`reference ${i + 1}`] = text));
+    const whole = (text) => text.startsWith("[[text]]") ? text.slice(8) : text.startsWith("[[") ? known[text.slice(2, -2)] ?? text : text;
+    const sent = (verdict.prompts || []).filter(([form]) => form in index.prompts).map(([form, fence, texts, to]) => {
+      const [system, user] = index.prompts[form];
+      const filled = user.replace(/\[\[(fence|\d+)\]\]/g, (_, gap) => (gap === "fence" ? fence : whole(texts[gap - 1])));
+      return h("div", null, to ? h("p", { class: "soft" }, visible(`sent to ${to}`)) : null,
+        [["system", system], ["user", filled]].flatMap(([role, text]) => [h("h5", null, role), h("pre", { dir: "auto" }, visible(text))]));
+    });
+    if (sent.length) return h("details", null, h("summary", null, `What it was sent: ${sent.length} prompt${sent.length > 1 ? "s" : ""}`), sent);
+    const why = verdict.raw ? "Its prompt was not kept: an older version judged it."
+      : "No prompt was sent: the judge computes, or there was nothing to ask.";
+    return h("p", { class: "soft" }, why);
   }
 
   /** The prompt, with the passages that stand beside it put where they were. */
