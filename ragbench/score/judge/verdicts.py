@@ -225,7 +225,7 @@ def _column(rubric: Rubric, verdicts: Sequence[Verdict], signature: Signature) -
     )
 
 
-SAME = "the two answers are the same: a tie, which nobody was asked about"
+SAME = "the two answers are the same: a tie, without asking the judge"
 """What a verdict says where there is nothing to compare."""
 
 
@@ -321,7 +321,7 @@ _ITEM = tuple(each.name for each in fields(Item))
 
 
 def computes(judge: Judge) -> bool:
-    """Whether a judge asks nobody, so that workers can be asked in its place."""
+    """Whether a judge asks no server, so that workers can be asked in its place."""
     return bool(getattr(judge, "computes", False))
 
 
