@@ -32,8 +32,8 @@ LIMITS: dict[str, float] = {
     # traces of five tools, and their writer; workers, here and on Ray; pages of several runs, with
     # their trends; pictures for papers; claims as data; what judges were sent; indexes
     # and corpora that are mapped
-    "files": 400,
-    "lines": 83_910,
+    "files": 401,
+    "lines": 84_168,
     "imports, % of code": 10.6,
     "modules in a folder": 15,
     "modules in a family's folder": 20,

@@ -80,6 +80,7 @@ _OF_RUNS = {
     "no_relevant": "--no-relevant",
     "ties": "--ties",
     "trec_eval": "--trec-eval",
+    "workers": "--workers",
 }
 """What means nothing for predictions: parameter -> option."""
 
@@ -185,6 +186,12 @@ _OF_RUNS = {
     type=click.Choice(["9", "10"]),
     help="Rules of which version: scores compared as doubles (10, default) or 32-bit floats (9), "
     "and its rounding of recall levels.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Threads that read a long run; default: one for each core that may be used.",
 )
 @click.option(
     "--format",

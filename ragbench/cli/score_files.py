@@ -12,12 +12,8 @@ from typing import Any
 
 from ragbench.cli.output import Output, write_notes, write_result, write_scores
 from ragbench.cli.streams import behind
-from ragbench.comparison.evaluate import (
-    evaluate_ranked_file,
-    rank_run_file,
-    refuse_unjudged,
-    score_pairs,
-)
+from ragbench.comparison.evaluate import evaluate_ranked_file, refuse_unjudged, score_pairs
+from ragbench.comparison.run_file import rank_run_file
 from ragbench.data.files.predictions import read_pairs
 from ragbench.data.trec.trec_files import read_qrels
 from ragbench.errors import OptionError
@@ -42,6 +38,7 @@ def score_runs(
     level: int = 1,
     documents: int | None = None,
     verify: bool = False,
+    workers: int | None = None,
     **rules: Any,
 ) -> int:
     """Score run files and print them; 1 where `verify` finds more than rounding."""
@@ -60,7 +57,8 @@ def score_runs(
     parsed = {measure.name: measure for measure in found}
     judged = read_qrels(qrels)
     lengths = [int(match[1] or 10) for fact in facts if (match := _RELSTRING.fullmatch(fact))]
-    systems = [_score(run, judged, parsed, chosen, next(iter(lengths), None)) for run in runs]
+    length = next(iter(lengths), None)
+    systems = [_score(run, judged, parsed, chosen, length, workers) for run in runs]
     tags = Counter(scored.name for scored in systems)
     # runs with one tag are named by their files
     systems = [replace(s, name=s.source) if tags[s.name] > 1 else s for s in systems]
@@ -111,11 +109,16 @@ def _facts(names: Sequence[str], output: Output) -> list[str]:
 
 
 def _score(
-    run: str, qrels: Qrels, measures: Mapping[str, Measure], rules: Rules, length: int | None
+    run: str,
+    qrels: Qrels,
+    measures: Mapping[str, Measure],
+    rules: Rules,
+    length: int | None,
+    workers: int | None,
 ) -> Scored:
     """Score one run file, `-` is standard input; `length` grades of each ranking stay as text."""
     named = [replace(measure, written=name) for name, measure in measures.items()]
-    found = rank_run_file(run, qrels, named, rules)
+    found = rank_run_file(run, qrels, named, rules, workers=workers)
     evaluation = evaluate_ranked_file(found, named, rules)
     counts = dict(evaluation.counts)
     tag = str(counts.pop("tag"))
