@@ -230,6 +230,16 @@ def tiny_nli(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="session")
+def tiny_gpt(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a tiny language model with random weights, which reads 64 tokens."""
+    for package in ("torch", "transformers"):
+        pytest.importorskip(package)
+    from tests.models import build_tiny_gpt
+
+    return build_tiny_gpt(tmp_path_factory.mktemp("models") / "gpt")
+
+
+@pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The folder of a tiny BERT with random weights, whose tokeniser has no maximum length."""
     for package in ("torch", "bert_score"):

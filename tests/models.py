@@ -85,3 +85,35 @@ def build_tiny_cross_encoder(folder, *, labels=1, positions=64, seed=3):
     BertForSequenceClassification(config).save_pretrained(folder)
     BertTokenizerFast(vocab={w: i for i, w in enumerate(VOCABULARY)}).save_pretrained(folder)
     return str(folder)
+
+
+PROMPT_WORDS = ["io", "has", "volcanoes", "and", "more", "europa", "an", "ocean", "which", "moon"]
+PROMPT_WORDS += ["?", "Question", ":", "Answer", "[1]", "[2]"]
+
+
+def build_tiny_gpt(folder):
+    """A GPT-2 of one layer, 64 positions, words as tokens."""
+    import torch
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import WhitespaceSplit
+    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
+    vocabulary = {word: number for number, word in enumerate(["<unk>", "<end>", *PROMPT_WORDS])}
+    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="<unk>", eos_token="<end>"
+    ).save_pretrained(folder)
+    torch.manual_seed(3)
+    config = GPT2Config(
+        vocab_size=len(vocabulary),
+        n_positions=64,
+        n_embd=16,
+        n_layer=1,
+        n_head=2,
+        bos_token_id=1,
+        eos_token_id=1,
+    )
+    GPT2LMHeadModel(config).save_pretrained(folder)
+    return str(folder)

@@ -118,6 +118,8 @@ class Crew(Protocol):
     """Workers that answer messages, each in their order; `worker` counts them from 0."""
 
     size: int
+    is_here: bool
+    """Whether they read the files of this machine."""
 
     def start(self, worker: int) -> None:
         """Start a worker, also in the place of one that has ended."""
@@ -142,6 +144,11 @@ class Executor(Protocol):
     @property
     def where(self) -> str | None:
         """Where workers compute, for people: `2 processes here`; None where there are none."""
+        ...
+
+    @property
+    def is_here(self) -> bool:
+        """Whether they read the files of this machine."""
         ...
 
     def crew(self) -> Crew:

@@ -29,14 +29,16 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RA
 class Local:
     """This machine: all in one process, or what computes in `workers` processes beside it."""
 
+    is_here = True
+
     def __init__(
         self,
         *,
         workers: Annotated[
             int | None,
             Option(
-                "Processes that compute text metrics, local judges, embeddings and cross-encoders, "
-                "a core each; null: none.",
+                "Processes that compute text metrics, local judges and models, and search BM25 "
+                "indexes, a core each; null: none.",
                 ge=1,
             ),
         ] = None,
@@ -61,6 +63,8 @@ class Processes:
     They are started anew, not forked: a fork would copy locks that other threads hold. None
     outlives the run, however that ends: a worker whose pipe is closed ends.
     """
+
+    is_here = True
 
     def __init__(self, size: int) -> None:
         self.size = size

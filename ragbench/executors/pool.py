@@ -179,6 +179,11 @@ class Pool:
         """How many workers there are."""
         return self._crew.size
 
+    @property
+    def is_here(self) -> bool:
+        """Whether workers read the files of this machine."""
+        return self._crew.is_here
+
     def close(self) -> None:
         """End the workers."""
         self._crew.close()

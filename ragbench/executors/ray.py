@@ -45,6 +45,11 @@ class Ray:
         self._workers, self._address, self._cpus, self._gpus = workers, address, cpus, gpus
 
     @property
+    def is_here(self) -> bool:
+        """Whether it is a Ray that is started here; other machines have other files."""
+        return self._address is None
+
+    @property
     def where(self) -> str:
         """How many actors there are, and on which cluster."""
         place = "a Ray that is started here" if self._address is None else f"Ray at {self._address}"
@@ -61,7 +66,7 @@ class Actors:
     """Workers that are actors; one that is lost, with its node or without, is made anew."""
 
     def __init__(self, size: int, address: str | None, cpus: float, gpus: float) -> None:
-        self.size, self._address = size, address
+        self.size, self._address, self.is_here = size, address, address is None
         self._needs = {"num_cpus": cpus, "num_gpus": gpus}
         self._actors: dict[int, ActorHandle] = {}
         self._asked: dict[int, deque[ObjectRef]] = {}

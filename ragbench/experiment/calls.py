@@ -10,9 +10,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from itertools import takewhile
+from typing import Any, Generic, TypeVar
 
 from ragbench.errors import AdapterError, is_interrupt
+from ragbench.executors.base import Json, Lost, Task
+from ragbench.executors.pool import Pool
 from ragbench.llm import CallFailure
 from ragbench.types import Cause
 
@@ -130,10 +133,41 @@ def call_once(function: Callable[[Item], Value], item: Item, calls: Calls) -> Ou
     return Outcome(value, latency_ms=_ms_since(start))
 
 
+def call_on(
+    pool: Pool,
+    task: Task,
+    items: Sequence[Json],
+    calls: Calls,
+    read: Callable[[Json], Outcome[Value]],
+) -> Iterator[tuple[int, Outcome[Value]]]:
+    """Yield each item's position with what workers make of it, in order.
+
+    An item that ends its workers has failed. When no further call may be made, nor is any item
+    given to them.
+    """
+    asked = takewhile(lambda item: calls.refused() is None, items)
+    position = 0
+    for results in pool.blocks(task, asked, len(items)):
+        for result in results:
+            if isinstance(result, Lost):
+                yield position, Outcome(None, Cause.ERROR, f"{calls.owner}: {result.why}")
+            else:
+                yield position, read(result)
+            position += 1
+    for left in range(position, len(items)):
+        yield left, Outcome(None, Cause.OVER_BUDGET, f"{calls.owner}: {calls.refused()}")
+
+
 def naming(query_id: str, outcome: Outcome[Value]) -> Outcome[Value]:
     """Return an outcome whose detail, where it has one, names the query that it came of."""
     detail = f"{outcome.detail} (query {query_id!r})" if outcome.detail else ""
     return replace(outcome, detail=detail)
+
+
+def as_told(outcome: Outcome[Any]) -> Outcome[Any]:
+    """Return an outcome with the latency that its answer tells, where it does."""
+    told = None if outcome.value is None else outcome.value.latency_ms
+    return outcome if told is None else replace(outcome, latency_ms=told)
 
 
 def within(timeout: float | None, function: Callable[[Item], Value], item: Item) -> Value:

@@ -10,7 +10,7 @@ from typing import Any, overload
 from ragbench.comparison.causes.counts import SystemCauses
 from ragbench.comparison.systems import SystemScores
 from ragbench.errors import EXIT_INCOMPLETE, EXIT_OK
-from ragbench.experiment.calls import Outcome
+from ragbench.experiment.calls import Outcome, as_told
 from ragbench.experiment.plan.records import Share, System
 from ragbench.llm import Totals
 from ragbench.records.comparison import Comparisons, Preference, no_comparisons
@@ -27,7 +27,17 @@ from ragbench.records.summary import (
 )
 from ragbench.score.base import Look, ScoreColumn
 from ragbench.score.judge.verdicts import Judged
-from ragbench.types import Prediction, Qrels, Query, Retrieved, Run, ScoredDocument, Usage
+from ragbench.types import (
+    Answered,
+    Cause,
+    Prediction,
+    Qrels,
+    Query,
+    Retrieved,
+    Run,
+    ScoredDocument,
+    Usage,
+)
 
 
 @dataclass(slots=True)
@@ -208,6 +218,30 @@ class Answers:
         """Return the rows of all samples that belong to some rows of queries."""
         n = len(self.outcomes) // self.samples
         return [row + sample * n for row in rows for sample in range(self.samples)]
+
+
+def given_answers(name: str, queries: Sequence[Query], rows: Sequence[Answered]) -> Answers:
+    """Return the answers that the records came with, in the order of the queries."""
+    by_query = {row.query_id: row for row in rows}
+    if all(row.answer is None for row in rows):  # a retriever, which has nothing else to fail at
+        return Answers(name, [Outcome(None, Cause.MISSING_ANSWER) for _ in queries])
+    return Answers(name, [_given(by_query.get(query.id)) for query in queries])
+
+
+def _given(row: Answered | None) -> Outcome[Prediction]:
+    if row is not None and row.error is not None:
+        return Outcome(None, Cause.ERROR, row.error, row.latency_ms)
+    if row is None or row.answer is None:
+        return Outcome(None, Cause.MISSING_ANSWER)
+    prediction = Prediction(
+        row.answer,
+        row.contexts,
+        row.usage,
+        row.queries,
+        row.latency_ms,
+        tool_calls=row.tool_calls,
+    )
+    return as_told(Outcome(prediction))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from ragbench.config.schema import ExperimentConfig
 from ragbench.data.loaders.python import PASSED, collection_of, passed
 from ragbench.data.runs.run_folder import check_output
 from ragbench.experiment.output.files import write_run
-from ragbench.experiment.plan.components import connected, workers_of
+from ragbench.experiment.plan.components import build_executor, connected, workers_of
 from ragbench.experiment.plan.plan import load_collection, make_plan
 from ragbench.experiment.plan.records import Choices, LiveComponents, Plan, Repetition, Share
 from ragbench.experiment.progress import Progress, Silent
@@ -199,6 +199,9 @@ def _connected(
         name: (plan.component("generator", name), generator)
         for name, generator in plan.generators.items()
     }
+    if build_executor(plan.config) is not None:
+        for component, generator in generators.values():
+            generator.is_elsewhere = generator.computes and component is not None
     return connected(
         plan.asked_judges,
         cache_folder(plan.config.cache),

@@ -23,6 +23,11 @@ class Generator:
     """Moves where its output does for a reason outside its module."""
     packages: tuple[str, ...] = ()
     """Names of distributions whose version may move its output."""
+    computes: bool = False
+    """Whether workers can answer in its place: it asks nobody, and an answer depends on what it is
+    asked and on its options alone."""
+    is_elsewhere: bool = False
+    """Whether workers do, so that it need not load its model; set before `check`."""
     is_stored: bool = False
     """Whether its answers were made before, whatever passages it gets."""
     query_ids: Collection[str] | None = None
@@ -100,6 +105,14 @@ class AskingGenerator(Protocol):
 
     def close(self) -> None:
         """Give back the connections."""
+
+
+@runtime_checkable
+class SignedGenerator(Protocol):
+    """A generator that says what its answers depend on."""
+
+    def signature_parts(self) -> Mapping[str, Any]:
+        """Return what answers depend on besides question and passages: model, prompt hash, ..."""
 
 
 class MissingPrediction(LookupError):

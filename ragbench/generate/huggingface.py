@@ -131,6 +131,7 @@ class HuggingfaceGenerator(Generator):
     """
 
     declares = HuggingfaceOptions
+    computes = True
 
     def __init__(self, **options: Any) -> None:
         chosen = HuggingfaceOptions(**options)
@@ -154,10 +155,11 @@ class HuggingfaceGenerator(Generator):
         return self.prompt.hash
 
     def check(self) -> None:
-        """Load the model."""
+        """Load the model, unless workers do."""
         packages = {"torch": "torch", "transformers": "transformers"}
         need_packages("generator 'huggingface'", "huggingface", packages)
-        self._model.load()
+        if not self.is_elsewhere:
+            self._model.load()
 
     def signature_parts(self) -> Mapping[str, Any]:
         """Return what answers depend on besides question and passages."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 from ragbench.adapters.hits import HitReader
 from ragbench.embed.base import Encodings
 from ragbench.errors import AdapterError
+from ragbench.executors.base import Json, Task
 from ragbench.executors.pool import Pool
 from ragbench.registry import shown
 from ragbench.types import Document, Query, Retrieved, Run, ScoredDocument
@@ -98,6 +99,22 @@ class Retriever:
 
     def index(self, corpus: Sequence[Document]) -> None:
         """Read the documents; called once where it `indexes`, before any `retrieve`."""
+
+    def keeps_index(self, corpus: Sequence[Document]) -> bool:
+        """Whether the index of such a corpus lies in files, so that there is a `search_task`."""
+        return False
+
+    def search_task(self, top_k: int) -> Task | None:
+        """Return how workers search its index, which lies in files of this machine.
+
+        They get texts of queries, and return for each what `read_found` reads, or nothing and an
+        error, and the milliseconds that it took. None: only the retriever itself can search.
+        """
+        return None
+
+    def read_found(self, found: Json) -> list[ScoredDocument]:
+        """Return the hits that a worker has found."""
+        raise NotImplementedError
 
     def borrow(self, retrievers: Sequence[Retriever]) -> None:
         """Take the retrievers that `sources` names, indexed; called once where it `borrows`."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 
 from ragbench.errors import DataError
+from ragbench.executors.base import Facts, Json, Opened, Task
 from ragbench.registry import Option
 from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.nearest import best_rows, id_ranks
@@ -73,6 +76,9 @@ class BM25(Retriever):
         ] = "en",
     ) -> None:
         self.k1, self.b, self.variant = k1, b, variant
+        self._options: dict[str, Json] = {"k1": k1, "b": b, "variant": variant, "stemmer": stemmer}
+        self._options |= {"stopwords": str(stopwords), "language": language}
+        self._folder: Path | None = None
         self._analyze = Analyzer(stemmer=stemmer, stopwords=stopwords, language=language)
         self._ids: list[str] = []
         self._corpus: Sequence[Document] = ()
@@ -87,7 +93,7 @@ class BM25(Retriever):
             self._index = self._made(corpus)
             self._id_ranks = id_ranks(ids_of(corpus))
         else:
-            self._index, self._id_ranks = self._mapped(kept), kept["id_ranks"]
+            self._open(kept)
         self._corpus, self._ids, self._rows = corpus, ids_of(corpus), {}
 
     def _made(self, corpus: Sequence[Document]) -> bm25s.BM25:
@@ -104,6 +110,41 @@ class BM25(Retriever):
         index = self._empty()
         index.index((terms, vocabulary), show_progress=False)
         return index
+
+    def keeps_index(self, corpus: Sequence[Document]) -> bool:
+        """Whether the corpus is worth it."""
+        return content_of(corpus).size >= WORTH_KEEPING
+
+    @property
+    def tokeniser(self) -> str:
+        """What the terms of a text depend on."""
+        return self._analyze.identity
+
+    def _open(self, kept: Arrays) -> None:
+        self._index, self._id_ranks, self._folder = self._mapped(kept), kept["id_ranks"], kept.path
+
+    def search_task(self, top_k: int) -> Task | None:
+        """Return how workers map the index and search it."""
+        if self._folder is None:
+            return None
+        given = {"folder": str(self._folder.absolute()), "top_k": top_k, "options": self._options}
+        about = {"tokeniser": self.tokeniser}
+        return Task("retriever 'bm25'", f"{__name__}:open_index", given, about)
+
+    def read_found(self, found: Json) -> list[ScoredDocument]:
+        """Return the hits that a worker has found: rows and scores as bytes in hexadecimal."""
+        rows, scores = map(bytes.fromhex, found)
+        return self._hits(np.frombuffer(rows, np.int64), np.frombuffer(scores))
+
+    def mapped_rows(self, folder: Path, top_k: int) -> Callable[[str], list[str]]:
+        """Map an index; return what searches it, and gives what `read_found` reads."""
+        self._open(Arrays(folder))
+
+        def search(question: str) -> list[str]:
+            rows, scores = self._rank(question, top_k)
+            return [rows.astype(np.int64).tobytes().hex(), scores.tobytes().hex()]
+
+        return search
 
     def _empty(self) -> bm25s.BM25:
         import bm25s
@@ -143,8 +184,7 @@ class BM25(Retriever):
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
         """Rank the indexed documents for each query."""
-        index = self._built()
-        return [self._rank(index, query.text, top_k) for query in queries]
+        return [self._hits(*self._rank(query.text, top_k)) for query in queries]
 
     def terms(self, text: str) -> list[str]:
         """Return the index terms of a text: its words, without stop words, as stems."""
@@ -174,24 +214,26 @@ class BM25(Retriever):
             for token in index.get_tokens_ids([term]):
                 scores += weight * index.get_scores_from_ids([token])
                 floor += 0.0 if absent is None else weight * float(absent[token])
-        return self._best(scores, floor, top_k)
+        return self._hits(*self._best(scores, floor, top_k))
 
     def _built(self) -> bm25s.BM25:
         if self._index is None:
             raise DataError("bm25: there is no corpus to search", allowed="call index first")
         return self._index
 
-    def _rank(self, index: bm25s.BM25, question: str, top_k: int) -> list[ScoredDocument]:
+    def _rank(self, question: str, top_k: int) -> tuple[IntArray, FloatArray]:
+        """The rows of the best documents in the corpus, and their scores, best first."""
+        index = self._built()
         tokens = index.get_tokens_ids(self._analyze(question))
         if not tokens:
-            return []
+            return np.empty(0, dtype=np.int64), np.empty(0)
         scores = index.get_scores_from_ids(tokens)
         # bm25l and bm25+ give every document something for a term that it lacks
         absent = index.nonoccurrence_array
         floor = 0.0 if absent is None else absent[np.asarray(tokens)].sum()
         return self._best(scores, floor, top_k)
 
-    def _best(self, scores: FloatArray, floor: float, top_k: int) -> list[ScoredDocument]:
+    def _best(self, scores: FloatArray, floor: float, top_k: int) -> tuple[IntArray, FloatArray]:
         """The documents with the highest scores above the floor, ties by id descending."""
         rows = np.flatnonzero(scores > floor)
         if len(rows) > top_k:
@@ -199,4 +241,24 @@ class BM25(Retriever):
             kth = np.partition(scores[rows], -top_k)[-top_k]
             rows = rows[scores[rows] >= kth]
         best = rows[best_rows(rows, scores[rows], self._id_ranks, top_k)]
-        return [ScoredDocument(self._ids[row], float(scores[row])) for row in best]
+        return best, scores[best]
+
+    def _hits(self, rows: IntArray, scores: FloatArray) -> list[ScoredDocument]:
+        found = zip(rows.tolist(), scores.tolist(), strict=True)
+        return [ScoredDocument(self._ids[row], score) for row, score in found]
+
+
+def open_index(folder: str, top_k: int, options: Facts) -> Opened:
+    """Map an index on a worker."""
+    made = BM25(**options)
+    search = made.mapped_rows(Path(folder), top_k)
+
+    def timed(question: str) -> list[Json]:
+        start, found, error = time.perf_counter(), None, ""
+        try:
+            found = search(question)
+        except Exception as raised:  # noqa: BLE001 - this query alone has failed
+            error = f"{type(raised).__name__}: {raised}"
+        return [found, error, (time.perf_counter() - start) * 1000]
+
+    return Opened(lambda questions: list(map(timed, questions)), {"tokeniser": made.tokeniser})

@@ -97,6 +97,12 @@ class Turn:
             found["tool_calls"] = [call.to_dict() for call in self.tool_calls]
         return found
 
+    @classmethod
+    def from_fields(cls, fields: Json) -> Turn:
+        """Read what `dataclasses.asdict` gives, after it was JSON."""
+        calls = tuple(ToolCall(**each) for each in fields["tool_calls"])
+        return cls(fields["role"], fields["text"], tuple(fields["contexts"]), calls)
+
 
 @dataclass(frozen=True, slots=True)
 class Conversation:

@@ -135,15 +135,19 @@ def actor_pids():
 
 
 @pytest.fixture
-def config(repository, tmp_path, monkeypatch):
+def config(repository, tmp_path, monkeypatch, tiny_gpt):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("ragbench.retrieve.bm25.WORTH_KEEPING", 0)
     monkeypatch.delenv("RAGBENCH_CACHE", raising=False)
     dataset = {"type": "beir", "path": str(repository / "datasets/example"), "split": "test"}
     return {
         "name": "ray",
         "dataset": dataset,
         "retrievers": {"bm25": {"type": "bm25"}},
-        "generators": {"extractive": {"type": "extractive"}},
+        "generators": {
+            "extractive": {"type": "extractive"},
+            "gpt": {"type": "huggingface", "model": tiny_gpt, "max_tokens": 5, "device": "cpu"},
+        },
         "metrics": {
             "generation": ["contains", "rouge1", "rougeL.recall", "chrf"],
             "judge": {"type": "lexical", "rubrics": ["context_overlap", "reference_overlap"]},

@@ -31,9 +31,17 @@ def place(tmp_path_factory):
         yield folder
 
 
+@pytest.fixture(scope="module", autouse=True)
+def small_indexes():
+    """The index of the example is kept in files, as that of a large corpus."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ragbench.retrieve.bm25.WORTH_KEEPING", 0)
+        yield
+
+
 @pytest.fixture(scope="module")
 def config(repository, place):
-    """What workers compute without a model: text metrics and a judge that counts words."""
+    """What workers compute without a model: BM25, text metrics, a judge that counts words."""
     dataset = {"type": "beir", "path": str(repository / "datasets/example"), "split": "test"}
     metrics = ["contains", "rouge1", "rougeL.recall", "bleu", "bleu.corpus", "chrf", "ter"]
     rubrics = ["context_overlap", "reference_overlap"]
@@ -52,11 +60,12 @@ def config(repository, place):
 
 
 @pytest.fixture(scope="module")
-def models(config, tiny_nli, tiny_bert, tiny_embedder, tiny_cross_encoder):
+def models(config, tiny_nli, tiny_bert, tiny_embedder, tiny_cross_encoder, tiny_gpt):
     """The same with all that computes by models."""
     metrics = config["metrics"]
     over = {"retriever": "bm25", "depth": 4}
     rubrics = ["faithfulness", "correctness"]
+    sampled = {"model": tiny_gpt, "max_tokens": 5, "temperature": 1.0, "device": "cpu"}
     scores = [
         f"bertscore(model={tiny_bert}, num_layers=1, idf=true)",
         f"semantic_similarity(model={tiny_embedder})",
@@ -68,7 +77,10 @@ def models(config, tiny_nli, tiny_bert, tiny_embedder, tiny_cross_encoder):
             "pairs": {"type": "cross_encoder", "model": tiny_cross_encoder, **over},
             "diverse": {"type": "mmr", "model": tiny_embedder, **over},
         },
-        "generators": {"extractive": {"type": "extractive", "retrievers": ["bm25"]}},
+        "generators": {
+            "extractive": {"type": "extractive", "retrievers": ["bm25"]},
+            "gpt": {"type": "huggingface", "retrievers": ["bm25"], **sampled},
+        },
         "metrics": {
             "generation": [*metrics["generation"], *scores],
             "judge": {
@@ -147,7 +159,7 @@ def test_one_worker(run, expected):
 
 
 def test_two_workers_also_where_one_is_killed(run, expected):
-    stages = ["judge bm25/extractive (words)", "score bm25/extractive"]
+    stages = ["retrieve bm25", "judge bm25/extractive (words)", "score bm25/extractive"]
 
     assert contents(run("w2", workers(2))) == expected
     assert contents(run("killed", workers(2), progress=Kills(stages, kill_a_worker))) == expected
@@ -158,12 +170,14 @@ def test_two_workers_also_where_one_is_killed(run, expected):
 
 
 def test_models_on_workers_one_of_which_is_killed_now_and_then(run, models):
-    stages = ["index dense", "judge bm25/extractive (nli)"]
+    stages = ["index dense", "generate bm25/gpt", "judge bm25/extractive (nli)"]
 
     found = run("m2", {**models, **workers(2)}, progress=Kills(stages, kill_a_worker))
 
     assert contents(found) == contents(run("m1", models))
-    assert stages == [], "two workers were killed"
+    assert stages == [], "three workers were killed"
+    answered = [rows for name, rows in contents(found).items() if name.endswith("gpt.jsonl")]
+    assert len({row["answer"] for rows in answered for row in rows}) > 10
     assert worker_pids(os.getpid()) == []
 
 
@@ -226,12 +240,17 @@ def test_a_plan_says_what_workers_compute(config, models, place):
 
     marked = [" ".join(line.split()[:3]) for line in printed.splitlines() if "by workers" in line]
     assert sorted(marked) == [
+        "generate bm25/gpt 78",
         "judge bm25/extractive (nli)",
         "judge bm25/extractive (words)",
+        "judge bm25/gpt (nli)",
+        "judge bm25/gpt (words)",
+        "retrieve bm25 78",
         "retrieve dense 78",
         "retrieve diverse 78",
         "retrieve pairs 78",
         "score bm25/extractive 9",
+        "score bm25/gpt 9",
     ]
     assert "workers: 2 processes on this machine; the rest is done here" in printed
     assert planned["workers"] == "2 processes on this machine"

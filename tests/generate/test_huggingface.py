@@ -10,39 +10,6 @@ from ragbench.types import Cause, Document, Query, Usage
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
 PASSAGES = [Document("1", "io has volcanoes and more"), Document("2", "europa has an ocean")]
-WORDS = ["io", "has", "volcanoes", "and", "more", "europa", "an", "ocean", "which", "moon", "?"]
-WORDS += ["Question", ":", "Answer", "[1]", "[2]"]
-
-
-@pytest.fixture(scope="module")
-def tiny_gpt(tmp_path_factory):
-    """A GPT-2 of one layer, 64 positions, words as tokens."""
-    pytest.importorskip("transformers")
-    import torch
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordLevel
-    from tokenizers.pre_tokenizers import WhitespaceSplit
-    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
-
-    folder = tmp_path_factory.mktemp("models") / "gpt"
-    vocabulary = {word: number for number, word in enumerate(["<unk>", "<end>", *WORDS])}
-    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = WhitespaceSplit()
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, unk_token="<unk>", eos_token="<end>"
-    ).save_pretrained(folder)
-    torch.manual_seed(3)
-    config = GPT2Config(
-        vocab_size=len(vocabulary),
-        n_positions=64,
-        n_embd=16,
-        n_layer=1,
-        n_head=2,
-        bos_token_id=1,
-        eos_token_id=1,
-    )
-    GPT2LMHeadModel(config).save_pretrained(folder)
-    return str(folder)
 
 
 def generator(model, **options):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ragbench.config.schema import DEFAULT_PASSAGES
-from ragbench.experiment.calls import Calls, Outcome, call_each, naming
+from ragbench.config.schema import DEFAULT_PASSAGES, Component
+from ragbench.executors.base import Facts, Opened, Task
+from ragbench.executors.pool import Pool
+from ragbench.experiment.calls import Calls, Outcome, as_told, call_each, call_on, call_once, naming
 from ragbench.experiment.plan.records import System
-from ragbench.experiment.records import Answers, Results
+from ragbench.experiment.records import Answers, Results, given_answers
 from ragbench.experiment.stages.base import (
     PENDING,
     Keep,
@@ -22,16 +25,18 @@ from ragbench.experiment.stages.base import (
     Workspace,
     telling,
 )
-from ragbench.experiment.stages.item_json import read_predicted, write_predicted
+from ragbench.experiment.stages.item_json import read_predicted, write_document, write_predicted
 from ragbench.experiment.stages.keys import STAGE_VERSIONS, passages_key, query_key, sample_key
-from ragbench.experiment.stages.matching import document_of
+from ragbench.experiment.stages.matching import passages_of
 from ragbench.experiment.stages.retrieval import Retrieve, key_after
-from ragbench.generate.base import App, Generator, MissingPrediction
+from ragbench.generate import GENERATORS
+from ragbench.generate.base import App, Generator, MissingPrediction, SignedGenerator
 from ragbench.generate.chat import ChatGenerator
 from ragbench.generate.python import read_answer
 from ragbench.llm import Estimate
 from ragbench.score.base import Advance
 from ragbench.types import Answered, Cause, Document, Prediction, Query, Retrieved, ScoredDocument
+from ragbench.types.conversation import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +44,6 @@ class _Task:
     query: Query
     contexts: list[Document]
     sample: int
-
-
-def passages_of(
-    outcomes: Sequence[Outcome[Retrieved]], corpus: Mapping[str, Document], passages: int
-) -> list[list[Document] | None]:
-    """Return for each query its first passages as documents with text; None where it failed.
-
-    A hit's own text counts, else the corpus document's; a hit that has neither is left out.
-    """
-    contexts: list[list[Document] | None] = []
-    for outcome in outcomes:
-        hits = None if outcome.value is None else outcome.value.documents
-        found = [document_of(hit, corpus) for hit in hits or ()]
-        known = [document for document in found if document is not None]
-        contexts.append(None if hits is None else known[:passages])
-    return contexts
 
 
 def generate(
@@ -65,11 +54,12 @@ def generate(
     calls: Calls,
     on_outcome: Callable[[int, Outcome[Prediction]], None] = lambda position, outcome: None,
     samples: Sequence[int] = (),
+    on: tuple[Pool, Component] | None = None,
 ) -> list[Outcome[Prediction]]:
     """Let a generator answer every query; a query whose retrieval failed is not asked.
 
     Its contexts are None, and its outcome has the cause of that in `retrieved`. `samples` says
-    which of its answers each query is asked for, from 0.
+    which of its answers each query is asked for, from 0. `on` are workers that answer in its place.
     """
     numbers = samples or [0] * len(queries)
     asked = [position for position, documents in enumerate(contexts) if documents is not None]
@@ -82,8 +72,59 @@ def generate(
         outcomes[asked[number]] = _known(outcome)
         on_outcome(asked[number], outcomes[asked[number]])
 
-    call_each(lambda task: _ask(generator, task), tasks, calls, take)
+    if on is None:
+        call_each(lambda task: _ask(generator, task), tasks, calls, take)
+    else:
+        for number, answered in _asked_on(*on, generator, tasks, calls):
+            outcomes[asked[number]] = answered
+            on_outcome(asked[number], answered)
     return outcomes
+
+
+def _asked_on(
+    pool: Pool, component: Component, generator: Generator, tasks: Sequence[_Task], calls: Calls
+) -> Iterator[tuple[int, Outcome[Prediction]]]:
+    """The answers of workers."""
+    options = {key: str(v) if isinstance(v, Path) else v for key, v in component.options.items()}
+    given = {
+        "type_name": component.type,
+        "options": options,
+        "called": [calls.owner, calls.timeout],
+    }
+    task = Task(calls.owner, f"{__name__}:open_generator", given, _about(generator))
+    items = [
+        {
+            "id": each.query.id,
+            "text": each.query.text,
+            "turns": [asdict(turn) for turn in each.query.turns],
+            "contexts": [write_document(document) for document in each.contexts],
+            "sample": each.sample,
+        }
+        for each in tasks
+    ]
+    return call_on(pool, task, items, calls, read_predicted)
+
+
+def open_generator(type_name: str, options: Facts, called: Sequence[Any]) -> Opened:
+    """Make a generator on a worker, its model loaded."""
+    generator: Generator = GENERATORS.load(type_name)(**options)
+    generator.check()
+
+    def answer(item: Facts) -> Facts:
+        turns = tuple(map(Turn.from_fields, item["turns"]))
+        query = Query(item["id"], item["text"], turns=turns)
+        contexts = [Document(*document) for document in item["contexts"]]
+        task = _Task(query, contexts, item["sample"])
+        outcome = call_once(lambda each: _ask(generator, each), task, Calls(*called))
+        return write_predicted(_known(outcome))
+
+    return Opened(lambda items: list(map(answer, items)), _about(generator))
+
+
+def _about(generator: Generator) -> Facts:
+    """What its answers depend on, the same wherever it answers."""
+    parts = generator.signature_parts() if isinstance(generator, SignedGenerator) else {}
+    return {name: str(value) for name, value in parts.items()}
 
 
 def _ask(generator: Generator, task: _Task) -> Prediction | None:
@@ -102,37 +143,7 @@ def _ask(generator: Generator, task: _Task) -> Prediction | None:
 def _known(outcome: Outcome[Prediction | None]) -> Outcome[Prediction]:
     """An outcome in which 'there is no answer' is a cause, not a value."""
     missing = outcome.value is None and outcome.cause is Cause.SCORED
-    return _as_told(replace(outcome, cause=Cause.MISSING_ANSWER) if missing else outcome)
-
-
-def _as_told(outcome: Outcome[Any]) -> Outcome[Any]:
-    """An outcome with the latency that its answer tells, where it does."""
-    told = None if outcome.value is None else outcome.value.latency_ms
-    return outcome if told is None else replace(outcome, latency_ms=told)
-
-
-def given_answers(name: str, queries: Sequence[Query], rows: Sequence[Answered]) -> Answers:
-    """Return the answers that the records came with, in the order of the queries."""
-    by_query = {row.query_id: row for row in rows}
-    if all(row.answer is None for row in rows):  # a retriever, which has nothing else to fail at
-        return Answers(name, [Outcome(None, Cause.MISSING_ANSWER) for _ in queries])
-    return Answers(name, [_given(by_query.get(query.id)) for query in queries])
-
-
-def _given(row: Answered | None) -> Outcome[Prediction]:
-    if row is not None and row.error is not None:
-        return Outcome(None, Cause.ERROR, row.error, row.latency_ms)
-    if row is None or row.answer is None:
-        return Outcome(None, Cause.MISSING_ANSWER)
-    prediction = Prediction(
-        row.answer,
-        row.contexts,
-        row.usage,
-        row.queries,
-        row.latency_ms,
-        tool_calls=row.tool_calls,
-    )
-    return _as_told(Outcome(prediction))
+    return as_told(replace(outcome, cause=Cause.MISSING_ANSWER) if missing else outcome)
 
 
 def _retrieved(row: Answered | None) -> Outcome[Retrieved]:
@@ -157,7 +168,7 @@ def ask_app(
     """
 
     def take(position: int, outcome: Outcome[Prediction]) -> None:
-        on_outcome(position, naming(queries[position].id, _as_told(outcome)))
+        on_outcome(position, naming(queries[position].id, as_told(outcome)))
 
     def ask(query: Query) -> Prediction:
         prediction = read_answer(app.answer(query.text))
@@ -314,15 +325,24 @@ class Generate(Answer):
         """Ask in random order."""
         contexts, retrieved = self._contexts
         order, n = self.workspace.in_random_order(todo), len(self.plan.queries)
+        generator, pool = self.plan.generators[self.generator], self.workspace.pool
+        component = self.plan.component("generator", self.generator)
         generate(
-            self.plan.generators[self.generator],
+            generator,
             [self.plan.queries[row % n] for row in order],
             [contexts[row % n] for row in order],
             [retrieved[row % n] for row in order],
             self.workspace.calls("generator", self.generator),
             telling(order, keep, advance),
             [row // n for row in order],
+            (pool, component) if pool and component and generator.computes else None,
         )
+
+    @property
+    def computes(self) -> bool:
+        """Whether the generator asks nobody; a live object cannot be made on a worker."""
+        known = self.plan.component("generator", self.generator) is not None
+        return known and self.plan.generators[self.generator].computes
 
     def asked(self, rows: Sequence[int] | None = None) -> Answers:
         """Return the answers; where retrieval failed, its cause."""

@@ -225,6 +225,11 @@ class Stage:
         """Whether workers can compute what takes long of it."""
         return False
 
+    @property
+    def computes_here(self) -> bool:
+        """Whether workers that read the files of this machine can."""
+        return self.computes
+
     def collect(self, results: Results) -> None:
         """Make what is not stored, and add what came out to the results of the run."""
 

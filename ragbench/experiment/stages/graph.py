@@ -256,7 +256,9 @@ def forecast(
             node = stage.forecast() if share is None or stage.by_query else None
             if node is not None:
                 nodes[stage] = node
-                node.by_workers = stage.computes and where is not None
+                node.by_workers = executor is not None and (
+                    stage.computes_here if executor.is_here else stage.computes
+                )
                 if stage.under in nodes:
                     nodes[stage.under].after.append(node)
         first = [stage for stage in nodes if stage.under not in nodes]

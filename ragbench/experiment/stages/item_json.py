@@ -121,7 +121,7 @@ def write_predicted(outcome: Outcome[Prediction]) -> Stored:
             answer=found.answer,
             usage=(usage.input_tokens, usage.output_tokens, usage.usd, *reasoning),
             left_out=tuple(found.left_out),
-            contexts=None if found.contexts is None else tuple(map(_context, found.contexts)),
+            contexts=None if found.contexts is None else tuple(map(write_document, found.contexts)),
             queries=tuple(found.queries),
             tool_calls=None if calls is None else tuple(_plain(call.to_dict()) for call in calls),
         )
@@ -267,7 +267,8 @@ def _number(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
 
 
-def _context(document: Document) -> tuple[object, ...]:
+def write_document(document: Document) -> tuple[object, ...]:
+    """Return the arguments of a document as JSON."""
     named = _plain([document.id, document.text, document.title])
     return (*named, _plain(dict(document.metadata)))
 

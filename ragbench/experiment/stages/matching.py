@@ -39,6 +39,22 @@ def document_of(hit: ScoredDocument, corpus: Mapping[str, Document]) -> Document
     return corpus.get(hit.id)
 
 
+def passages_of(
+    outcomes: Sequence[Outcome[Retrieved]], corpus: Mapping[str, Document], passages: int
+) -> list[list[Document] | None]:
+    """Return for each query its first passages as documents with text; None where it failed.
+
+    A hit's own text counts, else the corpus document's; a hit that has neither is left out.
+    """
+    contexts: list[list[Document] | None] = []
+    for outcome in outcomes:
+        hits = None if outcome.value is None else outcome.value.documents
+        found = [document_of(hit, corpus) for hit in hits or ()]
+        known = [document for document in found if document is not None]
+        contexts.append(None if hits is None else known[:passages])
+    return contexts
+
+
 def ranked(
     name: str,
     retriever: Retriever,

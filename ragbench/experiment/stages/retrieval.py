@@ -8,7 +8,9 @@ from functools import cached_property
 from typing import Any, cast
 
 from ragbench.errors import AdapterError, RagbenchError
-from ragbench.experiment.calls import Calls, Outcome, call_each, call_once, naming
+from ragbench.executors.base import Json, Task
+from ragbench.executors.pool import Pool
+from ragbench.experiment.calls import Calls, Outcome, call_each, call_on, call_once, naming
 from ragbench.experiment.records import Ranked, Recorded, Results, Work
 from ragbench.experiment.stages.base import (
     PENDING,
@@ -101,6 +103,27 @@ def _asked(
 
     done = call_each(ask, blocks, Calls(calls.owner, None, calls.concurrency), take)
     return [outcome for block in done for outcome in block.value or ()]
+
+
+def search(
+    pool: Pool,
+    task: Task,
+    retriever: Retriever,
+    queries: Sequence[Query],
+    calls: Calls,
+    on_outcome: OnOutcome,
+) -> None:
+    """Let workers search the index of a retriever for every query, by its `search_task`."""
+
+    def read(told: Json) -> Outcome[Retrieved]:
+        found, error, latency_ms = told
+        if error:
+            return Outcome(None, Cause.ERROR, f"{calls.owner}: {error}", latency_ms)
+        return Outcome(Retrieved(retriever.read_found(found)), latency_ms=latency_ms)
+
+    texts = [query.text for query in queries]
+    for position, outcome in call_on(pool, task, texts, calls, read):
+        on_outcome(position, naming(queries[position].id, outcome))
 
 
 def _read(answer: Any, top_k: int, owner: str, latency_ms: float) -> Outcome[Retrieved]:
@@ -284,14 +307,16 @@ class Retrieve(StoredStage):
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Ask the queries in their order."""
         _, rankings = self._inputs
-        retrieve(
-            self.retriever,
-            [self.plan.queries[row] for row in todo],
-            self.top_k,
-            self.workspace.calls("retriever", self.name),
-            telling(todo, keep, advance),
-            [[source[row] for row in todo] for source in rankings] if self.sources else None,
-        )
+        queries = [self.plan.queries[row] for row in todo]
+        calls = self.workspace.calls("retriever", self.name)
+        take = telling(todo, keep, advance)
+        pool = self.workspace.pool
+        task = self.retriever.search_task(self.top_k) if pool and pool.is_here else None
+        if pool and task:
+            search(pool, task, self.retriever, queries, calls, take)
+        else:
+            hits = [[source[row] for row in todo] for source in rankings] if self.sources else None
+            retrieve(self.retriever, queries, self.top_k, calls, take, hits)
         self._retrievers.note_encodings(self.name)
         if notes := list(self.retriever.notes):
             self._file.put(_NOTES, {"notes": list(dict.fromkeys([*self.notes, *notes]))})
@@ -309,6 +334,12 @@ class Retrieve(StoredStage):
     def computes(self) -> bool:
         """Whether a model encodes or reads the texts."""
         return self.retriever.computes
+
+    @property
+    def computes_here(self) -> bool:
+        """Whether its index lies in a folder, too."""
+        corpus = self.plan.collection.documents
+        return self.computes or (corpus is not None and self.retriever.keeps_index(corpus))
 
     def collect(self, results: Results) -> None:
         """Make what is missing; `Rank` says what it is for the results."""

@@ -377,16 +377,11 @@ def _write_item(item: Item) -> Facts:
     return stored
 
 
-def _read_turn(stored: Facts) -> Turn:
-    calls = tuple(ToolCall(**each) for each in stored["tool_calls"])
-    return Turn(stored["role"], stored["text"], tuple(stored["contexts"]), calls)
-
-
 def _read_item(stored: Facts) -> Item:
     nuggets, calls = stored["nuggets"], stored["tool_calls"]
     read = {
         "nuggets": None if nuggets is None else tuple(Nugget(*each) for each in nuggets),
-        "turns": tuple(map(_read_turn, stored["turns"])),
+        "turns": tuple(map(Turn.from_fields, stored["turns"])),
         "tool_calls": None if calls is None else tuple(ToolCall(**each) for each in calls),
     }
     return Item(**{**stored, **read})
