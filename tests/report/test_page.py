@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -554,6 +555,34 @@ def test_the_first_screen_says_what_is_best_and_what_not_to_trust(tables, visit)
     assert page.get_by_label("what not to trust").bounding_box()["y"] < 900
     for sheet in page.locator("#results .sheet:visible").all():
         assert sheet.evaluate("e => e.scrollWidth - e.clientWidth") <= 0, "nothing out of sight"
+
+
+def test_many_warnings_leave_the_first_screen_to_the_results(tmp_path, visit):
+    summary, comparisons = results()
+    told = [f"{n} of 78 verdicts failed" for n in range(40)]
+    html.write_page(tmp_path / "r.html", replace(summary, warnings=tuple(told)), comparisons)
+    page = visit(tmp_path / "r.html")
+
+    box = page.get_by_label("what not to trust")
+    expect(box.locator("li:visible")).to_have_count(8)
+    box.get_by_text("more").click()
+    expect(box.get_by_text(told[-1])).to_be_visible()
+
+
+def test_a_verdict_that_does_not_apply_has_not_failed(tmp_path, visit):
+    folder = run_folder(tmp_path, 2)
+    path = folder / "judgements/dense--gpt.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows[0] |= {"score": None, "status": "not_applicable", "cause": "no_claims"}
+    rows[1] |= {"score": None, "status": "failed", "cause": "unreadable"}
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    html.write_page(folder / "report.html", *results(), folder)
+
+    for query, said, failed in (("q0", "does not apply: no claims", 0), ("q1", "unreadable", 1)):
+        page = visit(folder / "report.html", f"#queries&q={query}&a=dense%2Fgpt")
+        summary = page.get_by_label("A: dense/gpt").locator(".judged summary").first
+        expect(summary).to_contain_text(f"faithfulness {said}")
+        expect(summary.locator(".fail")).to_have_count(failed)
 
 
 def test_pictures_have_words_and_a_view_of_their_own(tables, visit):

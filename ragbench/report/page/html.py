@@ -89,7 +89,8 @@ def all_pictures(summary: Summary, comparisons: Comparisons, run: Path) -> list[
             both = zip(views.ids, own.tolist(), other.tolist(), strict=True)
             pairs = [(q, a, b) for q, a, b in both if not math.isnan(a + b)]
             if pairs:
-                found.append(difference_picture(family.measure, *names, pairs))
+                lower = family.direction == "lower"
+                found.append(difference_picture(family.measure, *names, pairs, lower=lower))
     return found
 
 
@@ -171,12 +172,7 @@ def _drawn(page: Layout, drawn: Sequence[Picture], *, asks: bool) -> str:
         page=page,
         asks=asks,
         pictures=[(picture, picture.svg()) for picture in drawn],
-        # the others stand with what they are about
-        drawn=[
-            (picture, picture.svg())
-            for picture in drawn
-            if picture.name != "causes" and not picture.name.startswith("trend-")
-        ],
+        drawn=_grouped(drawn),
         css=css,
         script=script,
         policy="; ".join(policy),
@@ -186,6 +182,30 @@ def _drawn(page: Layout, drawn: Sequence[Picture], *, asks: bool) -> str:
         cost_heads=COST_HEADS,
         slice_heads=SLICE_HEADS,
     )
+
+
+_GROUPS = {
+    "intervals-": "scores with their intervals",
+    "-over-k": "over the length of the ranking",
+    "precision-recall": "over the length of the ranking",
+    "-against-": "quality against time and cost",
+    "spread-": "judges",
+    "agreement-": "judges",
+    "controls-": "controls: what other passages would give",
+    "slices-": "slices of the queries",
+    "causes-": "queries that changed their cause",
+}
+"""Part of a picture's name -> the heading that it stands under."""
+
+
+def _grouped(drawn: Sequence[Picture]) -> list[tuple[str, list[tuple[Picture, str]]]]:
+    """Put the pictures under headings; causes and trends stand with what they are about."""
+    found: dict[str, list[tuple[Picture, str]]] = {title: [] for title in _GROUPS.values()}
+    for picture in drawn:
+        title = next((title for part, title in _GROUPS.items() if part in picture.name), None)
+        if title is not None:
+            found[title].append((picture, picture.svg()))
+    return [(title, own) for title, own in found.items() if own]
 
 
 @cache

@@ -381,6 +381,7 @@ def _verdict(row: VerdictRow) -> dict[str, object]:
         more=len(row.claims[_MOST_CLAIMS:]) or None,
         raw=_cut(row.raw, "reason"),
         cause="" if row.cause == "scored" else row.cause,
+        failed=row.status == "failed" or None,
         sample=row.sample,
         samples=[_rounded(value) for value in row.samples] if len(row.samples) > 1 else None,
         usd=_rounded(row.usage.usd),

@@ -764,10 +764,10 @@
       const sample = verdict.sample === undefined ? "" : `, answer ${verdict.sample + 1}`;
       const level = verdict.level === undefined ? "" : `, level ${verdict.level}`;
       const spread = verdict.samples ? `, asked ${verdict.samples.length} times: ${verdict.samples.map((v) => number(v)).join(", ")}` : "";
-      const value = verdict.cause ? verdict.cause : number(verdict.score);
+      const value = verdict.cause ? spaced(verdict.cause) : number(verdict.score);
       const paid = verdict.usd ? `, ${number(verdict.usd)} USD` : "";
       return h("details", { class: "judged" },
-        h("summary", null, `${visible(verdict.rubric)} `, h("b", { class: verdict.cause ? "fail" : null }, visible(value)),
+        h("summary", null, `${visible(verdict.rubric)} `, verdict.cause && !verdict.failed ? "does not apply: " : null, h("b", { class: verdict.failed ? "fail" : null }, visible(value)),
           h("span", { class: "soft" }, visible(`${level}${sample} · ${verdict.judge}`))),
         h("p", { class: "why", dir: "auto" }, visible(verdict.why || "no reason given")),
         h("p", { class: "soft" }, visible(`judged by ${verdict.model}${spread}${paid}`)),
