@@ -229,7 +229,9 @@ class ModelJudge(Connected):
                 advance(1)
         return [found[position] for position in range(len(found))]
 
-    def make_nuggets(self, items: Sequence[Item]) -> list[tuple[Nugget, ...] | CallFailure]:
+    def make_nuggets(
+        self, items: Sequence[Item], advance: Advance | None = None
+    ) -> list[tuple[Nugget, ...] | CallFailure]:
         """Make nuggets of the passages of each item, by the first model; a failure is returned."""
 
         async def made(item: Item) -> tuple[Nugget, ...] | CallFailure:
@@ -239,7 +241,11 @@ class ModelJudge(Connected):
             except CallFailure as failure:
                 return failure
 
-        found = dict(self.engine.each(made, items))
+        found = {}
+        for position, nuggets in self.engine.each(made, items):
+            found[position] = nuggets
+            if advance is not None:
+                advance(1)
         return [found[position] for position in range(len(items))]
 
     async def _verdicts(self, item: Item, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
