@@ -154,11 +154,12 @@ def _absent(reason: str) -> RetestFound:
 
 
 def _refuse_another_judge(score: JudgedScore, other: JudgedScore, second: JudgedRun) -> None:
-    here, there = (dict(Signature.parse(each.signature).parts) for each in (score, other))
+    signatures = [Signature.parse(each.signature) for each in (score, other)]
     for part in _SAME:
-        if here.get(part) != there.get(part):
+        here, there = (signature.part(part) for signature in signatures)
+        if here != there:
             raise DataError(
-                f"{score.name} has {part} {there.get(part)}, the first run {here.get(part)}",
+                f"{score.name} has {part} {there}, the first run {here}",
                 file=second.folder,
                 allowed="the same judge, model and rubric in both runs",
             )

@@ -170,13 +170,13 @@ def draw(
 
 def draw_again(run: JudgedRun, score: JudgedScore, signature: str) -> Draw | None:
     """Repeat a draw from what a sheet says of it; None where this run is not what it was from."""
-    parts = dict(Signature.parse(signature).parts)
+    part = Signature.parse(signature).part
+    unit: Unit = "query" if part("unit") == "query" else "answer"
     try:
-        n, seed = int(parts["n"]), int(parts["seed"])
-        systems = [run.systems[int(place)] for place in parts["systems"].split(".")]
-        unit: Unit = "query" if parts["unit"] == "query" else "answer"
+        n, seed = int(part("n") or ""), int(part("seed") or "")
+        systems = [run.systems[int(place)] for place in (part("systems") or "").split(".")]
         again = draw(run, score, n, seed=seed, unit=unit, systems=systems)
-    except (KeyError, ValueError, IndexError):  # a cell that somebody changed
+    except (ValueError, IndexError):  # a cell that somebody changed
         return None
     return again if again.signature == signature else None
 

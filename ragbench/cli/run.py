@@ -69,6 +69,7 @@ def command(
     token: str | None,
     as_json: bool,
     quiet: bool,
+    judge_replay: bool,
     **choices: Any,
 ) -> None:
     """Run the experiment that CONFIG describes.
@@ -92,12 +93,12 @@ def command(
     from ragbench.report.terminal import STYLES
 
     judge, strict = not choices.pop("no_judge"), choices.pop("strict")
-    if choices["judge_replay"] and not judge:
+    if judge_replay and not judge:
         raise click.UsageError("--no-judge and --judge-replay exclude each other")
     share = None if shard is None else Share.parse(shard)
     names = [name.strip() for part in choices.pop("only") for name in part.split(",")]
-    chosen = Choices(judge=judge, only=tuple(names), **choices)
-    if share is not None and (strict or chosen.judge_replay):
+    chosen = Choices(judge=judge, judge_replay=judge_replay, only=tuple(names), **choices)
+    if share is not None and (strict or judge_replay):
         option = "--strict" if strict else "--judge-replay"
         raise click.UsageError(f"--shard and {option} exclude each other: give it to the last run")
     checked = load_config(config, overrides=overrides)

@@ -47,7 +47,7 @@ def score_runs(
     """Score run files and print them; 1 where `verify` finds more than rounding."""
     # what is not given is trec_eval's default
     missing = "zero" if rules.pop("complete", False) else "skip"
-    version = int(rules.get("trec_eval", 10))
+    version = int(rules.pop("trec_eval", 10))
     chosen = Rules(**{"missing": missing, "no_relevant": "zero", **rules, "trec_eval": version})
     facts = _facts(measures, output)
     names = [name for name in measures if name not in facts or name == "num_q"]
@@ -221,7 +221,8 @@ def score_predictions(
 
 
 def _pair_notes(counts: Mapping[str, int]) -> Iterator[str]:
-    if counts["without_prediction"]:
-        yield f"references without a prediction, left out: {counts['without_prediction']}"
-    if counts["without_reference"]:
-        yield f"predictions without a reference, left out: {counts['without_reference']}"
+    told = {
+        "without_prediction": "references without a prediction, left out",
+        "without_reference": "predictions without a reference, left out",
+    }
+    return (f"{text}: {counts[key]}" for key, text in told.items() if counts[key])

@@ -57,7 +57,7 @@ class SameQueries:
     unchecked: tuple[str, ...] = ()
     """What differs as a whole and cannot be held against each other by query, and why not."""
     unknown: tuple[str, ...] = ()
-    """The sources whose questions nobody knows."""
+    """The sources whose questions are not known."""
     same: frozenset[str] = frozenset()
     """Parts of signatures that may differ as a whole, for the order of the queries: by query they
     are the same in all sources."""
@@ -182,7 +182,7 @@ class _Pair:
         """For each measure of both, what their signatures say of the whole part."""
         for measure in self.mine.keys() & self.theirs.keys():
             signatures = (*self.mine[measure], *self.theirs[measure])
-            yield {dict(signature.parts).get(part.signed) for signature in signatures}
+            yield {signature.part(part.signed) for signature in signatures}
 
 
 def _signatures(

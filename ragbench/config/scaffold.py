@@ -165,7 +165,7 @@ def _settle_answer(
     """Say of a bare `answer` whether it is gold: people wrote it where they named gold documents.
 
     So they did where a corpus is to be searched and nothing was retrieved yet; without any of
-    that, nobody can tell.
+    that, it cannot be told.
     """
     others = {"reference", "contexts", "system", "queries"} & set(found)
     if str(found.get("answer", "")).strip().casefold() != "answer" or others:

@@ -144,7 +144,7 @@ class Batches:
         default_tokens: int,
         batch_size: int | None = None,
     ) -> None:
-        """Choose how to compute; `default_tokens` is the size of a batch that nobody gave."""
+        """Choose how to compute; `default_tokens` is the size of a batch where none was given."""
         chosen = batch_tokens is not None or batch_size is not None
         self.alone = batch_tokens == 1 or batch_size == 1 or (device == "cpu" and not chosen)
         self._device = device

@@ -242,7 +242,7 @@ class JudgeUse:
         )
 
     def summary(self) -> Judging:
-        """Return what the verdicts took, whoever paid for it and when."""
+        """Return what the verdicts took, in whichever run it was paid."""
         used = self.usage
         tokens = Tokens(
             input=used.input_tokens, output=used.output_tokens, reasoning=used.reasoning_tokens

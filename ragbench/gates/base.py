@@ -17,7 +17,7 @@ from ragbench.comparison.systems import SystemScores
 from ragbench.errors import Place
 from ragbench.gates.scores import KnownScore, KnownScores, find_score, known_score
 from ragbench.records.certificate import RequiredCertificate
-from ragbench.records.gate import Evidence, Power, Verdict
+from ragbench.records.gate import Evidence, Power, Verdict, WorseQuery
 from ragbench.records.summary import Summary
 from ragbench.registry import Option, nearest
 from ragbench.score.base import ScoreColumn
@@ -48,7 +48,11 @@ class Decision:
     why: str
     """The numbers in words."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """The numbers in full, JSON-ready, for `summary.json`."""
+    """The other numbers in full, JSON-ready, for `summary.json`."""
+    means: tuple[float, float] | None = None
+    """Of a difference: before and after, over the queries that both have."""
+    worst_queries: tuple[WorseQuery, ...] = ()
+    """Those that lost most, or are farthest beyond a limit, the worst first."""
     refused: bool = False
     """Whether it may not be compared with what it names."""
     power: Power | None = None

@@ -105,14 +105,18 @@ class Drop(Change):
             return Decision("undecided", not_compared(n_failed), {"n": 0, "n_failed": n_failed})
         rule = self._by_mean if self.decide == "mean" else self._by_interval
         found = rule(d, pairs, method)
-        facts = {**found.facts, "n_failed": n_failed, "worst_queries": worst_queries(pairs)}
-        facts["means"] = both_means(pairs)
+        found = replace(
+            found,
+            facts={**found.facts, "n_failed": n_failed},
+            means=both_means(pairs),
+            worst_queries=worst_queries(pairs),
+        )
         at_ends = (
             # without a bound, anything could be
             "undecided" if np.isinf(d).any() else rule(d, pairs, method).verdict
             for d in (pairs.with_failed("worst"), pairs.with_failed("best"))
         )
-        return unless_turned(replace(found, facts=facts), n_failed, at_ends)
+        return unless_turned(found, n_failed, at_ends)
 
     def decide_since(self, record: Scored, pairs: PairedScores, method: Method) -> Decision:
         """Add the evidence of earlier commits, where the record has a history."""

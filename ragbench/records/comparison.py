@@ -308,7 +308,7 @@ class ComparedGate(Record):
     gate: str
     """The condition as it was written."""
     system: str | None
-    """Whose; None where nobody has the measure."""
+    """The system; None where no system has the measure."""
     baseline: str | None
     measure: str
     max_drop: float

@@ -215,7 +215,7 @@ class ClaimRow(Record):
     whose: str = optional("answer")
     """`answer` or `reference`."""
     ruling: str | None = optional()
-    """What the passages say: supported, contradicted, not_mentioned; None where nobody asked."""
+    """What the passages say: supported, contradicted, not_mentioned; None if not asked."""
     passages: tuple[int, ...] = optional(())
     """Which of them support it; the first is 1."""
     against: tuple[int, ...] = optional(())

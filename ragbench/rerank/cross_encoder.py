@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 from ragbench.embed.base import BatchTokens, ComputeDevice, Device, Model, as_unicode
 from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
 from ragbench.embed.encoders import Batches, token_limit, truncation_notes
-from ragbench.embed.remote import model_task, whole
+from ragbench.embed.remote import RemoteModel
 from ragbench.embed.sentence_transformers import EXTRA, PACKAGES
 from ragbench.errors import OptionError
-from ragbench.executors.base import Opened
-from ragbench.executors.pool import Pool
+from ragbench.executors.base import Facts, Opened
 from ragbench.rerank.base import Reranker, hit_texts
 from ragbench.types import Query, ScoredDocument
 
@@ -129,26 +128,19 @@ def _scorer(
     return PairScorer(checkpoint, device, batch_tokens)
 
 
-class RemotePairScorer:
+class RemotePairScorer(RemoteModel):
     """A cross-encoder on the workers of a pool."""
 
-    def __init__(
-        self,
-        pool: Pool,
-        owner: str,
-        model: str,
-        *,
-        device: Device = "auto",
-        batch_tokens: int | None = None,
-    ) -> None:
-        self._pool = pool
-        self._task = model_task(f"{__name__}:open_pairs", owner, model, device, batch_tokens)
-        self.limit: int | None = pool.about(self._task)["limit"]
+    opener = f"{__name__}:open_pairs"
+
+    def learn(self, about: Facts) -> None:
+        """Take over how long a pair may be."""
+        self.limit: int | None = about["limit"]
 
     def read(self, pairs: Sequence[Pair]) -> list[PairScore]:
         """Return the score of each pair and whether it was cut; equal pairs are computed once."""
         distinct = list(dict.fromkeys(pairs))
-        found = whole(distinct, self._pool.each(self._task, distinct))
+        found = self._each(distinct)
         scores = {pair: PairScore(*each) for pair, each in zip(distinct, found, strict=True)}
         return [scores[pair] for pair in pairs]
 

@@ -35,6 +35,7 @@ from ragbench.retrieve.nearest import (
     best_rows,
     check_faiss,
     id_ranks,
+    longest_of,
     score_candidates,
 )
 from ragbench.signature import fingerprint
@@ -189,6 +190,7 @@ class Dense(Retriever):
             check_faiss(_OWNER)
         embedder = self._embedder = self._embedder or self._open()
         self._ids = ids_of(corpus)
+        longest: float | None = None
         known, kept = embedder.encodings.texts, self._kept(embedder, corpus)
         if kept is None:
             texts = [document.full_text for document in corpus]
@@ -198,10 +200,11 @@ class Dense(Retriever):
         else:
             self._vectors, self._id_ranks = kept["vectors"], kept["id_ranks"]
             self._truncated, distinct = kept["counts"].tolist()
+            longest = float(kept["longest"].max())
             if embedder.encodings.texts == known:  # none was asked for
                 embedder.reused += distinct
         self._index = (
-            Exact(self._vectors)
+            Exact(self._vectors, longest)
             if self._kind == "exact"
             else InvertedFile(self._vectors, self._probes, _OWNER)
         )
@@ -223,10 +226,12 @@ class Dense(Retriever):
         truncated, known = 0, embedder.encodings.texts
         # what is computed in batches depends on what else was asked for
         size = _AT_ONCE if embedder.alone else len(corpus)
-        with writer.growing("vectors") as vectors:
+        with writer.growing("vectors") as vectors, writer.growing("longest") as longest:
             for start in range(0, len(corpus), size):
                 texts = [document.full_text for document in corpus[start : start + size]]
-                vectors.append(self._encode(embedder, texts, "document", self.advance))
+                encoded = self._encode(embedder, texts, "document", self.advance)
+                vectors.append(encoded)
+                longest.append(np.array([longest_of(encoded)]))
                 truncated += _count_truncated(embedder, texts, "document")
         writer.add("id_ranks", id_ranks(ids_of(corpus)))
         writer.add("counts", np.array([truncated, embedder.encodings.texts - known]))

@@ -58,12 +58,10 @@ class Exact:
         numbers errs by at most d u / (1 - d u) times the product of the lengths.
     """
 
-    def __init__(self, vectors: Vectors) -> None:
+    def __init__(self, vectors: Vectors, longest: float | None = None) -> None:
+        """Take the vectors, and the length of the longest where it is known."""
         self._vectors = vectors
-        self._longest = max(
-            float(_lengths(vectors[start : start + _BLOCK]).max())
-            for start in range(0, len(vectors), _BLOCK)
-        )
+        self._longest = longest_of(vectors) if longest is None else longest
 
     def candidates(self, queries: Vectors, top_k: int) -> Iterator[IntArray]:
         """Yield for each query the rows among which its nearest are: no other can be."""
@@ -114,6 +112,12 @@ def _lengths(vectors: Vectors) -> FloatArray:
     doubles = vectors.astype(np.float64)
     lengths: FloatArray = np.sqrt((doubles * doubles).sum(axis=1))
     return lengths
+
+
+def longest_of(vectors: Vectors) -> float:
+    """Return the length of the longest of some vectors."""
+    parts = (vectors[start : start + _BLOCK] for start in range(0, len(vectors), _BLOCK))
+    return max(float(_lengths(part).max()) for part in parts)
 
 
 def score_candidates(vectors: Vectors, query: Vectors, rows: IntArray) -> FloatArray:

@@ -20,7 +20,7 @@ from ragbench.stats import arguments
 from ragbench.stats.student import t_sf
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import ArrayLike
 
@@ -153,9 +153,16 @@ def t_test_p_values(differences: ArrayLike) -> FloatArray:
     References:
         Student (1908), The probable error of a mean.
     """
-    table = arguments.matrix("t_test_p_values", "differences", differences)
+    return _by_column("t_test_p_values", _t_test_p_value, differences)
+
+
+def _by_column(
+    owner: str, p_value: Callable[[FloatArray], float], differences: ArrayLike
+) -> FloatArray:
+    """The p-value of each column, of the queries that are scored in it."""
+    table = arguments.matrix(owner, "differences", differences)
     columns = [column[~np.isnan(column)] for column in table.T]
-    return np.array([_t_test_p_value(d) for d in columns], dtype=np.float64)
+    return np.array([p_value(d) for d in columns], dtype=np.float64)
 
 
 def _t_test_p_value(d: FloatArray) -> float:
@@ -187,9 +194,7 @@ def wilcoxon_p_values(differences: ArrayLike) -> FloatArray:
     References:
         Wilcoxon (1945), Individual comparisons by ranking methods.
     """
-    table = arguments.matrix("wilcoxon_p_values", "differences", differences)
-    columns = [column[~np.isnan(column)] for column in table.T]
-    return np.array([_signed_rank_p_value(d) for d in columns], dtype=np.float64)
+    return _by_column("wilcoxon_p_values", _signed_rank_p_value, differences)
 
 
 def _signed_rank_p_value(d: FloatArray) -> float:

@@ -195,4 +195,4 @@ class Nugget(NamedTuple):
     importance: str
     """A word of `IMPORTANCES`: without a vital one an answer is not good."""
     assignment: str | None = None
-    """A word of `ASSIGNMENTS`, about one answer; None where nobody has looked."""
+    """A word of `ASSIGNMENTS`, about one answer; None where this was not looked at."""

@@ -9,6 +9,7 @@ from unicodedata import east_asian_width
 from xml.etree import ElementTree
 
 import ir_measures
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -54,6 +55,7 @@ def numbers(text):
 def test_curves_are_those_of_trec_eval():
     seed = random.Random(17)
     curves, run, qrels, own = Curves(), [], [], []
+    ranks, judged_grades = [], []
     for q in range(30):
         documents = [f"d{n}" for n in range(150)]
         relevant = seed.sample(documents, seed.randrange(0, 9))
@@ -62,9 +64,13 @@ def test_curves_are_those_of_trec_eval():
             run.append(ir_measures.ScoredDoc(f"q{q}", d, float(1000 - rank)))
         grades = {d: seed.randrange(1, 4) for d in relevant}
         qrels += [ir_measures.Qrel(f"q{q}", d, grades.get(d, 0)) for d in documents]
-        ranks = {rank: grades[d] for rank, d in enumerate(found, start=1) if d in grades}
-        curves.add("bm25", ranks, list(grades.values()))
+        best_first = sorted(grades, key=lambda d: -grades[d])
+        ranks.append([found.index(d) + 1 if d in found else 0 for d in best_first])
+        judged_grades.append([grades[d] for d in best_first])
         own += [rb.ndcg(found, grades, k=7)] if grades else []
+    sizes = [len(each) for each in ranks]
+    flat = [np.array([n for some in each for n in some]) for each in (ranks, judged_grades)]
+    curves.add("bm25", *flat, np.concatenate(([0], np.cumsum(sizes))))
     judged = [
         f"q{q}" for q in range(30) if any(j.query_id == f"q{q}" and j.relevance for j in qrels)
     ]

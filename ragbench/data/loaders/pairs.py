@@ -53,7 +53,7 @@ class PairRow:
     question: str | None
     answers: tuple[str | None, str | None]
     winner: float | None
-    """1 where the first is preferred, 0.5 a tie, 0 the second; None where nobody said."""
+    """1 where the first is preferred, 0.5 a tie, 0 the second; None where there is no label."""
     rater: str | None
     verdict: float | None
     """A judge's, with the answers in this order; None where it is not in the file."""

@@ -19,6 +19,7 @@ from ragbench.errors import DataError
 from ragbench.json_yaml import load_json
 from ragbench.records.causes import CAUSES, AnswerCause, CauseRow
 from ragbench.records.codec import Record, from_json
+from ragbench.records.manifest import TextRow
 from ragbench.registry import nearest, shown
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Qrels, Query
@@ -81,6 +82,29 @@ def _id_in(line: bytes, key: str, path: Path, number: int) -> str:
         text = shown(line.decode("utf-8", "backslashreplace").rstrip())
         found = f"not a line of ours: {text}"
         raise DataError(found, file=path, line=number, allowed=f"JSON with {key}") from error
+
+
+class Texts:
+    """The texts that are kept of documents, for one query; false where there are none at all."""
+
+    def __init__(self, lines: Lines, query: str) -> None:
+        """Read a document's lines when it is asked for."""
+        self._lines, self._query = lines, query
+        self._read: dict[str, list[TextRow]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    def __call__(self, system: str | None, name: str) -> TextRow | None:
+        """Return the text of a document as a system found it; None where it is not kept."""
+        if not self._lines:
+            return None
+        if name not in self._read:  # the systems of a query find much the same
+            self._read[name] = self._lines.read(TextRow, name)
+        rows = self._read[name]
+        own = (r for r in rows if (r.system, r.query_id) == (system, self._query))
+        common = (r for r in rows if r.system is None)
+        return next(own, None) or next(common, None)
 
 
 class RankingFile:

@@ -227,7 +227,7 @@ def _score(
     confidence = plan.config.statistics.confidence
     summary = summarize(column, confidence=confidence, clusters=plan.clusters)
     found = replace(summary.record(system.kinds[name]), baseline=baseline)
-    if results.filled is not None and "qrels" in dict(column.signature.parts):
+    if results.filled is not None and column.signature.part("qrels") is not None:
         found = replace(found, judged_by=results.filled.by)
     if found.kind != "judge":
         return found

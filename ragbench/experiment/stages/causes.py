@@ -177,7 +177,7 @@ class _Gold:
         return found
 
     def _is_strange(self, run: Run) -> bool:
-        """Whether the hits have ids that nobody knows, so that judgements say nothing of them."""
+        """Whether no judgement has an id of the hits, so that judgements say nothing of them."""
         if self.qrels is None or self.plan.config.metrics.retrieval.match.level == "text":
             return False
         judged, corpus = set(self.qrels.documents), self.plan.corpus or ()

@@ -153,10 +153,6 @@ class Verdicts(StoredStage):
         keys = [_item_key(item, item.sample if judge.samples > 1 else 0) for item in self._items]
         return [Slot(file, key, row) for row, key in enumerate(keys) for file in files]
 
-    def failed(self, stored: Mapping[str, Any]) -> bool:
-        """Tell whether a verdict has failed."""
-        return stored.get("status") == "failed"
-
     @cached_property
     def _forms(self) -> StageFile:
         """The words of prompts, which many verdicts share, in a file of their own."""
@@ -290,7 +286,7 @@ class JudgeAnswers(Stage):
 
     @property
     def computes(self) -> bool:
-        """Whether the judge asks nobody."""
+        """Whether the judge computes here, and asks no server."""
         return computes(self.judge.judge)
 
     @property

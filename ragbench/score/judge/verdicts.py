@@ -224,7 +224,7 @@ def _column(rubric: Rubric, verdicts: Sequence[Verdict], signature: Signature) -
     )
 
 
-SAME = "the two answers are the same: a tie, which nobody was asked about"
+SAME = "the two answers are the same: a tie, without asking the judge"
 """What a verdict says where there is nothing to compare."""
 
 
@@ -317,7 +317,7 @@ def _decided(column: ScoreColumn, lower_wins: bool) -> ScoreColumn:
 
 
 def computes(judge: Judge) -> bool:
-    """Whether a judge asks nobody, so that workers can be asked in its place."""
+    """Whether a judge asks no server, so that workers can be asked in its place."""
     return bool(getattr(judge, "computes", False))
 
 

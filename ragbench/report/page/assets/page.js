@@ -199,15 +199,34 @@
     return own[low];
   }
 
+  /** The queries of a part; their hits are columns there, a ranking each, and become [passage, score, grade]. */
+  async function queriesOf(n) {
+    const found = await part(n);
+    if (!found || found.queries[0].hits) return found && found.queries;
+    for (const query of found.queries) query.hits = [];
+    for (const { counts, ids, scores, judged } of found.hits) {
+      const names = typeof ids === "string" ? ids.split("\n") : ids;
+      const grades = new Map(judged);
+      let at = 0;
+      counts.forEach((count, i) => {
+        const own = [];
+        for (const end = at + count; at < end; at += 1) own.push([names[at], scores[at], grades.get(at) ?? null]);
+        found.queries[i].hits.push(own);
+      });
+    }
+    return found.queries;
+  }
+
   async function queryAt(row) {
     const place = index.placeOf[row];
     const n = partOf("queries", place);
-    const found = await part(n);
+    const found = await queriesOf(n);
     return found && found[place - index.parts[n][1]];
   }
 
-  /** [id, title, text] of a passage; what the page does not have is said. */
+  /** [id, title, text] of a passage by its number, or by its id, where the run has no text of it. */
   async function passageAt(k) {
+    if (typeof k === "string") return [k, "", null];
     const n = partOf("passages", k);
     const found = await part(n);
     return found ? found[k - index.parts[n][1]] : ["", "", null];
@@ -401,7 +420,7 @@
       });
     }
     for (const n of index.partsOf.queries) {
-      const found = await part(n);
+      const found = await queriesOf(n);
       if (stale()) return;
       (found || []).forEach((query, i) => {
         if (mentions(query, words, passages)) deep.rows.add(index.order[index.parts[n][1] + i]);
@@ -414,11 +433,12 @@
   function mentions(query, words, passages) {
     const has = (text) => Boolean(text) && text.toLowerCase().includes(words);
     if (has(query.text) || query.gold.some(has)) return true;
-    if (query.hits.some((hits) => hits.some((hit) => passages.has(hit[0])))) return true;
+    const told = (k) => (typeof k === "string" ? has(k) : passages.has(k));
+    if (query.hits.some((hits) => hits.some((hit) => told(hit[0])))) return true;
     for (const { answers, verdicts } of Object.values(query.systems)) {
       for (const answer of answers || []) {
         if (has(answer.text) || has(answer.detail)) return true;
-        if ((answer.read || []).some((k) => passages.has(k))) return true;
+        if ((answer.read || []).some(told)) return true;
       }
       if ((verdicts || []).some(({ why, claims }) => has(why) || (claims || []).some((claim) => has(claim.text)))) return true;
     }
