@@ -289,12 +289,10 @@ class ModelJudge(Connected):
     def _sent(
         self, sessions: Sequence[Session], votes: Sequence[_Vote], item: Item
     ) -> tuple[SentPrompt, ...]:
-        n = self.jury.samples
-        names = [
-            session.model if n == 1 else f"{session.model}, sample {number % n + 1}"
-            for number, session in enumerate(sessions)
-        ]
-        asked = list(zip(names, (vote.sent for vote in votes), strict=True))
+        n, asked = self.jury.samples, []
+        for number, (session, vote) in enumerate(zip(sessions, votes, strict=True)):
+            sample = "" if n == 1 else f", sample {number % n + 1}"
+            asked.append((f"{session.model}{sample}", vote.sent))
         return () if self.asking.rehearsal else sent_prompts(asked, self.asking, item)
 
     def _combined(self, verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
