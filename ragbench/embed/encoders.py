@@ -16,7 +16,6 @@ from ragbench.errors import OptionError
 if TYPE_CHECKING:
     from ragbench.embed.base import Vectors
 
-
 _COUNTS = ("encoder_layers", "num_encoder_layers", "num_hidden_layers")
 _POSITIONS = ("max_encoder_position_embeddings", "max_position_embeddings")
 _BATCH_TOKENS = {"cpu": 768, "cuda": 32768}
@@ -181,6 +180,13 @@ class Batches:
             for batch in batches:
                 take(batch, compute(batch))
         return [found[position] for position in range(len(lengths))]
+
+
+def computed_alone(
+    owner: str, device: Device, batch_tokens: int | None, batch_size: int | None = None
+) -> bool:
+    """Whether what a model with such options gives for a text depends on that text alone."""
+    return Batches(choose_device(owner, device), batch_tokens, 1, batch_size).alone
 
 
 def _side_by_side(

@@ -113,4 +113,5 @@ def open_embedder(
         return embedder.count_tokens(texts, prompt=prompt or "")
 
     names = ("identity", "revision", "prompts", "limit", "manner")
-    return Opened(count if counts else encode, {name: getattr(embedder, name) for name in names})
+    about = {name: getattr(embedder, name) for name in names}
+    return Opened(count if counts else encode, about, alone=counts or bool(embedder.manner))

@@ -50,6 +50,7 @@ class PairScorer:
         self.limit = token_limit(self._tokenizer, model)
         self.device, self._model = device, model.float().eval().to(device)
         self._batches = Batches(device, batch_tokens, _BATCH_TOKENS)
+        self.alone = self._batches.alone
         # a tokeniser keeps its truncation in itself, and cannot be asked by two threads at once
         self._lock = threading.Lock()
 
@@ -152,7 +153,7 @@ def open_pairs(owner: str, model: str, device: Device, batch_tokens: int | None)
     def read(pairs: list[Pair]) -> list[PairScore]:
         return scorer.read([(query, text) for query, text in pairs])
 
-    return Opened(read, {"limit": scorer.limit})
+    return Opened(read, {"limit": scorer.limit}, scorer.alone)
 
 
 _OWNER = "reranker 'cross_encoder'"

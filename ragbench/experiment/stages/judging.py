@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import tee
+from itertools import islice, tee
 from typing import Any
 
 from ragbench import __version__
@@ -236,13 +236,14 @@ class Verdicts(StoredStage):
                 asked = [self._items[row] for row in block]
                 yield block, judge_all(judge.judge, asked, rubrics, advance)
             return
-        blocks, given = tee(self._blocks(rows, pool.block_size(len(rows))))
-        items = ([self._items[row] for row in block] for block in given)
+        order = (row for [row] in self._blocks(rows, 1))
+        taken, given = tee(order)
+        items = (self._items[row] for row in given)
         options = judge.block.options
-        found = judge_on(pool, items, rubrics, judge.judge, judge.type, options)
-        for verdicts, block in zip(found, blocks, strict=True):
-            advance(len(block))
-            yield block, verdicts
+        found = judge_on(pool, items, len(rows), rubrics, judge.judge, judge.type, options)
+        for verdicts in found:
+            advance(len(verdicts))
+            yield list(islice(taken, len(verdicts))), verdicts
 
     def _blocks(self, rows: Sequence[int], size: int) -> Iterator[Sequence[int]]:
         """Items that are judged at once; none when the time is up.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from ragbench.embed.base import BatchTokens, ComputeDevice, Device
 from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
+from ragbench.embed.encoders import computed_alone
 from ragbench.embed.entailment import EntailmentModel, has_classifier, tells_entailment
 from ragbench.embed.sentence_transformers import (
     EXTRA,
@@ -130,6 +131,12 @@ class NLI:
         self._threshold = self._threshold or kind.default_threshold
         if not kind.contradicts:
             self.served = _without_contradiction(self.served)
+
+    def load(self) -> bool:
+        """Load the model; return whether each pair is computed alone."""
+        with self._lock:
+            self._opened(())
+        return computed_alone(_OWNER, self._device, self._batch_tokens)
 
     def judge(self, item: Item, rubric: Rubric) -> Verdict:
         """Apply one rubric to one item."""
