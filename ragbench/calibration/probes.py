@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ragbench.calibration.agreement import flips
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
 from ragbench.calibration.labels import Ratings
-from ragbench.calibration.retest import flips
 from ragbench.calibration.sheet import Scale
 from ragbench.records.certificate import ProbeFound
 from ragbench.score.base import Advance

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.comparison.summary import finite
-from ragbench.comparison.systems import SystemScores
+from ragbench.comparison.systems import SystemScores, finite
 from ragbench.config.schema import BudgetLimits
 from ragbench.data.runs.run_folder import COST_COLUMNS, to_csv
 from ragbench.experiment.calls import Outcome

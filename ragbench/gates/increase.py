@@ -12,8 +12,7 @@ import numpy as np
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores, at_least, both_means, worst_queries
 from ragbench.comparison.sources import ScoredSystems
-from ragbench.comparison.summary import finite
-from ragbench.comparison.systems import SystemScores, with_cost_column
+from ragbench.comparison.systems import SystemScores, finite, with_cost_column
 from ragbench.errors import DataError
 from ragbench.gates.base import Decision
 from ragbench.gates.change import (

@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 
 from ragbench.comparison.pairs import SHOWN_QUERIES
-from ragbench.comparison.summary import ScoreSummary, finite, is_open, summarize, with_failed_at
+from ragbench.comparison.systems import ScoreSummary, finite, is_open, summarize, with_failed_at
 from ragbench.gates.base import (
     COSTS,
     Candidate,

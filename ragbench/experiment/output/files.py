@@ -16,8 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from ragbench import __version__
-from ragbench.comparison.summary import finite
-from ragbench.comparison.systems import SystemScores
+from ragbench.comparison.systems import SystemScores, finite
 from ragbench.config.dump import dump_config
 from ragbench.data.loaders.python import PASSED
 from ragbench.data.runs.query_view import PROMPTS_FILE, QUESTIONS_FILE, TEXTS_FILE
