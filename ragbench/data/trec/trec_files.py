@@ -6,7 +6,7 @@ import heapq
 import os
 import struct
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from itertools import groupby, pairwise
@@ -77,6 +77,8 @@ class RunStream:
         """The queries that `blocks` gave."""
         self.tag = ""
         """The last column of the last hit that was read, as trec_eval takes it; else empty."""
+        self.told: Callable[[int], object] = int
+        """What is told how many more bytes were read."""
 
     def blocks(self) -> Iterator[HitBlock]:
         """Yield the queries in the order of the file, up to a `ScatteredQueriesError`.
@@ -127,6 +129,7 @@ class RunStream:
         self._check_hits()
 
     def _parsed(self, carried: bytes, n_carried: int, fresh: bytes) -> ParsedText:
+        self.told(len(fresh))
         parsed = parse_regular([carried, fresh])
         if parsed is None and b"\r\n" in fresh:
             parsed = parse_regular([carried, fresh.replace(b"\r\n", b"\n")])
@@ -174,6 +177,8 @@ class RunPart:
         """As that of a `RunStream`, once it was read."""
         self.seen: set[bytes] = set()
         """Its queries, once it was read."""
+        self.told: Callable[[int], object] = int
+        """As that of a `RunStream`."""
 
     def __iter__(self) -> Iterator[HitBlock]:
         """Yield as `RunStream.blocks` does; errors have line numbers from the part's start."""
@@ -181,7 +186,7 @@ class RunPart:
             source = Rewindable(cast("BinaryIO", part), keep=False)
             at_start, name = not self.span[0], source_name(self._path)
             stream = RunStream(source, name, self._chunk_bytes, at_start=at_start)
-            self.seen = stream.seen
+            self.seen, stream.told = stream.seen, self.told
             yield from stream.blocks()
             self.tag = stream.tag
 
