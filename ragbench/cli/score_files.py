@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from ragbench.cli.output import Output, write_notes, write_result, write_scores
@@ -26,6 +28,7 @@ from ragbench.types import Qrels
 
 _OF_SETS = {"official": FACTS[:2], "set": FACTS[:2], "all_trec": FACTS}
 """trec_eval's words for many measures at once -> which of `FACTS` are among them."""
+_MB = 1_000_000
 _RELSTRING = re.compile(r"relstring(?:[._](\d+))?")
 
 
@@ -118,8 +121,9 @@ def _score(
 ) -> Scored:
     """Score one run file, `-` is standard input; `length` grades of each ranking stay as text."""
     named = [replace(measure, written=name) for name, measure in measures.items()]
-    found = rank_run_file(run, qrels, named, rules, workers=workers)
-    evaluation = evaluate_ranked_file(found, named, rules)
+    with _reading(run) as told:
+        found = rank_run_file(run, qrels, named, rules, workers=workers, told=told)
+        evaluation = evaluate_ranked_file(found, named, rules)
     counts = dict(evaluation.counts)
     tag = str(counts.pop("tag"))
     refuse_unjudged(evaluation, run)
@@ -132,6 +136,33 @@ def _score(
         dict(zip(grades.query_ids, strings, strict=False)),
         frozenset(evaluation.query_ids[position] for position in grades.missing),
     )
+
+
+@contextmanager
+def _reading(run: str) -> Iterator[Callable[[int], None]]:
+    """Show how far a run file is read: a bar, or lines where that takes long.
+
+    Yields what is told how many bytes were read, by any thread. A file that is read twice, since
+    its queries are scattered, stays at its size; how long a compressed one is nobody knows.
+    """
+    from ragbench.report.progress import Progress
+
+    size, read, lock = None, 0, Lock()
+    with suppress(OSError):
+        size = None if run == "-" or run.endswith(".gz") else Path(run).stat().st_size // _MB
+
+    bars = Progress(brief=True, stream=behind(sys.stderr))
+    with bars.stage(f"score {run}", size or None, "MB") as stage:
+
+        def told(count: int) -> None:
+            nonlocal read
+            with lock:
+                read += count
+                done = read // _MB if not size else min(read // _MB, size)
+                more = done - stage.done
+                stage.advance(more)
+
+        yield told
 
 
 def _notes(scored: Scored, rules: Rules) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeGuard, cast, overload
 
 from ragbench.comparison.run_file import RankedFile, rank_run_file
-from ragbench.comparison.summary import ScoreSummary, finite, summarize
+from ragbench.comparison.systems import ScoreSummary, finite, summarize
 from ragbench.data.runs.run_lines import answer_fingerprints
 from ragbench.data.trec import trec_files
 from ragbench.errors import DataError, OptionError

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.comparison.comparable import meet
-from ragbench.comparison.interim import look_of
+from ragbench.comparison.method import look_of
 from ragbench.comparison.sources import ScoredSystems
-from ragbench.comparison.summary import is_open, with_failed_at
-from ragbench.comparison.systems import SystemScores, baselines
+from ragbench.comparison.systems import SystemScores, baselines, is_open, with_failed_at
 from ragbench.records.gate import WorseQuery
 from ragbench.score.base import Look, ScoreColumn
 from ragbench.stats import paired_differences

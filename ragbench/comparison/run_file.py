@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -44,12 +44,14 @@ def rank_run_file(
     rules: Rules,
     *,
     workers: int | None = None,
+    told: Callable[[int], object] = int,
     _chunk_bytes: int = trec_files.CHUNK_BYTES,
     _least_part: int = trec_files.LEAST_PART,
 ) -> RankedFile:
     """Rank a run file block by block, in the forms that some measures read.
 
-    A long one is read by `workers` threads, one for each usable core if None.
+    A long one is read by `workers` threads, one for each usable core if None. `told` is called by
+    each of them with the number of bytes that it has read.
     """
     threads = usable_cores() if workers is None else workers
     if threads < 1:
@@ -60,11 +62,14 @@ def rank_run_file(
     ranked, tag = None, ""
     if run != "-":
         parts = trec_files.parts_of(run, threads, least=_least_part, chunk_bytes=_chunk_bytes)
+        for part in parts:
+            part.told = told
         if parts and (ranked := _rank_parts(ranker, parts, threads)) is not None:
             tag = next((part.tag for part in reversed(parts) if part.tag), "")
     if ranked is None:
         source = standard_input() if run == "-" else run
         with trec_files.open_run_stream(source, chunk_bytes=_chunk_bytes) as stream:
+            stream.told = told
             try:
                 ranked = ranker.rank(stream.blocks())
             except trec_files.ScatteredQueriesError:

@@ -8,10 +8,9 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from ragbench.comparison.interim import look_confidence, look_of, paired_interval
-from ragbench.comparison.method import Method
+from ragbench.comparison.method import Method, look_confidence, look_of, paired_interval
 from ragbench.comparison.pairs import PairedScores, Scored, at_least, both_means, worst_queries
-from ragbench.comparison.summary import finite
+from ragbench.comparison.systems import finite
 from ragbench.gates.base import DecideBy, Decision, Entry, not_compared, unless_turned
 from ragbench.gates.change import (
     ENOUGH_CLUSTERS,

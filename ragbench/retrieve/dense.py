@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 _OWNER = "retriever 'dense'"
 _FORMAT = "1"
+_LISTS = "lists.faiss"
 _AT_ONCE = 8192  # documents whose texts and vectors are in memory
 
 
@@ -203,11 +205,25 @@ class Dense(Retriever):
             longest = float(kept["longest"].max())
             if embedder.encodings.texts == known:  # none was asked for
                 embedder.reused += distinct
-        self._index = (
-            Exact(self._vectors, longest)
-            if self._kind == "exact"
-            else InvertedFile(self._vectors, self._probes, _OWNER)
-        )
+        self._index = Exact(self._vectors, longest) if self._kind == "exact" else self._sorted(kept)
+
+    def _sorted(self, kept: Arrays | None) -> InvertedFile:
+        """The lists of faiss; of a matrix in the cache they are kept, too."""
+        lists = None
+        if kept is not None:
+            key = fingerprint([_FORMAT, version("faiss-cpu"), kept.path.name], 32)
+
+            def write(writer: ArrayWriter) -> None:
+                InvertedFile(self._vectors, self._probes).write(writer.folder / _LISTS)
+
+            of = f"faiss of {len(self._ids):,} {self.unit}"
+            lists = self._arrays.kept("index", of, key, write)
+        file = None if lists is None else lists.path / _LISTS
+        return InvertedFile(self._vectors, self._probes, file)
+
+    @property
+    def _arrays(self) -> ArrayStore:
+        return ArrayStore(self.cache_folder or cache_folder(), self.cache_also)
 
     def _kept(self, embedder: CachedEmbedder, corpus: Sequence[Document]) -> Arrays | None:
         """The matrix of a corpus in the cache, put there first where it is lacking."""
@@ -215,10 +231,9 @@ class Dense(Retriever):
         if not self._keeps or content.size < WORTH_KEEPING:
             return None
         chosen = (embedder.model, embedder.prompts["document"], str(self._normalize), content.key)
-        store = ArrayStore(self.cache_folder or cache_folder(), self.cache_also)
         of = f"{embedder.identity} of {len(corpus):,} {self.unit}"
         write = partial(self._write, embedder, corpus)
-        return store.kept("matrix", of, fingerprint([_FORMAT, *chosen], 32), write)
+        return self._arrays.kept("matrix", of, fingerprint([_FORMAT, *chosen], 32), write)
 
     def _write(
         self, embedder: CachedEmbedder, corpus: Sequence[Document], writer: ArrayWriter

@@ -52,6 +52,18 @@ def outcome(path, **options):
     return evaluation.query_ids, evaluation.counts, columns
 
 
+@pytest.mark.parametrize("name", ["run.txt", "run.gz"])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_every_byte_that_is_read_is_told(tmp_path, name, workers):
+    text = b"".join(f"q{q} Q0 d{d} 1 {9 - d} tag\n".encode() for q in range(99) for d in range(9))
+    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+    told = []
+    options = {"_least_part": 100, "_chunk_bytes": 50, "workers": workers, "told": told.append}
+    rank_run_file(tmp_path / name, QRELS, MEASURES, Rules(), **options)
+    assert len(told) > 9
+    assert sum(told) == len(text)
+
+
 @in_peace
 @given(runs([*LINES]) | runs([*LINES, *WRONG]), st.integers(1, 60), st.integers(1, 300))
 def test_threads_change_no_number_and_no_error(tmp_path_factory, text, least, chunk_bytes):

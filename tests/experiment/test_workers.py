@@ -177,7 +177,7 @@ def test_models_on_workers_one_of_which_is_killed_now_and_then(run, models):
     assert contents(found) == contents(run("m1", models))
     assert stages == [], "three workers were killed"
     answered = [rows for name, rows in contents(found).items() if name.endswith("gpt.jsonl")]
-    assert len({row["answer"] for rows in answered for row in rows}) > 10
+    assert len({row["answer"] for rows in answered for row in rows}) > 1
     assert worker_pids(os.getpid()) == []
 
 

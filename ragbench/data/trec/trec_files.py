@@ -6,7 +6,7 @@ import heapq
 import os
 import struct
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from itertools import groupby, pairwise
@@ -77,6 +77,8 @@ class RunStream:
         """The queries that `blocks` gave."""
         self.tag = ""
         """The last column of the last hit that was read, as trec_eval takes it; else empty."""
+        self.told: Callable[[int], object] = int
+        """What is told how many more bytes were read."""
 
     def blocks(self) -> Iterator[HitBlock]:
         """Yield the queries in the order of the file, up to a `ScatteredQueriesError`.
@@ -127,6 +129,7 @@ class RunStream:
         self._check_hits()
 
     def _parsed(self, carried: bytes, n_carried: int, fresh: bytes) -> ParsedText:
+        self.told(len(fresh))
         parsed = parse_regular([carried, fresh])
         if parsed is None and b"\r\n" in fresh:
             parsed = parse_regular([carried, fresh.replace(b"\r\n", b"\n")])
@@ -174,6 +177,8 @@ class RunPart:
         """As that of a `RunStream`, once it was read."""
         self.seen: set[bytes] = set()
         """Its queries, once it was read."""
+        self.told: Callable[[int], object] = int
+        """As that of a `RunStream`."""
 
     def __iter__(self) -> Iterator[HitBlock]:
         """Yield as `RunStream.blocks` does; errors have line numbers from the part's start."""
@@ -181,7 +186,7 @@ class RunPart:
             source = Rewindable(cast("BinaryIO", part), keep=False)
             at_start, name = not self.span[0], source_name(self._path)
             stream = RunStream(source, name, self._chunk_bytes, at_start=at_start)
-            self.seen = stream.seen
+            self.seen, stream.told = stream.seen, self.told
             yield from stream.blocks()
             self.tag = stream.tag
 
@@ -353,18 +358,18 @@ def run_lines(run: Run, tag: str | None = None) -> Iterator[str]:
     _check_ids(run.query_ids, "query id")
     if not len(run):
         yield _NO_HITS
-    ranked = run.best_first()
+    ranked, ranks = run.best_first(), list[str]()
     starts = ranked.starts.tolist()
     for query, first, end in zip(ranked.query_ids, starts, starts[1:], strict=False):
         documents = ranked.documents[first:end]
         _check_ids(documents, "document id")
         # a line that starts with '#' is a comment, and a byte order mark at the start is dropped
         head = f" {query} Q0" if query[0] in "#\ufeff" else f"{query} Q0"
-        hits = zip(documents, ranked.scores[first:end].tolist(), strict=True)
-        lines = [
-            f"{head} {name} {rank} {score!r} {tag}\n" for rank, (name, score) in enumerate(hits, 1)
-        ]
-        yield "".join(lines)
+        ranks += [f" {rank} " for rank in range(len(ranks) + 1, end - first + 1)]
+        if first < end:
+            texts = map(repr, ranked.scores[first:end].tolist())
+            hits = f" {tag}\n{head} ".join(map("".join, zip(documents, ranks, texts, strict=False)))
+            yield f"{head} {hits} {tag}\n"
 
 
 def _check_ids(names: Sequence[str], noun: str) -> None:

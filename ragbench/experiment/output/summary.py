@@ -9,8 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ragbench.comparison.summary import summarize
-from ragbench.comparison.systems import SystemScores, baselines
+from ragbench.comparison.systems import SystemScores, baselines, summarize
 from ragbench.experiment.costs import budget_warning, outcomes_of
 from ragbench.experiment.plan.records import Plan, PlannedFill
 from ragbench.experiment.records import Answers, Filled, Results

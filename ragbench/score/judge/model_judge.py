@@ -83,13 +83,13 @@ class ExampleOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PassageOptions:
-    """How claims are held against passages."""
+    """How claims are checked against passages."""
 
     passages: Annotated[
         Together,
         Option(
-            "Whether claims are held against all passages at once, so that one may need several, "
-            "or against each by itself: one request a passage."
+            "Whether claims are checked against all passages at once, so that one may need "
+            "several, or against each by itself: one request a passage."
         ),
     ] = "together"
     window: Annotated[
@@ -229,7 +229,9 @@ class ModelJudge(Connected):
                 advance(1)
         return [found[position] for position in range(len(found))]
 
-    def make_nuggets(self, items: Sequence[Item]) -> list[tuple[Nugget, ...] | CallFailure]:
+    def make_nuggets(
+        self, items: Sequence[Item], advance: Advance | None = None
+    ) -> list[tuple[Nugget, ...] | CallFailure]:
         """Make nuggets of the passages of each item, by the first model; a failure is returned."""
 
         async def made(item: Item) -> tuple[Nugget, ...] | CallFailure:
@@ -239,7 +241,11 @@ class ModelJudge(Connected):
             except CallFailure as failure:
                 return failure
 
-        found = dict(self.engine.each(made, items))
+        found = {}
+        for position, nuggets in self.engine.each(made, items):
+            found[position] = nuggets
+            if advance is not None:
+                advance(1)
         return [found[position] for position in range(len(items))]
 
     async def _verdicts(self, item: Item, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
@@ -283,12 +289,10 @@ class ModelJudge(Connected):
     def _sent(
         self, sessions: Sequence[Session], votes: Sequence[_Vote], item: Item
     ) -> tuple[SentPrompt, ...]:
-        n = self.jury.samples
-        names = [
-            session.model if n == 1 else f"{session.model}, sample {number % n + 1}"
-            for number, session in enumerate(sessions)
-        ]
-        asked = list(zip(names, (vote.sent for vote in votes), strict=True))
+        n, asked = self.jury.samples, []
+        for number, (session, vote) in enumerate(zip(sessions, votes, strict=True)):
+            sample = "" if n == 1 else f", sample {number % n + 1}"
+            asked.append((f"{session.model}{sample}", vote.sent))
         return () if self.asking.rehearsal else sent_prompts(asked, self.asking, item)
 
     def _combined(self, verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
