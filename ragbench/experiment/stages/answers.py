@@ -93,13 +93,13 @@ def _asked_on(
     }
     task = Task(calls.owner, f"{__name__}:open_generator", given, _about(generator))
     items = [
-        {
-            "id": each.query.id,
-            "text": each.query.text,
-            "turns": [asdict(turn) for turn in each.query.turns],
-            "contexts": [write_document(document) for document in each.contexts],
-            "sample": each.sample,
-        }
+        [
+            each.query.id,
+            each.query.text,
+            [asdict(turn) for turn in each.query.turns],
+            [write_document(document) for document in each.contexts],
+            each.sample,
+        ]
         for each in tasks
     ]
     return call_on(pool, task, items, calls, read_predicted)
@@ -110,11 +110,10 @@ def open_generator(type_name: str, options: Facts, called: Sequence[Any]) -> Ope
     generator: Generator = GENERATORS.load(type_name)(**options)
     generator.check()
 
-    def answer(item: Facts) -> Facts:
-        turns = tuple(map(Turn.from_fields, item["turns"]))
-        query = Query(item["id"], item["text"], turns=turns)
-        contexts = [Document(*document) for document in item["contexts"]]
-        task = _Task(query, contexts, item["sample"])
+    def answer(item: Sequence[Any]) -> Facts:
+        name, text, turns, contexts, sample = item
+        query = Query(name, text, turns=tuple(map(Turn.from_fields, turns)))
+        task = _Task(query, [Document(*document) for document in contexts], sample)
         outcome = call_once(lambda each: _ask(generator, each), task, Calls(*called))
         return write_predicted(_known(outcome))
 
