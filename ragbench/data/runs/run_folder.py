@@ -173,6 +173,8 @@ def to_csv(header: Sequence[str], rows: Iterable[Sequence[str | float | None]]) 
 
 
 def _cell(cell: str | float | None) -> str:
+    if type(cell) is float:  # most are
+        return repr(cell)
     if cell is None:
         return ""
     if not isinstance(cell, str):
@@ -215,7 +217,7 @@ def csv_rows(path: Path) -> Iterator[list[str]]:
         with path.open(encoding="utf-8", errors="surrogateescape", newline="") as stream:
             csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
             for row in csv.reader(stream, strict=True):
-                yield [original(cell) for cell in row]
+                yield [original(cell) if cell[:1] == "'" else cell for cell in row]
     except FileNotFoundError:
         raise
     except OSError as error:

@@ -358,18 +358,18 @@ def run_lines(run: Run, tag: str | None = None) -> Iterator[str]:
     _check_ids(run.query_ids, "query id")
     if not len(run):
         yield _NO_HITS
-    ranked = run.best_first()
+    ranked, ranks = run.best_first(), list[str]()
     starts = ranked.starts.tolist()
     for query, first, end in zip(ranked.query_ids, starts, starts[1:], strict=False):
         documents = ranked.documents[first:end]
         _check_ids(documents, "document id")
         # a line that starts with '#' is a comment, and a byte order mark at the start is dropped
         head = f" {query} Q0" if query[0] in "#\ufeff" else f"{query} Q0"
-        hits = zip(documents, ranked.scores[first:end].tolist(), strict=True)
-        lines = [
-            f"{head} {name} {rank} {score!r} {tag}\n" for rank, (name, score) in enumerate(hits, 1)
-        ]
-        yield "".join(lines)
+        ranks += [f" {rank} " for rank in range(len(ranks) + 1, end - first + 1)]
+        if first < end:
+            texts = map(repr, ranked.scores[first:end].tolist())
+            hits = f" {tag}\n{head} ".join(map("".join, zip(documents, ranks, texts, strict=False)))
+            yield f"{head} {hits} {tag}\n"
 
 
 def _check_ids(names: Sequence[str], noun: str) -> None:

@@ -69,7 +69,7 @@ from ragbench.report.ci import render_junit
 from ragbench.report.markdown import render_markdown
 from ragbench.report.page.html import write_page
 from ragbench.score.base import ScoreColumn
-from ragbench.types import Cause, Document, Prediction, Retrieved
+from ragbench.types import Cause, Document, FloatArray, Prediction, Retrieved
 
 _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
 """Packages whose version may move a number."""
@@ -224,15 +224,19 @@ def _per_query(plan: Plan, systems: Sequence[SystemScores]) -> str:
             repeat(system.name),
             ids,
             *(
-                map(finite, system.columns[name].values.tolist())
-                if name in system.columns
-                else empty
+                _finite(system.columns[name].values) if name in system.columns else empty
                 for name in names
             ),
             strict=False,
         )
     )
     return to_csv(["system", "query_id", *names], rows)
+
+
+def _finite(values: FloatArray) -> Sequence[float | None]:
+    """The values as a file holds them."""
+    found: list[float | None] = values.tolist()
+    return found if np.isfinite(values).all() else list(map(finite, values.tolist()))
 
 
 def _fingerprints(plan: Plan, results: Results) -> str:
