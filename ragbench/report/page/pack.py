@@ -1,8 +1,9 @@
 """Queries as compressed parts: what a browser unpacks when somebody looks at it, and not before.
 
-A part is JSON in gzip. One holds some queries, and their hits as columns; another some passages: each
-is stored once, however many rankings have it. One without a text is no more than its id. Queries on which systems differ most come first: where a page would
-be too large to mail, it has the first parts, and the file `report.data` has all.
+A part is JSON in gzip. One holds some queries, and their hits as columns; another some passages,
+each once, however many rankings have it. A passage without a text is no more than its id. Queries
+on which systems differ most come first: where a page would be too large to mail, it has the first
+parts, and the file `report.data` has all.
 
 That file is the parts, one after the other, the index, and 80 bytes that say where the index is.
 """
