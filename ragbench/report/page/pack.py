@@ -236,10 +236,11 @@ def _coded(values: Mapping[int, tuple[str, ...]], n: int) -> dict[str, object]:
 
 
 def _rounded(value: float | None) -> float | None:
-    """Four digits are enough for a list; a finite number stays one."""
+    """Round one number as `rounded` does a column."""
     if value is None or not math.isfinite(value):
         return None
     short = float(f"{value:.4g}")
+    short = short if math.isfinite(short) else value
     return int(short) if short.is_integer() and abs(short) < 1e15 else short
 
 
