@@ -41,7 +41,7 @@ GateLike = Mapping[str, Any] | str
 def gated(
     plan: Plan, systems: Sequence[SystemScores], qrels: Qrels | None, summary: Summary | None = None
 ) -> GatedRun:
-    """Return what the gates of a run are held against; without a summary, scores alone.
+    """Return what the gates of a run are checked on; without a summary, scores alone.
 
     `qrels` are the judgements that scored it, those of a model included.
     """
@@ -128,7 +128,7 @@ def check_gates(
         ['pass', 'fail']
     """
     held = read_scored(run)
-    # no gate is held against what a generator answers from something else than a ranking
+    # no gate is checked on what a generator answers from something else than a ranking
     kept = {name: each for name, each in held.systems.items() if each.role != "control"}
     held = replace(held, systems=kept)
     checked = _checked([gates] if isinstance(gates, (str, Mapping)) else gates, held)

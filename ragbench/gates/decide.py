@@ -22,7 +22,7 @@ from ragbench.registry import nearest
 
 
 def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[GateVerdict]:
-    """Hold the gates against a run: an entry for each gate and system, in the order of the config.
+    """Check the gates on a run: an entry for each gate and system, in the order of the config.
 
     Where a gate cannot be compared with what it names, its entry is undecided and `refused`.
     """

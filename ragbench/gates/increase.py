@@ -75,7 +75,7 @@ class Increase(Change):
         L > max_increase, else undecided, with the queries that it would take. Two bare numbers are
         never compared: too few queries are undecided, and so are times that were measured for
         blocks of queries at once. What is the same on every query passes; one factor on every query
-        is held against the share as it is. Clusters, where there are any, are the unit.
+        is compared with the share as it is. Clusters, where there are any, are the unit.
 
         Example:
             >>> from ragbench.score.base import ScoreColumn

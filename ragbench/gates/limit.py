@@ -129,7 +129,7 @@ class Limit(MeasureGate):
         return low is not None and high is not None and not low <= self.limit <= high
 
     def _compared(self, found: ScoreSummary) -> float:
-        """The number that is held against the limit; NaN where there is none."""
+        """The number that is compared with the limit; NaN where there is none."""
         if self.decide != "interval":
             return found.mean
         return found.interval[1 if self.min is None else 0]

@@ -303,7 +303,7 @@ class ComparedSystem(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedGate(Record):
-    """A condition of `--fail-if`, held against one comparison."""
+    """A condition of `--fail-if`, checked on one comparison."""
 
     gate: str
     """The condition as it was written."""

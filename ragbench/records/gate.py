@@ -67,7 +67,7 @@ class WorseQuery(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateVerdict(Record):
-    """One gate, held against one system.
+    """One gate, checked on one system.
 
     The numbers behind the verdict depend on the kind of gate: they stand flat beside the fields in
     the file, and in `facts` here.

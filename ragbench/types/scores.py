@@ -150,7 +150,7 @@ class JudgedClaim:
     text: str
     whose: Literal["answer", "reference"] = "answer"
     ruling: Ruling | None = None
-    """What the passages say, taken together; None where it was not held against them. Supported by
+    """What the passages say, taken together; None where it was not compared with them. Supported by
     one and contradicted by another is supported."""
     passages: tuple[int, ...] = ()
     """Which of them support it, or have a part in that; the first is 1."""

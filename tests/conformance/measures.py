@@ -1,4 +1,4 @@
-"""The measures of rankings beside what they are held against."""
+"""The measures of rankings beside what they are compared with."""
 
 from __future__ import annotations
 

@@ -83,13 +83,13 @@ class ExampleOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PassageOptions:
-    """How claims are held against passages."""
+    """How claims are checked against passages."""
 
     passages: Annotated[
         Together,
         Option(
-            "Whether claims are held against all passages at once, so that one may need several, "
-            "or against each by itself: one request a passage."
+            "Whether claims are checked against all passages at once, so that one may need "
+            "several, or against each by itself: one request a passage."
         ),
     ] = "together"
     window: Annotated[

@@ -47,7 +47,7 @@ class Asking:
     language: str | None = None
     """What replies are worded in: a language, or `item`, that of the judged texts; None: unsaid."""
     passages: Together = "together"
-    """Whether claims are held against all passages at once, or against each by itself."""
+    """Whether claims are checked against all passages at once, or against each by itself."""
     window: int = 32_000
     """Longest prompt about passages, in tokens of three bytes."""
     rehearsal: bool = False

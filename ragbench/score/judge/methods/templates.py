@@ -36,7 +36,7 @@ _STEPS = {
 """Method -> the prompts that it sends, in order; those of claims depend on what is checked."""
 
 Together = Literal["together", "each"]
-"""Whether claims are held against all passages at once, or against each by itself."""
+"""Whether claims are checked against all passages at once, or against each by itself."""
 
 Material = Sequence[tuple[str, str]]
 """Judged texts with their labels, in the order in which a judge reads them."""
