@@ -32,7 +32,7 @@ LIMITS: dict[str, float] = {
     # traces of five tools, and their writer; workers, here and on Ray; pages of several runs, with
     # their trends; pictures for papers; claims as data; what judges were sent; indexes
     # and corpora that are mapped
-    "files": 402,
+    "files": 399,
     "lines": 84_833,
     "imports, % of code": 10.6,
     "modules in a folder": 15,
@@ -53,7 +53,7 @@ LIMITS: dict[str, float] = {
 
 GOALS: dict[str, float] = {
     "files": 340,
-    "lines": 84_665,
+    "lines": 52_500,
     "imports, % of code": 10.0,
     "modules under 100 lines with one user": 0,
     "results read by string key": 0,
