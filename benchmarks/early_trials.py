@@ -7,8 +7,7 @@ import math
 import numpy as np
 from worlds import SEED, hits
 
-from ragbench.comparison.interim import paired_interval
-from ragbench.comparison.method import Method
+from ragbench.comparison.method import Method, paired_interval
 from ragbench.score.base import Look
 from ragbench.stats import look_sizes
 

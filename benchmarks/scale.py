@@ -1,10 +1,17 @@
-"""What an experiment over run files takes, beside `ragbench compare` on the same files.
+"""What work takes as it grows: queries, systems, documents, rows, judgements, workers.
 
     python benchmarks/scale.py [queries] [systems] [hits]
+    python benchmarks/scale.py documents [--documents N ...] [--retrievers bm25 exact faiss]
+    python benchmarks/scale.py rows [--rows N ...] [--workers N ...]
+    python benchmarks/scale.py judgements [--judgements N ...]
+
+The first is an experiment over run files, beside `ragbench compare` on the same files. Bar: twice
+of what `compare` takes, for the first run and for one that has everything stored. The others
+are in `scale_parts.py`: they print one line of JSON for each size, and have no bar; with `--keep`,
+the lines go to `scale.jsonl`, of which `docs/scale.md` is made.
 
 Each command is a fresh process. CPU time, that of the system included, and the most memory that it
-had. Bar: twice of what `compare` takes, of either, for the first run and for one that has
-everything stored.
+had.
 """
 
 from __future__ import annotations
@@ -81,6 +88,11 @@ def size_mb(folder: Path) -> float:
 
 
 def main() -> None:
+    if sys.argv[1:] and not sys.argv[1].isdigit():
+        import scale_parts
+
+        scale_parts.main(sys.argv[1:])
+        return
     queries, systems, hits = [int(each) for each in sys.argv[1:]] or [2_000, 4, 50]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

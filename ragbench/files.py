@@ -151,7 +151,7 @@ def locked(path: Path) -> Iterator[None]:
 def locked_beside(path: Path) -> Iterator[None]:
     """Hold a lock on a file that others will write, too; what stands for it is hidden, then gone.
 
-    A writer that is killed leaves an empty file beside it, which stops nobody.
+    A writer that is killed leaves an empty file beside it, which is in nobody's way.
     """
     lock = path.with_name(f".{path.name}.lock")
     path.parent.mkdir(parents=True, exist_ok=True)

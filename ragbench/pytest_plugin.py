@@ -229,14 +229,11 @@ def _matches(run: ScoredSystems, base: ScoredSystems, system: str | None) -> lis
 
 def _judge(findings: Findings) -> None:
     """Raise what failed, warn of what is undecided."""
-    from ragbench.records.gate import worse_queries
     from ragbench.report.ci import worst_lines
 
     __tracebackhide__ = True
     said = [
-        "\n".join(
-            [f"{subject}: {found.verdict}: {found.why}", *worst_lines(worse_queries(found.facts))]
-        )
+        "\n".join([f"{subject}: {found.verdict}: {found.why}", *worst_lines(found.worst_queries)])
         for subject, found in findings
     ]
     verdicts = [found.verdict for _, found in findings]

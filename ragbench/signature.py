@@ -47,6 +47,15 @@ class Signature:
     def __str__(self) -> str:
         return "|".join([self.name, *(f"{key}:{value}" for key, value in self.parts)])
 
+    def part(self, name: str) -> str | None:
+        """Return what a part says; None where the signature does not have it.
+
+        Example:
+            >>> Signature.parse("bleu|tokenize:13a|v:1").part("tokenize")
+            '13a'
+        """
+        return dict(self.parts).get(name)
+
     def with_parts(self, **parts: Any) -> Signature:
         """Return a signature with further parts at its end."""
         return Signature(self.name, self.parts + Signature.of("", **parts).parts)

@@ -30,12 +30,13 @@ LIMITS: dict[str, float] = {
     # nuggets and support of TREC RAG, the metrics of ragas; earlier turns and tool calls; every
     # query on the page, pictures; tables and functions that a program holds; rows of one question;
     # traces of five tools, and their writer; workers, here and on Ray; pages of several runs, with
-    # their trends; pictures for papers; claims as data
-    "files": 413,
-    "lines": 83_050,
-    "imports, % of code": 10.7,
+    # their trends; pictures for papers; claims as data; what judges were sent; indexes
+    # and corpora that are mapped
+    "files": 399,
+    "lines": 84_833,
+    "imports, % of code": 10.6,
     "modules in a folder": 15,
-    "modules in a family's folder": 23,
+    "modules in a family's folder": 20,
     "modules over 450 lines": 0,
     "functions over 60 lines": 0,
     "functions more complex than 12": 0,
@@ -44,9 +45,9 @@ LIMITS: dict[str, float] = {
     "modules under 100 lines with one user": 1,
     "circles inside folders": 0,
     # bodies of requests and errors, which clients and servers write as they like
-    "Any": 1_059,
-    "dict[str, Any]": 359,
-    "results read by string key": 98,
+    "Any": 1_045,
+    "dict[str, Any]": 348,
+    "results read by string key": 19,
 }
 """Figure -> the most that it may be."""
 
@@ -237,7 +238,8 @@ def _confusable(a: str, b: str) -> bool:
     return max(len(a), len(b)) - same <= 1
 
 
-_NO_RESULTS = ("options", "environ", "environment")
+_NO_RESULTS = ("options", "environ", "environment", "entry.values")
+"""What is no result: options, variables, and the rows of tables that people write."""
 
 
 def _reads_by_key(node: ast.AST) -> bool:
@@ -250,9 +252,10 @@ def _reads_by_key(node: ast.AST) -> bool:
         reads = node.func.attr == "get"
     else:
         return False
-    name = ast.unparse(source).rpartition(".")[2]
+    whole = ast.unparse(source)
+    name = whole.rpartition(".")[2]
     # a word for a type, as in Literal["zero"], stands in an annotation and reads nothing
-    if name == "Literal" or name.isupper() or name in _NO_RESULTS:
+    if name == "Literal" or name.isupper() or not {name, whole}.isdisjoint(_NO_RESULTS):
         return False
     return reads and isinstance(key, ast.Constant) and isinstance(key.value, str)
 

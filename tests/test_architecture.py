@@ -31,6 +31,20 @@ def test_the_house_keeps_its_limits(repository):
     assert not broken
 
 
+def test_the_house_counts_results_that_are_read_by_key(tmp_path):
+    """What people write is read by key: options, rows of their tables; what we write is not."""
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report/page.py").write_text(
+        "def page(summary, entry, options, PLACES, values):\n"
+        '    read = [summary["scores"], summary.get("gates", ()), values["mean"]]\n'
+        '    kept = {"name": summary.name}\n'
+        '    kept["n"] = 1\n'
+        '    return read, entry.values.get("system"), options["k"], PLACES["a"], kept\n'
+    )
+
+    assert House(tmp_path).string_keys() == [f"{tmp_path.name}.report.page"] * 3
+
+
 def test_the_house_counts_branches_as_ruff_does(tmp_path):
     source = """
 def branches(x):

@@ -1,7 +1,9 @@
 """README and docs stay true: their commands, their code and the result that they show."""
 
+import json
 import re
 import shlex
+import subprocess
 import sys
 
 import pytest
@@ -80,13 +82,36 @@ def test_the_page_on_statistics_runs(repository, tmp_path):
     assert len(names["bounds"]) == 5
 
 
-@pytest.mark.parametrize("name", ["reference.md", "metrics.md", "rubrics.md"])
+@pytest.mark.parametrize("name", ["reference.md", "metrics.md", "rubrics.md", "scale.md"])
 def test_generated_pages_are_not_stale(repository, name):
     import runpy
 
     made = runpy.run_path(str(repository / "docs" / "generate.py"))["PAGES"][name]()
 
     assert made == (repository / "docs" / name).read_text(encoding="utf-8"), "run `make generated`"
+
+
+@pytest.mark.slow
+def test_what_is_measured_is_what_the_page_shows(repository):
+    import runpy
+
+    sizes = {
+        "documents": ["--documents", "300", "--queries", "3"],
+        "rows": ["--rows", "2000", "--workers", "1"],
+        "judgements": ["--judgements", "5"],
+    }
+    lines = []
+    for part, options in sizes.items():
+        command = [sys.executable, str(repository / "benchmarks" / "scale.py"), part, *options]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        lines += map(json.loads, done.stdout.splitlines())
+
+    made = runpy.run_path(str(repository / "docs" / "generate.py"))["_measured"](lines)
+
+    parts = [line["part"] for line in lines]
+    assert parts == ["documents", "documents", "run", "run", "rows", "judgements"]
+    for cell in ("| 300, bm25 |", "| 300, exact |", "| 300, stored |", "| 2,000, 1 |", "| 5 |"):
+        assert cell in made
 
 
 def test_the_rubric_file_of_the_docs_is_one(repository, tmp_path):
@@ -129,7 +154,7 @@ def test_the_page_on_adapters_runs(repository, tmp_path, monkeypatch):
     from ragbench import run_experiment
     from ragbench.config.load import load_config
     from ragbench.errors import ConfigError
-    from ragbench.generate.prompt import load_prompt
+    from ragbench.generate.chat import load_prompt
     from ragbench.types import Document
 
     monkeypatch.chdir(tmp_path)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ragbench.errors import DataError
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.stages.item_json import read_predicted, write_predicted
-from ragbench.generate.prompt import load_prompt
+from ragbench.generate.chat import load_prompt
 from ragbench.json_yaml import MOST_NODES, YamlError, load_json, load_yaml
 from ragbench.llm.batch import _by_id
 from ragbench.llm.json_reply import Unreadable, read_json

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from ragbench.data.files.collection import encode_spaces
-from ragbench.data.files.jsonl import id_problem
+from ragbench.data.files.rows import id_problem
 from ragbench.errors import AdapterError
 from ragbench.registry import Option, nearest, shown
 from ragbench.signature import fingerprint

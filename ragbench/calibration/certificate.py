@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from ragbench.calibration import agreement
+from ragbench.calibration.agreement import retest_runs, retest_samples
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore
 from ragbench.calibration.labels import Labels, Ratings
 from ragbench.calibration.probes import ELSEWHERE, probe
-from ragbench.calibration.retest import retest_runs, retest_samples
-from ragbench.calibration.scale import Scale
-from ragbench.calibration.sheet import draw_again
+from ragbench.calibration.sheet import Scale, draw_again
 from ragbench.errors import DataError, OptionError
 from ragbench.records.certificate import (
     Certificate,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from ragbench.data.files.conversations import failing
-from ragbench.data.files.jsonl import Entry, read_jsonl
+from ragbench.data.files.rows import Entry, read_jsonl
 from ragbench.data.loaders.records import system_name
 from ragbench.data.runs.run_folder import file_name, read_manifest, read_summary, resolve_run_folder
 from ragbench.errors import DataError, OptionError
@@ -21,7 +21,7 @@ from ragbench.score.judge.methods.templates import Together, prompt_fingerprint
 from ragbench.score.judge.rubric import is_built_in, load_rubric, read_rubric
 from ragbench.score.options import add_option
 from ragbench.signature import Signature
-from ragbench.types.conversation import ToolCall, read_tool_calls
+from ragbench.types.conversation import Json, ToolCall, read_tool_calls
 
 Row = TypeVar("Row", VerdictRow, PredictionRow)
 
@@ -133,7 +133,7 @@ def read_judged_run(path: Path) -> JudgedRun:
     folder = resolve_run_folder(path)
     summary = read_summary(folder)
     manifest = read_manifest(folder)
-    config = _read_config(folder)
+    config = _Config.of(folder)
     systems = [s for s in summary.systems if _file(folder, "judgements", s.name).is_file()]
     if not systems:
         raise DataError(
@@ -144,7 +144,7 @@ def read_judged_run(path: Path) -> JudgedRun:
     if summary.seed is None:
         raise DataError("no 'seed'", file=folder / "summary.json", allowed="an integer")
     rows = {s.name: [*_firsts(_file(folder, "judgements", s.name), VerdictRow)] for s in systems}
-    scores = {score.name: score for score in _scores(summary, rows, own_rubrics(config))}
+    scores = {score.name: score for score in _scores(summary, rows, _own_rubrics(config))}
     judged = {key for score in scores.values() for key in (*score.scores, *score.unscored)}
     answers = {key: answer for name in rows for key, answer in _answers(folder, name)}
     return JudgedRun(
@@ -232,7 +232,7 @@ def _scores(
 def _samples(row: VerdictRow, signature: str) -> Samples:
     """The samples of a verdict by model: those of one stand together; none where there is one."""
     scores = [None if s is None else float(s) for s in row.samples]
-    written = dict(Signature.parse(signature).parts).get("samples", "1") if scores else "1"
+    written = (scores and Signature.parse(signature).part("samples")) or "1"
     if not (written.isascii() and written.isdecimal()):
         found = f"the signature has samples '{written}'"
         raise DataError(found, file="summary.json", allowed="a number of samples")
@@ -240,29 +240,33 @@ def _samples(row: VerdictRow, signature: str) -> Samples:
     return tuple(tuple(scores[i : i + n]) for i in range(0, len(scores), n)) if n > 1 else ()
 
 
-def _read_config(folder: Path) -> dict[str, Any]:
-    """Read config.yaml as plain texts; its paths are relative to the folder."""
-    path = folder / "config.yaml"
-    try:
-        found = load_yaml(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"cannot be read: {error}", file=path) from error
-    return {**found, "folder": folder} if isinstance(found, dict) else {"folder": folder}
+@dataclass(frozen=True, slots=True)
+class _Config:
+    """A config as it was written, in plain texts."""
+
+    file: Path
+    """Where it lies; its paths are relative to the folder."""
+    tree: Json
+
+    @classmethod
+    def of(cls, folder: Path) -> _Config:
+        file = folder / "config.yaml"
+        try:
+            return cls(file, load_yaml(file.read_text(encoding="utf-8")))
+        except (OSError, ValueError) as error:
+            raise DataError(f"cannot be read: {error}", file=file) from error
+
+    def at(self, *keys: str) -> Json:
+        """What stands at some keys, one in the other; None where nothing does."""
+        found = self.tree
+        for key in keys:
+            found = found.get(key) if isinstance(found, dict) else None
+        return found
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
-    """A block of a config; none where somebody wrote something else there."""
-    return value if isinstance(value, dict) else {}
-
-
-def _models(systems: Sequence[SystemSummary], config: Mapping[str, Any]) -> dict[str, str]:
-    generators = _mapping(config.get("generators"))
-    found = {}
-    for system in systems:
-        block = _mapping(generators.get(system.generator or ""))
-        if block.get("model"):
-            found[system.name] = str(block["model"])
-    return found
+def _models(systems: Sequence[SystemSummary], config: _Config) -> dict[str, str]:
+    models = {s.name: config.at("generators", s.generator or "", "model") for s in systems}
+    return {name: str(model) for name, model in models.items() if model}
 
 
 def _against(systems: Sequence[SystemSummary]) -> dict[str, str]:
@@ -287,10 +291,10 @@ def find_rubric(name: str, signature: str, own: Sequence[Rubric]) -> Rubric:
     Raises:
         DataError: It is no longer what it was.
     """
-    parts = dict(Signature.parse(signature).parts)
+    part = Signature.parse(signature).part
     known = [load_rubric(name)] if is_built_in(name) else []
     known += [rubric for rubric in own if rubric.name == name]
-    wanted, sent = parts.get("rubric"), parts.get("prompt")
+    wanted, sent = part("rubric"), part("prompt")
     for rubric in known:
         if wanted == rubric.fingerprint or (wanted is None and sent in _prompts(rubric)):
             return rubric
@@ -304,17 +308,18 @@ def find_rubric(name: str, signature: str, own: Sequence[Rubric]) -> Rubric:
     )
 
 
-def own_rubrics(config: Mapping[str, Any]) -> list[Rubric]:
-    """Return the rubrics of mappings in a config, and of files that are still there."""
-    judge = _mapping(_mapping(config.get("metrics")).get("judge"))
-    lists = [_mapping(block).get("rubrics") for block in (judge, *judge.values())]
+def _own_rubrics(config: _Config) -> list[Rubric]:
+    """The rubrics of mappings in a config, and of files that are still there."""
+    judge = config.at("metrics", "judge")
+    blocks = [(), *((name,) for name in judge)] if isinstance(judge, dict) else []
+    lists = [config.at("metrics", "judge", *block, "rubrics") for block in blocks]
     named = [each for names in lists if isinstance(names, list) for each in names]
     texts = [each for each in named if isinstance(each, str)]
-    paths = [config["folder"] / name for name in texts if name.endswith((".yaml", ".yml"))]
+    paths = [config.file.parent / name for name in texts if name.endswith((".yaml", ".yml"))]
     try:
         written = [load_rubric(each) for each in named if isinstance(each, Mapping)]
     except DataError as error:
-        raise DataError(str(error), file=config["folder"] / "config.yaml") from error
+        raise DataError(str(error), file=config.file) from error
     return [*written, *(read_rubric(path) for path in paths if path.is_file())]
 
 

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
-from ragbench.calibration.scale import Scale
-from ragbench.calibration.sheet import item_id
+from ragbench.calibration.sheet import Scale, item_id
 from ragbench.data.files.collection import check_unique
-from ragbench.data.files.jsonl import Entry
-from ragbench.data.files.table import read_rows
+from ragbench.data.files.rows import Entry, read_rows
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
 

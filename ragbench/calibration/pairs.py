@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ragbench.calibration.agreement import recorded
-from ragbench.data.files.jsonl import read_jsonl
+from ragbench.data.files.rows import read_jsonl
 from ragbench.data.loaders.pairs import PairKey, PairRow
 from ragbench.data.runs.run_folder import read_manifest, read_summary, resolve_run_folder
 from ragbench.errors import DataError
@@ -51,7 +51,7 @@ def read_judged_pairs(path: Path) -> tuple[str, Mapping[str, str], list[JudgedPa
     """Read what judges said of pairs of systems in a run: its name, its data, the judges.
 
     Raises:
-        DataError: There is no run, or nobody compared pairs in it.
+        DataError: There is no run, or no judge compared pairs in it.
     """
     folder = resolve_run_folder(path)
     summary, manifest = read_summary(folder), read_manifest(folder)
@@ -163,7 +163,9 @@ def _votes(rows: Sequence[PairRow]) -> dict[PairKey, dict[str, float]]:
         found[row.key][rater] = vote
     if not found:
         allowed = "1, 2 or tie in the column winner"
-        raise DataError("nobody prefers anything", file=rows[0].entry.file, allowed=allowed)
+        raise DataError(
+            "no row says which answer is preferred", file=rows[0].entry.file, allowed=allowed
+        )
     return dict(found)
 
 

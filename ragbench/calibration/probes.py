@@ -5,16 +5,18 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ragbench.calibration.agreement import flips
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
 from ragbench.calibration.labels import Ratings
-from ragbench.calibration.retest import flips
-from ragbench.calibration.scale import Scale
+from ragbench.calibration.sheet import Scale
 from ragbench.records.certificate import ProbeFound
+from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item, Judge, Rubric
 from ragbench.score.judge.sentences import cited_sentences
 from ragbench.score.judge.verdicts import judge_all
@@ -64,6 +66,7 @@ def ask_again(
     *,
     scale: Scale | None = None,
     confidence: float = 0.95,
+    shown: Callable[[int], AbstractContextManager[Advance | None]] = lambda _: nullcontext(),
 ) -> dict[str, dict[str, ProbeFound]]:
     """Judge items as they are and changed, and compare.
 
@@ -77,6 +80,7 @@ def ask_again(
         probes: What is changed.
         scale: The scale whose levels tell whether a verdict flips; None: that of each rubric.
         confidence: Coverage of the intervals.
+        shown: Opens what shows how many of so many answers were judged.
 
     Returns:
         Rubric -> probe -> the mean shift of the score with its interval, and how many got another
@@ -92,7 +96,9 @@ def ask_again(
             if why_not(group[0], probe) is None
         }
         several = [items, *changed.values()]
-        verdicts = iter(judge_all(judge, [i for each in several for i in each.values()], group))
+        asked = [item for each in several for item in each.values()]
+        with shown(len(asked)) as advance:
+            verdicts = iter(judge_all(judge, asked, group, advance))
         before, *after = ({key: next(verdicts) for key in each} for each in several)
         arms = dict(zip(changed, after, strict=True))
         for rubric in group:

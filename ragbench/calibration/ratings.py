@@ -8,10 +8,9 @@ from pathlib import Path
 
 from ragbench.calibration.judged_run import JudgedAnswer, JudgedRun, JudgedScore, Key
 from ragbench.calibration.labels import Labels, read_rating
-from ragbench.calibration.scale import Scale
+from ragbench.calibration.sheet import Scale
 from ragbench.data.files.collection import check_unique
-from ragbench.data.files.jsonl import Entry
-from ragbench.data.files.table import read_rows
+from ragbench.data.files.rows import Entry, read_rows
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
 from ragbench.score.judge.base import Rubric

@@ -1,4 +1,4 @@
-"""The command line: `ragbench`. One file per command, loaded by name when it is called."""
+"""The command line: `ragbench`. A command's file is imported when the command is called."""
 
 from __future__ import annotations
 
@@ -47,8 +47,16 @@ _COMMANDS = {
 }
 """Name -> what `ragbench --help` says of it, so that help loads no command."""
 
-_MODULES = {"runs": "run_list"}
-"""Command -> its module, where that has another name: `run` and `runs` are easily mistaken."""
+_PLACES = {
+    "validate": "configs:validate",
+    "init": "configs:init",
+    "schema": "configs:schema",
+    "show": "explain:show",
+    "runs": "report:runs",
+    "baseline": "compare:baseline",
+    "reproduce": "run:reproduce",
+}
+"""Command -> module and function, where it is not `command` of the module of its name."""
 
 _ISSUES = "https://github.com/ragbench/ragbench/issues"
 
@@ -62,9 +70,9 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module = _MODULES.get(cmd_name, cmd_name)
-        command: click.Command = importlib.import_module(f"ragbench.cli.{module}").command
-        return command
+        module, _, name = _PLACES.get(cmd_name, f"{cmd_name}:command").partition(":")
+        found: click.Command = getattr(importlib.import_module(f"ragbench.cli.{module}"), name)
+        return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

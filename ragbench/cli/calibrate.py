@@ -194,7 +194,7 @@ def command(
     }
     _check_uses(uses, run, given)
     from ragbench.calibration.judged_run import read_judged_run
-    from ragbench.calibration.scale import Scale
+    from ragbench.calibration.sheet import Scale
     from ragbench.cli import certificate
 
     for name, option in (("scale", "--scale"), ("judge_scale", "--judge-scale")):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,9 +18,17 @@ from ragbench.calibration.labels import read_labels
 from ragbench.calibration.pairs import certify_pairs, read_judged_pairs, verdicts_in_file
 from ragbench.calibration.probes import Probe, ask_again, sample_answers
 from ragbench.calibration.ratings import RatingsForm, read_ratings
-from ragbench.calibration.scale import Scale
-from ragbench.calibration.sheet import COLUMNS, LONGEST_CELL, Question, Unit, draw, sheet_rows
+from ragbench.calibration.sheet import (
+    COLUMNS,
+    LONGEST_CELL,
+    Question,
+    Scale,
+    Unit,
+    draw,
+    sheet_rows,
+)
 from ragbench.cli.output import write_json, write_notes, write_result
+from ragbench.cli.streams import behind
 from ragbench.config.load import load_saved
 from ragbench.data.loaders.pairs import read_pairs
 from ragbench.data.runs.run_folder import to_csv, to_json
@@ -36,6 +47,8 @@ from ragbench.records.certificate import (
 )
 from ragbench.registry import nearest
 from ragbench.report.calibration import render_certificate, render_preferences, render_probes
+from ragbench.report.progress import Progress
+from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item
 
 Found = TypeVar("Found", Certificate, PreferenceCertificate, ProbeReport)
@@ -248,6 +261,7 @@ def _ask_judges(
                 request.probes,
                 scale=request.scale,
                 confidence=request.confidence,
+                shown=partial(_shown, name),
             )
             sent = totals_of(planned)
         found |= {score.name: asked[score.rubric.name] for score in own}
@@ -255,6 +269,14 @@ def _ask_judges(
         calls = f"; {sent.calls} calls, {sent.stored} replies from the store" if sent.models else ""
         notes.append(f"judge {name} asked again about {what}{calls}")
     return found, notes
+
+
+@contextmanager
+def _shown(judge: str, total: int) -> Iterator[Advance]:
+    """Show how many answers were judged again."""
+    bars = Progress(brief=not sys.stderr.isatty(), stream=behind(sys.stderr))
+    with bars.stage(f"ask {judge} again", total, "answers") as stage:
+        yield stage.advance
 
 
 def _read_questions(run: JudgedRun) -> Mapping[str, Question]:

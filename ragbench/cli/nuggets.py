@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -44,16 +45,19 @@ def command(
     these nuggets, the same for every system and every later run.
     """
     from ragbench.cli.output import write_notes
+    from ragbench.cli.streams import behind
     from ragbench.data.runs.run_folder import to_jsonl
     from ragbench.errors import DataError
     from ragbench.experiment.nuggets import make_nuggets
     from ragbench.files import write_atomically
+    from ragbench.report.progress import Progress
     from ragbench.report.text import counted
 
     if output.exists():
         allowed = "a new file: this one may hold what people have corrected"
         raise DataError("exists already", file=output, allowed=allowed)
-    made = make_nuggets(run, judge, depth=depth, trusted=trusted)
+    bars = Progress(brief=not sys.stderr.isatty(), stream=behind(sys.stderr))
+    made = make_nuggets(run, judge, depth=depth, trusted=trusted, progress=bars)
     try:
         write_atomically(output, to_jsonl(made.rows()))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`ragbench run CONFIG`."""
+"""`ragbench run CONFIG`, and `reproduce RUN`, which runs what was run again."""
 
 from __future__ import annotations
 
@@ -69,6 +69,7 @@ def command(
     token: str | None,
     as_json: bool,
     quiet: bool,
+    judge_replay: bool,
     **choices: Any,
 ) -> None:
     """Run the experiment that CONFIG describes.
@@ -92,12 +93,12 @@ def command(
     from ragbench.report.terminal import STYLES
 
     judge, strict = not choices.pop("no_judge"), choices.pop("strict")
-    if choices["judge_replay"] and not judge:
+    if judge_replay and not judge:
         raise click.UsageError("--no-judge and --judge-replay exclude each other")
     share = None if shard is None else Share.parse(shard)
     names = [name.strip() for part in choices.pop("only") for name in part.split(",")]
-    chosen = Choices(judge=judge, only=tuple(names), **choices)
-    if share is not None and (strict or chosen.judge_replay):
+    chosen = Choices(judge=judge, judge_replay=judge_replay, only=tuple(names), **choices)
+    if share is not None and (strict or judge_replay):
         option = "--strict" if strict else "--judge-replay"
         raise click.UsageError(f"--shard and {option} exclude each other: give it to the last run")
     checked = load_config(config, overrides=overrides)
@@ -190,3 +191,43 @@ def _tables(experiment: Experiment, *, notes: bool) -> str:
         # short where it lies below the working directory
         report=str(page.relative_to(Path.cwd()) if page.is_relative_to(Path.cwd()) else page),
     )
+
+
+@click.command(name="reproduce")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option(
+    "--trust",
+    is_flag=True,
+    help="Import code that lies in RUN, ask the addresses and send the variables that it names; "
+    "only if you know who wrote it.",
+)
+@click.pass_context
+def reproduce(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
+    """Repeat the run of the run folder RUN beside it, and show what differs.
+
+    Values of environment variables are those that were recorded; secrets have to be set. Stored
+    stages are not used, but stored replies of models are. `latest` stays. Code that the config of
+    RUN names is imported from the working directory or from what is installed, and is named first;
+    from RUN itself only with --trust. Other machines are asked, and keys other than OPENAI_API_KEY
+    are given to what is asked, only with --trust as well. The exit code is 0 if every number is
+    the same, else 1.
+    """
+    from ragbench.errors import EXIT_GATE_FAILED
+    from ragbench.experiment.reproduce import reproduce as repeat
+    from ragbench.report.progress import Progress
+
+    with contextlib.redirect_stdout(sys.stderr):  # what a component prints is no result
+        progress = Progress(quiet=quiet, stream=behind(sys.stderr))
+        found = repeat(run, progress, trust=trust, tell=click.echo)
+    for line in found.environment:
+        click.echo(f"environment: {line}")
+    for line in found.surroundings:
+        click.echo(f"changed: {line}")
+    for line in found.numbers:
+        click.echo(f"differs: {line}")
+    same = "reproduced: every score and every ranking is the same"
+    count = len(found.numbers)
+    click.echo(f"{count} difference{'s' * (count > 1)}" if count else same)
+    click.echo(f"{found.original} again: {found.again.path}")
+    ctx.exit(EXIT_GATE_FAILED if found.numbers else 0)

@@ -80,6 +80,7 @@ _OF_RUNS = {
     "no_relevant": "--no-relevant",
     "ties": "--ties",
     "trec_eval": "--trec-eval",
+    "workers": "--workers",
 }
 """What means nothing for predictions: parameter -> option."""
 
@@ -187,6 +188,12 @@ _OF_RUNS = {
     "and its rounding of recall levels.",
 )
 @click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Threads that read a long run; default: one for each core that may be used.",
+)
+@click.option(
     "--format",
     "form",
     type=click.Choice(_FORMATS),
@@ -222,10 +229,10 @@ def command(
         return score(files, output, given)
 
 
-def _runs(files: tuple[str, ...], output: Output, given: dict[str, Any]) -> int:
-    if files and ("qrels" in given or "runs" in given):
+def _runs(files: tuple[str, ...], output: Output, options: dict[str, Any]) -> int:
+    if files and ("qrels" in options or "runs" in options):
         raise click.UsageError("QRELS RUN... or --qrels and --run: one form, not both")
-    qrels, runs = given.pop("qrels", None), given.pop("runs", ())
+    qrels, runs = options.pop("qrels", None), options.pop("runs", ())
     if files:
         qrels, *runs = files
     if not qrels:
@@ -234,28 +241,29 @@ def _runs(files: tuple[str, ...], output: Output, given: dict[str, Any]) -> int:
         raise click.UsageError(f"no run beside the judgements {qrels}: give RUN..., or --run")
     if qrels == "-":
         raise click.UsageError("- is for a run: the judgements must be a file")
-    if "-" in runs and "verify" in given:
+    if "-" in runs and "verify" in options:
         raise click.UsageError("--verify reads a run again, which standard input cannot")
     _refuse_twice(runs)
-    if "complete" in given and given.get("missing") == "skip":
+    if "complete" in options and options.get("missing") == "skip":
         raise click.UsageError("-c and --missing skip contradict each other")
     from ragbench.cli.score_files import score_runs
 
-    return score_runs(qrels, runs, output, **given)
+    return score_runs(qrels, runs, output, **options)
 
 
-def _predictions(files: tuple[str, ...], output: Output, given: dict[str, Any]) -> int:
-    others = [*files[:1], *(_OF_RUNS[name] for name in _OF_RUNS if name in given)]
+def _predictions(files: tuple[str, ...], output: Output, options: dict[str, Any]) -> int:
+    others = [*files[:1], *(_OF_RUNS[name] for name in _OF_RUNS if name in options)]
     if others:
         raise click.UsageError(f"{others[0]} is for runs, not for --predictions and --references")
     if output.form == "trec":
         raise click.UsageError("--format trec is for runs; predictions: table, json, csv")
     for name in ("predictions", "references"):
-        if name not in given:
+        if name not in options:
             raise click.UsageError(f"--{name} is missing; the other one was given")
     from ragbench.cli.score_files import score_predictions
 
-    return score_predictions(given.pop("predictions"), given.pop("references"), output, **given)
+    predictions, references = options.pop("predictions"), options.pop("references")
+    return score_predictions(predictions, references, output, **options)
 
 
 def _refuse_twice(runs: Sequence[str]) -> None:

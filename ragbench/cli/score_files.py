@@ -5,19 +5,17 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from ragbench.cli.output import Output, write_notes, write_result, write_scores
 from ragbench.cli.streams import behind
-from ragbench.comparison.evaluate import (
-    evaluate_ranked_file,
-    rank_run_file,
-    refuse_unjudged,
-    score_pairs,
-)
+from ragbench.comparison.evaluate import evaluate_ranked_file, refuse_unjudged, score_pairs
+from ragbench.comparison.run_file import rank_run_file
 from ragbench.data.files.predictions import read_pairs
 from ragbench.data.trec.trec_files import read_qrels
 from ragbench.errors import OptionError
@@ -30,6 +28,7 @@ from ragbench.types import Qrels
 
 _OF_SETS = {"official": FACTS[:2], "set": FACTS[:2], "all_trec": FACTS}
 """trec_eval's words for many measures at once -> which of `FACTS` are among them."""
+_MB = 1_000_000
 _RELSTRING = re.compile(r"relstring(?:[._](\d+))?")
 
 
@@ -42,12 +41,13 @@ def score_runs(
     level: int = 1,
     documents: int | None = None,
     verify: bool = False,
+    workers: int | None = None,
     **rules: Any,
 ) -> int:
     """Score run files and print them; 1 where `verify` finds more than rounding."""
     # what is not given is trec_eval's default
     missing = "zero" if rules.pop("complete", False) else "skip"
-    version = int(rules.get("trec_eval", 10))
+    version = int(rules.pop("trec_eval", 10))
     chosen = Rules(**{"missing": missing, "no_relevant": "zero", **rules, "trec_eval": version})
     facts = _facts(measures, output)
     names = [name for name in measures if name not in facts or name == "num_q"]
@@ -60,7 +60,8 @@ def score_runs(
     parsed = {measure.name: measure for measure in found}
     judged = read_qrels(qrels)
     lengths = [int(match[1] or 10) for fact in facts if (match := _RELSTRING.fullmatch(fact))]
-    systems = [_score(run, judged, parsed, chosen, next(iter(lengths), None)) for run in runs]
+    length = next(iter(lengths), None)
+    systems = [_score(run, judged, parsed, chosen, length, workers) for run in runs]
     tags = Counter(scored.name for scored in systems)
     # runs with one tag are named by their files
     systems = [replace(s, name=s.source) if tags[s.name] > 1 else s for s in systems]
@@ -111,12 +112,18 @@ def _facts(names: Sequence[str], output: Output) -> list[str]:
 
 
 def _score(
-    run: str, qrels: Qrels, measures: Mapping[str, Measure], rules: Rules, length: int | None
+    run: str,
+    qrels: Qrels,
+    measures: Mapping[str, Measure],
+    rules: Rules,
+    length: int | None,
+    workers: int | None,
 ) -> Scored:
     """Score one run file, `-` is standard input; `length` grades of each ranking stay as text."""
     named = [replace(measure, written=name) for name, measure in measures.items()]
-    found = rank_run_file(run, qrels, named, rules)
-    evaluation = evaluate_ranked_file(found, named, rules)
+    with _reading(run) as told:
+        found = rank_run_file(run, qrels, named, rules, workers=workers, told=told)
+        evaluation = evaluate_ranked_file(found, named, rules)
     counts = dict(evaluation.counts)
     tag = str(counts.pop("tag"))
     refuse_unjudged(evaluation, run)
@@ -129,6 +136,33 @@ def _score(
         dict(zip(grades.query_ids, strings, strict=False)),
         frozenset(evaluation.query_ids[position] for position in grades.missing),
     )
+
+
+@contextmanager
+def _reading(run: str) -> Iterator[Callable[[int], None]]:
+    """Show how far a run file is read: a bar, or lines where that takes long.
+
+    Yields what is told how many bytes were read, by any thread. A file that is read twice, since
+    its queries are scattered, stays at its size; how long a compressed one is nobody knows.
+    """
+    from ragbench.report.progress import Progress
+
+    size, read, lock = None, 0, Lock()
+    with suppress(OSError):
+        size = None if run == "-" or run.endswith(".gz") else Path(run).stat().st_size // _MB
+
+    bars = Progress(brief=True, stream=behind(sys.stderr))
+    with bars.stage(f"score {run}", size or None, "MB") as stage:
+
+        def told(count: int) -> None:
+            nonlocal read
+            with lock:
+                read += count
+                done = read // _MB if not size else min(read // _MB, size)
+                more = done - stage.done
+                stage.advance(more)
+
+        yield told
 
 
 def _notes(scored: Scored, rules: Rules) -> Iterator[str]:
@@ -187,7 +221,8 @@ def score_predictions(
 
 
 def _pair_notes(counts: Mapping[str, int]) -> Iterator[str]:
-    if counts["without_prediction"]:
-        yield f"references without a prediction, left out: {counts['without_prediction']}"
-    if counts["without_reference"]:
-        yield f"predictions without a reference, left out: {counts['without_reference']}"
+    told = {
+        "without_prediction": "references without a prediction, left out",
+        "without_reference": "predictions without a reference, left out",
+    }
+    return (f"{text}: {counts[key]}" for key, text in told.items() if counts[key])

@@ -14,7 +14,7 @@ from ragbench.redaction import printed
 class Door:
     """A stream that shows the control characters of what is written to it, instead of sending them.
 
-    Nor does it send the secrets of the configs that were read, whoever writes: we, or a library.
+    Nor does it send the secrets of the configs that were read, which a library may print as well.
 
     What a caller has made safe itself goes to `stream`: bars, colours, and data that a program
     reads. On stderr, long lines are cut, and a line may be drawn again from its start, as bars of

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ragbench.comparison.evaluate import evaluate_run_file
-from ragbench.data.files.jsonl import read_jsonl
 from ragbench.data.files.predictions import Pairs
+from ragbench.data.files.rows import read_jsonl
 from ragbench.data.trec.trec_files import read_run
 from ragbench.errors import EXIT_GATE_FAILED, EXIT_OK, RagbenchError
 from ragbench.records.manifest import PredictionRow

@@ -141,13 +141,12 @@ def _set_difference(
 
 def _other_questions(sources: Sequence[ScoredSystems]) -> list[str]:
     """Say which sources were asked other questions, where it is not known which questions."""
+    asked = [(source, source.data.get("queries")) for source in sources]
     return [
-        f"the questions differ: fingerprint {one.data['queries']} in {one.source}, "
-        f"{other.data['queries']} in {other.source}"
-        for one, other in combinations(sources, 2)
-        if "queries" in one.data
-        and "queries" in other.data
-        and one.data["queries"] != other.data["queries"]
+        f"the questions differ: fingerprint {mine} in {one.source}, {theirs} in {other.source}"
+        for (one, mine), (other, theirs) in combinations(asked, 2)
+        if None not in (mine, theirs)
+        and mine != theirs
         and not ("question" in one.fingerprints and "question" in other.fingerprints)
     ]
 

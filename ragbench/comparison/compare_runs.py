@@ -15,8 +15,7 @@ from ragbench.comparison.comparable import Met
 from ragbench.comparison.differences import compare_systems
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
-from ragbench.comparison.summary import summarize
-from ragbench.comparison.systems import SystemScores
+from ragbench.comparison.systems import SystemScores, summarize
 from ragbench.data.runs.query_view import QUESTIONS_FILE
 from ragbench.data.runs.run_lines import CAUSES_FILE, Lines, read_causes
 from ragbench.data.runs.run_list import CONFIG_FILE, changes, read_facts

@@ -9,17 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench import stats
-from ragbench.comparison.interim import (
+from ragbench.comparison.method import (
     Labels,
+    Method,
+    adjust_family,
     early_of,
     look_confidence,
     paired_interval,
     which_differ,
 )
-from ragbench.comparison.method import Method, adjust_family
 from ragbench.comparison.pairs import Pair, having, pair_columns, pair_systems
-from ragbench.comparison.summary import finite, mean_of
-from ragbench.comparison.systems import SystemScores
+from ragbench.comparison.systems import SystemScores, finite, mean_of
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison, SliceDifference
 from ragbench.score.base import Look, ScoreColumn
 from ragbench.types import FloatArray

@@ -9,16 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeGuard, cast, overload
 
-from ragbench.comparison.summary import ScoreSummary, finite, summarize
-from ragbench.data.files.lines import standard_input
-from ragbench.data.runs.query_fingerprints import answer_fingerprints
+from ragbench.comparison.run_file import RankedFile, rank_run_file
+from ragbench.comparison.systems import ScoreSummary, finite, summarize
+from ragbench.data.runs.run_lines import answer_fingerprints
 from ragbench.data.trec import trec_files
 from ragbench.errors import DataError, OptionError
 from ragbench.score.base import ScoreColumn
-from ragbench.score.retrieval.evidence import Evidence, gather, numbered, subtopics_read_by
 from ragbench.score.retrieval.notation import parse_measures
-from ragbench.score.retrieval.ranking import BlockRanker
-from ragbench.score.retrieval.score_run import Rules, fingerprints_of, score_ranked, score_run
+from ragbench.score.retrieval.score_run import Rules, score_ranked, score_run
 from ragbench.types import Qrels, Run
 from ragbench.types.checks import ids_of, no_ids
 from ragbench.types.columnar import QueryFingerprints
@@ -26,7 +24,6 @@ from ragbench.types.notebook import html_table, number
 from ragbench.types.tables import Frame, Table, column_of, is_frame, is_table, texts_of_table
 
 if TYPE_CHECKING:
-    from ragbench.score.retrieval.base import Reads
     from ragbench.score.retrieval.notation import Measure
 
 
@@ -329,22 +326,6 @@ def score_pairs(
     return Evaluation(ids, columns, counts, confidence, prints, notes)
 
 
-@dataclass(frozen=True, slots=True)
-class RankedFile:
-    """A run file in rank order, as far as it is judged, and what was noticed on the way."""
-
-    evidence: Evidence
-    """The judged documents in rank order, in each form that the measures read."""
-    fingerprints: Mapping[Reads, Mapping[str, Any]]
-    """What judged them, for the signatures."""
-    unknown: int
-    """Queries of the run that the qrels lack."""
-    duplicates: int
-    """Hits that were dropped because their query had the document already."""
-    tag: str
-    """The last column of its last line, as trec_eval takes it."""
-
-
 def evaluate_run_file(  # noqa: PLR0913  as evaluate_run
     run: str | Path | BinaryIO,
     qrels: Qrels | str | Path,
@@ -357,6 +338,7 @@ def evaluate_run_file(  # noqa: PLR0913  as evaluate_run
     depth: int | None = None,
     judged_only: bool = False,
     confidence: float = 0.95,
+    workers: int | None = None,
     _chunk_bytes: int = trec_files.CHUNK_BYTES,
 ) -> Evaluation:
     r"""Score a run file against qrels, without ever holding the whole run.
@@ -380,37 +362,9 @@ def evaluate_run_file(  # noqa: PLR0913  as evaluate_run
     rules = Rules(ties, trec_eval, missing, no_relevant, depth, judged_only)
     parsed = parse_measures(measures)
     judged = qrels if isinstance(qrels, Qrels) else trec_files.read_qrels(qrels)
-    found = rank_run_file(run, judged, parsed, rules, _chunk_bytes=_chunk_bytes)
+    found = rank_run_file(run, judged, parsed, rules, workers=workers, _chunk_bytes=_chunk_bytes)
     evaluation = evaluate_ranked_file(found, parsed, rules, confidence=confidence)
     return replace(evaluation, fingerprints=judged.query_fingerprints())
-
-
-def rank_run_file(
-    run: str | Path | BinaryIO,
-    qrels: Qrels,
-    measures: Sequence[Measure],
-    rules: Rules,
-    *,
-    _chunk_bytes: int = trec_files.CHUNK_BYTES,
-) -> RankedFile:
-    """Rank a run file block by block, in the forms that some measures read."""
-    subtopics = subtopics_read_by(measures, qrels, rules.ties)
-    against = qrels if subtopics is None else numbered(subtopics)
-    source = standard_input() if run == "-" else run
-    with trec_files.open_run_stream(source, chunk_bytes=_chunk_bytes) as stream:
-        ranker = _ranker(against, rules)
-        try:
-            ranked = ranker.rank(stream.blocks())
-        except trec_files.ScatteredQueriesError:
-            ranker = _ranker(against, rules)
-            ranked = ranker.rank(stream.regrouped())
-        return RankedFile(
-            gather(ranked, subtopics, judged_only=rules.judged_only),
-            fingerprints_of(qrels, subtopics),
-            ranker.unknown,
-            ranker.duplicates,
-            stream.tag or "run",
-        )
 
 
 def evaluate_ranked_file(
@@ -442,7 +396,3 @@ def refuse_unjudged(evaluation: Evaluation, run: object) -> None:
             file=run,
             allowed=f"queries of the judgements, such as '{evaluation.query_ids[0]}'",
         )
-
-
-def _ranker(qrels: Qrels, rules: Rules) -> BlockRanker:
-    return BlockRanker(qrels, ties=rules.ties, trec_eval=rules.trec_eval, depth=rules.depth)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.comparison.comparable import meet
-from ragbench.comparison.interim import look_of
+from ragbench.comparison.method import look_of
 from ragbench.comparison.sources import ScoredSystems
-from ragbench.comparison.summary import is_open, with_failed_at
-from ragbench.comparison.systems import SystemScores, baselines
+from ragbench.comparison.systems import SystemScores, baselines, is_open, with_failed_at
+from ragbench.records.gate import WorseQuery
 from ragbench.score.base import Look, ScoreColumn
 from ragbench.stats import paired_differences
 from ragbench.types import Cause, FloatArray
@@ -141,25 +141,26 @@ def pair_scores(
     )
 
 
-def both_means(pairs: PairedScores) -> list[float]:
+def both_means(pairs: PairedScores) -> tuple[float, float]:
     """Return the mean before and after, over the queries that both have a score for."""
     known = ~np.isnan(pairs.differences())
-    return [float(each.values[known].mean()) for each in (pairs.baseline, pairs.system)]
+    before, after = (float(each.values[known].mean()) for each in (pairs.baseline, pairs.system))
+    return before, after
 
 
-def worst_queries(pairs: PairedScores) -> list[dict[str, Any]]:
+def worst_queries(pairs: PairedScores) -> tuple[WorseQuery, ...]:
     """Return the queries that lost most, worst first, with both scores; at most five."""
     d = pairs.differences()
     order = np.argsort(d, kind="stable")  # NaN comes last
-    return [
-        {
-            "query_id": pairs.query_ids[row],
-            "score": float(pairs.system.values[row]),
-            "baseline": float(pairs.baseline.values[row]),
-        }
+    return tuple(
+        WorseQuery(
+            query_id=pairs.query_ids[row],
+            score=float(pairs.system.values[row]),
+            baseline=float(pairs.baseline.values[row]),
+        )
         for row in order[:SHOWN_QUERIES].tolist()
         if d[row] < 0
-    ]
+    )
 
 
 def at_least(values: FloatArray, limit: float) -> Truths:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ragbench import stats
 from ragbench.comparison.method import Method
-from ragbench.comparison.summary import finite, summarize
+from ragbench.comparison.systems import finite, summarize
 from ragbench.records.comparison import Preference, PreferredPair
 from ragbench.records.summary import PreferredSystem
 from ragbench.score.base import ScoreColumn

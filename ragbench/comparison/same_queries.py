@@ -1,7 +1,7 @@
 """Whether queries of the same id are the same: their texts, judgements and gold answers.
 
 Ids alone say nothing: many collections number their queries from 1. Each query that two sources
-have is held against the other one by fingerprints of its own. Where a source has none, as older
+have is compared with the other one by fingerprints of its own. Where a source has none, as older
 versions wrote it, equal fingerprints of a whole part say that it is the same for every query.
 """
 
@@ -47,7 +47,7 @@ MOVING = tuple(part.signed for part in _PARTS.values())
 
 @dataclass(frozen=True, slots=True)
 class SameQueries:
-    """What was found where sources were held against each other, query by query."""
+    """What was found where sources were compared, query by query."""
 
     n_common: int
     differing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -55,9 +55,9 @@ class SameQueries:
     lines: tuple[str, ...] = ()
     """The same in words, a line for each part and two sources."""
     unchecked: tuple[str, ...] = ()
-    """What differs as a whole and cannot be held against each other by query, and why not."""
+    """What differs as a whole and cannot be compared by query, and why not."""
     unknown: tuple[str, ...] = ()
-    """The sources whose questions nobody knows."""
+    """The sources whose questions are not known."""
     same: frozenset[str] = frozenset()
     """Parts of signatures that may differ as a whole, for the order of the queries: by query they
     are the same in all sources."""
@@ -182,7 +182,7 @@ class _Pair:
         """For each measure of both, what their signatures say of the whole part."""
         for measure in self.mine.keys() & self.theirs.keys():
             signatures = (*self.mine[measure], *self.theirs[measure])
-            yield {dict(signature.parts).get(part.signed) for signature in signatures}
+            yield {signature.part(part.signed) for signature in signatures}
 
 
 def _signatures(

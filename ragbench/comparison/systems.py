@@ -1,4 +1,8 @@
-"""A system: one retriever, one retriever with one generator, or what the records came with."""
+"""A system: its scores, their means with what these rest on, and what it is compared with.
+
+A query with several answers has a score where one of them has; those that failed leave it open
+between the mean with all of them at the worst, and at the best.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ragbench.records.summary import Kind, Role
-from ragbench.score.base import ScoreColumn
+from ragbench.comparison.method import betting_mean, early_of, look_confidence
+from ragbench.records.codec import to_json
+from ragbench.records.summary import Kind, Role, SystemScore
+from ragbench.score.base import Aggregate, Look, ScoreColumn
 from ragbench.signature import Signature
-from ragbench.types import Cause, FloatArray
+from ragbench.stats import mean_interval
+from ragbench.types import Cause, Direction, FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +95,209 @@ def baselines(
         name: {each.name: baseline_of(each, own, retriever) for each in own.values()}
         for name, own in having.items()
     }
+
+
+_FIRST_FAILURE = min(cause for cause in Cause if cause.failed)
+
+
+def failed_share(column: ScoreColumn) -> FloatArray:
+    """Return the share of each item that failed: 1 where all of it did, 0 where nothing did.
+
+    What a score does not apply to is no part of it: of five answers, one of which failed and one
+    makes no claim, a quarter of the score failed.
+
+    Returns:
+        Shape (n,), 0 to 1.
+
+    Example:
+        >>> from ragbench.signature import Signature
+        >>> of_answers = np.array([[0, 0, 0], [0, Cause.TIMEOUT, 0]], np.uint8)
+        >>> column = ScoreColumn("f1", np.array([1.0, 0.5]), np.zeros(2, np.uint8), Signature("f1"),
+        ...     answer_causes=of_answers)
+        >>> failed_share(column).round(2).tolist()
+        [0.0, 0.33]
+    """
+    share: FloatArray = (column.causes >= _FIRST_FAILURE).astype(np.float64)
+    if column.answer_causes is None:
+        return share
+    failed = (column.answer_causes >= _FIRST_FAILURE).sum(axis=1)
+    counted = failed + (column.answer_causes == Cause.SCORED).sum(axis=1)
+    is_scored = column.causes == Cause.SCORED
+    share[is_scored] = (failed / np.maximum(counted, 1))[is_scored]
+    return share
+
+
+def with_failed_at(column: ScoreColumn, end: float) -> FloatArray:
+    """Return the values with all that failed at `end`; NaN where the score does not apply.
+
+    Returns:
+        Shape (n,); infinite where something failed and `end` is.
+    """
+    share = failed_share(column)
+    opened = share > 0
+    values: FloatArray = column.values.copy()
+    known = np.where(np.isnan(values), 0.0, values)[opened]
+    values[opened] = (1 - share[opened]) * known + share[opened] * end
+    return values
+
+
+def is_open(column: ScoreColumn) -> NDArray[np.bool_]:
+    """Whether a failure leaves each item open, in whole or in part; shape (n,)."""
+    opened: NDArray[np.bool_] = failed_share(column) > 0
+    return opened
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSummary:
+    """A score over all queries, with everything that one must know to believe it."""
+
+    mean: float
+    """The aggregate over the scored queries; NaN where none is scored."""
+    interval: tuple[float, float]
+    """Confidence limits of the mean; NaN where they are not defined."""
+    n: int
+    """How many queries are in the mean."""
+    failed: dict[str, int]
+    """Cause -> how many queries failed."""
+    not_applicable: int
+    """How many queries the score does not apply to."""
+    bounds: tuple[float, float]
+    """The aggregate if all that failed, queries and single answers, had the worst, or the best,
+    value."""
+    direction: Direction
+    aggregate: Aggregate
+    """How the values became one number."""
+    signature: str
+    """What the number depends on."""
+    range: tuple[float, float] = (0.0, 1.0)
+    """The smallest and the largest possible value of one query; infinite where unbounded."""
+    look: Look | None = None
+    """When its judge stopped; None for a score that is always of all queries."""
+    not_judged: int = 0
+    """How many of those that it does not apply to were not judged, since it stopped."""
+
+    def record(self, kind: Kind | None = None) -> SystemScore:
+        """Return what `summary.json` has of it; null where there is no number."""
+        return SystemScore(
+            mean=finite(self.mean),
+            interval=_pair(self.interval),
+            n=self.n,
+            failed=self.failed,
+            not_applicable=self.not_applicable,
+            bounds=_pair(self.bounds),
+            kind=kind,
+            direction=self.direction,
+            aggregate=self.aggregate,
+            range=_pair(self.range),
+            signature=self.signature,
+            not_judged=None if self.look is None else self.not_judged,
+            early=early_of(self.look),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the mapping of `summary.json`; null where there is no number."""
+        return to_json(self.record())
+
+
+def summarize(
+    column: ScoreColumn, *, confidence: float = 0.95, clusters: Sequence[str] | None = None
+) -> ScoreSummary:
+    """Aggregate a column of scores.
+
+    Queries without a score are left out of the mean, and counted: those that failed by cause,
+    the others as not applicable. The bounds say how much the failed ones could matter. With
+    clusters, a label per query, the interval is made of these.
+
+    Example:
+        >>> from ragbench.signature import Signature
+        >>> values, causes = np.array([1.0, 0.5, np.nan]), np.array([0, 0, Cause.TIMEOUT], np.uint8)
+        >>> summary = summarize(ScoreColumn("f1", values, causes, Signature("f1")))
+        >>> summary.mean, summary.n, summary.failed, [round(x, 2) for x in summary.bounds]
+        (0.75, 2, {'timeout': 1}, [0.5, 0.83])
+    """
+    is_scored = column.causes == Cause.SCORED
+    scored = column.values[is_scored]
+    labels = None if clusters is None else np.asarray(clusters)[is_scored]
+    counts = enumerate(np.bincount(column.causes).tolist())
+    failed = {Cause(code).word: n for code, n in counts if n and Cause(code).failed}
+    mean = mean_of(column)
+    return ScoreSummary(
+        mean=mean,
+        interval=_interval(scored, column, confidence, labels),
+        n=len(scored),
+        failed=failed,
+        not_applicable=len(column.values) - len(scored) - sum(failed.values()),
+        bounds=_bounds(mean, column),
+        direction=column.direction,
+        aggregate=column.aggregate,
+        signature=str(column.signature),
+        range=(column.low, column.high),
+        look=column.look,
+        not_judged=int((column.causes == Cause.STOPPED_EARLY).sum()),
+    )
+
+
+def mean_of(column: ScoreColumn) -> float:
+    """Return the aggregate over the scored queries alone; NaN where none is scored."""
+    if column.total is not None:
+        return column.total
+    return _aggregate(column.values[column.causes == Cause.SCORED], column.aggregate)
+
+
+def finite(value: float) -> float | None:
+    """Return the number, or None where it is NaN or infinite: files hold null instead."""
+    return float(value) if math.isfinite(value) else None
+
+
+def _pair(limits: tuple[float, float]) -> tuple[float | None, float | None]:
+    return finite(limits[0]), finite(limits[1])
+
+
+def _aggregate(scored: FloatArray, aggregate: Aggregate) -> float:
+    """Sums are of what was scored; means of nothing are NaN."""
+    if aggregate == "sum":
+        return math.fsum(scored)
+    if not len(scored):
+        return math.nan
+    mean = math.fsum(scored) / len(scored)
+    return math.exp(mean) if aggregate == "geometric_mean" else mean
+
+
+def _interval(
+    scored: FloatArray,
+    column: ScoreColumn,
+    confidence: float,
+    clusters: np.ndarray[tuple[int], np.dtype[Any]] | None,
+) -> tuple[float, float]:
+    """The interval of the mean; a count over the queries has none."""
+    if column.aggregate == "sum" or not len(scored):
+        return (math.nan, math.nan)
+    ends, look = (column.low, column.high), column.look
+    if look is not None and look.always_valid:
+        return betting_mean(column, look, confidence)
+    confidence = look_confidence(look, confidence)
+    found = mean_interval(scored, range=ends, confidence=confidence, clusters=clusters)
+    if column.aggregate == "geometric_mean":  # the values are logarithms
+        return (math.exp(found.lower), math.exp(found.upper))
+    if column.aggregate == "corpus":  # the values of single queries are not bounded, the number is
+        return (max(found.lower, 0.0), min(found.upper, _corpus_high(column)))
+    # equal texts have a BLEU of 1 + 4e-16, as sacrebleu rounds: the interval still holds the mean
+    return (min(found.lower, found.mean), max(found.upper, found.mean))
+
+
+def _corpus_high(column: ScoreColumn) -> float:
+    """The largest number that all predictions together may have: rates of errors have none."""
+    return 1.0 if column.direction == "higher" else math.inf
+
+
+def _bounds(mean: float, column: ScoreColumn) -> tuple[float, float]:
+    """Worst first; equal to the mean where nothing failed."""
+    if not is_open(column).any():
+        return (mean, mean)
+    if column.aggregate == "corpus":
+        high = _corpus_high(column)
+        return (0.0, high) if column.direction == "higher" else (high, 0.0)
+    ends = (column.low, column.high) if column.direction == "higher" else (column.high, column.low)
+    at_ends = (with_failed_at(column, end) for end in ends)
+    worst, best = (_aggregate(values[~np.isnan(values)], column.aggregate) for values in at_ends)
+    return (worst, best)

@@ -34,6 +34,7 @@ _JSON_TYPES = {
     NoneType: "null",
 }  # fmt: skip
 _VARIABLE: Schema = {"$ref": "#/$defs/variable"}
+_CODE: Schema = {"type": "string", "pattern": f"^{PYTHON}[^:]+:[^:]+$"}
 _NAMES = r"^[A-Za-z0-9_.=-]+$"  # with the names of swept components
 
 
@@ -154,7 +155,7 @@ def _types(
             schema["properties"][CHUNK] = _object(declared_options(Chunking).values(), CHUNK_HELP)
         made.append(_with_required(schema, options, sweeps))
     own_kind = _object(common.values(), "A component of your own; its options are its arguments.")
-    own_kind["properties"]["type"] = {"type": "string", "pattern": f"^{PYTHON}[^:]+:[^:]+$"}
+    own_kind["properties"]["type"] = _CODE
     own_kind["additionalProperties"] = True
     return [*made, {**own_kind, "required": ["type"]}]
 
@@ -233,6 +234,8 @@ def _type(annotation: Any, option: Option | None = None) -> Schema:
     if kind in (dict, Mapping):
         of_values = _type(arguments[1]) if arguments else {}
         return {"additionalProperties": of_values or True, "type": "object"}
+    if kind is str and option is not None and option.refers_to == "code":
+        return _CODE
     return {"type": _JSON_TYPES[kind]} if kind in _JSON_TYPES else {}
 
 

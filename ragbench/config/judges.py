@@ -14,7 +14,9 @@ from ragbench.config.schema import JudgeBlock, RubricSource
 from ragbench.config.tree import Entry, Item
 from ragbench.data.runs.run_folder import unfit_names
 from ragbench.errors import DataError, OptionError, Place, first_of
-from ragbench.registry import Option, declared_options, nearest
+from ragbench.gates.scores import known_score
+from ragbench.records.summary import Kind
+from ragbench.registry import PYTHON, Option, declared_options, nearest
 
 _FILE_SUFFIXES = (".yaml", ".yml")
 
@@ -208,6 +210,24 @@ def _check_mapping(item: Item, report: Report) -> tuple[str, Mapping[str, Any]] 
         return None
 
 
+_PLACES: Mapping[Kind, tuple[str, str]] = {
+    "retrieval": ("a measure of rankings", "metrics.retrieval.measures"),
+    "generation": ("a metric of answers", "metrics.generation"),
+    "judge": ("a rubric of judges", "metrics.judge, rubrics"),
+}
+"""What a score is, and where a config names it."""
+
+
+def report_misplaced(item: Item, here: Kind, report: Report) -> bool:
+    """Tell where a name belongs that is a score of another kind; False where it is none."""
+    name = str(item.value)
+    for kind, (what, place) in _PLACES.items():
+        if kind != here and not name.startswith(PYTHON) and known_score(name, kind) is not None:
+            report.wrong(item, f"{item.shown()} is {what}", f"this name under {place}")
+            return True
+    return False
+
+
 def check_rubric(item: Item, context: Context) -> tuple[str, str | Path] | None:
     """Return a rubric's name, and where it is; None, with a problem, where it is nowhere."""
     from ragbench.score.judge.rubric import (
@@ -228,6 +248,8 @@ def check_rubric(item: Item, context: Context) -> tuple[str, str | Path] | None:
             return None
         return name, name
     if not text.endswith(_FILE_SUFFIXES):
+        if report_misplaced(item, "judge", report):
+            return None
         near, names = nearest(text, known), ", ".join(known)
         allowed = f"{first_of(names) if near else names}, or a rubric file (.yaml)"
         report.wrong(item, f"unknown rubric {item.shown()}", allowed, near)

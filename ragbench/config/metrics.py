@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.comparison.causes.rules import CauseRules, RightAnswer, SupportedAnswer
-from ragbench.config.judges import check_judges, check_rubric
+from ragbench.config.judges import check_judges, check_rubric, report_misplaced
 from ragbench.config.options import (
     INVALID,
     Context,
@@ -33,6 +33,7 @@ from ragbench.config.schema import (
 from ragbench.config.tree import Item
 from ragbench.config.yaml_reader import UNREADABLE
 from ragbench.errors import OptionError, Place, RagbenchError
+from ragbench.records.summary import Kind
 from ragbench.registry import DeclaredOption, Option, declared_options, nearest
 
 if TYPE_CHECKING:
@@ -175,10 +176,15 @@ def _identities(parsed: Any) -> list[str]:
     return [parsed.canonical]
 
 
+_KINDS: Mapping[str, Kind] = {"measure": "retrieval", "metric": "generation"}
+
+
 def _parse(item: Item, parse: Callable[[str], Any], noun: str, report: Report) -> Any:
     try:
         return parse(str(item.value))
     except OptionError as error:
+        if report_misplaced(item, _KINDS[noun], report):
+            return None
         found = f"unknown {noun} {item.shown()}"
         if error.option and error.found != item.value and not item.from_environment:
             found = f"{error.option} of {item.shown()}: found {error.found!r}"

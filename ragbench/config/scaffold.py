@@ -18,7 +18,7 @@ from ragbench.registry import nearest
 if TYPE_CHECKING:
     from ragbench.data.files.columns import Named
     from ragbench.data.files.corpus import Corpus
-    from ragbench.data.files.jsonl import Entry
+    from ragbench.data.files.rows import Entry
     from ragbench.types import Collection
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
@@ -53,11 +53,17 @@ def scaffold_beir(file: Path) -> Scaffold:
     return Scaffold(text, (f"put your data into {folder}, or change dataset.path",))
 
 
-def scaffold_records(file: Path, records: Path, corpus: Path | None = None) -> Scaffold:
+def scaffold_records(
+    file: Path,
+    records: Path,
+    corpus: Path | None = None,
+    named: Named | None = None,
+) -> Scaffold:
     """Return a config that reads a file of records, its columns guessed from names and contents.
 
-    With a corpus, the config retrieves from it; what the columns and the corpus say of each other
-    is read at once, so that mistakes of the data are errors here.
+    What `named` says, part -> column, is not guessed. With a corpus, the config retrieves from it;
+    what the columns and the corpus say of each other is read at once, so that mistakes of the data
+    are errors here.
 
     Raises:
         DataError: No column has the question, what an answer is cannot be told, or the data are
@@ -66,7 +72,7 @@ def scaffold_records(file: Path, records: Path, corpus: Path | None = None) -> S
     from ragbench.data.files.corpus import read_corpus
 
     read = None if corpus is None else read_corpus(corpus)
-    columns, doubts = _guessed(records, read)
+    columns, doubts = _guessed(records, read, named or {})
     lines = [_column_line(part, column) for part, column in columns.items()]
     is_system = "answer" in columns or "contexts" in columns
     if corpus is None or read is None:
@@ -85,18 +91,25 @@ def scaffold_records(file: Path, records: Path, corpus: Path | None = None) -> S
     return Scaffold(text, (*_notes(columns, ask_for_corpus), *doubts, *found.notes))
 
 
-def _guessed(records: Path, corpus: Corpus | None) -> tuple[dict[str, str | list[str]], list[str]]:
+def _guessed(
+    records: Path, corpus: Corpus | None, given: Named
+) -> tuple[dict[str, str | list[str]], list[str]]:
     """Part -> its column or columns, and what else could be meant."""
-    from ragbench.data.files.columns import join_columns, resolve_columns, several_columns
+    from ragbench.data.files.columns import (
+        join_columns,
+        resolve_columns,
+        several_columns,
+        with_paths,
+    )
     from ragbench.data.files.gold import DocumentNames
-    from ragbench.data.files.table import read_rows
+    from ragbench.data.files.rows import read_rows
     from ragbench.data.loaders.gold_columns import holds_ids, known_ids
 
-    whole = list(read_rows(records, "records"))
+    whole = with_paths(list(read_rows(records, "records")), given)
     rows = whole[:_SNIFFED]
     names = None if corpus is None else DocumentNames(corpus.documents, corpus.folder)
     present = list(dict.fromkeys(key for row in rows for key in row.values))
-    several = several_columns(present, None, lambda column: holds_ids(rows, names, column))
+    several = several_columns(present, given, lambda column: holds_ids(rows, names, column))
     entries, named = join_columns(rows, several)
     present = list(dict.fromkeys(key for entry in entries for key in entry.values))
     doubts: list[str] = []
@@ -105,7 +118,7 @@ def _guessed(records: Path, corpus: Corpus | None) -> tuple[dict[str, str | list
             present, named, records, lambda column: holds_ids(entries, names, column), doubts
         )
     }
-    doubts += _left_empty(found, whole, several)
+    doubts += _left_empty(found, whole, {**several, **given})
     free = [column for column in present if column not in found.values()]
     if "relevant" not in found:  # whatever a column is called, what stands in it are documents
         holding = (column for column in free if holds_ids(entries, names, column))
@@ -113,7 +126,8 @@ def _guessed(records: Path, corpus: Corpus | None) -> tuple[dict[str, str | list
             found["relevant"] = column
     if "relevant" not in found:
         doubts += _perhaps_gold({column: known_ids(entries, names, column) for column in free})
-    _settle_answer(found, free, corpus is not None, records)
+    if not {"answer", "reference"} & set(given):
+        _settle_answer(found, free, corpus is not None, records)
     doubts = [doubt for doubt in doubts if not doubt.startswith("cannot tell")]
     for part, names_of in several.items():
         if names_of is not None and part in found:
@@ -151,7 +165,7 @@ def _settle_answer(
     """Say of a bare `answer` whether it is gold: people wrote it where they named gold documents.
 
     So they did where a corpus is to be searched and nothing was retrieved yet; without any of
-    that, nobody can tell.
+    that, it cannot be told.
     """
     others = {"reference", "contexts", "system", "queries"} & set(found)
     if str(found.get("answer", "")).strip().casefold() != "answer" or others:
@@ -164,7 +178,7 @@ def _settle_answer(
         raise DataError(
             "is 'answer' gold, or what a system wrote?",
             file=records,
-            allowed="the column named reference (gold) or response (of a system)",
+            allowed="--column reference=answer (gold) or --column answer=answer (of a system)",
         )
     found["contexts"] = context
 

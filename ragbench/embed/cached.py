@@ -52,6 +52,17 @@ class CachedEmbedder:
         self._seconds = 0.0
 
     @property
+    def model(self) -> str:
+        """What vectors depend on beside the prompt and the text."""
+        manner = self._embedder.manner
+        return f"{self.identity}@{self.revision}{manner and f' {manner}'}"
+
+    @property
+    def alone(self) -> bool:
+        """Whether a vector depends on nothing but its text."""
+        return bool(self._embedder.manner)
+
+    @property
     def encodings(self) -> Encodings:
         """What was asked of it so far."""
         return Encodings(self.encoded + self.reused, self.reused, self._seconds)
@@ -67,7 +78,7 @@ class CachedEmbedder:
         """Return a row for each text, in their order, of length 1 if so wanted."""
         import numpy as np
 
-        keys = self._keys(texts, prompt, self._embedder.manner)
+        keys = [vector_key(self.model, prompt, text) for text in texts]
         distinct = dict(zip(keys, texts, strict=True))
         rows = {key: row for row, key in enumerate(distinct)}
         vectors = np.empty((0, 0), dtype=np.float32)
@@ -89,7 +100,9 @@ class CachedEmbedder:
         """Return how many tokens each text has; nothing is encoded, what was counted is read."""
         if self._path is None:
             return list(self._embedder.count_tokens(texts, prompt=prompt))
-        keys = self._keys(texts, prompt)
+        # whatever the manner: a text is as long either way
+        model = f"{self.identity}@{self.revision}"
+        keys = [vector_key(model, prompt, text) for text in texts]
         distinct = dict(zip(keys, texts, strict=True))
         with StoredVectors(self._path, self._also) as cache:
             lengths = cache.lengths(list(distinct))
@@ -104,15 +117,11 @@ class CachedEmbedder:
 
     def lacking(self, texts: Sequence[str], *, prompt: str = "") -> int:
         """Return how many distinct texts would have to be encoded; nothing is."""
-        keys = set(self._keys(texts, prompt, self._embedder.manner))
+        keys = {vector_key(self.model, prompt, text) for text in texts}
         if self._path is None:
             return len(keys)
         with StoredVectors(self._path, self._also) as cache:
             return len(keys) - sum(1 for _ in cache.find(list(keys)))
-
-    def _keys(self, texts: Sequence[str], prompt: str, manner: str = "") -> list[bytes]:
-        model = f"{self.identity}@{self.revision}{manner and f' {manner}'}"
-        return [vector_key(model, prompt, text) for text in texts]
 
     def _vectors(
         self, texts: Mapping[bytes, str], prompt: str, advance: Advance

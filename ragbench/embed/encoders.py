@@ -1,16 +1,24 @@
-"""What encoders on transformers share: layers, limits of length, and batches of like texts."""
+"""Encoders on transformers: layers, limits of length, batches of like texts, vectors of tokens."""
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ragbench.embed.base import Advance, tell_nobody
+from ragbench.embed.base import Advance, Device, as_unicode, tell_nobody
+from ragbench.embed.checkpoint import Checkpoint, choose_device
+from ragbench.errors import OptionError
+
+if TYPE_CHECKING:
+    from ragbench.embed.base import Vectors
 
 _COUNTS = ("encoder_layers", "num_encoder_layers", "num_hidden_layers")
 _POSITIONS = ("max_encoder_position_embeddings", "max_position_embeddings")
+_BATCH_TOKENS = {"cpu": 768, "cuda": 32768}
 
 
 def count_layers(config: Any) -> int:
@@ -135,7 +143,7 @@ class Batches:
         default_tokens: int,
         batch_size: int | None = None,
     ) -> None:
-        """Choose how to compute; `default_tokens` is the size of a batch that nobody gave."""
+        """Choose how to compute; `default_tokens` is the size of a batch where none was given."""
         chosen = batch_tokens is not None or batch_size is not None
         self.alone = batch_tokens == 1 or batch_size == 1 or (device == "cpu" and not chosen)
         self._device = device
@@ -174,6 +182,13 @@ class Batches:
         return [found[position] for position in range(len(lengths))]
 
 
+def computed_alone(
+    owner: str, device: Device, batch_tokens: int | None, batch_size: int | None = None
+) -> bool:
+    """Whether what a model with such options gives for a text depends on that text alone."""
+    return Batches(choose_device(owner, device), batch_tokens, 1, batch_size).alone
+
+
 def _side_by_side(
     compute: Callable[[list[int]], Iterable[Result]],
     batches: Sequence[list[int]],
@@ -200,3 +215,126 @@ def _side_by_side(
         finally:
             pool.shutdown(cancel_futures=True)
             torch.set_num_threads(threads)
+
+
+# tokens of a batch, padding included: small ones pad less, a GPU needs large ones to be busy; on a
+# CPU it counts where texts are not computed alone
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A text as a model reads it."""
+
+    ids: tuple[int, ...]
+    """Ids of its tokens, with those that the model puts around a text."""
+    empty: bool
+    """Whether nothing but those is left."""
+    truncated: bool
+    """Whether the text is longer than the model can read."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class TokenEncoder:
+    """Turns texts into vectors of their tokens; loaded once, used often, from any thread.
+
+    The output of layer `num_layers` counts; those above it are dropped. Weights are computed with
+    as 32-bit floats, also those that are stored as halves: a half has three digits, and they would
+    depend on the batch.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        num_layers: int,
+        *,
+        device: Device = "auto",
+        batch_tokens: int | None = None,
+        batch_size: int | None = None,
+    ) -> None:
+        self.device = choose_device(checkpoint.owner, device)
+        check_layer(checkpoint, num_layers)
+        self._tokenizer, model, _ = checkpoint.load_model("AutoModel")
+        encoder = model.get_encoder() if model.config.is_encoder_decoder else model
+        self.limit = token_limit(self._tokenizer, encoder)
+        keep_layers(encoder, num_layers)
+        self._model = encoder.float().eval().to(self.device)
+        self._around = self._tokenizer.num_special_tokens_to_add(pair=False)
+        default = _BATCH_TOKENS[self.device]
+        self._batches = Batches(self.device, batch_tokens, default, batch_size)
+        self.block_tokens = 16 * (batch_tokens or default)
+        """How many tokens make enough batches for texts of similar length to be found."""
+        # a tokeniser keeps its truncation in itself, and cannot be asked by two threads at once
+        self._lock = threading.Lock()
+
+    @property
+    def outer_tokens(self) -> frozenset[int]:
+        """Ids of the tokens that stand for the start and the end of a text."""
+        ids = (self._tokenizer.cls_token_id, self._tokenizer.sep_token_id)
+        return frozenset(number for number in ids if number is not None)
+
+    def tokenize(self, texts: Sequence[str]) -> list[Tokens]:
+        """Cut texts into tokens, and those that are too long to what the model can read."""
+        if not texts:
+            return []
+        clean = [as_unicode(text.strip()) for text in texts]
+        with self._lock:
+            found = self._ids(clean)
+            most = self.limit or math.inf
+            long = [row for row, ids in enumerate(found) if len(ids) > most]
+            cut = self._ids([clean[row] for row in long], truncate=True)
+        for row, ids in zip(long, cut, strict=True):
+            found[row] = ids
+        truncated = frozenset(long)
+        return [
+            Tokens(tuple(ids), len(ids) <= self._around, row in truncated)
+            for row, ids in enumerate(found)
+        ]
+
+    def _ids(self, texts: Sequence[str], *, truncate: bool = False) -> list[list[int]]:
+        if not texts:
+            return []
+        cut = {"truncation": True, "max_length": self.limit} if truncate else {}
+        found: list[list[int]] = self._tokenizer(
+            list(texts),
+            return_attention_mask=False,
+            return_token_type_ids=False,
+            verbose=False,  # we count what is too long
+            **cut,
+        )["input_ids"]
+        return found
+
+    def encode(self, texts: Sequence[Tokens]) -> list[Vectors]:
+        """Return the vectors of each text, in their order, a row of length 1 for each token."""
+        lengths = [len(text) for text in texts]
+
+        def compute(batch: list[int]) -> list[Vectors]:
+            found = self._forward([texts[position].ids for position in batch])
+            # copies: keeping one text must not keep its whole batch
+            return [found[row, : lengths[position]].copy() for row, position in enumerate(batch)]
+
+        return self._batches.apply(compute, lengths)
+
+    def _forward(self, batch: Sequence[Sequence[int]]) -> Vectors:
+        import torch
+
+        longest = max(map(len, batch))
+        pad = self._tokenizer.pad_token_id or 0
+        ids = torch.full((len(batch), longest), pad, dtype=torch.long)
+        mask = torch.zeros((len(batch), longest), dtype=torch.long)
+        for row, tokens in enumerate(batch):
+            ids[row, : len(tokens)] = torch.tensor(tokens)
+            mask[row, : len(tokens)] = 1
+        with torch.inference_mode():
+            hidden = self._model(ids.to(self.device), attention_mask=mask.to(self.device))[0]
+            found: Vectors = torch.nn.functional.normalize(hidden, dim=-1).cpu().numpy()
+        return found
+
+
+def check_layer(checkpoint: Checkpoint, num_layers: int) -> None:
+    """See whether a model is there and has a layer, before its weights are read."""
+    layers = count_layers(checkpoint.config())
+    if not 0 <= num_layers <= layers:
+        allowed = f"an integer from 0 to {layers}, the layers of {checkpoint.name}"
+        raise OptionError(checkpoint.owner, "num_layers", num_layers, allowed)

@@ -1,31 +1,26 @@
-"""Models on workers: an embedder whose weights are loaded there alone."""
+"""Models on workers, whose weights are loaded there alone; an embedder among them."""
 
 from __future__ import annotations
 
 import base64
-import functools
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ragbench.embed.base import Advance, Device, tell_nobody
 from ragbench.embed.sentence_transformers import normalize_rows, shared_embedder
-from ragbench.executors.base import Json, Lost, Opened, Task, WorkerEnded
+from ragbench.executors.base import Facts, Json, Lost, Opened, Task, WorkerEnded
 from ragbench.executors.pool import Pool
 
 if TYPE_CHECKING:
     from ragbench.embed.base import Vectors
 
 
-def model_task(
-    opener: str, owner: str, model: str, device: Device, batch_tokens: int | None, **more: Json
-) -> Task:
-    """Return a task for a model; `opener` gets its name and the options of `embed.base`."""
-    given = {"owner": owner, "model": model, "device": device, "batch_tokens": batch_tokens}
-    return Task(owner, opener, given | more)
+class RemoteModel(ABC):
+    """A model on the workers of a pool; bit for bit what it would give here."""
 
-
-class RemoteEmbedder:
-    """An embedder on the workers of a pool; bit for bit what it would give here."""
+    opener: ClassVar[str]
+    """`module:name` of what loads it there: given `owner` and the options of `embed.base`."""
 
     def __init__(
         self,
@@ -36,11 +31,35 @@ class RemoteEmbedder:
         device: Device = "auto",
         batch_tokens: int | None = None,
     ) -> None:
-        self._pool = pool
-        self._task = functools.partial(
-            model_task, f"{__name__}:open_embedder", owner, model, device, batch_tokens
-        )
-        about = pool.about(self._task(prompt=None))
+        self._pool, self._owner = pool, owner
+        self._given = {"model": model, "device": device, "batch_tokens": batch_tokens}
+        self.learn(pool.about(self._task()))
+
+    @abstractmethod
+    def learn(self, about: Facts) -> None:
+        """Take over what the model says of itself."""
+
+    def _task(self, **how: Json) -> Task:
+        return Task(self._owner, self.opener, {"owner": self._owner, **self._given, **how})
+
+    def _each(
+        self, items: Sequence[Json], advance: Advance = tell_nobody, **how: Json
+    ) -> list[Json]:
+        """Compute every item; none may be lost."""
+        results: list[Json] = self._pool.each(self._task(**how), items, advance)
+        for item, result in zip(items, results, strict=True):
+            if isinstance(result, Lost):
+                raise WorkerEnded(f"{result.why}: {str(item)[:60]!r}")
+        return results
+
+
+class RemoteEmbedder(RemoteModel):
+    """An embedder on the workers of a pool."""
+
+    opener = f"{__name__}:open_embedder"
+
+    def learn(self, about: Facts) -> None:
+        """Take over what an embedder says of itself."""
         self.identity, self.revision = about["identity"], about["revision"]
         self.prompts: Mapping[str, str] = about["prompts"]
         self.limit: int | None = about["limit"]
@@ -58,7 +77,7 @@ class RemoteEmbedder:
         import numpy as np
 
         distinct = list(dict.fromkeys(texts))
-        found = self._asked(distinct, advance, prompt=prompt)
+        found = self._each(distinct, advance, prompt=prompt)
         rows = {
             text: np.frombuffer(base64.b64decode(row), dtype=np.float32)
             for text, row in zip(distinct, found, strict=True)
@@ -72,18 +91,7 @@ class RemoteEmbedder:
 
     def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> list[int]:
         """Return how many tokens each text has, before it is cut to what the model can read."""
-        return self._asked(texts, tell_nobody, prompt=prompt, counts=True)
-
-    def _asked(self, texts: Sequence[str], advance: Advance, **how: Json) -> list[Json]:
-        return whole(texts, self._pool.each(self._task(**how), texts, advance))
-
-
-def whole(items: Sequence[Json], results: list[Json]) -> list[Json]:
-    """Return the results, where none is lost."""
-    for item, result in zip(items, results, strict=True):
-        if isinstance(result, Lost):
-            raise WorkerEnded(f"{result.why}: {str(item)[:60]!r}")
-    return results
+        return self._each(texts, prompt=prompt, counts=True)
 
 
 def open_embedder(
@@ -91,7 +99,7 @@ def open_embedder(
     model: str,
     device: Device,
     batch_tokens: int | None,
-    prompt: str | None,
+    prompt: str | None = None,
     counts: bool = False,
 ) -> Opened:
     """Load the model on a worker, to encode texts or to count their tokens."""
@@ -105,4 +113,5 @@ def open_embedder(
         return embedder.count_tokens(texts, prompt=prompt or "")
 
     names = ("identity", "revision", "prompts", "limit", "manner")
-    return Opened(count if counts else encode, {name: getattr(embedder, name) for name in names})
+    about = {name: getattr(embedder, name) for name in names}
+    return Opened(count if counts else encode, about, alone=counts or bool(embedder.manner))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import platform
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -59,6 +60,9 @@ class Opened(NamedTuple):
     """Turns a block of items into a result for each; JSON on both sides."""
     about: Facts = MappingProxyType({})
     """What it says of itself, the same on every worker: the model that it has, and the like."""
+    alone: bool = True
+    """Whether an item has the same result whatever stands beside it in a block; else all blocks
+    have one size, so that they are the same however many workers there are."""
 
 
 class Worker:
@@ -81,9 +85,11 @@ class Worker:
         if "open" in message:
             opened: Opened = load_object(message["opener"])(**message["given"])
             self._opened[message["open"]] = opened
-            return {"about": dict(opened.about)}
+            return {"about": dict(opened.about), "alone": opened.alone}
         if "do" in message:
-            return {"results": list(self._opened[message["do"]].compute(message["items"]))}
+            start = time.perf_counter()
+            results = list(self._opened[message["do"]].compute(message["items"]))
+            return {"results": results, "seconds": time.perf_counter() - start}
         return {"versions": versions()}
 
 

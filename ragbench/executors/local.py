@@ -17,6 +17,7 @@ from ragbench.registry import Option
 
 _LOOK_UP_S = 0.2
 """A signal that comes just before a wait is noticed when the wait ends: it ends soon."""
+_BUFFER = 1 << 18  # bytes that are read at once
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from ragbench.executors.local import serve; serve()"
@@ -79,6 +80,7 @@ class Processes:
             [sys.executable, "-X", "faulthandler", "-c", _START, json.dumps(sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            bufsize=_BUFFER,
             env={**dict.fromkeys(_ONE_THREAD, "1"), **os.environ},
             start_new_session=True,  # Ctrl-C is for the run alone
         )
@@ -150,7 +152,8 @@ def serve() -> None:
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not stand among the replies
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(sys.stdin.buffer, messages), daemon=True).start()
+    lines = os.fdopen(os.dup(0), "rb", _BUFFER)
+    threading.Thread(target=_read, args=(lines, messages), daemon=True).start()
     worker = Worker()
     while True:
         reply = worker.answer(messages.get().decode())

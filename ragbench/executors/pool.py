@@ -7,11 +7,15 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from ragbench.errors import AdapterError
 from ragbench.executors.base import Crew, Facts, Heard, Json, Lost, Task, versions
 
-_LARGEST = 64  # items of a block: what a worker that ends may cost
+_BLOCK_S = 0.5  # what a block takes: beside it a message is nothing, and a worker that ends little
+_LEAST_S = 0.02  # the same of the last blocks, which are small, so that no worker waits for others
+_FIRST, _GROWS, _LARGEST = 8, 8, 8192  # items of a block, until it is known what they take
+_ALIKE = 64  # items of a block where results depend on it
 _UNDER_WAY = 2  # blocks at a worker: it need not wait for the next one
 _KILLS = 2  # one may be chance
 _ALL_LOST = 3  # items without any result before: no single one is to blame
@@ -47,11 +51,39 @@ class _Message:
         return "" if self.open is None else self.open.id
 
 
+@dataclass(slots=True)
+class _Known:
+    """What is known of a task once a worker has opened it."""
+
+    about: Facts
+    alone: bool
+    pace: float = 0.0
+    """Seconds that an item takes; 0: not known yet."""
+    block: int = _FIRST
+    """Items of the last block that was measured."""
+
+    def measure(self, items: int, seconds: float) -> None:
+        """Take in how long a block has taken."""
+        now = seconds / items
+        self.pace = (self.pace + now) / 2 if self.pace else now
+        self.block = max(self.block, items)
+
+    def size(self, share: int) -> int:
+        """Return how many items the next block has, when the workers' share in all is so large."""
+        if not self.alone:
+            return _ALIKE
+        if not self.pace:
+            return max(1, min(_FIRST, share))
+        largest = min(_BLOCK_S / self.pace, _GROWS * self.block, _LARGEST)
+        return max(1, int(min(largest, max(share, _LEAST_S / self.pace))))
+
+
 class _Job:
     """The blocks of one task: those to come, under way and done."""
 
-    def __init__(self, task: Task, blocks: Iterable[list[Json]], most: int) -> None:
-        self.task, self._blocks, self._most = task, iter(blocks), most
+    def __init__(self, task: Task, items: Iterable[Json], n_items: int, workers: int) -> None:
+        self.task, self._items, self._left_items = task, iter(items), n_items
+        self._slots = _UNDER_WAY * workers
         self.again: deque[_Part] = deque()
         self._done: dict[int, list[Json]] = {}
         self._left: dict[int, int] = {}
@@ -64,17 +96,18 @@ class _Job:
         """Whether all is yielded."""
         return self._ended and self._yielded == self._given
 
-    def next(self) -> _Part | None:
+    def next(self, known: _Known) -> _Part | None:
         """Return what is to be computed next; None where a worker has to be waited for."""
         if self.again:
             return self.again.popleft()
         # the results of a slow block wait for those before it: so many, and no more
-        if self._ended or self._given - self._yielded >= self._most:
+        if self._ended or self._given - self._yielded >= 2 * self._slots:
             return None
-        items = next(self._blocks, None)
-        if items is None:
+        items = list(islice(self._items, known.size(self._left_items // self._slots)))
+        if not items:
             self._ended = True
             return None
+        self._left_items -= len(items)
         number = self._given
         self._given += 1
         self._done[number], self._left[number] = [None] * len(items), len(items)
@@ -138,7 +171,7 @@ class Pool:
     def __init__(self, crew: Crew) -> None:
         self._crew, self._lock = crew, threading.Lock()
         self._told: list[_Told] = []
-        self._abouts: dict[str, Facts] = {}
+        self._known: dict[str, _Known] = {}
         self._ended_opening: Counter[str] = Counter()
 
     @property
@@ -153,22 +186,21 @@ class Pool:
     def about(self, task: Task) -> Facts:
         """Return what a task says of itself, once a worker has opened it."""
         with self._lock:
-            self._start()
-            while task.id not in self._abouts:
-                self._open(0, task)
-                self._hear(task)
-        return self._abouts[task.id]
+            return self._opened(task, 1).about
 
-    def blocks(self, task: Task, blocks: Iterable[list[Json]]) -> Iterator[list[Json]]:
-        """Yield for each block, in order, a list with a result for each item, or `Lost`.
+    def blocks(self, task: Task, items: Iterable[Json], n_items: int) -> Iterator[list[Json]]:
+        """Yield, in order, lists with a result for each item, or `Lost`; `n_items` at most.
 
-        Blocks are taken from their iterator when a worker is about to be free.
+        Items are taken from their iterator when a worker is about to be free, so many at once as
+        take it half a second.
         """
+        if not n_items:
+            return
         with self._lock:
-            self._start()
-            job = _Job(task, blocks, 2 * _UNDER_WAY * self._crew.size)
+            known = self._opened(task, min(n_items, self._crew.size))
+            job = _Job(task, items, n_items, self._crew.size)
             while True:
-                self._hand_out(job)
+                self._hand_out(job, known)
                 waits = True
                 for found in job.ready():
                     waits = False  # what is taken makes room for more
@@ -183,21 +215,21 @@ class Pool:
     ) -> list[Json]:
         """Return a result for each item, or `Lost`; `advance` is told how many more are done."""
         found: list[Json] = []
-        size = self.block_size(len(items))
-        cut = (list(items[start : start + size]) for start in range(0, len(items), size))
-        for results in self.blocks(task, cut):
+        for results in self.blocks(task, items, len(items)):
             found += results
             advance(len(results))
         return found
 
-    def block_size(self, n_items: int) -> int:
-        """Return how many of some items a block has: all workers have work up to the end."""
-        return max(1, min(_LARGEST, n_items // (2 * _UNDER_WAY * self._crew.size)))
-
-    def _start(self) -> None:
+    def _opened(self, task: Task, workers: int) -> _Known:
+        """Open a task on so many workers, and wait for the first that has."""
         while len(self._told) < self._crew.size:
             self._told.append(_Told())
             self._begin(len(self._told) - 1)
+        while task.id not in self._known:
+            for worker in range(workers):
+                self._open(worker, task)
+            self._hear(task)
+        return self._known[task.id]
 
     def _begin(self, worker: int) -> None:
         self._crew.start(worker)
@@ -213,11 +245,11 @@ class Pool:
             content = {"open": task.id, "opener": task.opener, "given": task.given}
             self._tell(worker, content, _Message(open=task))
 
-    def _hand_out(self, job: _Job) -> None:
+    def _hand_out(self, job: _Job, known: _Known) -> None:
         for most in range(1, _UNDER_WAY + 1):
             for worker, told in enumerate(self._told):
                 if told.parts < most:
-                    part = job.next()
+                    part = job.next(known)
                     if part is None:
                         return
                     self._open(worker, job.task)
@@ -239,13 +271,15 @@ class Pool:
             raise AdapterError(reply["error"]) if reply["known"] else RuntimeError(reply["error"])
         if message.open is not None:
             about = reply["about"]
-            known = {**self._abouts.get(message.opening, about), **message.open.about}
+            known = self._known.get(message.opening) or _Known(about, reply["alone"])
             self._told[heard.worker].opened.discard(message.opening)  # unless it is the same
-            _check_same(f"{message.open.owner}: ", known, about)
+            _check_same(f"{message.open.owner}: ", {**known.about, **message.open.about}, about)
             self._told[heard.worker].opened.add(message.opening)
-            self._abouts[message.opening] = about
-        elif message.part is not None:
-            message.part.job.take(message.part, reply["results"])
+            self._known[message.opening] = known
+        elif (part := message.part) is not None:
+            self._known[part.job.task.id].measure(len(part.items), reply["seconds"])
+            if part.job is job:  # else nobody waits for it any more
+                job.take(part, reply["results"])
         else:
             _check_same("", versions(), reply["versions"])
 

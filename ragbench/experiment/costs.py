@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.comparison.summary import finite
-from ragbench.comparison.systems import SystemScores
+from ragbench.comparison.systems import SystemScores, finite
 from ragbench.config.schema import BudgetLimits
 from ragbench.data.runs.run_folder import COST_COLUMNS, to_csv
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.plan.records import Plan
-from ragbench.experiment.records import Results
+from ragbench.experiment.records import Recorded, Results
 from ragbench.llm import Budget
 from ragbench.records.summary import Cost, Spending
 from ragbench.types import Cause, FloatArray, Prediction, Usage
@@ -40,7 +39,10 @@ def _costs_of(results: Results, system: str) -> dict[str, FloatArray]:
     if not outcomes:
         return {}
     samples = 1 if answers is None else answers.samples
-    rows = np.array([list(_costs(outcome)) for outcome in outcomes], np.float64)
+    if isinstance(outcomes, Recorded):  # of a file: one is like the other
+        rows = np.array([list(_costs(outcomes[0]))] * len(outcomes), np.float64)
+    else:
+        rows = np.array([list(_costs(outcome)) for outcome in outcomes], np.float64)
     found = dict(zip(COST_COLUMNS, rows.T.reshape(len(COST_COLUMNS), samples, -1), strict=True))
     times = found.pop("latency_ms")
     known = ~np.isnan(times)

@@ -14,9 +14,9 @@ from ragbench.config.gates import check_gates as check_gate_list
 from ragbench.config.problems import KeyPath, Report
 from ragbench.config.tree import Item, PythonReader
 from ragbench.config.yaml_reader import read_value
-from ragbench.data.runs.query_fingerprints import fingerprint_queries
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_folder import COMPARISONS, read_comparisons, resolve_run_folder
+from ragbench.data.runs.run_lines import fingerprint_queries
 from ragbench.data.runs.run_scores import IDENTIFYING
 from ragbench.errors import DataError, OptionError, Place
 from ragbench.experiment.costs import with_costs
@@ -41,7 +41,7 @@ GateLike = Mapping[str, Any] | str
 def gated(
     plan: Plan, systems: Sequence[SystemScores], qrels: Qrels | None, summary: Summary | None = None
 ) -> GatedRun:
-    """Return what the gates of a run are held against; without a summary, scores alone.
+    """Return what the gates of a run are checked on; without a summary, scores alone.
 
     `qrels` are the judgements that scored it, those of a model included.
     """
@@ -128,7 +128,7 @@ def check_gates(
         ['pass', 'fail']
     """
     held = read_scored(run)
-    # no gate is held against what a generator answers from something else than a ranking
+    # no gate is checked on what a generator answers from something else than a ranking
     kept = {name: each for name, each in held.systems.items() if each.role != "control"}
     held = replace(held, systems=kept)
     checked = _checked([gates] if isinstance(gates, (str, Mapping)) else gates, held)

@@ -8,13 +8,14 @@ from itertools import zip_longest
 from pathlib import Path
 
 from ragbench.config.load import load_saved
-from ragbench.data.files.jsonl import read_jsonl
+from ragbench.data.files.rows import read_jsonl
 from ragbench.data.runs.run_folder import file_name, read_manifest, read_summary, resolve_run_folder
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.named_code import check_trust
 from ragbench.experiment.plan.components import build_judge, connected
 from ragbench.experiment.plan.plan import load_collection
 from ragbench.experiment.plan.records import PlannedJudge
+from ragbench.experiment.progress import Progress, Silent
 from ragbench.experiment.stages.judging import totals_of
 from ragbench.files import cache_folder
 from ragbench.llm import CallFailure, Totals
@@ -60,7 +61,12 @@ class MadeNuggets:
 
 
 def make_nuggets(
-    run: Path, judge: str | None = None, *, depth: int = 20, trusted: Sequence[str] = ()
+    run: Path,
+    judge: str | None = None,
+    *,
+    depth: int = 20,
+    trusted: Sequence[str] = (),
+    progress: Progress | None = None,
 ) -> MadeNuggets:
     """Let the judge of a finished run make nuggets of the passages that all its systems retrieved.
 
@@ -70,6 +76,7 @@ def make_nuggets(
         depth: How many passages of each system are read; equal texts once.
         trusted: Addresses that may be asked, and variables that may be sent, although only the run
             folder names them.
+        progress: What shows how far it is; None shows nothing.
 
     Raises:
         DataError: There is no run, it has no passages, or its data have changed.
@@ -92,10 +99,11 @@ def make_nuggets(
         found = f"the queries are no longer those of the run: fingerprint {then} then, {now} now"
         raise DataError(found, file=folder / "config.yaml", allowed="the data as they were")
     queries = [query for query in collection.queries if query.id in pool]
+    items = [Item(question=q.text, contexts=pool[q.id], query_id=q.id) for q in queries]
+    bars = progress or Silent()
     with connected({name: planned}, cache_folder(), replay=False):
-        made = asked.make_nuggets(
-            [Item(question=q.text, contexts=pool[q.id], query_id=q.id) for q in queries]
-        )
+        with bars.stage(f"make nuggets ({name})", len(items)) as stage:
+            made = asked.make_nuggets(items, stage.advance)
         totals = totals_of(planned)
     return MadeNuggets(
         judge=name,

@@ -242,7 +242,7 @@ class JudgeUse:
         )
 
     def summary(self) -> Judging:
-        """Return what the verdicts took, whoever paid for it and when."""
+        """Return what the verdicts took, in whichever run it was paid."""
         used = self.usage
         tokens = Tokens(
             input=used.input_tokens, output=used.output_tokens, reasoning=used.reasoning_tokens
@@ -369,6 +369,8 @@ class Results:
     """System -> score -> a column for each sample; systems that answer each query several times."""
     judgements: dict[str, list[VerdictRow]] = field(default_factory=dict)
     """System -> the verdicts, a row each."""
+    prompts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Id -> system and user words of the prompts that judges were sent."""
     judge_uses: dict[str, dict[str, JudgeUse]] = field(default_factory=dict)
     """System -> judge -> what it took."""
     systems: list[SystemScores] = field(default_factory=list)

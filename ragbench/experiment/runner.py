@@ -179,7 +179,9 @@ def _planned(
     dataset: object = None,
 ) -> Plan:
     with progress.stage("load", 1, "data sets") as stage:
-        collection = load_collection(config) if dataset is None else collection_of(dataset)
+        collection = (
+            load_collection(config, keep=True) if dataset is None else collection_of(dataset)
+        )
         stage.advance()
     return make_plan(config, collection, choices, live)
 

@@ -18,6 +18,7 @@ from ragbench.errors import DataError
 from ragbench.experiment.plan.records import Share
 from ragbench.files import cache_folder, remove_left_over, write_atomically
 from ragbench.json_yaml import load_json
+from ragbench.records.codec import Record, from_json, to_json
 from ragbench.signature import fingerprint
 
 _LOCK = ".lock.tmp"
@@ -35,6 +36,14 @@ class Session:
     """A random word; that of a run before this one which was not finished."""
     finished: bool = False
     """Whether there is nothing to go on with; set by the run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _State(Record):
+    """What the folder of a run says while it is not finished."""
+
+    token: str
+    started: str
 
 
 def new_session() -> Session:
@@ -150,8 +159,8 @@ def run_in(folder: Path, given: str | None = None) -> Iterator[Session]:
 
 def token_in(folder: Path) -> str | None:
     """Return the token of a run that was not finished in a folder; None where there is none."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        return str(load_json((folder / _STATE).read_text(encoding="utf-8"))["token"])
+    with suppress(OSError, ValueError, DataError):
+        return from_json(_State, load_json((folder / _STATE).read_text(encoding="utf-8"))).token
     return None
 
 
@@ -161,7 +170,7 @@ def _token(state: Path, given: str | None) -> str:
         return kept
     token = given or new_session().token
     started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    write_atomically(state, json.dumps({"token": token, "started": started}) + "\n")
+    write_atomically(state, json.dumps(to_json(_State(token=token, started=started))) + "\n")
     return token
 
 

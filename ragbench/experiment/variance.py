@@ -11,8 +11,7 @@ import numpy as np
 from ragbench.comparison.differences import describe
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import pair_columns
-from ragbench.comparison.summary import finite
-from ragbench.comparison.systems import SystemScores
+from ragbench.comparison.systems import SystemScores, finite
 from ragbench.experiment.costs import total_cost
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import Results

@@ -17,7 +17,7 @@ from ragbench.comparison.systems import SystemScores
 from ragbench.errors import Place
 from ragbench.gates.scores import KnownScore, KnownScores, find_score, known_score
 from ragbench.records.certificate import RequiredCertificate
-from ragbench.records.gate import Evidence, Power, Verdict
+from ragbench.records.gate import Evidence, Power, Verdict, WorseQuery
 from ragbench.records.summary import Summary
 from ragbench.registry import Option, nearest
 from ragbench.score.base import ScoreColumn
@@ -48,7 +48,11 @@ class Decision:
     why: str
     """The numbers in words."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """The numbers in full, JSON-ready, for `summary.json`."""
+    """The other numbers in full, JSON-ready, for `summary.json`."""
+    means: tuple[float, float] | None = None
+    """Of a difference: before and after, over the queries that both have."""
+    worst_queries: tuple[WorseQuery, ...] = ()
+    """Those that lost most, or are farthest beyond a limit, the worst first."""
     refused: bool = False
     """Whether it may not be compared with what it names."""
     power: Power | None = None
@@ -121,7 +125,7 @@ class Entry(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatedRun:
-    """What a run gives for gates to be held against it."""
+    """What a run gives to the gates that are checked on it."""
 
     scored: ScoredSystems
     method: Method
@@ -151,7 +155,7 @@ class GatedRun:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One system that a gate is held against."""
+    """One system that a gate is checked on."""
 
     system: SystemScores
     score: str
@@ -216,7 +220,7 @@ class Gate(ABC):
 
     @property
     def systems(self) -> tuple[str, ...]:
-        """The systems that it names; none is every one that it can be held against."""
+        """The systems that it names; none is every one that it can be checked on."""
         if self.system is None:
             return ()
         return (self.system,) if isinstance(self.system, str) else tuple(self.system)
@@ -262,7 +266,7 @@ class Gate(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class SystemGate(Gate):
-    """A gate that each system is held against on its own."""
+    """A gate that is checked on each system on its own."""
 
     def check(self, entry: Entry, known: KnownNames, *, complete: bool = True) -> None:
         """Note what is wrong with its score, its limits and its systems."""
@@ -329,7 +333,7 @@ class SystemGate(Gate):
         return {name: each for name, each in systems.items() if score in each.columns}, score
 
     def held(self, having: Mapping[str, SystemScores], run: GatedRun) -> list[str]:
-        """Return the systems that it is held against where it names none: all of them."""
+        """Return the systems that it is checked on where it names none: all of them."""
         return list(having)
 
     @abstractmethod

@@ -17,12 +17,12 @@ from ragbench.gates.drop import Drop
 from ragbench.gates.scores import find_score
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import ComparedGate, Comparisons
-from ragbench.records.gate import GateVerdict, worse_queries
+from ragbench.records.gate import GateVerdict
 from ragbench.registry import nearest
 
 
 def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[GateVerdict]:
-    """Hold the gates against a run: an entry for each gate and system, in the order of the config.
+    """Check the gates on a run: an entry for each gate and system, in the order of the config.
 
     Where a gate cannot be compared with what it names, its entry is undecided and `refused`.
     """
@@ -33,9 +33,6 @@ def _verdict(gate: Gate, system: str | None, found: Decision) -> GateVerdict:
     verdict, why, power = found.verdict, found.why, found.power
     if verdict == "undecided" and gate.undecided == "fail":
         verdict, why = "fail", f"undecided, which counts as failed here: {why}"
-    facts = dict(found.facts)
-    worst, means = worse_queries(facts), facts.pop("means", None)
-    facts.pop("worst_queries", None)
     return GateVerdict(
         gate=gate.text,
         system=system,
@@ -46,10 +43,10 @@ def _verdict(gate: Gate, system: str | None, found: Decision) -> GateVerdict:
         queries_needed=None if power is None else power.queries_needed,
         detectable=None if power is None else power.detectable,
         estimate=None if power is None else power.estimate,
-        means=None if means is None else (means[0], means[1]),
-        worst_queries=worst,
+        means=found.means,
+        worst_queries=found.worst_queries,
         evidence=found.evidence,
-        unknown=facts,
+        unknown=found.facts,
     )
 
 
@@ -96,7 +93,7 @@ def check_gate_names(gates: Sequence[Gate], scores: Sequence[str], systems: Sequ
         raise ConfigError(problems, problems[0].file or "the config")
 
 
-_FORM = re.compile(r"\s*(?P<measure>\S.*?)\s+drop\s*>\s*(?P<margin>\S+)\s*")
+_FORM = re.compile(r"\s*(\S.*?)\s+drop\s*>\s*(\S+)\s*")
 ALLOWED = "MEASURE drop > NUMBER, such as 'ndcg@10 drop > 0.01'"
 
 
@@ -120,14 +117,15 @@ class FailIf:
         match = _FORM.fullmatch(text)
         if match is None:
             raise OptionError("fail_if", "", text, ALLOWED)
+        measure, limit = match.groups()
         try:
-            margin = float(match["margin"])
+            margin = float(limit)
         except ValueError:
             margin = math.nan
         if not 0 <= margin < math.inf:
             allowed = "a number from 0 on: a share of 1, not percent"
-            raise OptionError("fail_if", "drop >", match["margin"], allowed)
-        return cls(text, Drop(measure=match["measure"], max_drop=margin))
+            raise OptionError("fail_if", "drop >", limit, allowed)
+        return cls(text, Drop(measure=measure, max_drop=margin))
 
 
 def why_skipped(condition: FailIf, sources: Sequence[ScoredSystems]) -> str | None:
@@ -179,6 +177,10 @@ def _entry(
     system: str | None = None,
     baseline: str | None = None,
 ) -> ComparedGate:
+    facts = dict(found.facts)
+    if found.means is not None:
+        facts["worst_queries"] = [to_json(query) for query in found.worst_queries]
+        facts["means"] = list(found.means)
     return ComparedGate(
         gate=condition.text,
         system=system,
@@ -187,5 +189,5 @@ def _entry(
         max_drop=condition.gate.max_drop,
         verdict=found.verdict,
         why=found.why,
-        facts={**found.facts, **({} if found.power is None else to_json(found.power))},
+        facts={**facts, **({} if found.power is None else to_json(found.power))},
     )

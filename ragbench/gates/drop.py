@@ -8,10 +8,9 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from ragbench.comparison.interim import look_confidence, look_of, paired_interval
-from ragbench.comparison.method import Method
+from ragbench.comparison.method import Method, look_confidence, look_of, paired_interval
 from ragbench.comparison.pairs import PairedScores, Scored, at_least, both_means, worst_queries
-from ragbench.comparison.summary import finite
+from ragbench.comparison.systems import finite
 from ragbench.gates.base import DecideBy, Decision, Entry, not_compared, unless_turned
 from ragbench.gates.change import (
     ENOUGH_CLUSTERS,
@@ -105,14 +104,18 @@ class Drop(Change):
             return Decision("undecided", not_compared(n_failed), {"n": 0, "n_failed": n_failed})
         rule = self._by_mean if self.decide == "mean" else self._by_interval
         found = rule(d, pairs, method)
-        facts = {**found.facts, "n_failed": n_failed, "worst_queries": worst_queries(pairs)}
-        facts["means"] = both_means(pairs)
+        found = replace(
+            found,
+            facts={**found.facts, "n_failed": n_failed},
+            means=both_means(pairs),
+            worst_queries=worst_queries(pairs),
+        )
         at_ends = (
             # without a bound, anything could be
             "undecided" if np.isinf(d).any() else rule(d, pairs, method).verdict
             for d in (pairs.with_failed("worst"), pairs.with_failed("best"))
         )
-        return unless_turned(replace(found, facts=facts), n_failed, at_ends)
+        return unless_turned(found, n_failed, at_ends)
 
     def decide_since(self, record: Scored, pairs: PairedScores, method: Method) -> Decision:
         """Add the evidence of earlier commits, where the record has a history."""

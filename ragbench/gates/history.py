@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ragbench.comparison.interim import look_of
-from ragbench.comparison.method import Method
+from ragbench.comparison.method import Method, look_of
 from ragbench.comparison.pairs import PairedScores, Scored, at_least, pair_scores
 from ragbench.comparison.sources import ScoredSystems, from_history
 from ragbench.data.runs.history import is_history

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -11,8 +12,7 @@ import numpy as np
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores, at_least, both_means, worst_queries
 from ragbench.comparison.sources import ScoredSystems
-from ragbench.comparison.summary import finite
-from ragbench.comparison.systems import SystemScores, with_cost_column
+from ragbench.comparison.systems import SystemScores, finite, with_cost_column
 from ragbench.errors import DataError
 from ragbench.gates.base import Decision
 from ragbench.gates.change import (
@@ -33,6 +33,9 @@ from ragbench.types import FloatArray
 _QUANTILES = {"latency_ms.p50": 0.5, "latency_ms.p95": 0.95}
 """Costs of which a quantile over the queries counts; the others are totals."""
 _SHARE = "of the baseline's"
+
+Amounts = tuple[float, float]
+"""A cost now and before: a total, or a quantile."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +75,7 @@ class Increase(Change):
         L > max_increase, else undecided, with the queries that it would take. Two bare numbers are
         never compared: too few queries are undecided, and so are times that were measured for
         blocks of queries at once. What is the same on every query passes; one factor on every query
-        is held against the share as it is. Clusters, where there are any, are the unit.
+        is compared with the share as it is. Clusters, where there are any, are the unit.
 
         Example:
             >>> from ragbench.score.base import ScoreColumn
@@ -97,24 +100,29 @@ class Increase(Change):
             resamples=method.resamples, seed=method.seed,
         )  # fmt: skip
         n_clusters = None if clusters is None else len(np.unique(clusters))
-        facts = _facts(found, now, before, quantile, n_clusters)
-        facts |= {"worst_queries": worst_queries(pairs), "means": both_means(pairs)}
+        amounts = _amount(now, quantile), _amount(before, quantile)
+        decision = partial(
+            Decision,
+            facts=_facts(found, amounts, n_clusters),
+            means=both_means(pairs),
+            worst_queries=worst_queries(pairs),
+        )
         if found.rule == "same_factor":
             verdict = _beyond(found, margin) or "pass"
             is_open = _is_same(found) and self.identical == "undecided"
-            return Decision("undecided" if is_open else verdict, _same(found, facts), facts)
+            return decision("undecided" if is_open else verdict, _same(found, amounts))
         few = _too_few(found, now, before, quantile, n_clusters)
         if few:
-            return Decision("undecided", f"{_amounts(found, facts)}; {few}", facts)
+            return decision("undecided", f"{_shown(found, amounts)}; {few}")
         why = (
-            f"{_amounts(found, facts)} [{found.lower:+.4g}, {found.upper:+.4g}] {_SHARE} over "
+            f"{_shown(found, amounts)} [{found.lower:+.4g}, {found.upper:+.4g}] {_SHARE} over "
             f"{found.n} queries"
         )
         decided = _beyond(found, margin)
         if decided == "pass":
-            return Decision("pass", f"{why}: no increase by {margin:g} or more", facts)
+            return decision("pass", f"{why}: no increase by {margin:g} or more")
         if decided == "fail":
-            return Decision("fail", f"{why}: more than {margin:g}", facts)
+            return decision("fail", f"{why}: more than {margin:g}")
         n_units = found.n if n_clusters is None else n_clusters
         # the spread that a mean of so many would have with this interval
         half, tail = (found.upper - found.lower) / 2, (1 - method.confidence) / 2
@@ -123,7 +131,7 @@ class Increase(Change):
         power = power_of(spread, margin, method.confidence, widest=math.inf)
         unit = "queries" if n_clusters is None else "clusters"
         why = f"{why} holds {margin:g}; {shown_power(power, n_units, unit, 'increase')}"
-        return Decision("undecided", why, facts, power=power)
+        return decision("undecided", why, power=power)
 
 
 def _beyond(found: IncreaseInterval, max_increase: float) -> Verdict | None:
@@ -159,20 +167,14 @@ def _too_few(
     return ""
 
 
-def _facts(
-    found: IncreaseInterval,
-    now: FloatArray,
-    before: FloatArray,
-    quantile: float | None,
-    n_clusters: int | None,
-) -> dict[str, Any]:
-    value, baseline = (
-        float(values.sum() if quantile is None else np.quantile(values, quantile))
-        for values in (now, before)
-    )
+def _amount(values: FloatArray, quantile: float | None) -> float:
+    return float(values.sum() if quantile is None else np.quantile(values, quantile))
+
+
+def _facts(found: IncreaseInterval, amounts: Amounts, n_clusters: int | None) -> dict[str, Any]:
     return {
-        "value": value,
-        "baseline": baseline,
+        "value": amounts[0],
+        "baseline": amounts[1],
         "increase": finite(found.increase),
         "interval": [finite(found.lower), finite(found.upper)],
         "n": found.n,
@@ -181,8 +183,8 @@ def _facts(
     }
 
 
-def _amounts(found: IncreaseInterval, facts: dict[str, Any]) -> str:
-    shown = f"{facts['value']:.4g} against {facts['baseline']:.4g}"
+def _shown(found: IncreaseInterval, amounts: Amounts) -> str:
+    shown = f"{amounts[0]:.4g} against {amounts[1]:.4g}"
     return shown if math.isnan(found.increase) else f"{shown}: {found.increase:+.4g}"
 
 
@@ -190,7 +192,7 @@ def _is_same(found: IncreaseInterval) -> bool:
     return abs(found.increase) < 1e-9
 
 
-def _same(found: IncreaseInterval, facts: dict[str, Any]) -> str:
+def _same(found: IncreaseInterval, amounts: Amounts) -> str:
     if _is_same(found):
         return f"the same on all {found.n} queries: nothing changed, or nothing was called again"
-    return f"{_amounts(found, facts)} {_SHARE} on every one of {found.n} queries"
+    return f"{_shown(found, amounts)} {_SHARE} on every one of {found.n} queries"

@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 
 from ragbench.comparison.pairs import SHOWN_QUERIES
-from ragbench.comparison.summary import ScoreSummary, finite, is_open, summarize, with_failed_at
+from ragbench.comparison.systems import ScoreSummary, finite, is_open, summarize, with_failed_at
 from ragbench.gates.base import (
     COSTS,
     Candidate,
@@ -23,6 +23,7 @@ from ragbench.gates.base import (
     within,
 )
 from ragbench.gates.scores import KnownScore
+from ragbench.records.gate import WorseQuery
 from ragbench.records.summary import Latency, SystemSummary, Timing, Tokens
 from ragbench.registry import Option
 from ragbench.score.base import ScoreColumn
@@ -74,12 +75,12 @@ class Limit(MeasureGate):
             return found
         ids, sign = held.run.scored.query_ids, -1 if self.min is None else 1
         badly = sign * column.values
-        worst = [
-            {"query_id": ids[row], "score": float(column.values[row])}
+        worst = tuple(
+            WorseQuery(query_id=ids[row], score=float(column.values[row]))
             for row in np.argsort(badly, kind="stable")[:SHOWN_QUERIES].tolist()  # NaN comes last
             if badly[row] < sign * self.limit
-        ]
-        return replace(found, facts={**found.facts, "worst_queries": worst})
+        )
+        return replace(found, worst_queries=worst)
 
     def decide_column(self, column: ScoreColumn, confidence: float = 0.95) -> Decision:
         """Decide whether the mean of a score, or the worse end of its interval, reaches the limit.
@@ -128,7 +129,7 @@ class Limit(MeasureGate):
         return low is not None and high is not None and not low <= self.limit <= high
 
     def _compared(self, found: ScoreSummary) -> float:
-        """The number that is held against the limit; NaN where there is none."""
+        """The number that is compared with the limit; NaN where there is none."""
         if self.decide != "interval":
             return found.mean
         return found.interval[1 if self.min is None else 0]

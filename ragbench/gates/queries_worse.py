@@ -11,6 +11,7 @@ from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores, at_least, both_means, worst_queries
 from ragbench.gates.base import Decision, not_compared
 from ragbench.gates.change import Change
+from ragbench.records.gate import Verdict
 from ragbench.registry import Option
 from ragbench.types import FloatArray
 
@@ -55,22 +56,14 @@ class QueriesWorse(Change):
         least, most = (self._n_worse(pairs.with_failed(end)) for end in ("best", "worst"))
         by = f"by {self.by:g} or more" if self.by else "at all"
         why = f"{count} of {n} queries became worse {by}; allowed: {self.max_queries_worse}"
-        facts = {
-            "n": n,
-            "n_worse": count,
-            "n_failed": int(pairs.failed.sum()),
-            "worst_queries": worst_queries(pairs),
-        }
-        if n:
-            facts["means"] = both_means(pairs)
-        else:
-            return Decision("undecided", not_compared(int(pairs.failed.sum())), facts)
-        if least > self.max_queries_worse:
-            return Decision("fail", why, facts)
-        if most > self.max_queries_worse:
-            could = f"failures on {most - least} could turn it"
-            return Decision("undecided", f"{why}; {could}", facts)
-        return Decision("pass", why, facts)
+        n_failed = int(pairs.failed.sum())
+        facts = {"n": n, "n_worse": count, "n_failed": n_failed}
+        if not n:
+            return Decision("undecided", not_compared(n_failed), facts)
+        verdict: Verdict = "fail" if least > self.max_queries_worse else "pass"
+        if verdict == "pass" and most > self.max_queries_worse:
+            verdict, why = "undecided", f"{why}; failures on {most - least} could turn it"
+        return Decision(verdict, why, facts, both_means(pairs), worst_queries(pairs))
 
     def _n_worse(self, differences: FloatArray) -> int:
         is_worse = at_least(-differences, self.margin) & (differences < 0)

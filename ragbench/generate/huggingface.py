@@ -12,8 +12,7 @@ from ragbench.embed.base import Device
 from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
 from ragbench.errors import OptionError
 from ragbench.generate.base import Generator
-from ragbench.generate.chat import AnswerOptions, PromptOptions, fit
-from ragbench.generate.prompt import load_prompt
+from ragbench.generate.chat import AnswerOptions, PromptOptions, fit, load_prompt
 from ragbench.llm import CallFailure, Message
 from ragbench.llm.completions import split_reasoning
 from ragbench.registry import Option

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from ragbench.generate.chat import AnswerOptions, ChatGenerator, PromptOptions
-from ragbench.generate.prompt import load_prompt
+from ragbench.generate.chat import AnswerOptions, ChatGenerator, PromptOptions, load_prompt
 from ragbench.llm import ChatRequest
-from ragbench.llm.options import (
+from ragbench.llm.server import (
     CallOptions,
     PriceOptions,
     ReplyOptions,

@@ -18,11 +18,10 @@ from typing import Any
 
 from ragbench.json_yaml import load_json
 from ragbench.llm.base import CallFailure, ChatReply, ChatRequest
-from ragbench.llm.completions import read_completion
+from ragbench.llm.completions import Refused, cut_at, learn, read_completion, word
 from ragbench.llm.engine import Replies, request_key
 from ragbench.llm.failures import failure_of_status, shortened
 from ragbench.llm.openai import OpenAIChat, is_azure
-from ragbench.llm.wording import Refused, cut_at, learn, word
 from ragbench.store.replies import BatchNote
 from ragbench.types import Cause
 

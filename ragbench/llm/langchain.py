@@ -8,10 +8,9 @@ from typing import Any
 
 from ragbench.errors import OptionError
 from ragbench.llm.base import CallFailure, ChatReply, ChatRequest, Usage
-from ragbench.llm.completions import read_count, read_logprobs, read_text, split_reasoning
+from ragbench.llm.completions import in_words, read_count, read_logprobs, read_text, split_reasoning
 from ragbench.llm.failures import failure_of_exception
 from ragbench.llm.threads import in_thread
-from ragbench.llm.wording import in_words
 from ragbench.redaction import Redactor
 from ragbench.types import Cause
 

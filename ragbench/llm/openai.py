@@ -13,7 +13,17 @@ from urllib.parse import parse_qsl, urlsplit
 
 from ragbench.errors import MissingExtra, OptionError
 from ragbench.llm.base import CallFailure, ChatReply, ChatRequest
-from ragbench.llm.completions import join_chunks, read_completion
+from ragbench.llm.completions import (
+    REFUSING,
+    Refused,
+    Wording,
+    cut_at,
+    join_chunks,
+    learn,
+    parameters,
+    read_completion,
+    word,
+)
 from ragbench.llm.failures import (
     ENCODINGS,
     bound_reply,
@@ -22,7 +32,6 @@ from ragbench.llm.failures import (
     failure_of_exception,
 )
 from ragbench.llm.threads import in_thread
-from ragbench.llm.wording import REFUSING, Refused, Wording, cut_at, learn, parameters, word
 from ragbench.redaction import redact
 from ragbench.secrets import mask_url
 from ragbench.types import Cause

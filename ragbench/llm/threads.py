@@ -18,7 +18,7 @@ _LOOK_UP_S = 0.2
 class LoopThread:
     """An event loop in a thread of its own, started on first use.
 
-    All asynchronous work of its owner runs there, whoever asks: a plain function, a notebook's
+    All asynchronous work of its owner runs there, whatever calls it: a plain function, a notebook's
     cell (where a loop runs already), several threads. So connections belong to one loop, and
     nothing needs a lock.
     """
@@ -145,7 +145,7 @@ class _Call(Generic[Value]):
 
     def _tell(self, task: asyncio.Task[Value]) -> None:
         if not task.cancelled():
-            task.exception()  # seen, also where nobody waits any more
+            task.exception()  # seen, also where nothing waits for it any more
         self._ended.put(task.result)
 
 

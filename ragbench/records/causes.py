@@ -31,7 +31,7 @@ CAUSE_SAYS: Mapping[AnswerCause, str] = {
     "not_retrieved": "not retrieved: no gold document is in the ranking",
     "ranked_too_low": "ranked too low: a gold document is in the ranking, below what is read",
     "not_used": "not used: a gold document was read, and the answer is wrong",
-    "unsupported": "unsupported: the answer is wrong, or cannot be held against a gold one, and a "
+    "unsupported": "unsupported: the answer is wrong, or cannot be compared with a gold one, and a "
     "judge found that what was read does not support it",
     "refused": "refused: it declines, and nothing says that what it needs was not read",
     "should_have_refused": "should have refused: it answers a question that has no answer",

@@ -235,7 +235,7 @@ class PairsRead(Record):
     raters: int
     queries: int
     without_label: int
-    """Pairs on which nobody says anything."""
+    """Pairs that nobody labelled."""
     without_verdict: int
     """Pairs on which the judge has no verdict."""
     fingerprint: str

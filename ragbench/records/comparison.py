@@ -303,12 +303,12 @@ class ComparedSystem(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedGate(Record):
-    """A condition of `--fail-if`, held against one comparison."""
+    """A condition of `--fail-if`, checked on one comparison."""
 
     gate: str
     """The condition as it was written."""
     system: str | None
-    """Whose; None where nobody has the measure."""
+    """The system; None where no system has the measure."""
     baseline: str | None
     measure: str
     max_drop: float

@@ -65,14 +65,9 @@ class WorseQuery(Record):
     """Empty where it is not known."""
 
 
-def worse_queries(facts: Mapping[str, Any]) -> tuple[WorseQuery, ...]:
-    """Read the worst queries, the worst first, from the numbers behind a verdict."""
-    return tuple(WorseQuery(**row) for row in facts.get("worst_queries") or ())
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateVerdict(Record):
-    """One gate, held against one system.
+    """One gate, checked on one system.
 
     The numbers behind the verdict depend on the kind of gate: they stand flat beside the fields in
     the file, and in `facts` here.

@@ -8,9 +8,16 @@ from typing import Any
 
 from ragbench.records.codec import ABSENT, Prose, ProseTree, Record, optional
 from ragbench.records.summary import Tokens
+from ragbench.signature import fingerprint
 from ragbench.types.conversation import ToolCall
 from ragbench.types.records import Usage
-from ragbench.types.scores import Verdict
+from ragbench.types.scores import Verdict, filled_prompt
+
+
+def form_id(system: str, user: str) -> str:
+    """Return what the words of prompts are called that differ in their texts alone."""
+    return fingerprint([system, user])
+
 
 MANIFEST_SCHEMA = "ragbench.manifest/1"
 
@@ -208,13 +215,41 @@ class ClaimRow(Record):
     whose: str = optional("answer")
     """`answer` or `reference`."""
     ruling: str | None = optional()
-    """What the passages say: supported, contradicted, not_mentioned; None where nobody asked."""
+    """What the passages say: supported, contradicted, not_mentioned; None if not asked."""
     passages: tuple[int, ...] = optional(())
     """Which of them support it; the first is 1."""
     against: tuple[int, ...] = optional(())
     """Which contradict it."""
     other: str | None = optional()
     """What the reference says of a claim of the answer, or the answer of one of the reference."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptForm(Record):
+    """A line of `prompts.jsonl`: the words of prompts that differ in the judged texts alone."""
+
+    id: str
+    system: Prose
+    """What to do; the same for every item."""
+    user: Prose
+    """What was asked; `[[fence]]` is the word of its fences, `[[1]]` the first of its texts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptRow(Record):
+    """A prompt that was sent for a verdict: see `SentPrompt`."""
+
+    form: str
+    """The words around the texts, by their id in `prompts.jsonl`."""
+    fence: str
+    texts: tuple[Prose, ...]
+    """The judged texts; `[[passage 2]]` in the place of one that the answer's line has."""
+    to: str = optional("")
+    """Whom it was sent to, and how often, where that is not each model once."""
+
+    def filled(self, form: PromptForm, known: Mapping[str, str]) -> str:
+        """Return the user's message, with the texts that it names."""
+        return filled_prompt(form.user, self.fence, self.texts, known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,6 +298,8 @@ class VerdictRow(Record):
     asked."""
     usage: UsageRow = UsageRow()
     judge: str
+    prompts: tuple[PromptRow, ...] = optional(())
+    """What was sent for it; none of judges that send nothing, and in folders of older versions."""
 
     @classmethod
     def of(cls, verdict: Verdict, **asked: Any) -> VerdictRow:
@@ -280,6 +317,10 @@ class VerdictRow(Record):
             spread=verdict.spread,
             orders=tuple(verdict.orders),
             usage=UsageRow.of(verdict.usage),
+            prompts=tuple(
+                PromptRow(form=form_id(p.system, p.user), fence=p.fence, texts=p.texts, to=p.to)
+                for p in verdict.prompts
+            ),
             **asked,
         )
 

@@ -39,6 +39,12 @@ class _Required:
 REQUIRED = _Required()
 
 
+Reference = Literal[
+    "path", "path_or_name", "path_or_system", "folder_or_name", "retriever", "object", "code"
+]
+"""What a text may name; see `Option.refers_to`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """What an option means, and its bounds; goes into `Annotated[type, Option(...)]`."""
@@ -49,13 +55,11 @@ class Option:
     gt: float | None = None
     le: float | None = None
     lt: float | None = None
-    refers_to: (
-        Literal["path", "path_or_name", "path_or_system", "folder_or_name", "retriever", "object"]
-        | None
-    ) = None
+    refers_to: Reference | None = None
     """`path`: a file or folder relative to the YAML file; `path_or_name`: a file, or a built-in
     name; `path_or_system`: a file, or a system of the run; `folder_or_name`: a folder, or a name on
-    a hub; `retriever`: the name of another one; `object`: `module:name` of Python code."""
+    a hub; `retriever`: the name of another one; `object`: `module:name` of Python code; `code`: a
+    word of the declaration, or `python:module:name`."""
     secret: bool = False
     """Whether what it holds is a secret: it is sent, and written nowhere."""
 

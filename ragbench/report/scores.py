@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ragbench.comparison.evaluate import SCHEMA
-from ragbench.comparison.summary import finite
+from ragbench.comparison.systems import finite
 from ragbench.data.runs.run_folder import to_csv
 from ragbench.report.sections import count_lines
 from ragbench.report.text import interval, printable, side_by_side, significant

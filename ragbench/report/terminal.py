@@ -9,7 +9,7 @@ from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
 from ragbench.report.base import SIGNS, Grid, Layout, Measure, Section
 from ragbench.report.layout import lay_out
-from ragbench.report.text import GAP, align, cause_lines, printable
+from ragbench.report.text import GAP, align, cause_lines, display_width, printable
 
 _STYLES = {
     "title": "\x1b[1m",
@@ -82,15 +82,13 @@ def _gate_lines(page: Layout, color: bool) -> list[str]:
 
 
 def _tables(section: Section, width: int, color: bool) -> list[str]:
-    from rich.cells import cell_len
-
     names = _Column(("system", *section.systems), ("title", *[""] * len(section.systems)))
     blocks: list[list[_Column]] = [[names]]
     for measure in section.measures:
         columns = [_scores(measure)]
         if measure.differences and section.against:
             columns += _differences(measure, section.against)
-        needed = sum(max(map(cell_len, c.cells)) for c in [*blocks[-1], *columns])
+        needed = sum(max(map(display_width, c.cells)) for c in [*blocks[-1], *columns])
         needed += len(GAP) * (len(blocks[-1]) + len(columns) - 1)
         if needed > width and len(blocks[-1]) > 1:
             blocks.append([names])

@@ -146,17 +146,27 @@ _NARROWEST = 30
 """Columns that the last cell of a row needs; where it has fewer, it stands below the others."""
 
 
+def display_width(text: str) -> int:
+    """Return how many columns a text takes, where wide characters take two.
+
+    Example:
+        >>> display_width("bm25"), display_width("检索")
+        (4, 4)
+    """
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
 def align(columns: Sequence[Sequence[str]]) -> list[list[str]]:
     """Pad the cells of each column to one display width, where wide characters count twice.
 
     Returns rows.
     """
-    from rich.cells import cell_len
-
     padded = []
     for cells in columns:
-        widest = max(map(cell_len, cells))
-        padded.append([cell + " " * (widest - cell_len(cell)) for cell in cells])
+        widest = max(map(display_width, cells))
+        padded.append([cell + " " * (widest - display_width(cell)) for cell in cells])
     return [list(row) for row in zip(*padded, strict=True)]
 
 

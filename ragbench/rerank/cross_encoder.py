@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 from ragbench.embed.base import BatchTokens, ComputeDevice, Device, Model, as_unicode
 from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
 from ragbench.embed.encoders import Batches, token_limit, truncation_notes
-from ragbench.embed.remote import model_task, whole
+from ragbench.embed.remote import RemoteModel
 from ragbench.embed.sentence_transformers import EXTRA, PACKAGES
 from ragbench.errors import OptionError
-from ragbench.executors.base import Opened
-from ragbench.executors.pool import Pool
+from ragbench.executors.base import Facts, Opened
 from ragbench.rerank.base import Reranker, hit_texts
 from ragbench.types import Query, ScoredDocument
 
@@ -51,6 +50,7 @@ class PairScorer:
         self.limit = token_limit(self._tokenizer, model)
         self.device, self._model = device, model.float().eval().to(device)
         self._batches = Batches(device, batch_tokens, _BATCH_TOKENS)
+        self.alone = self._batches.alone
         # a tokeniser keeps its truncation in itself, and cannot be asked by two threads at once
         self._lock = threading.Lock()
 
@@ -129,26 +129,19 @@ def _scorer(
     return PairScorer(checkpoint, device, batch_tokens)
 
 
-class RemotePairScorer:
+class RemotePairScorer(RemoteModel):
     """A cross-encoder on the workers of a pool."""
 
-    def __init__(
-        self,
-        pool: Pool,
-        owner: str,
-        model: str,
-        *,
-        device: Device = "auto",
-        batch_tokens: int | None = None,
-    ) -> None:
-        self._pool = pool
-        self._task = model_task(f"{__name__}:open_pairs", owner, model, device, batch_tokens)
-        self.limit: int | None = pool.about(self._task)["limit"]
+    opener = f"{__name__}:open_pairs"
+
+    def learn(self, about: Facts) -> None:
+        """Take over how long a pair may be."""
+        self.limit: int | None = about["limit"]
 
     def read(self, pairs: Sequence[Pair]) -> list[PairScore]:
         """Return the score of each pair and whether it was cut; equal pairs are computed once."""
         distinct = list(dict.fromkeys(pairs))
-        found = whole(distinct, self._pool.each(self._task, distinct))
+        found = self._each(distinct)
         scores = {pair: PairScore(*each) for pair, each in zip(distinct, found, strict=True)}
         return [scores[pair] for pair in pairs]
 
@@ -160,7 +153,7 @@ def open_pairs(owner: str, model: str, device: Device, batch_tokens: int | None)
     def read(pairs: list[Pair]) -> list[PairScore]:
         return scorer.read([(query, text) for query, text in pairs])
 
-    return Opened(read, {"limit": scorer.limit})
+    return Opened(read, {"limit": scorer.limit}, scorer.alone)
 
 
 _OWNER = "reranker 'cross_encoder'"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from functools import partial
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 
@@ -12,11 +15,18 @@ from ragbench.errors import DataError
 from ragbench.registry import Option
 from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.nearest import best_rows, id_ranks
+from ragbench.signature import fingerprint
+from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
 from ragbench.text.analyze import Analyzer
 from ragbench.types import Document, FloatArray, IntArray, Query, ScoredDocument
+from ragbench.types.packed_documents import content_of, ids_of
 
 if TYPE_CHECKING:
     import bm25s
+
+_FORMAT = "1"
+_SCORES = ("data", "indices", "indptr")
+"""What the library has of a matrix of scores, term by term."""
 
 Variant = Literal["lucene", "robertson", "atire", "bm25l", "bm25+"]
 
@@ -71,28 +81,65 @@ class BM25(Retriever):
         self._index: bm25s.BM25 | None = None
 
     def index(self, corpus: Sequence[Document]) -> None:
-        """Build the index."""
-        import bm25s
+        """Build the index, or take it from the cache; the scores are the same to the last bit."""
+        kept = self._kept(corpus)
+        if kept is None:
+            self._index = self._made(corpus)
+            self._id_ranks = id_ranks(ids_of(corpus))
+        else:
+            self._index, self._id_ranks = self._mapped(kept), kept["id_ranks"]
+        self._corpus, self._ids, self._rows = corpus, ids_of(corpus), {}
 
+    def _made(self, corpus: Sequence[Document]) -> bm25s.BM25:
         # term ids made here spare the library its own pass over the vocabulary
         vocabulary: dict[str, int] = {}
         term_id = vocabulary.setdefault
         terms = []
         for document in corpus:
             found = self._analyze(document.full_text)
-            terms.append([term_id(term, len(vocabulary)) for term in found])
+            terms.append(array("i", [term_id(term, len(vocabulary)) for term in found]))
             self.advance(1)
         if not vocabulary:
             raise DataError("bm25: no document has a word", allowed="a corpus with text")
+        index = self._empty()
+        index.index((terms, vocabulary), show_progress=False)
+        return index
+
+    def _empty(self) -> bm25s.BM25:
+        import bm25s
+
         # float64 and no compiled back end: the same scores on every machine
-        self._index = bm25s.BM25(
+        return bm25s.BM25(
             k1=self.k1, b=self.b, method=self.variant, dtype="float64", auto_compile=False
         )
-        self._index.index((terms, vocabulary), show_progress=False)
-        self._corpus = corpus
-        self._ids = [document.id for document in corpus]
-        self._rows = {}
-        self._id_ranks = id_ranks(self._ids)
+
+    def _kept(self, corpus: Sequence[Document]) -> Arrays | None:
+        """The index of a corpus in the cache, put there first where it is lacking."""
+        content = content_of(corpus)
+        if self.cache_folder is None or content.size < WORTH_KEEPING:
+            return None
+        chosen = (self.k1, self.b, self.variant, self._analyze.identity, content.key)
+        key = fingerprint([_FORMAT, version("bm25s"), *map(str, chosen)], 32)
+        store = ArrayStore(self.cache_folder, self.cache_also)
+        of = f"bm25 of {len(corpus):,} {self.unit}"
+        return store.kept("index", of, key, partial(self._write, corpus))
+
+    def _write(self, corpus: Sequence[Document], writer: ArrayWriter) -> None:
+        index = self._made(corpus)
+        for name in _SCORES:
+            writer.add(name, index.scores[name])
+        writer.add_texts("terms", index.vocab_dict)
+        writer.add("id_ranks", id_ranks(ids_of(corpus)))
+        if index.nonoccurrence_array is not None:
+            writer.add("absent", index.nonoccurrence_array)
+
+    def _mapped(self, kept: Arrays) -> bm25s.BM25:
+        index = self._empty()
+        index.scores = {name: kept[name] for name in _SCORES}
+        index.scores["num_docs"] = len(kept["id_ranks"])
+        index.vocab_dict = {term: number for number, term in enumerate(kept.texts("terms"))}
+        index.nonoccurrence_array = kept.get("absent")
+        return index
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
         """Rank the indexed documents for each query."""
@@ -129,12 +176,12 @@ class BM25(Retriever):
                 floor += 0.0 if absent is None else weight * float(absent[token])
         return self._best(scores, floor, top_k)
 
-    def _built(self) -> Any:
+    def _built(self) -> bm25s.BM25:
         if self._index is None:
             raise DataError("bm25: there is no corpus to search", allowed="call index first")
         return self._index
 
-    def _rank(self, index: Any, question: str, top_k: int) -> list[ScoredDocument]:
+    def _rank(self, index: bm25s.BM25, question: str, top_k: int) -> list[ScoredDocument]:
         tokens = index.get_tokens_ids(self._analyze(question))
         if not tokens:
             return []

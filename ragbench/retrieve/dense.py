@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
 
 from ragbench.embed.base import (
     Advance,
@@ -32,14 +36,21 @@ from ragbench.retrieve.nearest import (
     best_rows,
     check_faiss,
     id_ranks,
+    longest_of,
     score_candidates,
 )
+from ragbench.signature import fingerprint
+from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
 from ragbench.types import Document, IntArray, Query, ScoredDocument
+from ragbench.types.packed_documents import content_of, ids_of
 
 if TYPE_CHECKING:
     from ragbench.embed.base import Vectors
 
 _OWNER = "retriever 'dense'"
+_FORMAT = "1"
+_LISTS = "lists.faiss"
+_AT_ONCE = 8192  # documents whose texts and vectors are in memory
 
 
 class Dense(Retriever):
@@ -179,17 +190,66 @@ class Dense(Retriever):
             raise DataError("dense: there is no document", allowed="a corpus with text")
         if self._kind == "faiss":
             check_faiss(_OWNER)
-        self._embedder = self._embedder or self._open()
-        texts = [document.full_text for document in corpus]
-        self._vectors = self._encode(self._embedder, texts, "document", self.advance)
-        self._truncated = _count_truncated(self._embedder, texts, "document")
-        self._ids = [document.id for document in corpus]
-        self._id_ranks = id_ranks(self._ids)
-        self._index = (
-            Exact(self._vectors)
-            if self._kind == "exact"
-            else InvertedFile(self._vectors, self._probes, _OWNER)
-        )
+        embedder = self._embedder = self._embedder or self._open()
+        self._ids = ids_of(corpus)
+        longest: float | None = None
+        known, kept = embedder.encodings.texts, self._kept(embedder, corpus)
+        if kept is None:
+            texts = [document.full_text for document in corpus]
+            self._vectors = self._encode(embedder, texts, "document", self.advance)
+            self._truncated = _count_truncated(embedder, texts, "document")
+            self._id_ranks = id_ranks(self._ids)
+        else:
+            self._vectors, self._id_ranks = kept["vectors"], kept["id_ranks"]
+            self._truncated, distinct = kept["counts"].tolist()
+            longest = float(kept["longest"].max())
+            if embedder.encodings.texts == known:  # none was asked for
+                embedder.reused += distinct
+        self._index = Exact(self._vectors, longest) if self._kind == "exact" else self._sorted(kept)
+
+    def _sorted(self, kept: Arrays | None) -> InvertedFile:
+        """The lists of faiss; of a matrix in the cache they are kept, too."""
+        lists = None
+        if kept is not None:
+            key = fingerprint([_FORMAT, version("faiss-cpu"), kept.path.name], 32)
+
+            def write(writer: ArrayWriter) -> None:
+                InvertedFile(self._vectors, self._probes).write(writer.folder / _LISTS)
+
+            of = f"faiss of {len(self._ids):,} {self.unit}"
+            lists = self._arrays.kept("index", of, key, write)
+        file = None if lists is None else lists.path / _LISTS
+        return InvertedFile(self._vectors, self._probes, file)
+
+    @property
+    def _arrays(self) -> ArrayStore:
+        return ArrayStore(self.cache_folder or cache_folder(), self.cache_also)
+
+    def _kept(self, embedder: CachedEmbedder, corpus: Sequence[Document]) -> Arrays | None:
+        """The matrix of a corpus in the cache, put there first where it is lacking."""
+        content = content_of(corpus)
+        if not self._keeps or content.size < WORTH_KEEPING:
+            return None
+        chosen = (embedder.model, embedder.prompts["document"], str(self._normalize), content.key)
+        of = f"{embedder.identity} of {len(corpus):,} {self.unit}"
+        write = partial(self._write, embedder, corpus)
+        return self._arrays.kept("matrix", of, fingerprint([_FORMAT, *chosen], 32), write)
+
+    def _write(
+        self, embedder: CachedEmbedder, corpus: Sequence[Document], writer: ArrayWriter
+    ) -> None:
+        truncated, known = 0, embedder.encodings.texts
+        # what is computed in batches depends on what else was asked for
+        size = _AT_ONCE if embedder.alone else len(corpus)
+        with writer.growing("vectors") as vectors, writer.growing("longest") as longest:
+            for start in range(0, len(corpus), size):
+                texts = [document.full_text for document in corpus[start : start + size]]
+                encoded = self._encode(embedder, texts, "document", self.advance)
+                vectors.append(encoded)
+                longest.append(np.array([longest_of(encoded)]))
+                truncated += _count_truncated(embedder, texts, "document")
+        writer.add("id_ranks", id_ranks(ids_of(corpus)))
+        writer.add("counts", np.array([truncated, embedder.encodings.texts - known]))
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
         """Rank the indexed documents for each query."""

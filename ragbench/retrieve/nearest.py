@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
@@ -58,12 +59,10 @@ class Exact:
         numbers errs by at most d u / (1 - d u) times the product of the lengths.
     """
 
-    def __init__(self, vectors: Vectors) -> None:
+    def __init__(self, vectors: Vectors, longest: float | None = None) -> None:
+        """Take the vectors, and the length of the longest where it is known."""
         self._vectors = vectors
-        self._longest = max(
-            float(_lengths(vectors[start : start + _BLOCK]).max())
-            for start in range(0, len(vectors), _BLOCK)
-        )
+        self._longest = longest_of(vectors) if longest is None else longest
 
     def candidates(self, queries: Vectors, top_k: int) -> Iterator[IntArray]:
         """Yield for each query the rows among which its nearest are: no other can be."""
@@ -116,6 +115,12 @@ def _lengths(vectors: Vectors) -> FloatArray:
     return lengths
 
 
+def longest_of(vectors: Vectors) -> float:
+    """Return the length of the longest of some vectors."""
+    parts = (vectors[start : start + _BLOCK] for start in range(0, len(vectors), _BLOCK))
+    return max(float(_lengths(part).max()) for part in parts)
+
+
 def score_candidates(vectors: Vectors, query: Vectors, rows: IntArray) -> FloatArray:
     """Return the similarity of some rows to a query, in doubles.
 
@@ -144,20 +149,32 @@ class InvertedFile:
         inverted file; without its compression).
     """
 
-    def __init__(self, vectors: Vectors, probes: int, owner: str) -> None:
-        check_faiss(owner)
+    def __init__(self, vectors: Vectors, probes: int, file: Path | None = None) -> None:
+        """Sort the vectors, or map the lists that `write` put into a file."""
         import faiss
 
-        count, width = vectors.shape
-        # 4 sqrt(n) lists, as the manual of faiss says for up to a million vectors
-        lists = max(1, min(int(4 * math.sqrt(count)), count // _PER_LIST))
-        self._centres = faiss.IndexFlatIP(width)  # the index does not keep it alive by itself
-        self._index = faiss.IndexIVFFlat(self._centres, width, lists, faiss.METRIC_INNER_PRODUCT)
-        self._index.cp.seed = _SEED
-        self._index.cp.min_points_per_centroid = 1
-        self._index.nprobe = min(probes, lists)
-        self._index.train(vectors)
-        self._index.add(vectors)
+        if file is None:
+            count, width = vectors.shape
+            # 4 sqrt(n) lists, as the manual of faiss says for up to a million vectors
+            lists = max(1, min(int(4 * math.sqrt(count)), count // _PER_LIST))
+            self._centres = faiss.IndexFlatIP(width)  # the index does not keep it alive by itself
+            self._index = faiss.IndexIVFFlat(
+                self._centres, width, lists, faiss.METRIC_INNER_PRODUCT
+            )
+            self._index.cp.seed = _SEED
+            self._index.cp.min_points_per_centroid = 1
+            self._index.train(vectors)
+            self._index.add(vectors)
+        else:
+            mapped = faiss.read_index(str(file), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
+            self._index = cast("faiss.IndexIVFFlat", mapped)
+        self._index.nprobe = min(probes, self._index.nlist)
+
+    def write(self, file: Path) -> None:
+        """Put the lists into a file."""
+        import faiss
+
+        faiss.write_index(self._index, str(file))
 
     def candidates(self, queries: Vectors, top_k: int) -> Iterator[IntArray]:
         """Yield for each query the rows of the nearest vectors that were found."""

@@ -50,7 +50,7 @@ class OwnRetriever(OwnComponent, Retriever):
         for name in ("advance", "unit"):
             if hasattr(self.made, name):
                 setattr(self.made, name, getattr(self, name))
-        self.made.index(corpus)
+        self.made.index(list(corpus))  # code of others may take no other sequence
 
     def borrow(self, retrievers: Sequence[Retriever]) -> None:
         """Give the object the retrievers that it searches with, each as it was made."""

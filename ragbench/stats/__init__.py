@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from ragbench.stats.agreement import confusion_table as confusion_table
     from ragbench.stats.agreement import mean_agreement as mean_agreement
     from ragbench.stats.agreement import raw_agreement as raw_agreement
+    from ragbench.stats.arguments import cluster_sums as cluster_sums
     from ragbench.stats.bootstrap import bca_bootstrap as bca_bootstrap
     from ragbench.stats.bootstrap import percentile_bootstrap as percentile_bootstrap
     from ragbench.stats.bootstrap import studentized_bootstrap as studentized_bootstrap
     from ragbench.stats.bradley_terry import Strengths as Strengths
     from ragbench.stats.bradley_terry import bradley_terry_strengths as bradley_terry_strengths
-    from ragbench.stats.clusters import cluster_sums as cluster_sums
     from ragbench.stats.correlation import GroupedCorrelation as GroupedCorrelation
     from ragbench.stats.correlation import kendall_tau_b as kendall_tau_b
     from ragbench.stats.correlation import mean_correlation as mean_correlation
@@ -88,9 +88,9 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "agreement": "Agreement cohen_kappa confusion_table mean_agreement raw_agreement",
+    "arguments": "cluster_sums",
     "bootstrap": "bca_bootstrap percentile_bootstrap studentized_bootstrap",
     "bradley_terry": "Strengths bradley_terry_strengths",
-    "clusters": "cluster_sums",
     "correlation": "GroupedCorrelation kendall_tau_b mean_correlation pearson roc_auc spearman",
     "difference": "DifferenceInterval difference_interval paired_differences effect_size "
     "effect_size_interval",

@@ -229,7 +229,7 @@ def cohen_kappa(
         x: Levels that one rater gave to n items, as numbers; NaN where missing.
         y: Levels that another gave to the same items.
         weights: `equal`, `linear` or `quadratic` in the distance of the two numbers; levels that
-            nobody used count as distance all the same.
+            no rater used count as distance all the same.
         groups: What the items belong to, see `mean_agreement`.
         confidence: Coverage that is aimed at.
 

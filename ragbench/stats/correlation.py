@@ -27,11 +27,7 @@ _FAR = 1e-6
 
 
 def pearson(
-    x: ArrayLike,
-    y: ArrayLike,
-    *,
-    groups: ArrayLike | None = None,
-    confidence: float = 0.95,
+    x: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None, confidence: float = 0.95
 ) -> Agreement:
     """Give the covariance of x and y over the product of their standard deviations.
 
@@ -56,21 +52,14 @@ def pearson(
     References:
         Pearson (1895), Notes on regression and inheritance in the case of two parents.
     """
+    pairs = [pair_of("pearson", x, y)]
     return mean_agreement(
-        product_moment,
-        [pair_of("pearson", x, y)],
-        level="interval",
-        groups=groups,
-        confidence=confidence,
+        product_moment, pairs, level="interval", groups=groups, confidence=confidence
     )
 
 
 def spearman(
-    x: ArrayLike,
-    y: ArrayLike,
-    *,
-    groups: ArrayLike | None = None,
-    confidence: float = 0.95,
+    x: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None, confidence: float = 0.95
 ) -> Agreement:
     """Give Pearson's correlation of the ranks; tied values share the mean of their ranks.
 
@@ -86,21 +75,12 @@ def spearman(
     References:
         Spearman (1904), The proof and measurement of association between two things.
     """
-    return mean_agreement(
-        rank_rho,
-        [pair_of("spearman", x, y)],
-        level="ordinal",
-        groups=groups,
-        confidence=confidence,
-    )
+    pairs = [pair_of("spearman", x, y)]
+    return mean_agreement(rank_rho, pairs, level="ordinal", groups=groups, confidence=confidence)
 
 
 def kendall_tau_b(
-    x: ArrayLike,
-    y: ArrayLike,
-    *,
-    groups: ArrayLike | None = None,
-    confidence: float = 0.95,
+    x: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None, confidence: float = 0.95
 ) -> Agreement:
     """Give how many more pairs of items stand in the same order than in the opposite one.
 
@@ -117,13 +97,8 @@ def kendall_tau_b(
     References:
         Kendall (1945), The treatment of ties in ranking problems.
     """
-    return mean_agreement(
-        rank_tau,
-        [pair_of("kendall_tau_b", x, y)],
-        level="ordinal",
-        groups=groups,
-        confidence=confidence,
-    )
+    pairs = [pair_of("kendall_tau_b", x, y)]
+    return mean_agreement(rank_tau, pairs, level="ordinal", groups=groups, confidence=confidence)
 
 
 def mean_correlation(

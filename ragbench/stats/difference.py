@@ -11,13 +11,13 @@ import numpy as np
 
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
+from ragbench.stats.arguments import cluster_codes, cluster_units
 from ragbench.stats.bootstrap import (
     RESAMPLES,
     bca_bootstrap,
     percentile_bootstrap,
     studentized_bootstrap,
 )
-from ragbench.stats.clusters import cluster_codes, cluster_units
 from ragbench.stats.score_intervals import score_interval, tilting_interval
 from ragbench.stats.student import t_quantile
 

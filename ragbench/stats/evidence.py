@@ -13,7 +13,7 @@ import numpy as np
 
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
-from ragbench.stats.clusters import cluster_codes
+from ragbench.stats.arguments import cluster_codes
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ragbench.stats import arguments
+from ragbench.stats.arguments import cluster_codes
 from ragbench.stats.bootstrap import RESAMPLES
-from ragbench.stats.clusters import cluster_codes
 from ragbench.stats.difference import difference_interval
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import numpy as np
 
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
+from ragbench.stats.arguments import cluster_codes, cluster_units
 from ragbench.stats.bootstrap import RESAMPLES, bca_bootstrap, percentile_bootstrap
-from ragbench.stats.clusters import cluster_codes, cluster_units
 from ragbench.stats.student import t_quantile
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
-from ragbench.stats.clusters import cluster_sums
+from ragbench.stats.arguments import cluster_sums
 from ragbench.stats.difference import paired_differences
 from ragbench.stats.paired_tests import EXACT_UP_TO, all_flips, random_flips, tolerance
 

@@ -208,7 +208,7 @@ def tilting_interval(
     A mean m lies within the limits if, drawn from the distribution that fits the differences best
     among those with mean m, a mean as far from m as the observed one is not too rare. Such a
     distribution weighs the differences anew ("tilts" them), and it may add one of a size that
-    nobody has seen yet: 100 unchanged queries do not exclude that 3 in 100 lose everything. How
+    were not seen yet: 100 unchanged queries do not exclude that 3 in 100 lose everything. How
     rare the observed mean is, the saddlepoint approximation says, so that skew is in both limits.
 
     A limit that lies as far as 0 or beyond says that there is no larger difference, so it allows

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ragbench.errors import DataError
 from ragbench.json_yaml import load_json
+from ragbench.store import arrays
 from ragbench.store.database import open_shared
 from ragbench.store.items import FORMAT, SUFFIX, read_lines
 from ragbench.store.replies import REPLIES, REPLIES_FILE
@@ -20,13 +21,16 @@ _DATABASES = {
 }
 """File name -> what it is for SQLite, its kind, and what it is about."""
 
-KINDS = ("retrieve", "generate", "score", "judge", "compare", "embed", "replies")
+KINDS = (
+    *("corpus", "index", "matrix"),
+    *("retrieve", "generate", "score", "judge", "compare", "embed", "replies"),
+)
 """What a cache folder holds, in the order in which a run makes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One file of the cache."""
+    """One file of the cache, or a folder of arrays."""
 
     path: Path
     kind: str
@@ -41,7 +45,7 @@ class Stored:
 def stored_in(folder: Path) -> list[Stored]:
     """Return the files of a cache folder, stage by stage, the newest first."""
     try:
-        found = [*_stage_files(folder), *_databases(folder)]
+        found = [*_array_folders(folder), *_stage_files(folder), *_databases(folder)]
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=folder) from error
     return sorted(found, key=lambda each: (KINDS.index(each.kind), -each.used_at, each.path))
@@ -49,6 +53,8 @@ def stored_in(folder: Path) -> list[Stored]:
 
 def verify(stored: Stored) -> int:
     """Return how many items of a file are damaged; they would be made again."""
+    if stored.path.is_dir():
+        return len(arrays.problems(stored.path) or ())
     database = _DATABASES.get(stored.path.name)
     if database is None:
         return sum(item is None for item in read_lines(stored.path))
@@ -84,12 +90,23 @@ def remove(stored: list[Stored]) -> int:
     freed = 0
     for each in stored:
         try:
-            for path in _with_its_own(each.path):
-                path.unlink(missing_ok=True)
+            if each.path.is_dir():
+                arrays.discard(each.path)
+            else:
+                for path in _with_its_own(each.path):
+                    path.unlink(missing_ok=True)
         except OSError as error:
             raise DataError(f"cannot be removed: {error.strerror}", file=each.path) from error
         freed += each.size
     return freed
+
+
+def _array_folders(folder: Path) -> Iterator[Stored]:
+    for about in (folder / arrays.FOLDER).glob(f"*/*/{arrays.ABOUT}"):
+        path, used = about.parent, about.stat().st_mtime
+        if path.parent.name in KINDS and not path.name.startswith("."):
+            size = sum(file.stat().st_size for file in path.iterdir())
+            yield Stored(path, path.parent.name, arrays.about_what(path), size, used)
 
 
 def _stage_files(folder: Path) -> Iterator[Stored]:

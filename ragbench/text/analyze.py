@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from unicodedata import unidata_version
 
 from ragbench.errors import OptionError
 from ragbench.registry import nearest
+from ragbench.signature import fingerprint
 from ragbench.text.stopwords import LANGUAGES, built_in, language_name, load
 from ragbench.text.tokenize import Memory, words
 
@@ -17,7 +21,7 @@ class Analyzer:
     def __init__(
         self, *, stemmer: str = "porter", stopwords: str = "english", language: str = "en"
     ) -> None:
-        self._language = language
+        self._language, self._stemmer = language, stemmer
         self._stopwords = load(stopwords)
         # stems are equal for equal words, so stop words can go before the costlier step
         self._stem = None if stemmer == "none" else load_stemmer(stemmer, language)
@@ -35,6 +39,14 @@ class Analyzer:
             stopwords=name if name in built_in() else "none",
             language=language,
         )
+
+    @property
+    def identity(self) -> str:
+        """A hash of all that terms depend on: the options, the stop words, and what runs here."""
+        code = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
+        library = version("nltk") if self._stemmer == "snowball" else ""
+        chosen = [self._stemmer, self._language, library, str(len(self._stopwords))]
+        return fingerprint([*chosen, *sorted(self._stopwords), *code, unidata_version], 32)
 
     def __call__(self, text: str) -> list[str]:
         """Return the terms of a text, in order."""

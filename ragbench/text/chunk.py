@@ -45,7 +45,8 @@ class Chunking:
         Option(
             "What is counted: words (what stands between spaces), sentences, tokens, or what a "
             "LangChain text splitter counts; or what cuts a text itself: `python:module:name` of a "
-            "function of a text that returns its pieces, or of such a splitter."
+            "function of a text that returns its pieces, or of such a splitter.",
+            refers_to="code",
         ),
     ]
     size: Annotated[

@@ -159,7 +159,7 @@ class Collection:
 
     queries: list[Query]
     """In the order of the file."""
-    documents: list[Document] | None = None
+    documents: Sequence[Document] | None = None
     """The corpus; None where the data set has none."""
     qrels: Qrels | None = None
     """Graded judgements; None where there are none."""
@@ -195,4 +195,4 @@ class Nugget(NamedTuple):
     importance: str
     """A word of `IMPORTANCES`: without a vital one an answer is not good."""
     assignment: str | None = None
-    """A word of `ASSIGNMENTS`, about one answer; None where nobody has looked."""
+    """A word of `ASSIGNMENTS`, about one answer; None where this was not looked at."""

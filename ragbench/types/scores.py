@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Literal
 
@@ -149,7 +150,7 @@ class JudgedClaim:
     text: str
     whose: Literal["answer", "reference"] = "answer"
     ruling: Ruling | None = None
-    """What the passages say, taken together; None where it was not held against them. Supported by
+    """What the passages say, taken together; None where it was not compared with them. Supported by
     one and contradicted by another is supported."""
     passages: tuple[int, ...] = ()
     """Which of them support it, or have a part in that; the first is 1."""
@@ -158,6 +159,57 @@ class JudgedClaim:
     other: Ruling | None = None
     """What the reference says of a claim of the answer, or the answer of one of the reference; None
     where it was not asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentPrompt:
+    """A prompt that was sent for a verdict; texts that its item has are named in it.
+
+    Example:
+        >>> prompt = SentPrompt("Judge.", "<a-[[fence]]>[[1]]</a-[[fence]]>", "b4", ("[[answer]]",))
+        >>> prompt.filled({"answer": "In 1932."})
+        '<a-b4>In 1932.</a-b4>'
+    """
+
+    system: str
+    """What to do; the same for every item."""
+    user: str
+    """What was asked; `[[fence]]` is the word of its fences, `[[1]]` the first of its texts."""
+    fence: str = ""
+    texts: tuple[str, ...] = ()
+    """The judged texts: `[[answer]]`, `[[passage 2]]`, `[[passages]]`, `[[reference 1]]`, or a text
+    itself; one that begins with two brackets has `[[text]]` before it."""
+    to: str = ""
+    """Whom it was sent to, and how often, where that is not each model once."""
+
+    def filled(self, known: Mapping[str, str]) -> str:
+        """Return the user's message, byte for byte where all its texts are known by name."""
+        return filled_prompt(self.user, self.fence, self.texts, known)
+
+
+_GAP = re.compile(r"\[\[(fence|[0-9]+)\]\]")
+_TEXT = "[[text]]"
+
+
+def named_text(text: str, names: Mapping[str, str]) -> str:
+    """Return a text as `SentPrompt` has it; `names` has the name of each text that has one."""
+    if (name := names.get(text)) is not None:
+        return f"[[{name}]]"
+    return f"{_TEXT}{text}" if text.startswith("[[") else text
+
+
+def filled_prompt(user: str, fence: str, texts: Sequence[str], known: Mapping[str, str]) -> str:
+    """Put what a `SentPrompt` has, and the texts that it names, into its words."""
+
+    def said(gap: re.Match[str]) -> str:
+        if gap[1] == "fence":
+            return fence
+        text = texts[int(gap[1]) - 1]
+        if text.startswith(_TEXT):
+            return text.removeprefix(_TEXT)
+        return known.get(text[2:-2], text) if text.startswith("[[") else text
+
+    return _GAP.sub(said, user)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -195,6 +247,9 @@ class Verdict:
     usage: Usage = NOTHING
     """What the replies took that no earlier verdict on the same item rests on, so that sums count
     nothing twice; what they took when they were paid for, also where they come from a store."""
+    prompts: tuple[SentPrompt, ...] = field(default=(), compare=False)
+    """What was sent for it; empty of judges that send nothing. Not in `to_dict`: others would read
+    the same words with every item."""
 
     def __repr__(self) -> str:
         said = self.reasoning if len(self.reasoning) <= _SHOWN else f"{self.reasoning[:_SHOWN]}..."
@@ -215,8 +270,10 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping; a missing score is null, never NaN."""
+        found = asdict(replace(self, prompts=()))
+        del found["prompts"]
         return {
-            **asdict(self),
+            **found,
             "claims": [asdict(claim) for claim in self.claims],
             "samples": list(self.samples),
             "orders": list(self.orders),

@@ -16,7 +16,7 @@ from ragbench.calibration.probes import (
     sample_answers,
     why_not,
 )
-from ragbench.calibration.scale import Scale
+from ragbench.calibration.sheet import Scale
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.judge import make_judge
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from ragbench.calibration.certificate import Calibration, certify
-from ragbench.calibration.scale import Scale
-from ragbench.calibration.sheet import draw
+from ragbench.calibration.sheet import Scale, draw
 from ragbench.errors import DataError
 from ragbench.records.codec import to_json
 from ragbench.report.calibration import render_certificate

@@ -5,8 +5,7 @@ import csv
 import pytest
 
 from ragbench.calibration.labels import read_labels
-from ragbench.calibration.scale import Scale
-from ragbench.calibration.sheet import COLUMNS, Question, draw, sheet_rows
+from ragbench.calibration.sheet import COLUMNS, Question, Scale, draw, sheet_rows
 from ragbench.errors import DataError, OptionError
 from tests.calibration.runs import RUBRIC, planted, score_of
 

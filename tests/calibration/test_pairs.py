@@ -237,7 +237,7 @@ def test_systems_of_a_run_as_their_owner_names_them(calibrate, write, tmp_path, 
         ([{"question": "?", "winner": 1}], "no pair of answers (columns: question, winner)"),
         ([{"id": 1, "system_1": "a", "system_2": "a", "winner": 1}], "both answers are of 'a'"),
         ([{"id": 1, "winner": 1}], "no verdict of a judge; allowed: a column verdict"),
-        ([{"id": 1, "winner": "", "verdict": 1}], "nobody prefers anything"),
+        ([{"id": 1, "winner": "", "verdict": 1}], "no row says which answer is preferred"),
         (
             [{"id": 1, "winner": 1, "rater": "a", "verdict": 1}] * 2,
             "'a' compares answer_1 and answer_2 on '1' twice",

@@ -9,7 +9,7 @@ from scipy.stats import kendalltau, pearsonr, spearmanr
 
 import ragbench as rb
 from ragbench.calibration.ratings import RatingsForm, read_ratings
-from ragbench.calibration.scale import Scale
+from ragbench.calibration.sheet import Scale
 from ragbench.errors import RagbenchError
 from tests.calibration.trial import lent_rows
 

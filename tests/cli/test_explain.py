@@ -295,3 +295,30 @@ def test_the_folder_of_several_experiments_names_one(run):
 
     assert done.returncode == 2
     assert f"did you mean '{run.parent}'?" in done.stderr
+
+
+def test_show_prints_what_judges_and_generators_were_sent(tmp_path):
+    folder = run_folder(tmp_path / "run")
+    form = {"id": "f1", "system": "Judge.\n  Be\tfair.", "user": "<q-[[fence]]>\n[[1]]\n[[2]]"}
+    (folder / "prompts.jsonl").write_text(json.dumps(form) + "\n")
+    path = folder / "judgements/dense--gpt.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    prompt = {"form": "f1", "fence": "ab", "texts": ["[[answer]]", HOSTILE], "to": "m (3 times)"}
+    lost = {**prompt, "form": "no longer there"}
+    path.write_text("".join(json.dumps({**r, "prompts": [prompt, lost]}) + "\n" for r in rows))
+
+    text = printed("show", folder, "q1", "--prompts", "--system", "dense/gpt")
+
+    head, _, sent = text.partition("  prompt of faithfulness by strict, sent to m (3 times)\n")
+    assert "  prompt of the answer\n  | system:\n  | Be brief.\n" in head
+    assert "  | Query 1 has mountains. The peak of 1 is Everest.\n" in head
+    assert sent.splitlines()[:5] == [
+        "  system:",
+        "  | Judge.",
+        "  | Be fair.",
+        "  user:",
+        "  | <q-ab>",
+    ]
+    assert sent.splitlines()[5] == "  | The highest mountain is Everest, number 1."
+    assert "\\x1b[31mred \\u202eright" in sent.splitlines()[6]
+    assert "prompt of" not in printed("show", folder, "q1")

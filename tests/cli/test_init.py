@@ -10,9 +10,8 @@ from click.testing import CliRunner
 from rouge_score.rouge_scorer import RougeScorer
 
 from ragbench import read_qrels, read_run
-from ragbench.cli.init import command
+from ragbench.cli.configs import init, validate
 from ragbench.cli.run import command as run_command
-from ragbench.cli.validate import command as validate
 from ragbench.config.load import load_config
 from ragbench.data.files.passages import content_id
 from ragbench.errors import ConfigError, DataError
@@ -26,7 +25,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def invoke(*arguments, command=command):
+def invoke(*arguments, command=init):
     return CliRunner().invoke(command, arguments, catch_exceptions=False)
 
 
@@ -369,3 +368,78 @@ def test_several_columns_of_a_likely_name_are_all_gold(here):
     assert "2 of 2 gold documents are in the corpus" in result.stderr
     columns = load_text(here / "ragbench.yaml")["dataset"]["columns"]
     assert columns["relevant"] == ["doc_1", "doc_2", "doc_3"]
+
+
+def test_columns_of_other_names_are_said(here):
+    (here / "docs").mkdir()
+    (here / "docs" / "d1.md").write_text("Galle sah Neptun.", encoding="utf-8")
+    (here / "docs" / "d2.md").write_text("Piazzi sah Ceres.", encoding="utf-8")
+    write_csv(
+        here / "qa.csv",
+        [
+            ["Frage", "Antwort", "Erste Quelle", "Zweite Quelle"],
+            ["Wer sah Neptun?", "Galle", "d1.md", "d2.md"],
+            ["Wer sah Ceres?", "Piazzi", "d2.md", ""],
+        ],
+    )
+    table = ("--from", "qa.csv", "--corpus", "docs")
+
+    with pytest.raises(DataError, match=r"of init: --column question=NAME"):
+        invoke(*table)
+    result = invoke(
+        *(*table, "--column", "question=Frage", "--column", "reference=Antwort"),
+        *("--column", "relevant=Erste Quelle", "--column", "relevant=Zweite Quelle"),
+    )
+
+    assert result.exit_code == 0, result.stderr
+    written = yaml.safe_load((here / "ragbench.yaml").read_text(encoding="utf-8"))
+    assert written["dataset"]["columns"] == {
+        "question": "Frage",
+        "reference": "Antwort",
+        "relevant": ["Erste Quelle", "Zweite Quelle"],
+    }
+    assert "2 of 2 gold documents are in the corpus" in result.stderr
+    assert invoke("ragbench.yaml", command=run_command).exit_code == 0
+
+
+def test_a_bare_answer_is_what_is_said_of_it(here):
+    write_csv(here / "qa.csv", [["question", "answer"], ["Who?", "Galle"]])
+
+    with pytest.raises(DataError, match="--column reference=answer"):
+        invoke("--from", "qa.csv")
+    gold = invoke("--from", "qa.csv", "-o", "gold.yaml", "--column", "reference=answer")
+    made = invoke("--from", "qa.csv", "-o", "made.yaml", "--column", "answer=answer")
+
+    assert gold.exit_code == made.exit_code == 0
+    columns = {
+        name: yaml.safe_load((here / name).read_text(encoding="utf-8"))["dataset"]["columns"]
+        for name in ("gold.yaml", "made.yaml")
+    }
+    assert columns["gold.yaml"] == {"question": "question", "reference": "answer"}
+    assert columns["made.yaml"] == {"question": "question", "answer": "answer"}
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        ("fragen=Frage", "no part 'fragen' (parts: id, question,"),
+        ("question", "'question' names no column: write question=COLUMN"),
+        ("question=", "'question=' names no column"),
+        ("question=b", "one column plays question: 'a' or 'b'"),
+    ],
+)
+def test_a_wrong_column_is_refused(here, column, said):
+    write_csv(here / "qa.csv", [["a", "b"], ["Who?", "Galle"]])
+
+    result = invoke("--from", "qa.csv", "--column", "question=a", "--column", column)
+
+    assert result.exit_code == 2
+    assert said in " ".join(result.stderr.split())
+    assert not (here / "ragbench.yaml").exists()
+
+
+def test_columns_need_a_table(here):
+    result = invoke("--column", "question=a")
+
+    assert result.exit_code == 2
+    assert "--column goes with --from TABLE" in result.stderr

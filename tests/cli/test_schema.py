@@ -4,12 +4,12 @@ import json
 
 from click.testing import CliRunner
 
-from ragbench.cli.schema import command
+from ragbench.cli.configs import schema
 from ragbench.config.json_schema import config_schema
 
 
 def test_prints_the_schema():
-    result = CliRunner().invoke(command)
+    result = CliRunner().invoke(schema)
 
     assert result.exit_code == 0
     assert json.loads(result.stdout) == config_schema()
@@ -18,17 +18,17 @@ def test_prints_the_schema():
 def test_writes_a_file(tmp_path):
     file = tmp_path / "new" / "schema.json"
 
-    result = CliRunner().invoke(command, ["-o", str(file)])
+    result = CliRunner().invoke(schema, ["-o", str(file)])
 
     assert result.exit_code == 0
     assert result.stdout == ""
-    assert file.read_text(encoding="utf-8") == CliRunner().invoke(command).stdout
+    assert file.read_text(encoding="utf-8") == CliRunner().invoke(schema).stdout
 
 
 def test_a_file_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
 
-    result = CliRunner().invoke(command, ["-o", str(tmp_path / "file" / "schema.json")])
+    result = CliRunner().invoke(schema, ["-o", str(tmp_path / "file" / "schema.json")])
 
     assert result.exit_code != 0
     assert "cannot write" in result.stderr

@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from ragbench.cli.validate import command
+from ragbench.cli.configs import validate
 from tests.commands import run_command as ragbench
 from tests.config.test_mistakes import TEN_MISTAKES
 
@@ -41,7 +41,7 @@ def test_ok_says_how_the_data_were_read(here):
         "metrics: {judge: {type: lexical, rubrics: [context_overlap]}}\n",
     )
 
-    result = CliRunner().invoke(command, ["c.yaml"], catch_exceptions=False)
+    result = CliRunner().invoke(validate, ["c.yaml"], catch_exceptions=False)
 
     assert result.exit_code == 0
     first, second, *rest = result.stdout.split("\n")
@@ -65,7 +65,7 @@ def test_records_are_shown_with_two_rows(here):
     write_lines(here / "qa.jsonl", rows)
     write_config(here, "dataset: {type: records, path: qa.jsonl}\n")
 
-    result = CliRunner().invoke(command, ["c.yaml"], catch_exceptions=False)
+    result = CliRunner().invoke(validate, ["c.yaml"], catch_exceptions=False)
 
     assert result.exit_code == 0
     for n in range(2):
@@ -113,7 +113,7 @@ def test_a_missing_package_is_a_note_and_no_verdict_on_the_data(here):
         f"generators: {{e: {{type: extractive}}}}\nmetrics: {{generation: ['{metric}']}}\n",
     )
 
-    result = CliRunner().invoke(command, ["c.yaml"])
+    result = CliRunner().invoke(validate, ["c.yaml"])
 
     assert result.exit_code == 0, result.output
     assert (

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from ragbench.comparison.interim import which_differ
-from ragbench.comparison.method import Method, adjust_family
+from ragbench.comparison.method import Method, adjust_family, which_differ
 from ragbench.score.base import Look
 from ragbench.stats import max_t_p_values
 

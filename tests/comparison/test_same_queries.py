@@ -12,7 +12,7 @@ from ragbench.comparison.comparable import meet
 from ragbench.comparison.sources import ScoredSystems, from_evaluation
 from ragbench.comparison.systems import SystemScores
 from ragbench.data.loaders.base import fingerprint_collection
-from ragbench.data.runs.query_fingerprints import fingerprint_queries
+from ragbench.data.runs.run_lines import fingerprint_queries
 from ragbench.errors import DataError
 from ragbench.types import Collection, Qrels, Query
 from tests.comparison.scored_systems import column, source, system

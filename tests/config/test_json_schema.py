@@ -70,6 +70,7 @@ WRONG = [
     {"retrievers": {"a": {"type": "bm25", "b": 2}}},
     {"retrievers": {"a": {"type": "bm25", "variant": "lucen"}}},
     {"retrievers": {"a": {"type": "bm25", "timeout": 0}}},
+    {"retrievers": {"a": {"type": "bm25", "chunk": {"by": "word", "size": 9}}}},
     {"retrievers": {"a": {"type": "bm25", "sweep": {"kk": [1]}}}},
     {"retrievers": {"a": {"type": "bm25", "sweep": {"b": []}}}},
     {"retrievers": {"a": {"type": "bm25", "sweep": {"b": [2]}}}},

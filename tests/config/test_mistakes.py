@@ -148,6 +148,21 @@ def test_ten_mistakes_at_once(load, golden):
             ["metrics.generation.1: unknown metric 'rogue2'"],
         ),
         pytest.param(
+            HEAD + "metrics: {generation: [§answer_hit@1, §faithfulness]}\n",
+            [
+                "metrics.generation.0: 'answer_hit@1' is a measure of rankings",
+                "metrics.generation.1: 'faithfulness' is a rubric of judges",
+            ],
+        ),
+        pytest.param(
+            HEAD + "metrics: {retrieval: {measures: [§rougeL]}}\n",
+            ["metrics.retrieval.measures.0: 'rougeL' is a metric of answers"],
+        ),
+        pytest.param(
+            HEAD + "metrics: {judge: {type: lexical, rubrics: [§ndcg@10]}}\n",
+            ["metrics.judge.rubrics.0: 'ndcg@10' is a measure of rankings"],
+        ),
+        pytest.param(
             HEAD + "metrics: {judge: {type: lexical, rubrics: [§context_overlp]}}\n",
             ["metrics.judge.rubrics.0: unknown rubric 'context_overlp'"],
         ),

@@ -1,4 +1,4 @@
-"""Compare everything with what it is held against: `python -m tests.conformance`."""
+"""Compare everything with what it has to agree with: `python -m tests.conformance`."""
 
 from __future__ import annotations
 

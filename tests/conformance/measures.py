@@ -1,4 +1,4 @@
-"""The measures of rankings beside what they are held against."""
+"""The measures of rankings beside what they are compared with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyndeval
 import pytrec_eval
 from sklearn import metrics as sklearn
 
-from ragbench.comparison.summary import summarize
+from ragbench.comparison.systems import summarize
 from ragbench.score.retrieval import MEASURES
 from ragbench.score.retrieval.base import RankedSubtopics, RetrievedPassages, spec_of
 from ragbench.score.retrieval.diversity import alpha_ndcg, redundancy, subtopic_recall

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-import re
-import string
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -25,6 +22,7 @@ from ragbench.score.text.meteor import meteor
 from ragbench.score.text.rouge import TYPES, rouge
 from ragbench.score.text.squad import contains, exact_match, token_f1
 from ragbench.score.text.ter import corpus_ter
+from tests.conformance.oracles import squad_f1, squad_tokens
 from tests.conformance.reference import Pairs, Reference
 from tests.models import build_tiny_bert, build_tiny_embedder
 from tests.score.text.strategies import SPACES, WORDS
@@ -118,27 +116,12 @@ def _meteor(times: int) -> Pairs:
                 yield ours, meteor_score(gold, words, wordnet=reader)
 
 
-def _squad_tokens(text: str) -> list[str]:
-    """The normalisation of the SQuAD script, version 1.1, on ASCII."""
-    text = "".join(c for c in text.lower() if c not in set(string.punctuation))
-    return re.sub(r"\b(a|an|the)\b", " ", text).split()
-
-
-def _squad_f1(prediction: str, reference: str) -> float:
-    mine, theirs = _squad_tokens(prediction), _squad_tokens(reference)
-    same = sum((Counter(mine) & Counter(theirs)).values())
-    if not same:
-        return 0.0
-    precision, recall = same / len(mine), same / len(theirs)
-    return 2 * precision * recall / (precision + recall)
-
-
 def _squad_exact(prediction: str, reference: str) -> float:
-    return float(bool(prediction.strip()) and _squad_tokens(prediction) == _squad_tokens(reference))
+    return float(bool(prediction.strip()) and squad_tokens(prediction) == squad_tokens(reference))
 
 
 def _squad_contains(prediction: str, reference: str) -> float:
-    have, want = _squad_tokens(prediction), _squad_tokens(reference)
+    have, want = squad_tokens(prediction), squad_tokens(reference)
     windows = [have[i : i + len(want)] for i in range(len(have))]
     return float(bool(want) and want in windows)
 
@@ -253,7 +236,7 @@ REFERENCES = [
         _squad(exact_match, _squad_exact),
     ),
     Reference(
-        "token_f1", "the rules of the SQuAD script, plainly", 0.0, _squad(token_f1, _squad_f1)
+        "token_f1", "the rules of the SQuAD script, plainly", 0.0, _squad(token_f1, squad_f1)
     ),
     Reference("contains", "plainly: every window of words", 0.0, _squad(contains, _squad_contains)),
     Reference("bertscore", "bert-score of each pair alone: P, R, F", SINGLE_PRECISION, _bert_score),

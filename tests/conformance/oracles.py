@@ -1,6 +1,10 @@
-"""What trec_eval calls our measures: read by the tests and by `measures.py`."""
+"""What trec_eval calls our measures, and the rules of the SQuAD script, plainly."""
 
 from __future__ import annotations
+
+import re
+import string
+from collections import Counter
 
 TREC_EVAL = {
     "num_ret": "num_ret",
@@ -55,3 +59,19 @@ ENGINE = {
     "yaap": "yaap",
 }
 """What pytrec_eval's engine understands and its front does not -> the key of its answer."""
+
+
+def squad_tokens(text: str) -> list[str]:
+    """The normalisation of the SQuAD script, version 1.1, on ASCII."""
+    text = "".join(c for c in text.lower() if c not in set(string.punctuation))
+    return re.sub(r"\b(a|an|the)\b", " ", text).split()
+
+
+def squad_f1(prediction: str, reference: str) -> float:
+    """Token F1, as the script computes it for one reference."""
+    mine, theirs = squad_tokens(prediction), squad_tokens(reference)
+    same = sum((Counter(mine) & Counter(theirs)).values())
+    if not same:
+        return 0.0
+    precision, recall = same / len(mine), same / len(theirs)
+    return 2 * precision * recall / (precision + recall)

@@ -1,4 +1,4 @@
-"""Writes `docs/conformance.md`: everything that is computed, beside what it is held against."""
+"""Writes `docs/conformance.md`: everything that is computed, beside what it is compared with."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 INTRODUCTION = """\
 # Conformance
 
-What every measure, metric, statistic and coefficient of agreement is held against, how many values
+What every measure, metric, statistic and coefficient of agreement is compared with, how many values
 were compared, and the largest difference that was found. Written by one command, `make
 conformance` (`python -m tests.conformance`); a test computes it again and is red when it is stale,
 when a difference is above its bar, or when something is computed here that is not on this page.
@@ -38,7 +38,7 @@ The cases are drawn to be awkward: ties, documents retrieved twice, negative gra
 a hit or a relevant document, ids in several scripts, scores such as 1e-45, -0.0 and 1e39. Values
 are compared query by query.
 
-- pytrec_eval is trec_eval 9, so `trec_eval: 9` is held against it. The tests do the same for
+- pytrec_eval is trec_eval 9, so `trec_eval: 9` is compared with it. The tests do the same for
   `trec_eval: 10` on scores that 32-bit floats hold exactly, apart from `iprec_at_recall` and
   `11pt_avg`, whose recall version 10 rounds otherwise; for other relevance levels, for judged
   documents only, and for repeated documents.
@@ -78,14 +78,14 @@ def public_statistics() -> list[str]:
 
 
 def compared(module: ModuleType, times: int = 1) -> list[Found]:
-    """Compare everything of one module with what it is held against."""
+    """Compare everything of one module with what it has to agree with."""
     return [compare(reference, times) for reference in module.REFERENCES]
 
 
 def comparison_table(names: Iterable[str], found: list[Found]) -> str:
     """Return a line for each comparison, by name."""
     rows = [_line(each) for name in names for each in found if each.reference.name == name]
-    return _table(["", "held against", "values", "largest difference", "bar"], rows)
+    return _table(["", "compared with", "values", "largest difference", "bar"], rows)
 
 
 def _line(found: Found) -> list[str]:

@@ -1,4 +1,4 @@
-"""What is held against what: a name of ours, an implementation that is not, and how close they are.
+"""What is compared with what: a name of ours, an implementation that is not, and how close.
 
 A new measure, metric or statistic needs a `Reference` in `measures.py`, `metrics.py`,
 `statistics.py`, `significance.py` or `agreement.py`, or a line in a `WITHOUT_REFERENCE` that says

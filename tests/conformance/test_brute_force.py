@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from ragbench.comparison.summary import summarize
+from ragbench.comparison.systems import summarize
 from ragbench.score.retrieval.score_run import score_run
 from tests.conformance import plainly
 

@@ -7,7 +7,7 @@ import pytest
 import pytrec_eval
 from hypothesis import given
 
-from ragbench.comparison.summary import summarize
+from ragbench.comparison.systems import summarize
 from ragbench.score.retrieval.notation import parse_measure
 from ragbench.score.retrieval.score_run import score_run
 from ragbench.types import Run

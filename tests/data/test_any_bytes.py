@@ -42,7 +42,7 @@ def folder(tmp_path_factory):
         ("run", read_run),
         ("qrels.txt", read_qrels),
         ("topics", read_topics),
-        ("docs.sgml", read_trec_corpus),
+        ("docs.sgml", lambda path: list(read_trec_corpus(path))),
         ("p.jsonl", read_predictions),
         ("p.csv", read_predictions),
         ("r.jsonl", lambda path: Records(path=path).load()),

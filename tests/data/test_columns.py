@@ -179,7 +179,8 @@ def test_resolved(present, columns, expected):
             ["ask", "answer"],
             None,
             "logs.csv: no column with the question (columns: ask, answer); "
-            "allowed: one of question, user_input, input, query, or columns: {question: NAME}",
+            "allowed: one of question, user_input, input, query, or columns: {question: NAME} "
+            "(of init: --column question=NAME)",
         ),
         (
             ["question", "gold", "target"],

@@ -25,7 +25,7 @@ def test_any_text_comes_back(tmp_path_factory, rows):
     path.write_bytes("\n".join(lines).encode())
 
     expected = [Document(str(n), text, title) for n, (title, text) in enumerate(rows)]
-    assert read_documents(path) == expected
+    assert list(read_documents(path)) == expected
 
 
 def test_optional_fields_and_further_keys(write):
@@ -57,7 +57,7 @@ def test_optional_fields_and_further_keys(write):
 def test_bad_documents_are_named(write, problem, fields, expected):
     path = write("corpus.jsonl", [{"_id": "d1", "text": "t"}, fields])
 
-    assert problem(lambda: read_documents(path)).startswith(f"corpus.jsonl:2: {expected}")
+    assert problem(lambda: list(read_documents(path))).startswith(f"corpus.jsonl:2: {expected}")
 
 
 def test_a_folder_of_texts(write, tmp_path):

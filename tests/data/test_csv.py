@@ -7,7 +7,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ragbench.data.runs.query_fingerprints import format_fingerprints, read_fingerprints
 from ragbench.data.runs.run_folder import (
     csv_rows,
     inert,
@@ -15,7 +14,12 @@ from ragbench.data.runs.run_folder import (
     read_per_query,
     to_csv,
 )
-from ragbench.data.runs.run_lines import format_causes, read_causes
+from ragbench.data.runs.run_lines import (
+    format_causes,
+    format_fingerprints,
+    read_causes,
+    read_fingerprints,
+)
 from ragbench.records.causes import CauseRow
 
 STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")

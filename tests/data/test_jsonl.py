@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.data.files.jsonl import parse_json, read_jsonl
+from ragbench.data.files.rows import parse_json, read_jsonl
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 values = st.recursive(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ragbench.data.files.nuggets import read_nuggets
+from ragbench.data.files.judgements import read_nuggets
 from ragbench.errors import DataError
 from ragbench.types.records import Nugget
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.data.runs.query_fingerprints import (
+from ragbench.data.runs.run_lines import (
     fingerprint_queries,
     format_fingerprints,
     read_fingerprints,

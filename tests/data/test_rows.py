@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.data.files.table import read_csv, read_rows
+from ragbench.data.files.rows import read_csv, read_rows
 from ragbench.errors import MissingExtra
 
 # NUL is refused, and a lone surrogate is no UTF-8

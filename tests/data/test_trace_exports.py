@@ -409,14 +409,14 @@ def test_gold_of_other_questions_is_refused(write):
 def test_validate_prints_how_traces_were_read(tmp_path):
     from click.testing import CliRunner
 
-    from ragbench.cli.validate import command
+    from ragbench.cli.configs import validate
 
     rows = [root("unclear", input__value='{"tone": "dry", "topic": "moons"}')]
     rows += [*CLEAR, span(2, "RETRIEVER", "1", trace="fine", output__value='{"documents": []}')]
     (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "c.yaml").write_text("dataset: {type: traces, path: t.jsonl}\n")
 
-    done = CliRunner().invoke(command, [str(tmp_path / "c.yaml")])
+    done = CliRunner().invoke(validate, [str(tmp_path / "c.yaml")])
 
     assert done.exit_code == 0
     for line in (

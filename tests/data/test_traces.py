@@ -6,7 +6,7 @@ import pytest
 
 from ragbench.config.load import load_config
 from ragbench.data.files.columns import with_paths
-from ragbench.data.files.jsonl import Entry
+from ragbench.data.files.rows import Entry
 from ragbench.data.loaders.records import Records
 from ragbench.errors import DataError
 from tests.cells import run_cell

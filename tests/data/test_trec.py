@@ -109,13 +109,13 @@ def test_bad_references_are_named(files, write, problem, qrels, expected):
 def test_bad_documents_are_named(write, problem, raw, expected):
     path = write("a.sgml", raw)
 
-    assert problem(lambda: read_trec_corpus(path)) == expected
+    assert problem(lambda: list(read_trec_corpus(path))) == expected
 
 
 def test_a_number_repeated_in_another_file(write, problem):
     write("docs/a", "<DOC>\n<DOCNO>x</DOCNO>\n</DOC>\n")
     path = write("docs/b", "<DOC>\n<DOCNO>x</DOCNO>\n</DOC>\n").parent
 
-    assert problem(lambda: read_trec_corpus(path)) == (
+    assert problem(lambda: list(read_trec_corpus(path))) == (
         "docs/b:1: DOCNO 'x' is repeated, first at line 1 of docs/a"
     )

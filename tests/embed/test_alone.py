@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from ragbench.embed.base import tell_nobody
 from ragbench.embed.cached import CachedEmbedder
 from ragbench.embed.checkpoint import find_checkpoint
-from ragbench.embed.encoders import Batches
+from ragbench.embed.encoders import Batches, TokenEncoder
 from ragbench.embed.entailment import EntailmentModel
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
-from ragbench.embed.tokens import TokenEncoder
 from ragbench.errors import DataError
 from ragbench.rerank.cross_encoder import PairScorer
 from ragbench.score.text.bertscore import BERTScorer

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from ragbench.embed.checkpoint import find_checkpoint
-from ragbench.embed.encoders import count_layers, keep_layers, token_limit
-from ragbench.embed.tokens import TokenEncoder
+from ragbench.embed.encoders import TokenEncoder, count_layers, keep_layers, token_limit
 from ragbench.errors import OptionError
 from tests.models import build_tiny_bert
 

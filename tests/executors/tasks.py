@@ -8,7 +8,7 @@ from ragbench.errors import OptionError
 from ragbench.executors.base import Opened
 
 
-def open_doubles(log="", model="m1", wait=0.0):
+def open_doubles(log="", model="m1", wait=0.0, alone=True):
     """Doubles numbers; `die` ends the worker, `die once FILE` the first one that sees it."""
 
     def compute(items):
@@ -18,7 +18,7 @@ def open_doubles(log="", model="m1", wait=0.0):
         print("this is no reply")
         return [_double(item, wait) for item in items]
 
-    return Opened(compute, {"model": model})
+    return Opened(compute, {"model": model}, alone)
 
 
 def _double(item, wait):
@@ -50,3 +50,30 @@ def open_short():
 
 def open_pids():
     return Opened(lambda items: [(os.getpid(), item) for item in items])
+
+
+class Clock:
+    """In the place of `time`, where each item takes so long."""
+
+    def __init__(self, seconds):
+        self.seconds, self.now, self.blocks = seconds, 0.0, []
+
+    def perf_counter(self):
+        return self.now
+
+
+CLOCK = Clock(0.0)
+
+
+def open_clocked():
+    def compute(items):
+        CLOCK.now += CLOCK.seconds * len(items)
+        CLOCK.blocks.append(len(items))
+        return items
+
+    return Opened(compute)
+
+
+def open_sizes():
+    """What depends on what stands beside an item: a batch on a GPU."""
+    return Opened(lambda items: [len(items)] * len(items), alone=False)

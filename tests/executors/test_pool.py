@@ -10,10 +10,12 @@ from contextlib import closing
 import pytest
 
 from ragbench.errors import AdapterError
+from ragbench.executors import base
 from ragbench.executors import pool as pools
 from ragbench.executors.base import Heard, Lost, Task, Worker
 from ragbench.executors.local import Processes
 from ragbench.executors.pool import Pool
+from tests.executors import tasks
 
 HERE = "tests.executors.tasks"
 
@@ -52,19 +54,20 @@ def test_both_workers_have_work(pool):
     assert len({pid for pid, _ in found}) == 2
 
 
-def test_blocks_are_taken_when_they_are_needed(pool):
+def test_blocks_are_taken_when_they_are_needed(pool, monkeypatch):
+    monkeypatch.setattr(pools, "_LARGEST", 8)
     taken = []
 
-    def blocks():
-        for number in range(100):
+    def numbers():
+        for number in range(1000):
             taken.append(number)
-            yield [number]
+            yield number
 
-    found = pool.blocks(task(), blocks())
+    found = pool.blocks(task(), numbers(), 1000)
 
-    assert next(found) == [0]
-    assert len(taken) < 20, "bounded, so that memory and a budget of time are"
-    assert list(found) == [[2 * number] for number in range(1, 100)]
+    assert next(found)[0] == 0
+    assert len(taken) <= 8 * 8, "bounded, so that memory and a budget of time are"
+    assert sum(map(len, found)) > 900
 
 
 class InAnyOrder:
@@ -93,16 +96,43 @@ class InAnyOrder:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_there_is_always_a_worker_to_wait_for(size):
+def test_there_is_always_a_worker_to_wait_for(size, monkeypatch):
     """A block that all others wait for may be the last one under way."""
     for seed in range(100):
         draw = random.Random(seed)
+        monkeypatch.setattr(pools, "_ALIKE", draw.choice([1, 2, 3]))
         pool = Pool(InAnyOrder(size, draw))
         n = draw.randrange(1, 60)
 
-        found = [*pool.blocks(task(), ([number] for number in range(n)))]
+        found = pool.each(task(alone=False), range(n))
 
-        assert found == [[2 * number] for number in range(n)]
+        assert found == [2 * number for number in range(n)]
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("seconds", [0.00001, 0.001, 0.2, 7.0])
+def test_a_block_is_as_large_as_half_a_second_allows(monkeypatch, size, seconds):
+    """Whatever an item takes: no more is lost with a worker, and no less is worth a message."""
+    clock = tasks.Clock(seconds)
+    monkeypatch.setattr(base, "time", clock)
+    monkeypatch.setattr(tasks, "CLOCK", clock)
+    n = 5000
+
+    found = Pool(InAnyOrder(size, random.Random(1))).each(task("open_clocked"), range(n))
+
+    assert found == list(range(n))
+    blocks = clock.blocks
+    assert max(blocks) <= max(0.5 / seconds, 8)
+    assert len(blocks) <= max(n * seconds / 0.5, 0) * 1.5 + 40
+    # the last ones are small, so that workers end together
+    assert blocks[-1] <= max(0.02 / seconds, 1) + 1
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_blocks_that_results_depend_on_are_the_same_for_any_number_of_workers(size):
+    found = Pool(InAnyOrder(size, random.Random(1))).each(task("open_sizes"), range(200))
+
+    assert found == [64] * 192 + [8] * 8
 
 
 def test_what_a_worker_did_not_finish_is_computed_again(pool, tmp_path):
@@ -125,16 +155,15 @@ def test_the_guilty_item_alone_is_lost(pool, tmp_path):
     assert lost == Lost("a worker ended whenever it computed this: it ended with code 7")
     ended = {line.split()[0] for line in log.read_text().splitlines()}
     # two by the block, one by each half of it, and those that live
-    assert len(ended) <= 2 + 2 + (64).bit_length()
+    assert len(ended) <= 2 + 2 + len(numbers).bit_length()
 
 
-def test_two_guilty_items_of_one_block(pool):
+def test_two_guilty_items_of_one_block():
     numbers = ["die", 1, 2, 3, "die", 5]
 
-    found = [each for [each] in (pool.each(task(), [n]) if n else [] for n in [1])]
-    [together] = pool.blocks(task(), [numbers])
+    with closing(Pool(Processes(1))) as pool:
+        together = next(pool.blocks(task(), [*numbers, *range(6)], 12))
 
-    assert found == [2]
     assert [isinstance(each, Lost) for each in together] == [n == "die" for n in numbers]
     assert [each for each in together if not isinstance(each, Lost)] == [2, 4, 6, 10]
 
@@ -155,8 +184,8 @@ def test_what_is_wrong_on_a_worker_is_told_here(pool):
         pool.each(task("open_wrong", kind="ours"), [1])
     with pytest.raises(RuntimeError, match="ZeroDivisionError: theirs"):
         pool.each(task("open_wrong", kind="theirs"), [1])
-    with pytest.raises(AdapterError, match="the test: 1 results for 2 items"):
-        list(pool.blocks(task("open_short"), [[1, 2]]))
+    with pytest.raises(AdapterError, match=r"the test: \d results for \d items"):
+        pool.each(task("open_short"), list(range(8)))
 
     assert pool.each(task(), [1, 2, 3]) == [2, 4, 6], "and the workers go on"
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from ragbench.comparison.interim import look_confidence
+from ragbench.comparison.method import look_confidence
 from ragbench.errors import ConfigError
 from ragbench.experiment.compare import compare
 from ragbench.experiment.plan.records import Choices

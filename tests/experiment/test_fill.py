@@ -9,7 +9,7 @@ import yaml
 
 import ragbench as rb
 from ragbench.config.schema import Fill
-from ragbench.data.runs.query_fingerprints import FINGERPRINTS_FILE, read_fingerprints
+from ragbench.data.runs.run_lines import FINGERPRINTS_FILE, read_fingerprints
 from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.plan.records import Choices, PlannedFill
 from ragbench.report.terminal import render_terminal

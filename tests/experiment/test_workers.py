@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -244,7 +245,8 @@ def test_an_item_that_ends_its_workers_fails_alone(monkeypatch):
     class Losing:
         def each(self, task, items, advance):
             advance(len(items))
-            return [Lost("it ended with code 9"), *([0.5, 0.25] for _ in items[1:])]
+            found = struct.pack("2d", 0.5, 0.25).hex()
+            return [Lost("it ended with code 9"), *(found for _ in items[1:])]
 
     texts, gold = [None, "a cat", "a dog"], [["a cat"], ["a cat"], ["a dog"]]
     found = TextScorer(["rouge1", "contains", "rouge2"], Losing()).score(texts, gold)

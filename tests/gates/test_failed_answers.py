@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragbench.comparison.pairs import PairedScores
-from ragbench.comparison.summary import failed_share, summarize
+from ragbench.comparison.systems import failed_share, summarize
 from ragbench.experiment.stages.columns import mean_over_samples
 from ragbench.gates.drop import Drop
 from ragbench.gates.failed import Failed

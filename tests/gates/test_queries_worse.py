@@ -3,6 +3,7 @@
 import pytest
 
 from ragbench.gates.queries_worse import QueriesWorse
+from ragbench.records.gate import WorseQuery
 from ragbench.types import Cause
 from tests.gates.test_drop import FAST, NAN, paired
 
@@ -55,5 +56,5 @@ def test_worst_queries_stand_first():
 
     found = decide_queries_worse(pairs, 0)
 
-    assert [row["query_id"] for row in found.facts["worst_queries"]] == ["q1", "q4", "q0"]
-    assert found.facts["worst_queries"][0] == {"query_id": "q1", "score": 0.2, "baseline": 1.0}
+    assert [query.query_id for query in found.worst_queries] == ["q1", "q4", "q0"]
+    assert found.worst_queries[0] == WorseQuery(query_id="q1", score=0.2, baseline=1.0)

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError, OptionError
-from ragbench.generate.chat import estimate_tokens, fit
-from ragbench.generate.prompt import load_prompt
+from ragbench.generate.chat import estimate_tokens, fit, load_prompt
 from ragbench.types import Document
 
 

@@ -20,8 +20,8 @@ from ragbench.llm import (
     Totals,
     Usage,
 )
+from ragbench.llm.completions import in_words
 from ragbench.llm.usage import Reservation, upper_bound
-from ragbench.llm.wording import in_words
 from ragbench.testing import Answer, ChatServer, ReasoningModel
 from ragbench.types import Cause
 from tests.llm.conftest import GOOD, asking

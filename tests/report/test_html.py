@@ -19,7 +19,7 @@ VOID = {"meta"}
 TAGS = re.findall(
     r"\S+",
     """html head meta title style body header h1 p main div table caption thead tbody tr th td
-    small ul li section h2 figure figcaption svg path text dl dt dd details summary code
+    small ul li section h2 h3 figure figcaption svg path text dl dt dd details summary code
     footer nav a b script rect""",
 )
 ATTRIBUTES = re.findall(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import replace
+from unicodedata import east_asian_width
 from xml.etree import ElementTree
 
 import ir_measures
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,7 +31,7 @@ from ragbench.report.pictures.draw import (
     slice_pictures,
     trade_pictures,
 )
-from ragbench.report.pictures.svg import Scale
+from ragbench.report.pictures.svg import Drawing, Scale
 from tests.report import example
 from tests.report.asked import results, run_folder
 from tests.report.pages import records
@@ -53,6 +55,7 @@ def numbers(text):
 def test_curves_are_those_of_trec_eval():
     seed = random.Random(17)
     curves, run, qrels, own = Curves(), [], [], []
+    ranks, judged_grades = [], []
     for q in range(30):
         documents = [f"d{n}" for n in range(150)]
         relevant = seed.sample(documents, seed.randrange(0, 9))
@@ -61,9 +64,13 @@ def test_curves_are_those_of_trec_eval():
             run.append(ir_measures.ScoredDoc(f"q{q}", d, float(1000 - rank)))
         grades = {d: seed.randrange(1, 4) for d in relevant}
         qrels += [ir_measures.Qrel(f"q{q}", d, grades.get(d, 0)) for d in documents]
-        ranks = {rank: grades[d] for rank, d in enumerate(found, start=1) if d in grades}
-        curves.add("bm25", ranks, list(grades.values()))
+        best_first = sorted(grades, key=lambda d: -grades[d])
+        ranks.append([found.index(d) + 1 if d in found else 0 for d in best_first])
+        judged_grades.append([grades[d] for d in best_first])
         own += [rb.ndcg(found, grades, k=7)] if grades else []
+    sizes = [len(each) for each in ranks]
+    flat = [np.array([n for some in each for n in some]) for each in (ranks, judged_grades)]
+    curves.add("bm25", *flat, np.concatenate(([0], np.cumsum(sizes))))
     judged = [
         f"q{q}" for q in range(30) if any(j.query_id == f"q{q}" and j.relevance for j in qrels)
     ]
@@ -119,7 +126,8 @@ def test_an_interval_and_a_difference_are_where_they_should_be():
     assert "ter (lower is better)" in found
     root = parsed(found["ndcg@10"])
     texts = [text.text for text in root.iter(f"{SVG}text")]
-    assert {"bm25", "dense", "hybrid", "ndcg@10, mean", "paired difference"} <= set(texts)
+    assert {"bm25", "dense", "hybrid", "difference from the baseline"} <= set(texts)
+    assert "ndcg@10; triangle: the best" in texts
     titles = [mark.text for mark in root.iter(f"{SVG}title")]
     assert "+0.0442 against bm25" in titles
     by_title = {
@@ -197,12 +205,64 @@ def test_judges_controls_slices_and_queries_are_drawn():
     )  # fmt: skip
     made = replace(no_comparisons(), controls=(control,), slices=(row,))
     [controls], [slices] = control_pictures(made), slice_pictures(made)
-    assert controls.told == "gold_context, gpt 0.8; bm25/gpt 0.5"
+    assert controls.told == "gold_context/gpt 0.8; bm25/gpt 0.5"
     assert slices.told == "law: dense -0.2 over 30 queries"
     queries = difference_picture("map", "dense", "bm25", [("q1", 1, 0), ("q2", 0, 0), ("q3", 0, 1)])
-    assert queries.told == "1 queries up, 1 down, 1 the same"
+    assert queries.told == "1 query up, 1 down, 1 the same"
     for picture in (spread_a, spread_b, agreement, controls, slices, queries):
         parsed(picture)
+
+
+def test_what_loses_is_orange_whichever_way_is_better():
+    for lower, colours in ((False, ["#d55e00", "#009e73"]), (True, ["#009e73", "#d55e00"])):
+        made = difference_picture("ter", "a", "b", [("q1", 1, 0), ("q2", 0, 1)], lower=lower)
+        assert [bar.get("fill") for bar in parsed(made).iter(f"{SVG}rect")] == colours
+
+
+def test_twenty_series_are_told_apart():
+    """By colour and shape together: eight colours alone come again."""
+    drawing = Drawing()
+    for number in range(32):
+        drawing.mark(0, 0, number, "")
+    marks = [re.search('fill="(.*?)" d="(.*?)"', part).groups() for part in drawing.parts]
+    assert len(set(marks)) == 32
+
+
+def test_controls_are_no_choice():
+    summary, _ = results()
+    chosen = replace(summary.systems[0], usd=1.0)
+    control = replace(chosen, name="gold_context/gpt", role="control", usd=0.5)
+    other = replace(summary.systems[1], usd=2.0)
+    found = list(trade_pictures(replace(summary, systems=(chosen, control, other))))
+    assert found
+    assert all("gold_context" not in picture.told for picture in found)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param("检索器" * 30, id="wide"), pytest.param("a" * 90, id="long"), "검색-bm25"]
+)
+def test_wide_names_have_room(name):
+    """A wide character takes twice the room: no text begins before the picture or ends beyond."""
+    summary, comparisons = example.summary(), example.comparisons()
+    summary["systems"][0]["name"] = name
+    summary, comparisons = records(summary, comparisons)
+    systems = tuple(replace(s, causes={"right": 2, "failed": 1}) for s in summary.systems)
+    moves = (CauseMove(before="should_have_refused", after="right", queries=("q1",)),)
+    flows = tuple(
+        CauseFlow(system=a, baseline=b, same=9, moves=moves)
+        for a, b in ((name, "bm25"), ("bm25", name))
+    )
+    pictures = [
+        *interval_pictures(summary, comparisons),
+        *causes_pictures(replace(summary, systems=systems), replace(comparisons, causes=flows)),
+    ]
+    for picture in pictures:
+        for text in parsed(picture).iter(f"{SVG}text"):
+            columns = sum(1 + (east_asian_width(ch) in "WF") for ch in text.text)
+            anchor, x = text.get("text-anchor", "start"), float(text.get("x"))
+            start = x - 6.5 * columns * {"start": 0, "middle": 0.5, "end": 1}[anchor]
+            assert start >= 0
+            assert start + 6.5 * columns <= picture.width
 
 
 @pytest.mark.parametrize("name", HOSTILE)

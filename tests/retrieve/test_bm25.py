@@ -1,6 +1,7 @@
 """BM25 against the formula by hand, against the library, and under ties and odd texts."""
 
 import math
+import random
 
 import pytest
 import pytrec_eval
@@ -10,6 +11,9 @@ from hypothesis import strategies as st
 from ragbench.data.loaders.beir import Beir
 from ragbench.errors import DataError, OptionError
 from ragbench.retrieve.bm25 import BM25
+from ragbench.retrieve.chunked import with_chunks
+from ragbench.store.maintenance import stored_in
+from ragbench.text.chunk import Chunking
 from ragbench.types import Document, Query
 
 TEXTS = st.text("ab ", max_size=12)
@@ -123,3 +127,73 @@ def test_reaches_the_known_figure(lent_data, collection, options, published):
 
     mean = sum(score["ndcg_cut_10"] for score in scores.values()) / len(qrels)
     assert mean == pytest.approx(published, abs=0.01)
+
+
+def large(n=2500, seed=5):
+    """A corpus of more than 1 MiB with ties."""
+    draw = random.Random(seed)
+    vocabulary = [f"word{i}" for i in range(300)]
+    texts = [" ".join(draw.choices(vocabulary, k=80)) for _ in range(n // 2)]
+    texts += ["word1 word2 " * 40] * (n // 2)
+    return [Document(f"{'de'[i >= n // 2]}{i}", text) for i, text in enumerate(texts)]
+
+
+def kept(corpus, cache, **options):
+    retriever = BM25(**options)
+    retriever.cache_folder = cache
+    retriever.index(corpus)
+    queries = [Query(str(i), f"word{i} word{i + 1} word{7 * i}") for i in range(9)]
+    return retriever, retriever.retrieve(queries, 30)
+
+
+@pytest.mark.parametrize("variant", ["lucene", "bm25+"])
+def test_an_index_of_the_cache_gives_the_same_bits(tmp_path, monkeypatch, variant):
+    corpus = large()
+    plain, expected = kept(corpus, None, variant=variant)
+    _, made = kept(corpus, tmp_path, variant=variant)
+    monkeypatch.setattr(BM25, "_made", lambda *_: pytest.fail("made again"))
+
+    mapped, found = kept(corpus, tmp_path, variant=variant)
+
+    assert found == made == expected
+    weighted = {"word3": 0.25, "word4": 2.0, "unknown": 1.0}
+    assert mapped.search(weighted, 20) == plain.search(weighted, 20)
+    assert mapped.term_counts("e1300") == plain.term_counts("e1300") == {"word1": 40, "word2": 40}
+
+
+def test_another_corpus_or_option_is_another_index(tmp_path):
+    corpus, cache = large(), tmp_path / "cache"
+    stop = tmp_path / "stop.txt"
+    stop.write_text("word1\n")
+    options = [{"stemmer": "none"}, {"k1": 1.2}, {"b": 0.5}, {"variant": "atire"}]
+    options += [{"stopwords": "none"}, {"stopwords": str(stop)}]
+    for each in options:
+        kept(corpus, cache, **each)
+    stop.write_text("word2\n")
+    others = [corpus[::-1], [*corpus[:-1], Document("e9999", corpus[-1].text)]]
+
+    assert kept(corpus, cache, **options[-1])[1] == kept(corpus, None, **options[-1])[1]
+    for other in others:
+        assert kept(other, cache)[1] == kept(other, None)[1]
+    assert len(stored_in(cache)) == len(options) + 3
+
+
+def test_a_small_index_is_not_kept(tmp_path):
+    kept([Document("a", "word1")], tmp_path / "cache")
+
+    assert not (tmp_path / "cache").exists()
+
+
+def test_chunks_are_indexed_once(tmp_path):
+    corpus = large()
+    found = []
+    for cache in (None, tmp_path, tmp_path):
+        chunked = with_chunks(BM25(), Chunking(by="words", size=30))
+        chunked.cache_folder = cache
+        chunked.load()
+        chunked.index(corpus)
+        found.append(chunked.retrieve([Query("q", "word7 word9")], 5))
+
+    assert found[0] == found[1] == found[2]
+    (index,) = stored_in(tmp_path)
+    assert (index.kind, index.of.rpartition(" ")[2]) == ("index", "chunks")

@@ -2,6 +2,7 @@
 
 import math
 import os
+import random
 
 import pytest
 import pytrec_eval
@@ -13,6 +14,9 @@ from ragbench.data.trec.trec_files import read_run
 from ragbench.errors import DataError, MissingExtra, OptionError
 from ragbench.retrieve.chunked import with_chunks
 from ragbench.retrieve.dense import Dense
+from ragbench.retrieve.nearest import InvertedFile
+from ragbench.store.arrays import DamagedArrays
+from ragbench.store.maintenance import stored_in
 from ragbench.text.chunk import Chunking
 from ragbench.types import Document, Query
 from tests.models import build_tiny_embedder
@@ -286,3 +290,66 @@ def test_reaches_the_published_figure(lent_data, minilm, monkeypatch):
 
     mean = sum(score["ndcg_cut_10"] for score in scores.values()) / len(qrels)
     assert mean == pytest.approx(0.645, abs=0.005)
+
+
+def large(n=260):
+    """A corpus of more than 1 MiB with repeated and with truncated texts."""
+    draw = random.Random(3)
+    words = ["the", "cat", "sat", "mat", "dog", "ran", "é", "!"]
+    texts = [" ".join(draw.choices(words, k=2 + i % 9)) + " " * 4200 for i in range(n)]
+    return corpus([*texts, texts[0], "mat " * 90])
+
+
+def searched(model, documents, **options):
+    told, retriever = [], Dense(model=model, device="cpu", **options)
+    retriever.advance = told.append
+    retriever.index(documents)
+    hits = retriever.retrieve([Query(str(i), q) for i, q in enumerate(QUERIES)], 20)
+    assert sum(told) in (0, len(documents)), "all, or none where nothing is made"
+    return hits, retriever.encodings.texts, retriever.notes
+
+
+@pytest.mark.parametrize("options", [{}, {"similarity": "dot"}, {"index": "faiss", "probes": 99}])
+def test_a_matrix_of_the_cache_gives_the_same_bits(tiny_embedder, cache, monkeypatch, options):
+    if "index" in options:
+        pytest.importorskip("faiss")
+    documents = large()
+    plain = searched(tiny_embedder, documents, cache=False, **options)
+    assert not cache.exists()
+    monkeypatch.setattr("ragbench.retrieve.dense._AT_ONCE", 100)
+    made = searched(tiny_embedder, documents, **options)
+    monkeypatch.setattr(Dense, "_write", lambda *_: pytest.fail("made again"))
+    monkeypatch.setattr(InvertedFile, "write", lambda *_: pytest.fail("trained again"))
+
+    found = searched(tiny_embedder, documents, **options)
+
+    assert found[0] == made[0] == plain[0]
+    assert found[1] == made[1], "as many texts were asked for, whoever has them"
+    assert found[2] == made[2] == plain[2]
+    assert "1 of 262 documents are longer" in found[2][0]
+    kinds = {each.kind for each in stored_in(cache)}
+    assert kinds == {"matrix", "embed"} | ({"index"} if "index" in options else set())
+
+
+def test_a_matrix_is_of_its_texts_prompts_and_lengths(tiny_embedder, cache):
+    documents = large()
+    searched(tiny_embedder, documents)
+    others = [{"similarity": "dot"}, {"document_prompt": "dog "}]
+    for options in others:
+        found, *_ = searched(tiny_embedder, documents, **options)
+        assert found == searched(tiny_embedder, documents, cache=False, **options)[0]
+    searched(tiny_embedder, documents[::-1])
+
+    assert sum(each.kind == "matrix" for each in stored_in(cache)) == 4
+
+
+def test_a_damaged_matrix_is_made_of_the_stored_vectors(tiny_embedder, cache):
+    documents = large()
+    before = searched(tiny_embedder, documents)
+    (matrix,) = (each for each in stored_in(cache) if each.kind == "matrix")
+    with (matrix.path / "vectors.npy").open("r+b") as stream:
+        stream.seek(5000)
+        stream.write(b"\xff")
+
+    with pytest.warns(DamagedArrays, match=r"damaged \(vectors.npy\)"):
+        assert searched(tiny_embedder, documents) == before

@@ -36,12 +36,30 @@ def test_random_flips_are_fair_and_independent():
 def test_blocks_do_not_change_the_flips(monkeypatch, rows):
     whole = np.concatenate(list(random_flips(TABLE, 300, seed=1)))
     every = np.concatenate(list(all_flips(TABLE[:9])))
-    monkeypatch.setattr(signs, "_BLOCK_BYTES", rows * 8 * (70 + 6 + 1))
+    monkeypatch.setattr(signs, "_BLOCK_BYTES", rows * 8 * 70)
     blocks = list(random_flips(TABLE, 300, seed=1))
 
     assert max(map(len, blocks)) == rows
     np.testing.assert_allclose(np.concatenate(blocks), whole, rtol=0, atol=1e-12)
     np.testing.assert_allclose(np.concatenate(list(all_flips(TABLE[:9]))), every, atol=1e-12)
+
+
+@pytest.mark.parametrize(("n", "m"), [(70, 1), (2_000, 9), (5_000, 45), (300, 200)])
+def test_sums_are_those_of_signs(n, m):
+    """Each product is a part of a block, of queries and of flips; parts at the ends are shorter."""
+    table = np.random.default_rng(n).normal(size=(n, m))
+    drawn = np.random.default_rng(4).integers(0, 2**64, size=(150, -(-n // 64)), dtype=np.uint64)
+    bits = np.unpackbits(drawn.astype("<u8").view(np.uint8), axis=1, count=n).astype(np.int64)
+
+    found = np.concatenate(list(random_flips(table, 150, seed=4)))
+
+    np.testing.assert_allclose(found, (1 - 2 * bits) @ table, rtol=0, atol=1e-10)
+
+
+def test_memory_stays_bounded_for_many_queries():
+    sums = signs._FlippedSums(np.zeros((1_000_000, 4)), 10_000)
+
+    assert sums._flips.nbytes <= 1.1 * signs._BLOCK_BYTES
 
 
 def test_a_column_is_flipped_alike_in_any_company():

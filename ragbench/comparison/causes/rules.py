@@ -200,7 +200,7 @@ def cause_of_answer(
 
 
 def _wrong(unread: Lost | None, facts: str, said: Said) -> Lost:
-    """The cause of an answer that is wrong, or that no gold answer was held against."""
+    """The cause of an answer that is wrong, or that was compared with no gold answer."""
     known_wrong = said.is_right is False
     if unread is not None:
         return Lost(unread.cause, _joined(unread.why, said.right_how))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
-from ragbench.data.files.jsonl import Entry, read_jsonl
 from ragbench.data.files.lines import plain_suffix, text_lines
+from ragbench.data.files.rows import Entry, read_jsonl
 from ragbench.errors import DataError
 from ragbench.records.codec import kind
 from ragbench.types import Document, Query
+from ragbench.types.packed_documents import PackedDocuments
 
 TopicField = Literal["title", "description", "narrative"]
 """The parts of a TREC topic that can be the query."""
@@ -24,17 +25,16 @@ _FIELD_OF = {"title": "title", "desc": "description", "narr": "narrative"}
 _LABEL = re.compile(r"^\s*(?:Number|Topic|Description|Narrative)\s*:\s*", re.IGNORECASE)
 _DOCUMENT_FIELDS = frozenset({"_id", "title", "text", "metadata"})
 _SHOWN = 5
+_NO_VALUES: dict[str, object] = {}
 
 
-def read_documents(path: Path) -> list[Document]:
+def read_documents(path: Path) -> Iterator[Document]:
     """Read `{"_id", "title"?, "text", "metadata"?}` lines; further keys become metadata."""
-    documents: list[Document] = []
     first_lines: dict[str, Entry] = {}
     for entry in read_jsonl(path):
         document = _document(entry)
         check_unique(document.id, "_id", entry, first_lines)
-        documents.append(document)
-    return documents
+        yield document
 
 
 def check_unique(name: str, noun: str, entry: Entry, seen: dict[str, Entry]) -> None:
@@ -43,7 +43,8 @@ def check_unique(name: str, noun: str, entry: Entry, seen: dict[str, Entry]) -> 
         first = seen[name]
         other = f" of {first.file}" if first.file != entry.file else ""
         raise entry.error(f"{noun} '{name}' is repeated, first at {first.place}{other}")
-    seen[name] = entry
+    # its place alone: texts of a large corpus need not stay for it
+    seen[name] = Entry(entry.file, entry.line, _NO_VALUES, entry.record)
 
 
 def _document(entry: Entry) -> Document:
@@ -74,9 +75,13 @@ def encode_spaces(name: str) -> str:
     return re.sub(r"[ \t\n\r\v\f]", lambda match: quote(match[0]), name)
 
 
-def empty_note(documents: list[Document]) -> str | None:
+def empty_note(documents: Sequence[Document]) -> str | None:
     """Say how many documents have neither title nor text, and which; None if there are none."""
-    empty = [document.id for document in documents if not document.full_text.strip()]
+    empty = (
+        documents.empty
+        if isinstance(documents, PackedDocuments)
+        else [document.id for document in documents if not document.full_text.strip()]
+    )
     if not empty:
         return None
     shown = ", ".join(empty[:_SHOWN]) + (", ..." if len(empty) > _SHOWN else "")

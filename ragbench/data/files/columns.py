@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from ragbench.data.files.jsonl import Entry, parse_json
+from ragbench.data.files.rows import Entry, parse_json
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
 from ragbench.types.tables import PARTS as PARTS
@@ -226,7 +226,8 @@ def _require_question(found: Columns, present: Sequence[str], file: object) -> N
     if "question" not in found and "turns" not in found:
         what = f"no column with the question (columns: {', '.join(present)})"
         names = ", ".join((*PARTS["question"].sure, PARTS["question"].likely[0]))
-        allowed = f"one of {names}, or columns: {{question: NAME}}"
+        said = "columns: {question: NAME} (of init: --column question=NAME)"
+        allowed = f"one of {names}, or {said}"
         raise DataError(what, file=file, allowed=allowed)
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ragbench.data.files.jsonl import Entry, parse_json
 from ragbench.data.files.passages import content_id, read_list, read_text
+from ragbench.data.files.rows import Entry, parse_json
 from ragbench.signature import fingerprint_json
 from ragbench.types import Document, Query
 from ragbench.types.conversation import (

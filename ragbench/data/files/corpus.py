@@ -18,10 +18,9 @@ from ragbench.data.files.collection import (
     encode_spaces,
     read_metadata,
 )
-from ragbench.data.files.jsonl import ID_ALLOWED, Entry, id_problem
 from ragbench.data.files.lines import plain_suffix, text_lines
 from ragbench.data.files.passages import content_id
-from ragbench.data.files.table import SUFFIXES, read_rows
+from ragbench.data.files.rows import ID_ALLOWED, SUFFIXES, Entry, id_problem, read_rows
 from ragbench.errors import DataError, MissingExtra
 from ragbench.records.codec import kind
 from ragbench.types import Document

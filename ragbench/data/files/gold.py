@@ -11,8 +11,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from ragbench.data.files.collection import encode_spaces
-from ragbench.data.files.jsonl import ID_ALLOWED, Entry, id_problem, parse_json
 from ragbench.data.files.passages import read_printed_list
+from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem, parse_json
 from ragbench.records.codec import kind
 from ragbench.types import Document
 

@@ -23,7 +23,7 @@ Read = Callable[[int], bytes]
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _BUFFER = 1 << 17
-_GZIP_MAGIC = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b"
 _LONGEST_LINE = 16 << 20
 _FREE_BYTES, _RATIO = 64 << 20, 200
 """Beyond 64 MiB, gzip may make no more than 200 bytes of one: text gives 3 to 20, a bomb 1000."""
@@ -43,7 +43,7 @@ def standard_input() -> BinaryIO:
     if sys.stdin is None:
         raise DataError("standard input is closed", file="-", allowed="a file on standard input")
     stream: Any = sys.stdin.buffer  # a BufferedReader, which can look ahead
-    if stream.peek(2)[:2] == _GZIP_MAGIC:
+    if stream.peek(2)[:2] == GZIP_MAGIC:
         return cast("BinaryIO", io.BufferedReader(_Inflated(stream, "-"), _BUFFER))
     return cast("BinaryIO", stream)
 
@@ -115,7 +115,7 @@ def opened(source: Source, name: str) -> Iterator[BinaryIO]:
     except OSError as error:
         raise DataError(_why_unreadable(error), file=name) from error
     with file:
-        if file.peek(2)[:2] == _GZIP_MAGIC:
+        if file.peek(2)[:2] == GZIP_MAGIC:
             with io.BufferedReader(_Inflated(file, name), _BUFFER) as decompressed:
                 yield decompressed
         elif name.endswith(".gz") and file.peek(1):
@@ -207,6 +207,30 @@ def reader(stream: BinaryIO) -> Read:
     return read
 
 
+class Part:
+    """The bytes of a file from one place to another, as a stream that cannot go back."""
+
+    def __init__(self, path: str | os.PathLike[str], start: int, end: int) -> None:
+        """Open the file once more, so that its parts can be read at the same time."""
+        self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - `close` closes it
+        self._file.seek(start)
+        self._left = end - start
+
+    def seekable(self) -> bool:
+        """Whether it can go back: it cannot."""
+        return False
+
+    def read(self, size: int) -> bytes:
+        """Return some bytes, none at the end of the part."""
+        found = self._file.read(min(size, self._left))
+        self._left -= len(found)
+        return found
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
 class Rewindable:
     """A stream that can be read again from where it stood.
 
@@ -253,10 +277,11 @@ class Rewindable:
 class WholeLines:
     """A stream in pieces that end with a line end; a byte order mark at its start is dropped."""
 
-    def __init__(self, read: Read, name: str) -> None:
+    def __init__(self, read: Read, name: str, *, at_start: bool = True) -> None:
+        """Begin at the start of a file, or, if not `at_start`, at a line within it."""
         self._read, self._name = read, name
         self._rest = b""
-        self._first = True
+        self._first = at_start
         self._failure: Exception | None = None
         self.at_end = False
         """Whether all has been read."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragbench.data.files.collection import encode_spaces
-from ragbench.data.files.jsonl import Entry, parse_json
+from ragbench.data.files.rows import Entry, parse_json
 from ragbench.records.codec import kind
 from ragbench.signature import fingerprint
 from ragbench.types import Document

@@ -7,7 +7,7 @@ fingerprint; one changed character gives another.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Protocol
 
@@ -15,6 +15,7 @@ from ragbench.errors import OptionError
 from ragbench.registry import Option, nearest
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Answered, Collection, Document, Query, ToolCall
+from ragbench.types.packed_documents import PackedDocuments
 
 _KEYS = {"test": "a number above 0 and below 1", "seed": "an integer >= 0"}
 SplitOption = Annotated[
@@ -124,7 +125,7 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
     # without metadata of queries: a CSV file has them as text where JSON has numbers
     found = {"queries": _rows(map(_query, collection.queries))}
     if collection.documents is not None:
-        found["corpus"] = fingerprint(sorted(map(_document, collection.documents)))
+        found["corpus"] = fingerprint_documents(collection.documents)
     if collection.qrels is not None:
         found["qrels"] = collection.qrels.fingerprint()
     if collection.answers:
@@ -136,6 +137,13 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
         systems = collection.given.items()
         found["given"] = _rows([name, *sorted(map(_answered, given))] for name, given in systems)
     return found
+
+
+def fingerprint_documents(documents: Sequence[Document]) -> str:
+    """Return the fingerprint of a corpus; at hand where it is packed."""
+    if isinstance(documents, PackedDocuments):
+        return documents.fingerprint
+    return fingerprint(sorted(map(document_digest, documents)))
 
 
 def _rows(rows: Iterable[list[str]]) -> str:
@@ -151,7 +159,8 @@ def _calls(calls: Iterable[ToolCall]) -> list[str]:
     return [fingerprint_json(call.to_dict(), _WHOLE) for call in calls]
 
 
-def _document(document: Document) -> str:
+def document_digest(document: Document) -> str:
+    """Return a hash of all that a document has."""
     extra = fingerprint_json(dict(document.metadata), _WHOLE) if document.metadata else ""
     return fingerprint([document.id, document.title, document.text, extra], _WHOLE)
 
@@ -160,7 +169,7 @@ def _answered(answered: Answered) -> str:
     # a missing answer is not an empty one, nor are missing passages an empty list
     answer = ["none"] if answered.answer is None else ["answer", answered.answer]
     contexts = answered.contexts
-    passages = ["none"] if contexts is None else ["contexts", *map(_document, contexts)]
+    passages = ["none"] if contexts is None else ["contexts", *map(document_digest, contexts)]
     pieces = [fingerprint(part, _WHOLE) for part in (answer, passages, answered.queries)]
     if answered.tool_calls is not None:
         pieces.append(fingerprint(_calls(answered.tool_calls), _WHOLE))

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ragbench.data.files.collection import check_unique, empty_note, read_documents, read_queries
-from ragbench.data.files.jsonl import Entry, read_jsonl
 from ragbench.data.files.judgements import Judgements, dangling, merge_judgements, read_judgements
 from ragbench.data.files.lines import find_file
+from ragbench.data.files.rows import Entry, read_jsonl
 from ragbench.data.loaders.base import finished, parse_split
+from ragbench.data.loaders.packed_corpus import CorpusReader
 from ragbench.errors import DataError
 from ragbench.records.codec import kind
 from ragbench.registry import Option, nearest
@@ -19,7 +20,7 @@ from ragbench.types import Collection, Document, Query
 _TEST = "test"
 
 
-class Beir:
+class Beir(CorpusReader):
     """Read a folder with corpus, queries, qrels and, where it has them, gold answers.
 
     The files are `corpus.jsonl`, `queries.jsonl`, `qrels/<split>.tsv` and `answers.jsonl`, plain
@@ -48,7 +49,9 @@ class Beir:
             raise DataError(found, file=self._path)
         queries = read_queries(self._required("queries.jsonl"))
         corpus = find_file(self._path, "corpus.jsonl")
-        documents = None if corpus is None else read_documents(corpus)
+        documents = (
+            None if corpus is None else self.packed([corpus], lambda: read_documents(corpus))
+        )
         judgements = self._judgements(queries)
         judged = queries
         if judgements is not None:
@@ -103,7 +106,7 @@ class Beir:
 
 
 def _notes(
-    documents: list[Document] | None, judgements: Judgements | None, left_out: int
+    documents: Sequence[Document] | None, judgements: Judgements | None, left_out: int
 ) -> list[str]:
     notes = []
     if documents is None:

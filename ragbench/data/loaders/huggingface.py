@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from ragbench.data.files.columns import check_mapping
 from ragbench.data.files.corpus import read_corpus
-from ragbench.data.files.jsonl import Entry
+from ragbench.data.files.rows import Entry
 from ragbench.data.loaders.base import parse_split
 from ragbench.data.loaders.records import RecordTable, TableLoader
 from ragbench.errors import DataError, MissingExtra

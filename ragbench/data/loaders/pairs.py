@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from ragbench.data.files.jsonl import Entry
 from ragbench.data.files.passages import content_id
-from ragbench.data.files.table import read_rows
+from ragbench.data.files.rows import Entry, read_rows
 from ragbench.data.loaders.base import finished
 from ragbench.data.loaders.records import system_name
 from ragbench.errors import DataError, OptionError
@@ -54,7 +53,7 @@ class PairRow:
     question: str | None
     answers: tuple[str | None, str | None]
     winner: float | None
-    """1 where the first is preferred, 0.5 a tie, 0 the second; None where nobody said."""
+    """1 where the first is preferred, 0.5 a tie, 0 the second; None where there is no label."""
     rater: str | None
     verdict: float | None
     """A judge's, with the answers in this order; None where it is not in the file."""

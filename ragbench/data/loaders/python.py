@@ -16,7 +16,7 @@ from typing import Any
 
 from ragbench.data.files.collection import check_unique, empty_note
 from ragbench.data.files.conversations import failing
-from ragbench.data.files.jsonl import ID_ALLOWED, Entry, id_problem
+from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem
 from ragbench.data.loaders.base import Loader, fingerprint_collection, finished
 from ragbench.data.loaders.records import RecordTable
 from ragbench.errors import AdapterError, DataError, OptionError, RagbenchError

@@ -23,9 +23,8 @@ from ragbench.data.files.columns import (
 from ragbench.data.files.conversations import Talk, TalkReader, talk_notes
 from ragbench.data.files.corpus import Corpus, read_corpus
 from ragbench.data.files.gold import DocumentNames
-from ragbench.data.files.jsonl import Entry
 from ragbench.data.files.passages import Passages, read_text, read_texts
-from ragbench.data.files.table import is_csv, read_rows
+from ragbench.data.files.rows import Entry, is_csv, read_rows
 from ragbench.data.loaders.base import (
     Previewed,
     RandomSplit,

@@ -9,9 +9,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from ragbench.data.files.columns import Named
 from ragbench.data.files.corpus import Corpus, read_corpus
-from ragbench.data.files.jsonl import Entry, parse_json
 from ragbench.data.files.lines import plain_suffix, text_lines
-from ragbench.data.files.table import is_csv, read_json_array, read_rows
+from ragbench.data.files.rows import Entry, is_csv, parse_json, read_json_array, read_rows
 from ragbench.data.loaders.base import Previewed, SplitOption, finished, parse_split
 from ragbench.data.loaders.records import RecordTable
 from ragbench.data.traces import exports

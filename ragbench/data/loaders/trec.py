@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,10 +15,11 @@ from ragbench.data.files.collection import (
     read_documents,
     read_topics,
 )
-from ragbench.data.files.jsonl import Entry
 from ragbench.data.files.judgements import Judgements, read_judgements, trec_id
 from ragbench.data.files.lines import plain_suffix, read_lines
+from ragbench.data.files.rows import Entry
 from ragbench.data.loaders.base import SplitOption, finished, parse_split
+from ragbench.data.loaders.packed_corpus import CorpusReader
 from ragbench.errors import DataError
 from ragbench.registry import Option
 from ragbench.types import Collection, Document
@@ -29,7 +30,7 @@ _TEXT = re.compile(rb"<TEXT>(.*?)</TEXT>", re.IGNORECASE | re.DOTALL)
 _TAG = re.compile(r"<[^<>]*>")
 
 
-class Trec:
+class Trec(CorpusReader):
     """Read TREC qrels and topics, and the documents where they are at hand.
 
     Topics that the qrels do not judge are left out and counted. Without a corpus, stored rankings
@@ -68,7 +69,7 @@ class Trec:
         topics = read_topics(self._topics, self._field)
         judgements = read_judgements(self._qrels)
         judgements.require_queries((topic.id for topic in topics), self._topics.name)
-        documents = None if self._corpus is None else read_trec_corpus(self._corpus)
+        documents = None if self._corpus is None else self._documents(self._corpus)
         judged = [topic for topic in topics if topic.id in judgements.grades]
         collection = Collection(
             queries=judged,
@@ -78,8 +79,14 @@ class Trec:
         )
         return finished(collection, self._split)
 
+    def _documents(self, corpus: Path) -> Sequence[Document]:
+        files = _files(corpus)
+        return self.packed(files, lambda: read_trec_corpus(corpus))
 
-def _notes(documents: list[Document] | None, judgements: Judgements, left_out: int) -> list[str]:
+
+def _notes(
+    documents: Sequence[Document] | None, judgements: Judgements, left_out: int
+) -> list[str]:
     notes = []
     if documents is None:
         notes.append("no corpus: only stored rankings can be scored")
@@ -91,7 +98,7 @@ def _notes(documents: list[Document] | None, judgements: Judgements, left_out: i
     return [*notes, *judgements.notes()]
 
 
-def read_trec_corpus(path: Path) -> list[Document]:
+def read_trec_corpus(path: Path) -> Iterator[Document]:
     """Read documents: a `.jsonl` corpus, or TREC's SGML in a file or in all files of a folder.
 
     Of TREC's documents, the text is what stands between the `<TEXT>` tags, or everything but the
@@ -99,20 +106,22 @@ def read_trec_corpus(path: Path) -> list[Document]:
     replacement characters.
     """
     if plain_suffix(path) == ".jsonl":
-        return read_documents(path)
-    files = [path]
-    if path.is_dir():
-        files = sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
+        yield from read_documents(path)
+        return
     seen: dict[str, Entry] = {}
-    documents = []
-    for file in files:
+    for file in _files(path):
         for line, content in _sections(file):
             document = _document(content, file, line)
             check_unique(document.id, "DOCNO", Entry(str(file), line, {}), seen)
-            documents.append(document)
-    if not documents:
+            yield document
+    if not seen:
         raise DataError("no documents", file=path, allowed="<DOC> <DOCNO> ... </DOC>, or .jsonl")
-    return documents
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    return sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
 
 
 def _sections(path: Path) -> Iterator[tuple[int, bytes]]:

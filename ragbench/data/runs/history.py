@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragbench.data.files.jsonl import parse_json
+from ragbench.data.files.rows import parse_json
 from ragbench.data.runs.baseline import check_scored, format_baseline, stored_scores
 from ragbench.data.runs.run_folder import to_json_line
 from ragbench.data.runs.run_scores import StoredScores

@@ -15,15 +15,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
     file_name,
+    per_query_rows,
     read_per_query,
     read_query_metadata,
     read_summary,
     resolve_run_folder,
 )
-from ragbench.data.runs.run_lines import CAUSES_FILE, Lines, RankingFile, read_causes
+from ragbench.data.runs.run_lines import CAUSES_FILE, Lines, RankingFile, Texts, read_causes
 from ragbench.errors import DataError
 from ragbench.records.causes import AnswerCause, CauseRow
 from ragbench.records.codec import from_json
@@ -31,6 +34,7 @@ from ragbench.records.manifest import (
     FailedPrediction,
     Passage,
     PredictionRow,
+    PromptForm,
     QuestionRow,
     TextRow,
     UnscoredRow,
@@ -38,9 +42,12 @@ from ragbench.records.manifest import (
 )
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.registry import nearest, shown
+from ragbench.types import FloatArray
 
 QUESTIONS_FILE = "questions.jsonl"
 TEXTS_FILE = "texts.jsonl"
+PROMPTS_FILE = "prompts.jsonl"
+SCORES_FILE = "per_query.csv"
 
 
 class Hit(NamedTuple):
@@ -151,16 +158,16 @@ class QueryViews:
         ['right', 'right']
     """
 
-    def __init__(self, run: str | Path, *, hits: int | None = None) -> None:
+    def __init__(self, run: str | Path, *, bare: bool = False) -> None:
         """Open a run folder, or the newest run of an experiment's folder.
 
-        With `hits`, a ranking is so many of its first hits, and of the others those that are
-        judged relevant: what a page shows, at the cost of a page.
+        If `bare`, its queries are without rankings and scores: who wants those of all queries
+        reads `columns` and the files of `rankings`, at much less cost.
 
         Raises:
             DataError: There is no run, or one of its files is not what it should be.
         """
-        self.folder, self._most = resolve_run_folder(Path(run)), hits
+        self.folder, self._bare = resolve_run_folder(Path(run)), bare
         self.summary: Summary = read_summary(self.folder)
 
     @cached_property
@@ -186,7 +193,7 @@ class QueryViews:
         if query not in self._known:
             raise self._unknown(query)
         row = self._question(query)
-        texts = self._texts_of(query)
+        texts = self.texts_of(query)
         judged, missing = row.judged, self._unscored.read(UnscoredRow, query)
         gold = sorted((-grade, name) for name, grade in judged.items() if grade > 0)
         return QueryView(
@@ -230,13 +237,45 @@ class QueryViews:
         """Return system -> query -> its line of `causes.csv`; empty in older folders."""
         return self._causes
 
-    def is_ranked(self, system: SystemSummary) -> bool:
-        """Tell whether there is a ranking of a system, or of its retriever."""
-        return self._ranking(system) is not None
+    @cached_property
+    def prompts(self) -> Mapping[str, PromptForm]:
+        """Id -> the words of prompts that judges were sent; empty in older folders."""
+        lines = Lines(self.folder / PROMPTS_FILE, "id")
+        return {form: lines.read(PromptForm, form)[0] for form in lines}
 
-    def scores(self) -> Mapping[str, Mapping[str, Mapping[str, float | None]]]:
-        """Return system -> query -> score -> value; None where there is none."""
-        return self._cells
+    @cached_property
+    def rankings(self) -> Mapping[str, Path]:
+        """System -> its run file, or that of its retriever; absent where there is none."""
+        found = {}
+        for system in self.summary.systems:
+            for name in (system.retriever, system.name):
+                path = self.folder / "rankings" / f"{file_name(name or '')}.trec"
+                others = system.role == "control" and name != system.name
+                if name is not None and not others and path.is_file():
+                    found[system.name] = path
+        return found
+
+    def judged(self) -> Iterator[Mapping[str, int]]:
+        """Yield what is judged of each query, in their order."""
+        return (self._question(query).judged for query in self.ids)
+
+    def texts_of(self, query: str) -> Texts:
+        """Return what gives the texts that are kept of documents, for one query."""
+        return Texts(self._text_lines, query)
+
+    @cached_property
+    def columns(self) -> Mapping[str, Mapping[str, FloatArray]]:
+        """System -> score -> the value of each query, NaN where there is none."""
+        found: dict[str, dict[str, FloatArray]] = {}
+        row_of = {query: row for row, query in enumerate(self.ids)}
+        for system, query, values in per_query_rows(self.folder / SCORES_FILE):
+            own = found.setdefault(system, {})
+            for name, value in values.items():
+                if name not in own:
+                    own[name] = np.full(len(row_of), np.nan)
+                if value is not None and query in row_of:
+                    own[name][row_of[query]] = value
+        return found
 
     def question(self, query: str) -> str:
         """Return the text of a question; empty where it is not known."""
@@ -256,12 +295,15 @@ class QueryViews:
 
     @cached_property
     def _cells(self) -> Mapping[str, Mapping[str, Mapping[str, float | None]]]:
-        return read_per_query(self.folder / "per_query.csv")
+        return read_per_query(self.folder / SCORES_FILE)
 
     @cached_property
-    def _costs(self) -> Mapping[str, Mapping[str, Mapping[str, float | None]]]:
+    def _latency(self) -> Mapping[tuple[str, str], float]:
+        """Retriever and query -> milliseconds, where they are known."""
         path = self.folder / "costs.csv"
-        return read_per_query(path) if path.is_file() else {}
+        rows = per_query_rows(path) if path.is_file() else ()
+        found = ((name, query, own.get("latency_ms")) for name, query, own in rows)
+        return {(name, query): ms for name, query, ms in found if ms is not None}
 
     @cached_property
     def _metadata(self) -> Mapping[str, Mapping[str, object]]:
@@ -299,30 +341,24 @@ class QueryViews:
         return self._files[name]
 
     @cached_property
-    def _rankings(self) -> dict[str, RankingFile | None]:
+    def _read(self) -> dict[Path, RankingFile]:
         return {}
 
     def _ranking(self, system: SystemSummary) -> RankingFile | None:
         """The ranking of a system: its own, or that of its retriever."""
-        for name in (system.name, system.retriever):
-            if name is None or (system.role == "control" and name != system.name):
-                continue
-            if name not in self._rankings:
-                path = self.folder / "rankings" / f"{file_name(name)}.trec"
-                self._rankings[name] = RankingFile(path) if path.is_file() else None
-            if self._rankings[name] is not None:
-                return self._rankings[name]
-        return None
-
-    def _texts_of(self, query: str) -> _Texts:
-        return _Texts(self._text_lines, query)
+        path = None if self._bare else self.rankings.get(system.name)
+        if path is None:
+            return None
+        if path not in self._read:
+            self._read[path] = RankingFile(path)
+        return self._read[path]
 
     def _system(
         self,
         system: SystemSummary,
         query: str,
         judged: Mapping[str, int],
-        texts: _Texts,
+        texts: Texts,
         missing: Sequence[UnscoredRow],
     ) -> SystemView:
         answers = tuple(self._answers(system, query))
@@ -332,15 +368,8 @@ class QueryViews:
         found = [] if ranking is None else ranking.hits(query)
         lost = self._causes.get(system.name, {}).get(query)
         whose = system.name if system.generator is None else system.retriever
-        most = len(found) if self._most is None else self._most
-        shown_hits = list(enumerate(found[:most], start=1))
-        shown_hits += [
-            (rank, hit)
-            for rank, hit in enumerate(found[most:], start=most + 1)
-            if hit[0] in judged and judged[hit[0]] > 0
-        ]
         hits = []
-        for rank, (name, score) in shown_hits:
+        for rank, (name, score) in enumerate(found, start=1):
             text = own.get(name) or texts(whose, name)
             hits.append(
                 Hit(
@@ -354,7 +383,7 @@ class QueryViews:
                     name in own,
                 )
             )
-        cells = self._cells.get(system.name, {}).get(query, {})
+        cells = {} if self._bare else self._cells.get(system.name, {}).get(query, {})
         return SystemView(
             name=system.name,
             retriever=system.retriever,
@@ -365,10 +394,10 @@ class QueryViews:
             ranking=tuple(hits),
             answers=answers,
             verdicts=tuple(self._lines("judgements", system.name).read(VerdictRow, query)),
-            scores={name: cells.get(name) for name in system.scores},
+            scores={} if self._bare else {name: cells.get(name) for name in system.scores},
             ranking_ms=None
-            if system.retriever is None or ranking is None
-            else self._costs.get(system.retriever, {}).get(query, {}).get("latency_ms"),
+            if system.retriever is None or system.name not in self.rankings
+            else self._latency.get((system.retriever, query)),
             unscored={
                 row.measure: row
                 for row in missing
@@ -401,25 +430,6 @@ def read_query_view(run: str | Path, query: str) -> QueryView:
     """
     views = QueryViews(run)
     return views[views.find(query)]
-
-
-class _Texts:
-    """The texts that are kept of documents, for one query."""
-
-    def __init__(self, lines: Lines, query: str) -> None:
-        self._lines, self._query = lines, query
-        self._read: dict[str, list[TextRow]] = {}
-
-    def __call__(self, system: str | None, name: str) -> TextRow | None:
-        """Return the text of a document as a system found it; None where it is not kept."""
-        if not self._lines:
-            return None
-        if name not in self._read:  # the systems of a query find much the same
-            self._read[name] = self._lines.read(TextRow, name)
-        rows = self._read[name]
-        own = (r for r in rows if (r.system, r.query_id) == (system, self._query))
-        common = (r for r in rows if r.system is None)
-        return next(own, None) or next(common, None)
 
 
 def _judged(name: str, grade: int, text: TextRow | None) -> Judged:

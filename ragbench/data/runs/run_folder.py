@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragbench.data.files.jsonl import no_constant
+from ragbench.data.files.rows import no_constant
 from ragbench.errors import DataError
 from ragbench.files import check_writable, folder_written_atomically, point_at
 from ragbench.json_yaml import load_json
@@ -85,6 +85,7 @@ LONGEST_NAME = 200
 COST_COLUMNS = ("latency_ms", "tokens.input", "tokens.output", "usd")
 _NAMED = "the name of a run folder beside it"
 _LONGEST_CELL = 1 << 30  # characters; the csv module stops at 128 kB
+_MOST_KNOWN = 100_000  # cells whose number is remembered
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
@@ -172,6 +173,8 @@ def to_csv(header: Sequence[str], rows: Iterable[Sequence[str | float | None]]) 
 
 
 def _cell(cell: str | float | None) -> str:
+    if type(cell) is float:  # most are
+        return repr(cell)
     if cell is None:
         return ""
     if not isinstance(cell, str):
@@ -214,7 +217,7 @@ def csv_rows(path: Path) -> Iterator[list[str]]:
         with path.open(encoding="utf-8", errors="surrogateescape", newline="") as stream:
             csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
             for row in csv.reader(stream, strict=True):
-                yield [original(cell) for cell in row]
+                yield [original(cell) if cell[:1] == "'" else cell for cell in row]
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -350,6 +353,13 @@ def read_manifest(folder: Path) -> Manifest:
 def read_per_query(path: Path) -> dict[str, dict[str, dict[str, float | None]]]:
     """Read `per_query.csv` as system -> query id -> column -> value; None for an empty cell."""
     table: dict[str, dict[str, dict[str, float | None]]] = {}
+    for system, query, values in per_query_rows(path):
+        table.setdefault(system, {})[query] = values
+    return table
+
+
+def per_query_rows(path: Path) -> Iterator[tuple[str, str, dict[str, float | None]]]:
+    """Yield system, query id, and column -> value of each row of `per_query.csv`."""
     known: dict[str, float | None] = {"": None}  # most values of a measure come again and again
     allowed = "system, query_id, and numbers or empty cells"
     try:
@@ -361,18 +371,20 @@ def read_per_query(path: Path) -> dict[str, dict[str, dict[str, float | None]]]:
         for number, row in enumerate(rows, start=2):
             if not row:  # an empty line
                 continue
+            if len(known) > _MOST_KNOWN:
+                known = {"": None}
             try:
                 for cell in row[2:]:
                     if cell not in known:
                         known[cell] = _number(cell)
                 values = dict(zip(names, map(known.__getitem__, row[2:]), strict=True))
-                table.setdefault(row[0], {})[row[1]] = values
+                system, query = row[:2]
             except (IndexError, ValueError) as error:
                 what = f"row: {error}" if len(row) == len(head) else f"row: {len(row)} cells"
                 raise DataError(what, file=path, line=number, allowed=allowed) from error
+            yield system, query, values
     except FileNotFoundError as error:
         raise DataError("no such file", file=path) from error
-    return table
 
 
 def _number(cell: str) -> float:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ragbench.data.runs.query_fingerprints import FINGERPRINTS_FILE, read_fingerprints
 from ragbench.data.runs.run_folder import (
     COST_COLUMNS,
     read_manifest,
@@ -17,6 +16,7 @@ from ragbench.data.runs.run_folder import (
     read_summary,
     resolve_run_folder,
 )
+from ragbench.data.runs.run_lines import FINGERPRINTS_FILE, read_fingerprints
 from ragbench.errors import DataError
 from ragbench.json_yaml import load_json
 from ragbench.records.codec import from_json

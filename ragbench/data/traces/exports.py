@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from ragbench.data.files.jsonl import Entry
+from ragbench.data.files.rows import Entry
 from ragbench.data.traces.spans import (
     Json,
     Kind,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Literal
 
-from ragbench.data.files.jsonl import Entry
+from ragbench.data.files.rows import Entry
 from ragbench.json_yaml import load_json
 from ragbench.types import Usage
 

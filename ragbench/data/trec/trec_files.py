@@ -6,20 +6,28 @@ import heapq
 import os
 import struct
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
-from typing import IO
+from typing import IO, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.data.files.jsonl import ID_ALLOWED, id_problem
 from ragbench.data.files.judgements import read_judgements, trec_id
-from ragbench.data.files.lines import Rewindable, Source, WholeLines, opened, source_name
+from ragbench.data.files.lines import (
+    GZIP_MAGIC,
+    Part,
+    Rewindable,
+    Source,
+    WholeLines,
+    opened,
+    source_name,
+)
+from ragbench.data.files.rows import ID_ALLOWED, id_problem
 from ragbench.data.trec.text import (
     ParsedText,
     no_rankings,
@@ -37,7 +45,13 @@ from ragbench.types.hit_block import HitBlock, Repeats, without_repeats
 CHUNK_BYTES = 1 << 20
 """How much text is parsed at once: what fits into the caches of a core is quickest."""
 
+LEAST_PART = 16 << 20
+"""How much text a thread of its own is worth."""
+
+_PARTS_A_WORKER = 4  # so that none waits long for another
+_LOOKED_THROUGH = 4 << 20  # bytes in which a cut between two queries is looked for
 _SORTED_CHUNKS = 4  # chunks that are sorted together where queries are scattered
+_COMMENT = ord("#")
 _HEADER = struct.Struct("<IQ")
 _query = itemgetter(0)
 
@@ -53,12 +67,18 @@ class RunStream:
     between them are parsed together, others one by one.
     """
 
-    def __init__(self, source: Rewindable, name: str, chunk_bytes: int) -> None:
+    def __init__(
+        self, source: Rewindable, name: str, chunk_bytes: int, *, at_start: bool = True
+    ) -> None:
         self._source, self._name, self._chunk_bytes = source, name, chunk_bytes
-        self._lines = WholeLines(source.read, name)
+        self._lines = WholeLines(source.read, name, at_start=at_start)
         self._hits = self._comments = False
+        self.seen: set[bytes] = set()
+        """The queries that `blocks` gave."""
         self.tag = ""
         """The last column of the last hit that was read, as trec_eval takes it; else empty."""
+        self.told: Callable[[int], object] = int
+        """What is told how many more bytes were read."""
 
     def blocks(self) -> Iterator[HitBlock]:
         """Yield the queries in the order of the file, up to a `ScatteredQueriesError`.
@@ -66,12 +86,11 @@ class RunStream:
         Time grows with the length of the file, memory with its longest query and, by some 100 bytes
         each, with the number of queries.
         """
-        seen: set[bytes] = set()
         for block in self._whole_queries():
             for query in block.query_ids:
-                if query in seen:
+                if query in self.seen:
                     raise ScatteredQueriesError
-                seen.add(query)
+                self.seen.add(query)
             yield block
 
     def regrouped(self) -> Iterator[HitBlock]:
@@ -110,6 +129,7 @@ class RunStream:
         self._check_hits()
 
     def _parsed(self, carried: bytes, n_carried: int, fresh: bytes) -> ParsedText:
+        self.told(len(fresh))
         parsed = parse_regular([carried, fresh])
         if parsed is None and b"\r\n" in fresh:
             parsed = parse_regular([carried, fresh.replace(b"\r\n", b"\n")])
@@ -145,6 +165,74 @@ def open_run_stream(
             yield RunStream(rewindable, name, chunk_bytes)
         finally:
             rewindable.close()
+
+
+class RunPart:
+    """A part of a run file as blocks of whole queries; it is open while it is read."""
+
+    def __init__(self, path: str | os.PathLike[str], start: int, end: int, chunk: int) -> None:
+        self._path, self._chunk_bytes = path, chunk
+        self.span = start, end
+        self.tag = ""
+        """As that of a `RunStream`, once it was read."""
+        self.seen: set[bytes] = set()
+        """Its queries, once it was read."""
+        self.told: Callable[[int], object] = int
+        """As that of a `RunStream`."""
+
+    def __iter__(self) -> Iterator[HitBlock]:
+        """Yield as `RunStream.blocks` does; errors have line numbers from the part's start."""
+        with closing(Part(self._path, *self.span)) as part:
+            source = Rewindable(cast("BinaryIO", part), keep=False)
+            at_start, name = not self.span[0], source_name(self._path)
+            stream = RunStream(source, name, self._chunk_bytes, at_start=at_start)
+            self.seen, stream.told = stream.seen, self.told
+            yield from stream.blocks()
+            self.tag = stream.tag
+
+
+def parts_of(
+    source: Source, workers: int, *, least: int = LEAST_PART, chunk_bytes: int = CHUNK_BYTES
+) -> list[RunPart]:
+    """Cut a run file between queries, into some parts for each worker, of `least` bytes or more.
+
+    Empty where there is one worker, or the file is short, no plain file, or one query.
+    """
+    if workers < 2 or not isinstance(source, (str, os.PathLike)) or not os.path.isfile(source):
+        return []
+    with suppress(OSError), open(source, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        n = min(size // least, workers * _PARTS_A_WORKER)
+        file.seek(0)
+        if n < 2 or file.read(len(GZIP_MAGIC)) == GZIP_MAGIC:
+            return []
+        cuts = {0, size}
+        for number in range(1, n):
+            at = file.seek(size * number // n)
+            if (place := first_cut(file.read(_LOOKED_THROUGH))) is not None:
+                cuts.add(at + place)
+        spans = list(pairwise(sorted(cuts)))
+        return [RunPart(source, *span, chunk_bytes) for span in spans] if len(spans) > 1 else []
+    return []  # what opens it again says why it cannot be read
+
+
+def first_cut(text: bytes) -> int | None:
+    """Return where the first hit stands whose query is not that of the hit before it.
+
+    The text may begin and end within a line, which then is no hit; None where there is no such.
+    """
+    last = None
+    start = text.find(b"\n") + 1
+    while start and (end := text.find(b"\n", start)) >= 0:
+        query = (
+            None if text[start] == _COMMENT else next(iter(text[start:end].split(None, 1)), None)
+        )
+        if query is not None:
+            if last is not None and query != last:
+                return start
+            last = query
+        start = end + 1
+    return None
 
 
 def regrouped(pieces: Iterable[ParsedText], block_bytes: int) -> Iterator[HitBlock]:
@@ -270,18 +358,18 @@ def run_lines(run: Run, tag: str | None = None) -> Iterator[str]:
     _check_ids(run.query_ids, "query id")
     if not len(run):
         yield _NO_HITS
-    ranked = run.best_first()
+    ranked, ranks = run.best_first(), list[str]()
     starts = ranked.starts.tolist()
     for query, first, end in zip(ranked.query_ids, starts, starts[1:], strict=False):
         documents = ranked.documents[first:end]
         _check_ids(documents, "document id")
         # a line that starts with '#' is a comment, and a byte order mark at the start is dropped
         head = f" {query} Q0" if query[0] in "#\ufeff" else f"{query} Q0"
-        hits = zip(documents, ranked.scores[first:end].tolist(), strict=True)
-        lines = [
-            f"{head} {name} {rank} {score!r} {tag}\n" for rank, (name, score) in enumerate(hits, 1)
-        ]
-        yield "".join(lines)
+        ranks += [f" {rank} " for rank in range(len(ranks) + 1, end - first + 1)]
+        if first < end:
+            texts = map(repr, ranked.scores[first:end].tolist())
+            hits = f" {tag}\n{head} ".join(map("".join, zip(documents, ranks, texts, strict=False)))
+            yield f"{head} {hits} {tag}\n"
 
 
 def _check_ids(names: Sequence[str], noun: str) -> None:

@@ -16,16 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from ragbench import __version__
-from ragbench.comparison.summary import finite
-from ragbench.comparison.systems import SystemScores
+from ragbench.comparison.systems import SystemScores, finite
 from ragbench.config.dump import dump_config
 from ragbench.data.loaders.python import PASSED
-from ragbench.data.runs.query_fingerprints import (
-    FINGERPRINTS_FILE,
-    fingerprint_queries,
-    format_fingerprints,
-)
-from ragbench.data.runs.query_view import QUESTIONS_FILE, TEXTS_FILE
+from ragbench.data.runs.query_view import PROMPTS_FILE, QUESTIONS_FILE, TEXTS_FILE
 from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
     file_name,
@@ -35,7 +29,13 @@ from ragbench.data.runs.run_folder import (
     to_json,
     write_run_folder,
 )
-from ragbench.data.runs.run_lines import CAUSES_FILE, format_causes
+from ragbench.data.runs.run_lines import (
+    CAUSES_FILE,
+    FINGERPRINTS_FILE,
+    fingerprint_queries,
+    format_causes,
+    format_fingerprints,
+)
 from ragbench.data.runs.run_list import read_commit
 from ragbench.data.trec.trec_files import run_lines
 from ragbench.experiment.calls import Outcome
@@ -55,6 +55,7 @@ from ragbench.records.manifest import (
     Manifest,
     Passage,
     PredictionRow,
+    PromptForm,
     QuestionRow,
     StageWork,
     TextRow,
@@ -68,7 +69,7 @@ from ragbench.report.ci import render_junit
 from ragbench.report.markdown import render_markdown
 from ragbench.report.page.html import write_page
 from ragbench.score.base import ScoreColumn
-from ragbench.types import Cause, Document, Prediction, Retrieved
+from ragbench.types import Cause, Document, FloatArray, Prediction, Retrieved
 
 _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
 """Packages whose version may move a number."""
@@ -181,6 +182,10 @@ def write_run(
         contents[f"predictions/{file_name(name)}.jsonl"] = lines
     for path, rows in _judgements(plan, results):
         contents[f"judgements/{path}.jsonl"] = _lines(rows, clean)
+    if results.prompts:
+        contents[PROMPTS_FILE] = _lines(
+            (PromptForm(id=i, system=s, user=u) for i, (s, u) in results.prompts.items()), clean
+        )
 
     def write_html(folder: Path) -> None:
         write_page(folder / "report.html", summary, results.comparisons, folder)
@@ -219,15 +224,19 @@ def _per_query(plan: Plan, systems: Sequence[SystemScores]) -> str:
             repeat(system.name),
             ids,
             *(
-                map(finite, system.columns[name].values.tolist())
-                if name in system.columns
-                else empty
+                _finite(system.columns[name].values) if name in system.columns else empty
                 for name in names
             ),
             strict=False,
         )
     )
     return to_csv(["system", "query_id", *names], rows)
+
+
+def _finite(values: FloatArray) -> Sequence[float | None]:
+    """The values as a file holds them."""
+    found: list[float | None] = values.tolist()
+    return found if np.isfinite(values).all() else list(map(finite, values.tolist()))
 
 
 def _fingerprints(plan: Plan, results: Results) -> str:

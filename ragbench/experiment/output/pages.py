@@ -37,7 +37,7 @@ from ragbench.report.runs.run_list import lay_out_list
 PAGES = (".html", ".md")
 """Suffixes of pages."""
 SIDE_BY_SIDE = Path("side-by-side.html")
-"""The page of several runs that nobody named."""
+"""The page of several runs where no name was given."""
 _MOVED, _REFUSED = 5, "not compared: "
 FIGURES = ("svg", "pdf", "png")
 """Kinds of pictures; all but the first are made of it by CairoSVG, which is an extra."""

@@ -9,8 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ragbench.comparison.summary import summarize
-from ragbench.comparison.systems import SystemScores, baselines
+from ragbench.comparison.systems import SystemScores, baselines, summarize
 from ragbench.experiment.costs import budget_warning, outcomes_of
 from ragbench.experiment.plan.records import Plan, PlannedFill
 from ragbench.experiment.records import Answers, Filled, Results
@@ -227,7 +226,7 @@ def _score(
     confidence = plan.config.statistics.confidence
     summary = summarize(column, confidence=confidence, clusters=plan.clusters)
     found = replace(summary.record(system.kinds[name]), baseline=baseline)
-    if results.filled is not None and "qrels" in dict(column.signature.parts):
+    if results.filled is not None and column.signature.part("qrels") is not None:
         found = replace(found, judged_by=results.filled.by)
     if found.kind != "judge":
         return found

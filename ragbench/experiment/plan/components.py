@@ -14,7 +14,7 @@ from ragbench.config.schema import (
     JudgeBlock,
     NamedMetric,
 )
-from ragbench.data.files.nuggets import read_nuggets
+from ragbench.data.files.judgements import read_nuggets
 from ragbench.embed.base import Encodings
 from ragbench.errors import (
     AdapterError,

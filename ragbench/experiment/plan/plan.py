@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from ragbench.comparison.method import Method
 from ragbench.config.schema import ExperimentConfig, Match
+from ragbench.data.loaders.packed_corpus import CorpusReader
 from ragbench.data.loaders.python import as_loader
 from ragbench.errors import DataError
 from ragbench.experiment.plan.components import build_app, build_generator
@@ -27,13 +28,16 @@ from ragbench.experiment.plan.systems import (
     sample,
     without_stored,
 )
+from ragbench.files import cache_folder
 from ragbench.gates.decide import check_gate_names, read_gate_files
 from ragbench.generate.base import Generator
 from ragbench.registry import PYTHON, nearest
 from ragbench.retrieve.base import Retriever
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.retrieval.notation import parse_measures
+from ragbench.store.arrays import ArrayStore
 from ragbench.types import Collection, Document, Qrels, Query
+from ragbench.types.packed_documents import ids_of
 
 _NEAREST_LIMIT = 50_000  # looking for the nearest of more ids would take seconds
 _SHOWN = 3
@@ -44,11 +48,14 @@ _LACKING = {
 }
 
 
-def load_collection(config: ExperimentConfig) -> Collection:
-    """Read the data set that a config names."""
+def load_collection(config: ExperimentConfig, *, keep: bool = False) -> Collection:
+    """Read the data set that a config names; a large corpus is kept, or found, in the cache."""
     cls, options = config.dataset.cls, config.dataset.options
     is_own = config.dataset.type.startswith(PYTHON)
-    collection: Collection = (as_loader(cls, options) if is_own else cls(**options)).load()
+    loader = as_loader(cls, options) if is_own else cls(**options)
+    if isinstance(loader, CorpusReader):
+        loader.arrays = ArrayStore(cache_folder(config.cache), config.cache_also, writes=keep)
+    collection: Collection = loader.load()
     return collection
 
 
@@ -284,7 +291,7 @@ def _check_judgements(
 def _findable(documents: Sequence[Document], match: Match) -> abc.Collection[str] | None:
     """The ids under which something can be found; None where only the retrievers know."""
     if match.level == "id":
-        return {document.id for document in documents}
+        return set(ids_of(documents))
     if match.level == "text":
         return {document.id for document in documents if document.full_text.strip()}
     found = {document_id(document, match) for document in documents} - {None}

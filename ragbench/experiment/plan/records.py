@@ -29,6 +29,7 @@ from ragbench.score.options import add_option
 from ragbench.score.text.base import Metric
 from ragbench.signature import fingerprint
 from ragbench.types import Collection, Document, Qrels, Query
+from ragbench.types.packed_documents import PackedDocuments
 from ragbench.types.records import Nugget
 
 
@@ -268,10 +269,12 @@ class Plan:
         return 1 if component is None else component.samples
 
     @cached_property
-    def corpus(self) -> dict[str, Document]:
+    def corpus(self) -> Mapping[str, Document]:
         """The documents by id, gold passages that no corpus has among them."""
-        known = {document.id: document for document in self.collection.documents or ()}
-        return known | dict(self.collection.gold_passages)
+        documents, gold = self.collection.documents, self.collection.gold_passages
+        if isinstance(documents, PackedDocuments) and not gold:
+            return documents.by_id
+        return {document.id: document for document in documents or ()} | dict(gold)
 
     @property
     def asked_judges(self) -> dict[str, PlannedJudge]:

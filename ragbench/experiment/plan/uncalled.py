@@ -68,7 +68,7 @@ class _UncalledApp:
 
 
 def uncalled_app(component: Component) -> App:
-    """Return an app that nobody asks."""
+    """Return an app that is never asked."""
     _require_method(component, "app")
     return _UncalledApp()
 
@@ -85,7 +85,7 @@ class UncalledJudge:
         self.own_rubric = getattr(block.cls, "own_rubric", None)
 
     def judge(self, item: Item, rubric: Rubric) -> Verdict:
-        """Refuse: a plan asks nobody."""
+        """Refuse: a plan asks no component."""
         raise AssertionError("a plan asks no judge")
 
 

@@ -20,7 +20,7 @@ from ragbench.experiment.plan.records import Noun, Plan, Share
 from ragbench.experiment.progress import Progress
 from ragbench.experiment.progress import Stage as Shown
 from ragbench.experiment.records import Results, SharedWork, Work
-from ragbench.experiment.stages.item_json import without_secrets
+from ragbench.experiment.stages.item_json import cause_of, without_secrets
 from ragbench.experiment.stages.keys import KEY_DIGITS, STAGE_VERSIONS, component_key
 from ragbench.llm import Budget, Estimate, Replies
 from ragbench.redaction import Redactor, redactor
@@ -114,7 +114,7 @@ class Workspace:
     shared: dict[str, SharedWork] = field(default_factory=dict)
     """Title of a stage -> what has become of the share's items."""
     pool: Pool | None = None
-    """The workers of an executor that has some; only what needs no store and asks nobody is given
+    """The workers of an executor that has some; only what needs no store and no server is given
     to them."""
     dry: bool = False
     """Whether nothing is made: what is missing is counted and stays None."""
@@ -122,6 +122,8 @@ class Workspace:
     """Title of a stage -> how much of it was made."""
     retried: set[tuple[Path, str]] = field(default_factory=set)
     """The items that were made in this run."""
+    prompts: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Id -> system and user words of the prompts that judges were sent."""
 
     @contextmanager
     def timed(self, name: str, total: int, unit: str = "queries") -> Iterator[Shown]:
@@ -261,7 +263,7 @@ class StoredStage(Stage, ABC):
 
     def failed(self, stored: Mapping[str, Any]) -> bool:
         """Tell whether a stored item has failed."""
-        return "cause" in stored and Cause[stored["cause"].upper()].failed
+        return cause_of(stored).failed
 
     @property
     def stores(self) -> bool:
@@ -301,7 +303,7 @@ class StoredStage(Stage, ABC):
 
         def keep(position: int, value: Any) -> None:
             stored, slot = self.write(value), slots[position]
-            over_budget = stored.get("cause") == Cause.OVER_BUDGET.word
+            over_budget = cause_of(stored) is Cause.OVER_BUDGET
             if slot is not None and self.stores and not over_budget:
                 slot.file.put(slot.key, stored)
                 space.retried.add((slot.file.path, slot.key))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from ragbench.comparison.causes.rules import (
 from ragbench.comparison.systems import SystemScores
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.plan.records import Plan, System
-from ragbench.experiment.records import Answers, Ranked, Results
+from ragbench.experiment.records import Answers, Ranked, Recorded, Results
 from ragbench.experiment.stages.base import Stage
 from ragbench.experiment.stages.matching import document_of, scored_ids
 from ragbench.gates.scores import find_score
@@ -154,35 +155,39 @@ class _Gold:
         return self._found[ranking.name]
 
     def _look(self, ranking: Ranked) -> list[Found]:
-        ranks = self._ranks(ranking.run)
-        strange = self._is_strange(ranking.run)
-        depths = dict(zip(ranking.run.query_ids, np.diff(ranking.run.starts).tolist(), strict=True))
+        run, outcomes = ranking.run, ranking.outcomes
+        ranks, strange = self._ranks(run), self._is_strange(run)
+        depths = dict(zip(run.query_ids, np.diff(run.starts).tolist(), strict=True))
+        may_fail = not isinstance(outcomes, Recorded)  # what a file lacks is no failure
         found = []
         for row, query in enumerate(self.plan.queries):
-            outcome = ranking.outcomes[row]
-            if outcome.value is None and outcome.cause is not Cause.SCORED:
-                found.append(replace(self._judged(query.id, 0), failed=outcome.cause.word))
+            failed = outcomes[row].cause if may_fail and outcomes[row].value is None else None
+            if failed is not None and failed is not Cause.SCORED:
+                found.append(replace(self._judged(query.id, 0), failed=failed.word))
                 continue
-            one = self._judged(query.id, depths.get(query.id, 0))
+            one = self._judged(query.id, depths.get(query.id, 0), ranks.get(query.id, ()))
             if strange and one.gold:
-                one = Found(retrieved=one.retrieved)
+                one = Found(retrieved=one.retrieved, ranks=one.ranks)
             words = self.words[row]
             if one.gold is None and words is not None and words.can_be_found:
-                hits = [] if outcome.value is None else outcome.value.documents[:_LOOKED_AT]
+                value = outcomes[row].value
+                hits = [] if value is None else value.documents[:_LOOKED_AT]
                 texts = [document_of(hit, self.plan.corpus) for hit in hits]
                 if not hits or any(texts):
                     place = words.rank_in((_text(each) for each in texts), self.rules.words)
                     one = replace(one, answer_rank=place, retrieved=len(hits))
-            found.append(replace(one, ranks=ranks.get(query.id, ())))
+            found.append(one)
         return found
 
     def _is_strange(self, run: Run) -> bool:
-        """Whether the hits have ids that nobody knows, so that judgements say nothing of them."""
+        """Whether no judgement has an id of the hits, so that judgements say nothing of them."""
         if self.qrels is None or self.plan.config.metrics.retrieval.match.level == "text":
             return False
         judged, corpus = set(self.qrels.documents), self.plan.corpus or ()
-        hits = run.documents
-        return bool(hits) and not any(name in judged or name in corpus for name in hits)
+        # some at a time: mostly one of the first is known
+        parts = (run.documents[start : start + 1_000] for start in range(0, len(run), 1_000))
+        hits = chain.from_iterable(parts)
+        return len(run) > 0 and not any(name in judged or name in corpus for name in hits)
 
     def _ranks(self, run: Run) -> dict[str, tuple[tuple[int, str], ...]]:
         """Query -> rank and id of each relevant document that a run has, best first."""
@@ -199,17 +204,19 @@ class _Gold:
             if start < end
         }
 
-    def _judged(self, query: str, retrieved: int) -> Found:
-        """What is known of a query's gold before any ranking is looked at."""
+    def _judged(self, query: str, retrieved: int, ranks: tuple[tuple[int, str], ...] = ()) -> Found:
+        """What is known of a query's gold before the texts of a ranking are looked at."""
         relevant = self.relevant.get(query)
         if relevant is None:
-            return Found(retrieved=retrieved)
+            return Found(retrieved=retrieved, ranks=ranks)
         missing: tuple[str, ...] = ()
         # gold texts and folded documents have ids that the corpus need not have
         if self.plan.corpus and self.plan.config.metrics.retrieval.match.level == "id":
             missing = tuple(name for name in relevant if name not in self.plan.corpus)
         example = relevant[0] if relevant else ""
-        return Found(gold=len(relevant), example=example, missing=missing, retrieved=retrieved)
+        return Found(
+            gold=len(relevant), example=example, missing=missing, ranks=ranks, retrieved=retrieved
+        )
 
 
 def _text(document: Document | None) -> str | None:

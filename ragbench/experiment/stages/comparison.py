@@ -14,8 +14,7 @@ from typing import Any
 
 from ragbench.comparison.differences import compare_slices, compare_systems
 from ragbench.comparison.method import Method
-from ragbench.comparison.summary import finite, mean_of
-from ragbench.comparison.systems import SystemScores, baseline_of
+from ragbench.comparison.systems import SystemScores, baseline_of, finite, mean_of
 from ragbench.experiment.doubts import with_reasons
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Plan

@@ -40,7 +40,7 @@ class JudgeEarly(Stage):
     """A judge that looks at all systems side by side, and stops once its questions are decided.
 
     It looks at growing random samples of the queries, the same for all systems. After each look its
-    scores are compared, and held against their gates, as the run will print them: with intervals
+    scores are compared, and checked by their gates, as the run will print them: with intervals
     that hold over all looks together. It ends when these decide everything; what is stored of the
     other queries does not count, so that a result does not depend on what was judged before.
     Controls are judged as far as the systems, and nothing is asked about them.

@@ -111,7 +111,7 @@ def _answer(workspace: Workspace, system: System, retrieve: dict[str, Retrieve])
 
 def run_stages(workspace: Workspace) -> Results:
     """Make all that is not stored, stage by stage, and return what came out."""
-    plan, stages, results = workspace.plan, stages_of(workspace), Results()
+    plan, stages, results = workspace.plan, stages_of(workspace), Results(prompts=workspace.prompts)
     if plan.config.budget != BudgetLimits():
         for rows in _rounds(workspace):
             for stage in stages:

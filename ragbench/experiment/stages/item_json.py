@@ -9,17 +9,19 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ragbench.experiment.calls import Outcome
 from ragbench.json_yaml import load_json
-from ragbench.records.codec import clean_tree
-from ragbench.score.base import ScoreColumn
+from ragbench.records.codec import Record, clean_tree, from_json, optional, to_json
+from ragbench.score.base import Aggregate, ScoreColumn
 from ragbench.signature import Signature
 from ragbench.types import (
     Cause,
+    Direction,
     Document,
     Prediction,
     Retrieved,
@@ -28,69 +30,120 @@ from ragbench.types import (
     Usage,
     Verdict,
 )
+from ragbench.types.conversation import Json
 
 Stored = dict[str, Any]
 """An item as a file has it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Item(Record):
+    """What is stored of every call: its value, or why there is none."""
+
+    value: object = optional()
+    cause: str = optional(Cause.SCORED.word)
+    detail: str = optional("")
+    ms: float | None = optional()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ranking(Record):
+    hits: tuple[Json, ...]
+    """See `_hit`."""
+    queries: tuple[str, ...] = optional(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RankingItem(_Item):
+    value: _Ranking | None = optional()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer(Record):
+    answer: str
+    usage: tuple[Json, ...]
+    """Tokens in, tokens out, dollars; and those of reasoning, where there are any."""
+    left_out: tuple[str, ...] = optional(())
+    contexts: tuple[Json, ...] | None = optional()
+    """Id, text, title, metadata of each passage."""
+    queries: tuple[str, ...] = optional(())
+    tool_calls: tuple[Json, ...] | None = optional()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AnswerItem(_Item):
+    value: _Answer | None = optional()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Column(Record):
+    name: str
+    values: Json
+    """A list as long as there are queries, which NumPy checks."""
+    causes: Json
+    signature: str
+    direction: Direction
+    range: tuple[Json, Json]
+    aggregate: Aggregate
+    total: Json
+    details: Mapping[str, str]
+
+
+def cause_of(stored: object) -> Cause:
+    """Return why an item has no value; `Cause.SCORED` where it has one."""
+    return _cause(from_json(_Item, stored))
+
+
 def write_retrieved(outcome: Outcome[Retrieved]) -> Stored:
     """Return an outcome of retrieval as JSON."""
-    value = outcome.value
-    if value is None:
-        return _outcome(outcome, None)
-    queries = {"queries": list(value.queries)} if value.queries else {}
-    return _outcome(outcome, {"hits": [_hit(hit) for hit in value.documents], **queries})
+    found, value = outcome.value, None
+    if found is not None:
+        value = _Ranking(hits=tuple(map(_hit, found.documents)), queries=tuple(found.queries))
+    return _write(_RankingItem, outcome, value)
 
 
-def read_retrieved(stored: Mapping[str, Any]) -> Outcome[Retrieved]:
+def read_retrieved(stored: object) -> Outcome[Retrieved]:
     """Read what `write_retrieved` wrote."""
-    value = stored.get("value")
-    if value is None:
-        return _read_outcome(stored, None)
-    hits = [_read_hit(*hit) for hit in value["hits"]]
-    return _read_outcome(stored, Retrieved(hits, value.get("queries", [])))
+    item = from_json(_RankingItem, stored)
+    if item.value is None:
+        return _outcome(item, None)
+    hits = [_read_hit(*hit) for hit in item.value.hits]
+    return _outcome(item, Retrieved(hits, list(item.value.queries)))
 
 
 def write_predicted(outcome: Outcome[Prediction]) -> Stored:
     """Return an outcome of generation as JSON."""
-    value = outcome.value
-    if value is None:
-        return _outcome(outcome, None)
-    usage = value.usage
-    kept: Stored = {
-        "answer": value.answer,
-        "usage": [usage.input_tokens, usage.output_tokens, usage.usd],
-    }
-    if usage.reasoning_tokens:
-        kept["usage"].append(usage.reasoning_tokens)
-    if value.left_out:
-        kept["left_out"] = list(value.left_out)
-    if value.contexts is not None:
-        kept["contexts"] = [_context(document) for document in value.contexts]
-    if value.queries:
-        kept["queries"] = list(value.queries)
-    if value.tool_calls is not None:
-        kept["tool_calls"] = [_plain(call.to_dict()) for call in value.tool_calls]
-    return _outcome(outcome, kept)
+    found, value = outcome.value, None
+    if found is not None:
+        usage, calls = found.usage, found.tool_calls
+        reasoning = [usage.reasoning_tokens] if usage.reasoning_tokens else []
+        value = _Answer(
+            answer=found.answer,
+            usage=(usage.input_tokens, usage.output_tokens, usage.usd, *reasoning),
+            left_out=tuple(found.left_out),
+            contexts=None if found.contexts is None else tuple(map(_context, found.contexts)),
+            queries=tuple(found.queries),
+            tool_calls=None if calls is None else tuple(_plain(call.to_dict()) for call in calls),
+        )
+    return _write(_AnswerItem, outcome, value)
 
 
-def read_predicted(stored: Mapping[str, Any]) -> Outcome[Prediction]:
+def read_predicted(stored: object) -> Outcome[Prediction]:
     """Read what `write_predicted` wrote."""
-    value = stored.get("value")
-    if value is None:
-        return _read_outcome(stored, None)
-    contexts, calls = value.get("contexts"), value.get("tool_calls")
-    if not isinstance(value["answer"], str):
-        raise TypeError(f"found {value['answer']!r}, allowed: text")
+    item = from_json(_AnswerItem, stored)
+    found = item.value
+    if found is None:
+        return _outcome(item, None)
+    contexts, calls = found.contexts, found.tool_calls
     prediction = Prediction(
-        value["answer"],
+        found.answer,
         None if contexts is None else [Document(*document) for document in contexts],
-        Usage(*value["usage"]),
-        value.get("queries", []),
-        left_out=tuple(value.get("left_out", ())),
+        Usage(*found.usage),
+        list(found.queries),
+        left_out=found.left_out,
         tool_calls=None if calls is None else tuple(ToolCall(**call) for call in calls),
     )
-    return _read_outcome(stored, prediction)
+    return _outcome(item, prediction)
 
 
 def write_verdict(verdict: Verdict) -> Stored:
@@ -105,44 +158,48 @@ def read_verdict(stored: Mapping[str, Any]) -> Verdict:
     verdict = Verdict.from_dict(stored)
     if not isinstance(verdict.score, int | float | None):
         raise TypeError(f"found {verdict.score!r}, allowed: a number")
-    cause = Cause[str(stored.get("cause", "scored")).upper()]
-    if verdict.score is None and cause is Cause.SCORED:
+    if cause_of(stored) is Cause.SCORED and verdict.score is None:
         raise ValueError("neither a score nor a cause")
     return verdict
 
 
 def write_column(column: ScoreColumn) -> Stored:
     """Return a column of scores as JSON."""
-    return {
-        "name": column.name,
-        "values": [None if math.isnan(value) else value for value in column.values.tolist()],
-        "causes": column.causes.tolist(),
-        "signature": str(column.signature),
-        "direction": column.direction,
-        "range": [_number(column.low), _number(column.high)],
-        "aggregate": column.aggregate,
-        "total": None if column.total is None else _number(column.total),
-        "details": {str(row): detail for row, detail in column.details.items()},
-    }
+    kept = _Column(
+        name=column.name,
+        values=[None if math.isnan(value) else value for value in column.values.tolist()],
+        causes=column.causes.tolist(),
+        signature=str(column.signature),
+        direction=column.direction,
+        range=(_number(column.low), _number(column.high)),
+        aggregate=column.aggregate,
+        total=None if column.total is None else _number(column.total),
+        details={str(row): detail for row, detail in column.details.items()},
+    )
+    return to_json(kept)
 
 
-def read_column(stored: Mapping[str, Any]) -> ScoreColumn:
+def read_column(stored: object) -> ScoreColumn:
     """Read what `write_column` wrote."""
-    values = [math.nan if value is None else value for value in stored["values"]]
-    low, high = (float(bound) for bound in stored["range"])
-    total = stored["total"]
+    kept = from_json(_Column, stored)
+    values = [math.nan if value is None else value for value in kept.values]
+    low, high = (float(bound) for bound in kept.range)
     return ScoreColumn(
-        name=stored["name"],
+        name=kept.name,
         values=np.array(values, dtype=np.float64),
-        causes=np.array(stored["causes"], dtype=np.uint8),
-        signature=Signature.parse(stored["signature"]),
-        direction=stored["direction"],
+        causes=np.array(kept.causes, dtype=np.uint8),
+        signature=Signature.parse(kept.signature),
+        direction=kept.direction,
         low=low,
         high=high,
-        aggregate=stored["aggregate"],
-        total=None if total is None else float(total),
-        details={int(row): detail for row, detail in stored["details"].items()},
+        aggregate=kept.aggregate,
+        total=None if kept.total is None else float(kept.total),
+        details={int(row): detail for row, detail in kept.details.items()},
     )
+
+
+_IDS = {"hits": (0, 5), "contexts": (0,)}
+"""Part of a value -> where its rows hold ids."""
 
 
 def without_secrets(stored: Mapping[str, Any], clean: Callable[[str], str]) -> Stored:
@@ -150,42 +207,44 @@ def without_secrets(stored: Mapping[str, Any], clean: Callable[[str], str]) -> S
 
     An id names a document, or nothing: rankings and judgements would no longer fit.
     """
-    found: Stored = clean_tree(stored, clean)
-    value = stored.get("value")
-    if isinstance(value, Mapping):
-        for key, ids in (("hits", (0, 5)), ("contexts", (0,))):
-            for old, new in zip(value.get(key, ()), found["value"].get(key, ()), strict=True):
-                for place in ids:
-                    new[place : place + 1] = old[place : place + 1]
-    return found
+
+    def cleaned(key: str, part: Json) -> Json:
+        if key == "value" and isinstance(part, Mapping):
+            return {clean(inner): cleaned(inner, each) for inner, each in part.items()}
+        if key not in _IDS:
+            return clean_tree(part, clean)
+        return [
+            [old if at in _IDS[key] else clean_tree(old, clean) for at, old in enumerate(row)]
+            for row in part
+        ]
+
+    return {clean(key): cleaned(key, part) for key, part in stored.items()}
 
 
-def _outcome(outcome: Outcome[Any], value: Any) -> Stored:
-    kept = {} if value is None else {"value": value}
-    if outcome.cause is not Cause.SCORED:
-        kept["cause"] = outcome.cause.word
-    if outcome.detail:
-        kept["detail"] = outcome.detail
-    if outcome.latency_ms is not None:
-        kept["ms"] = round(outcome.latency_ms, 3)
-    return kept
+def _write(made: type[_Item], outcome: Outcome[Any], value: Record | None) -> Stored:
+    ms = None if outcome.latency_ms is None else round(outcome.latency_ms, 3)
+    return to_json(made(value=value, cause=outcome.cause.word, detail=outcome.detail, ms=ms))
 
 
-def _read_outcome(stored: Mapping[str, Any], value: Any) -> Outcome[Any]:
-    cause = Cause[stored["cause"].upper()] if "cause" in stored else Cause.SCORED
+def _outcome(item: _Item, value: Any) -> Outcome[Any]:
+    cause = _cause(item)
     if value is None and cause is Cause.SCORED:
         raise ValueError("neither a value nor a cause")
-    return Outcome(value, cause, stored.get("detail", ""), stored.get("ms"))
+    return Outcome(value, cause, item.detail, item.ms)
 
 
-def _hit(hit: ScoredDocument) -> list[Any]:
+def _cause(item: _Item) -> Cause:
+    return Cause[item.cause.upper()]
+
+
+def _hit(hit: ScoredDocument) -> tuple[object, ...]:
     """A hit as a list that ends where nothing more is known of it."""
     score = None if hit.score is None else _number(float(hit.score))
     metadata = _plain(dict(hit.metadata)) or None
     parts = [hit.id, score, hit.text, hit.title, metadata, hit.document]
     while len(parts) > 1 and parts[-1] is None:
         parts.pop()
-    return parts
+    return tuple(parts)
 
 
 def _read_hit(
@@ -208,12 +267,12 @@ def _number(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
 
 
-def _context(document: Document) -> list[object]:
+def _context(document: Document) -> tuple[object, ...]:
     named = _plain([document.id, document.text, document.title])
-    return [*named, _plain(dict(document.metadata))]
+    return (*named, _plain(dict(document.metadata)))
 
 
-def _plain(value: object, levels: int = 2) -> Any:
+def _plain(value: object, levels: int = 2) -> Json:
     """A value with its JSON form in the place of what JSON lacks."""
     try:
         return load_json(json.dumps(value, default=str, skipkeys=True), parse_constant=str)

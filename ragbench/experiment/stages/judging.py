@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import tee
+from itertools import islice, tee
 from typing import Any
 
 from ragbench import __version__
@@ -15,16 +15,19 @@ from ragbench.experiment.records import Answers, EarlyJudge, JudgeUse, Results
 from ragbench.experiment.stages.answers import Answer
 from ragbench.experiment.stages.base import PENDING, Keep, Node, Slot, Stage, StoredStage, Workspace
 from ragbench.experiment.stages.columns import add_samples, split_samples, with_failures_of
-from ragbench.experiment.stages.item_json import read_verdict, write_verdict
+from ragbench.experiment.stages.item_json import Stored, read_verdict, write_verdict
 from ragbench.experiment.stages.keys import KEY_DIGITS, STAGE_VERSIONS, code_of
 from ragbench.llm import Totals
+from ragbench.records.manifest import form_id
 from ragbench.redaction import redact
 from ragbench.score.base import Advance, Look
 from ragbench.score.judge.base import AskingJudge, Item, Rubric
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.judge.verdicts import Judged, collect_verdicts, computes, judge_all, judge_on
 from ragbench.signature import fingerprint_json, order_key
+from ragbench.store.items import StageFile
 from ragbench.types import Cause, Verdict
+from ragbench.types.scores import SentPrompt
 
 _BLOCK = 64  # items
 
@@ -150,15 +153,38 @@ class Verdicts(StoredStage):
         keys = [_item_key(item, item.sample if judge.samples > 1 else 0) for item in self._items]
         return [Slot(file, key, row) for row, key in enumerate(keys) for file in files]
 
-    def failed(self, stored: Mapping[str, Any]) -> bool:
-        """Tell whether a verdict has failed."""
-        return stored.get("status") == "failed"
+    @cached_property
+    def _forms(self) -> StageFile:
+        """The words of prompts, which many verdicts share, in a file of their own."""
+        return self.workspace.file("judge", "words of prompts", ["prompts"])
 
-    read = staticmethod(read_verdict)
+    def read(self, stored: Stored) -> Verdict:
+        """Read a verdict; prompts whose words are no longer stored are left out."""
+        kept = {**stored}
+        rows, known = kept.pop("prompts", ()), self.workspace.prompts
+        for form in {row[0] for row in rows} - known.keys():
+            if (words := self._forms.get(form)) is not None:
+                known[form] = tuple(words)
+        prompts = tuple(
+            SentPrompt(*known[form], fence, tuple(texts), to)
+            for form, fence, texts, to in rows
+            if form in known
+        )
+        return replace(read_verdict(kept), prompts=prompts)
 
     def write(self, value: Verdict) -> dict[str, Any]:
-        """Write a verdict."""
-        return self.workspace.without_secrets(write_verdict(value))
+        """Write a verdict, and before it the words of its prompts."""
+        clean, known = self.workspace.without_secrets, self.workspace.prompts
+        stored, rows = write_verdict(value), []
+        for each in value.prompts:
+            words = clean({"prompt": [each.system, each.user]})["prompt"]
+            form = form_id(*words)
+            if form not in known:
+                if self.stores and form not in self._forms:
+                    self._forms.put(form, words)
+                known[form] = tuple(words)
+            rows.append([form, each.fence, list(each.texts), each.to])
+        return clean({**stored, **({"prompts": rows} if rows else {})})
 
     def _groups(self, todo: Sequence[int]) -> list[tuple[list[str], list[int]]]:
         """Names of rubrics, with the items that are judged by just these.
@@ -210,13 +236,14 @@ class Verdicts(StoredStage):
                 asked = [self._items[row] for row in block]
                 yield block, judge_all(judge.judge, asked, rubrics, advance)
             return
-        blocks, given = tee(self._blocks(rows, pool.block_size(len(rows))))
-        items = ([self._items[row] for row in block] for block in given)
+        order = (row for [row] in self._blocks(rows, 1))
+        taken, given = tee(order)
+        items = (self._items[row] for row in given)
         options = judge.block.options
-        found = judge_on(pool, items, rubrics, judge.judge, judge.type, options)
-        for verdicts, block in zip(found, blocks, strict=True):
-            advance(len(block))
-            yield block, verdicts
+        found = judge_on(pool, items, len(rows), rubrics, judge.judge, judge.type, options)
+        for verdicts in found:
+            advance(len(verdicts))
+            yield list(islice(taken, len(verdicts))), verdicts
 
     def _blocks(self, rows: Sequence[int], size: int) -> Iterator[Sequence[int]]:
         """Items that are judged at once; none when the time is up.
@@ -260,7 +287,7 @@ class JudgeAnswers(Stage):
 
     @property
     def computes(self) -> bool:
-        """Whether the judge asks nobody."""
+        """Whether the judge computes here, and asks no server."""
         return computes(self.judge.judge)
 
     @property

@@ -26,6 +26,7 @@ from ragbench.score.retrieval.passage_matching import (
 )
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.types import Document, Qrels, Query, Retrieved, Run, ScoredDocument
+from ragbench.types.packed_documents import ids_of
 
 _SEPARATORS = ("#", "::", ":", "_", "-", "/")
 """What usually stands between the id of a document and that of its part."""
@@ -85,7 +86,7 @@ def ranked(
 
 def _outside(rankings: Mapping[str, Sequence[ScoredDocument]], corpus: Sequence[Document]) -> int:
     """How many hits the corpus lacks; a repeated one counts once, as in the run."""
-    known = {document.id for document in corpus}
+    known = set(ids_of(corpus))
     return sum(
         len({hit.id if hit.document is None else hit.document for hit in hits} - known)
         for hits in rankings.values()

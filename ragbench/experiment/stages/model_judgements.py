@@ -27,7 +27,7 @@ _NOT_ITS_OWN = ("queries", "gold", "v")
 
 @dataclass(frozen=True, slots=True)
 class Gold:
-    """What rankings are held against."""
+    """What rankings are judged by."""
 
     queries: Sequence[Query]
     """The queries that were asked: the rows of every column."""
@@ -130,7 +130,7 @@ def _doubts(fill: PlannedFill, counts: PoolCounts, people: Qrels | None) -> list
 
 
 class Judgements(Stage):
-    """What rankings are held against: a judge has seen what all of them found.
+    """What rankings are judged by: a judge has seen what all of them found.
 
     References:
         Upadhyay et al. (2024), UMBRELA: open-source reproduction of the Bing RELevance Assessor.

@@ -62,7 +62,7 @@ class JudgePairs(Stage):
 
     @property
     def computes(self) -> bool:
-        """Whether the judge asks nobody."""
+        """Whether the judge computes here, and asks no server."""
         return computes(self.judge.judge)
 
     def forecast(self) -> Node | None:
@@ -174,7 +174,7 @@ def _compared(
     items: Sequence[Item],
     column: ScoreColumn,
 ) -> ComparedPair:
-    """The outcomes of a pair: a query is won by whoever wins more of its meetings.
+    """The outcomes of a pair: the system that wins more of its meetings wins a query.
 
     A meeting that one of the two has no answer to failed, and a query where all of them did.
     """
@@ -187,7 +187,7 @@ def _compared(
         same &= np.isfinite(part.values) & [same_answers(item) for item in own]
         columns.append(part)
     found = mean_over_samples(columns)
-    # whoever wins most wins the query, so that a failed meeting is no share of its score
+    # the winner of most meetings wins the query, so that a failed meeting is no share of its score
     decided = replace(found, values=0.5 + 0.5 * np.sign(found.values - 0.5), answer_causes=None)
     return ComparedPair(one.name, other.name, decided, int(same.sum()))
 

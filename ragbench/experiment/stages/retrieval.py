@@ -203,7 +203,7 @@ class Retrieve(StoredStage):
         deep = max(self._depth, top_k)
         self.sources = [retrievers.stage(source, deep) for source in self.retriever.sources]
         self.by_query = True
-        # one that others read and nobody scores stands before all that are scored
+        # one that others read and that is not scored stands before all that are scored
         self.place = 1 if name in self.plan.systems else 0
 
     @cached_property

@@ -27,6 +27,7 @@ from ragbench.experiment.stages.keys import KEY_DIGITS, code_in, versions_of
 from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.stages.model_judgements import Gold, Judgements
 from ragbench.experiment.stages.retrieval import Rank
+from ragbench.records.codec import Record, from_json, to_json
 from ragbench.redaction import redactor
 from ragbench.score.base import Advance, ScoreColumn
 from ragbench.score.retrieval.base import RetrievedPassages
@@ -39,9 +40,19 @@ from ragbench.score.text.notation import text_notes
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.store.items import StageFile
 from ragbench.types import Cause, Document, Qrels
+from ragbench.types.conversation import Json
 
 _LIBRARIES = ("rouge-score", "sacrebleu", "nltk", "bert-score", "sentence-transformers", "torch")
 """Distributions whose version may move what a metric gives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stored(Record):
+    """A measure of a ranking as it is stored, with how the ranking was read."""
+
+    column: Mapping[str, Json]
+    counts: Mapping[str, Json] | None
+    warnings: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -50,7 +61,7 @@ class ScoredRanking:
 
     columns: dict[str, ScoreColumn] = field(default_factory=dict)
     """Measure -> its column, one row per query in the order of the queries."""
-    counts: dict[str, Any] = field(default_factory=dict)
+    counts: dict[str, Json] = field(default_factory=dict)
     """How the run was read: missing queries, judged share and the like; empty without qrels."""
     warnings: list[str] = field(default_factory=list)
 
@@ -190,27 +201,25 @@ class ScoreRanking(StoredStage):
         rules = self.plan.config.metrics.retrieval
         found = score_ranking(self._ranking, self._judgements.gold, names, rules)
         for at, name in zip(todo, names, strict=True):
-            about = {"counts": found.counts, "warnings": found.warnings}
-            keep(at, {"column": stored_column(found.columns[name], self.plan), **about})
+            column = stored_column(found.columns[name], self.plan)
+            said = tuple(found.warnings)
+            keep(at, to_json(_Stored(column=column, counts=found.counts, warnings=said)))
         advance(len(todo))
 
-    def read(self, stored: Any) -> Any:
+    def read(self, stored: object) -> tuple[ScoreColumn, _Stored]:
         """Return the column, and how the ranking was read."""
-        counts, warnings = dict(stored["counts"] or {}), [*map(str, stored["warnings"])]
-        return {"column": read_column(stored["column"]), "counts": counts, "warnings": warnings}
+        kept = from_json(_Stored, stored)
+        return read_column(kept.column), kept
 
     def collect(self, results: Results) -> None:
         """Add the columns, and how the ranking was read."""
         if self._rank.ranking is None:
             return
         kept = self.items() if self.plan.measures else []
-        columns = {
-            name: each["column"] for name, each in zip(self.plan.measures, kept, strict=True)
-        }
-        counts: dict[str, Any] = next((each["counts"] for each in kept if each["counts"]), {})
+        columns = {name: each[0] for name, each in zip(self.plan.measures, kept, strict=True)}
+        counts: Mapping[str, Json] = next((a.counts for _, a in kept if a.counts), {})
         results.add_scores(self.system, columns, "retrieval", counts)
-        said = (warning for each in kept for warning in each["warnings"])
-        results.warnings += dict.fromkeys(said)
+        results.warnings += dict.fromkeys(said for _, about in kept for said in about.warnings)
 
     def forecast(self) -> Node | None:
         """Look up the scores; not those of an app, which may tell no ranking, or of records."""
@@ -243,7 +252,7 @@ class ScoreAnswers(StoredStage):
         return [answers.get(query.id, ()) for query in self.plan.queries]
 
     def slots(self) -> list[Slot | None]:
-        """One for each sample and metric; of the same texts the same, whoever wrote them."""
+        """One for each sample and metric; equal texts share it, whichever system wrote them."""
         places = []
         for sample in self._samples:
             parts = {
@@ -291,7 +300,7 @@ class ScoreAnswers(StoredStage):
     read = staticmethod(read_column)
 
     def collect(self, results: Results) -> None:
-        """Add the columns; their causes are those of this system, whoever wrote the same texts."""
+        """Add the columns; the causes are of this system, also where texts are shared."""
         metrics, answers = self.plan.metrics, self._answer.answers
         found = self.items() if metrics else []
         for number, metric in enumerate(metrics):

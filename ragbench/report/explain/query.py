@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from ragbench.data.runs.query_view import AnswerView, Hit, QueryView, SystemView
+from ragbench.data.runs.query_view import AnswerView, Hit, QueryView, QueryViews, SystemView
 from ragbench.records.causes import CAUSE_CHANGES
 from ragbench.records.manifest import ClaimRow, VerdictRow
 from ragbench.report.text import cause_words, draw, printable, significant
@@ -15,7 +17,12 @@ _INDENT = "  "
 
 
 def render_query(
-    view: QueryView, *, systems: Sequence[str] = (), hits: int = 10, width: int = 100
+    view: QueryView,
+    *,
+    systems: Sequence[str] = (),
+    hits: int = 10,
+    width: int = 100,
+    prompts: QueryViews | None = None,
 ) -> str:
     """Draw all that a run knows about a query as text.
 
@@ -24,6 +31,7 @@ def render_query(
         systems: The systems that are shown; none is all.
         hits: How deep each ranking is shown; gold documents below that are shown as well.
         width: Columns of the terminal.
+        prompts: The run, where what generators and judges were sent is shown as well.
     """
     lines = [f"{printable(view.id)}: {printable(view.question) or '(the run has no questions)'}"]
     if view.metadata:
@@ -34,6 +42,8 @@ def render_query(
     for system in view.systems:
         if not systems or system.name in systems:
             lines += ["", *_system(system, drawn, hits, width)]
+            if prompts is not None:
+                lines += _prompts(view, system, prompts)
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
@@ -146,6 +156,71 @@ def _claims(system: SystemView, width: int) -> Iterator[str]:
         whose = "" if claim.whose == "answer" else "gold: "
         head = f"{_INDENT}{whose}{printable('; '.join(filter(None, said)))}: "
         yield from _wrapped(claim.text, width, head)
+
+
+def told(answer: AnswerView) -> str:
+    """Return what a generator was sent; empty where that is not known."""
+    texts = [passage.text for passage in answer.passages or ()]
+
+    def read(gap: re.Match[str]) -> str:
+        known = texts[int(gap[1]) - 1 : int(gap[1])]
+        return gap[0] if not known or known[0] is None else known[0]
+
+    prompt = (answer.prediction and answer.prediction.prompt) or ""
+    return re.sub(r"\[\[passage ([1-9][0-9]*)\]\]", read, prompt)
+
+
+class Sent(NamedTuple):
+    """A prompt that a judge was sent."""
+
+    system: str
+    user: str
+    to: str
+    """Whom it was sent to, and how often, where that is not each model once."""
+
+
+def prompts_sent(
+    views: QueryViews, view: QueryView, system: SystemView, verdict: VerdictRow
+) -> Iterator[Sent]:
+    """Yield the prompts of a verdict, byte for byte; none in folders of older versions.
+
+    What only the run had, such as the other answer of a pair, is named: `[[other]]`.
+    """
+    answer = next((a for a in system.answers if a.sample == verdict.sample), None)
+    texts = [
+        f"{each.title} {each.text}" if each.title else each.text or ""  # `Document.full_text`
+        for each in (answer and answer.passages) or ()
+    ]
+    known: dict[str, str] = {
+        "question": view.question,
+        "passages": "\n".join(texts),
+        **{f"passage {n}": text for n, text in enumerate(texts, start=1)},
+        **{f"reference {n}": text for n, text in enumerate(view.answers, start=1)},
+    }
+    if answer is not None and answer.answer is not None:
+        known["answer"] = answer.answer
+    for row in verdict.prompts:
+        if (form := views.prompts.get(row.form)) is not None:
+            yield Sent(form.system, row.filled(form, known), row.to)
+
+
+def _prompts(view: QueryView, system: SystemView, views: QueryViews) -> Iterator[str]:
+    """What was sent about a query, line by line as it was sent."""
+    for answer in system.answers:
+        if answer.prediction is not None and answer.prediction.prompt is not None:
+            yield f"{_INDENT}prompt of the answer"
+            yield from _as_sent(told(answer))
+    for verdict in system.verdicts:
+        for sent in prompts_sent(views, view, system, verdict):
+            to = f", sent to {sent.to}" if sent.to else ""
+            yield f"{_INDENT}{printable(f'prompt of {verdict.rubric} by {verdict.judge}{to}')}"
+            for role, text in (("system", sent.system), ("user", sent.user)):
+                yield f"{_INDENT}{role}:"
+                yield from _as_sent(text)
+
+
+def _as_sent(text: str) -> Iterator[str]:
+    return (f"{_INDENT}| {printable(line)}" for line in text.split("\n"))
 
 
 def _verdict(verdict: VerdictRow, width: int) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple
 from functools import cache
@@ -17,14 +18,8 @@ from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
 from ragbench.report.base import COST_HEADS, SIGNS, SLICE_HEADS, Layout, Measure, Section
 from ragbench.report.layout import lay_out
-from ragbench.report.page.pack import (
-    SHOWN_HITS,
-    Packed,
-    add_to_curves,
-    rankings_of,
-    read_data,
-    write_data,
-)
+from ragbench.report.page.pack import Packed, read_data, write_data
+from ragbench.report.page.rankings import add_to_curves, read_rankings
 from ragbench.report.pictures.curves import Curves
 from ragbench.report.pictures.draw import difference_picture, pictures
 from ragbench.report.pictures.svg import Picture
@@ -59,7 +54,7 @@ def write_page(
     others are in a file beside the page, `report.data`, which a reader chooses to see them.
     """
     beside = path.with_suffix(".data")
-    views = None if run is None else QueryViews(run, hits=SHOWN_HITS)
+    views = None if run is None else QueryViews(run, bare=True)
     curves, values = Curves(), dict[str, dict[str, list[float | None]]]()
     if views is not None:
         curves = write_data(beside, views, {**_head(summary), "file": beside.name})
@@ -81,37 +76,34 @@ def write_page(
 
 def all_pictures(summary: Summary, comparisons: Comparisons, run: Path) -> list[Picture]:
     """Draw the pictures of a run folder, each system's differences by query included."""
-    views, curves = QueryViews(run, hits=SHOWN_HITS), Curves()
-    rankings, cells = rankings_of(views), views.scores()
-    for view in views:
-        add_to_curves(curves, rankings, view)
+    views, curves = QueryViews(run, bare=True), Curves()
+    judged, rankings, _ = read_rankings(views)
+    add_to_curves(curves, rankings, judged)
     found = pictures(summary, comparisons, curves, judged_values(summary, views))
     for family in comparisons.measures:
         for made in family.comparisons:
-            both = [
-                (query, own.get(family.measure), other.get(family.measure))
-                for query in views.ids
-                for own in (cells.get(made.system, {}).get(query, {}),)
-                for other in (cells.get(made.baseline, {}).get(query, {}),)
-            ]
-            pairs = [(q, a, b) for q, a, b in both if a is not None and b is not None]
+            names = (made.system, made.baseline)
+            own, other = (views.columns.get(name, {}).get(family.measure) for name in names)
+            if own is None or other is None:
+                continue
+            both = zip(views.ids, own.tolist(), other.tolist(), strict=True)
+            pairs = [(q, a, b) for q, a, b in both if not math.isnan(a + b)]
             if pairs:
-                names = (family.measure, made.system, made.baseline)
-                found.append(difference_picture(*names, pairs))
+                lower = family.direction == "lower"
+                found.append(difference_picture(family.measure, *names, pairs, lower=lower))
     return found
 
 
 def judged_values(summary: Summary, views: QueryViews) -> dict[str, dict[str, list[float | None]]]:
     """Return system -> score of a judge -> the value of each query."""
-    cells = views.scores()
     return {
         system.name: {
-            name: [cells[system.name].get(query, {}).get(name) for query in views.ids]
+            name: [None if math.isnan(each) else each for each in own[name].tolist()]
             for name, score in system.scores.items()
-            if score.judge is not None
+            if score.judge is not None and name in own
         }
         for system in summary.systems
-        if system.name in cells
+        if (own := views.columns.get(system.name)) is not None
     }
 
 
@@ -180,12 +172,7 @@ def _drawn(page: Layout, drawn: Sequence[Picture], *, asks: bool) -> str:
         page=page,
         asks=asks,
         pictures=[(picture, picture.svg()) for picture in drawn],
-        # the others stand with what they are about
-        drawn=[
-            (picture, picture.svg())
-            for picture in drawn
-            if picture.name != "causes" and not picture.name.startswith("trend-")
-        ],
+        drawn=_grouped(drawn),
         css=css,
         script=script,
         policy="; ".join(policy),
@@ -195,6 +182,30 @@ def _drawn(page: Layout, drawn: Sequence[Picture], *, asks: bool) -> str:
         cost_heads=COST_HEADS,
         slice_heads=SLICE_HEADS,
     )
+
+
+_GROUPS = {
+    "intervals-": "scores with their intervals",
+    "-over-k": "over the length of the ranking",
+    "precision-recall": "over the length of the ranking",
+    "-against-": "quality against time and cost",
+    "spread-": "judges",
+    "agreement-": "judges",
+    "controls-": "controls: what other passages would give",
+    "slices-": "slices of the queries",
+    "causes-": "queries that changed their cause",
+}
+"""Part of a picture's name -> the heading that it stands under."""
+
+
+def _grouped(drawn: Sequence[Picture]) -> list[tuple[str, list[tuple[Picture, str]]]]:
+    """Put the pictures under headings; causes and trends stand with what they are about."""
+    found: dict[str, list[tuple[Picture, str]]] = {title: [] for title in _GROUPS.values()}
+    for picture in drawn:
+        title = next((title for part, title in _GROUPS.items() if part in picture.name), None)
+        if title is not None:
+            found[title].append((picture, picture.svg()))
+    return [(title, own) for title, own in found.items() if own]
 
 
 @cache

@@ -17,20 +17,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from ragbench.data.runs.query_view import AnswerView, Hit, QueryView, QueryViews
+import numpy as np
+
+from ragbench.data.runs.query_view import AnswerView, QueryView, QueryViews
+from ragbench.data.runs.run_lines import Texts
 from ragbench.errors import DataError
 from ragbench.files import written_whole
 from ragbench.json_yaml import load_json
 from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES
 from ragbench.records.codec import Record, from_json
-from ragbench.records.manifest import ClaimRow, UsageRow, VerdictRow
+from ragbench.records.manifest import ClaimRow, TextRow, UsageRow, VerdictRow
+from ragbench.report.page.rankings import ShownHits, add_to_curves, read_rankings, rounded
 from ragbench.report.pictures.curves import Curves
 from ragbench.text.stopwords import load as load_stopwords
 
 SCHEMA = "ragbench.page/1"
-SHOWN_HITS = 10
-"""Hits of a ranking; what a generator read beyond them is shown, too."""
-
 _FOOTER = 80  # bytes
 _QUERIES_A_PART = 32
 _CHARACTERS_A_PART = 300_000
@@ -115,37 +116,44 @@ def read_data(path: Path) -> Packed:
 
 def _write_parts(stream: IO[bytes], views: QueryViews, curves: Curves) -> dict[str, object]:
     """Write all parts; return the index of what was written."""
-    ids, cells = views.ids, views.scores()
-    order = _telling_first(ids, cells)
-    rankings = rankings_of(views)
-    names = list(dict.fromkeys(rankings.values()))
+    ids, order = views.ids, _telling_first(views)
+    judged, rankings, ranking_of = read_rankings(views)
+    add_to_curves(curves, rankings, judged)
     passages, seen = _Passages(), _Seen()
     parts: list[tuple[str, int, int]] = []
 
-    def write(kind: str, first: int, rows: Sequence[object]) -> None:
+    def write(kind: str, first: int, rows: object) -> None:
         data = compressed(rows)
         stream.write(data)
         parts.append((kind, first, len(data)))
 
     for first in range(0, len(order), _QUERIES_A_PART):
-        found = []
-        for row in order[first : first + _QUERIES_A_PART]:
-            view = views[ids[row]]
+        rows = order[first : first + _QUERIES_A_PART]
+        found = [views[ids[row]] for row in rows]
+        for row, view in zip(rows, found, strict=True):
             seen.add(row, view)
-            add_to_curves(curves, rankings, view)
-            found.append(_query(view, rankings, names, passages))
-        write("queries", first, found)
-        for number, texts in passages.waiting(first + _QUERIES_A_PART >= len(order)):
-            write("passages", number, texts)
+        queries = [
+            _query(view, [own.ranks_of(row, judged) for own in rankings.values()], passages)
+            for row, view in zip(rows, found, strict=True)
+        ]
+        texts = [views.texts_of(view.id) for view in found]
+        shown = [
+            _hits(own.of(rows, judged), found, texts, own.owner, passages)
+            for own in rankings.values()
+        ]
+        write("queries", first, {"queries": queries, "hits": shown})
+        for number, waiting in passages.waiting(first + _QUERIES_A_PART >= len(order)):
+            write("passages", number, waiting)
+    names = list(rankings)
     return {
         "ids": [_cut(each, "word") for each in ids],
         "values": {
             system.name: {
-                score: [_rounded(cells[system.name].get(query, {}).get(score)) for query in ids]
+                score: rounded(own[score]) if score in own else [None] * len(ids)
                 for score in system.scores
             }
             for system in views.summary.systems
-            if system.name in cells
+            if (own := views.columns.get(system.name)) is not None
         },
         **seen.index(len(ids)),
         "causeWords": {name: CAUSE_SAYS[name].partition(": ")[2] for name in CAUSES},
@@ -153,18 +161,12 @@ def _write_parts(stream: IO[bytes], views: QueryViews, curves: Curves) -> dict[s
         "stopwords": sorted(load_stopwords("english")),
         "order": order,
         "parts": parts,
+        "prompts": {
+            form: [_cut(each.system, "prompt"), _cut(each.user, "prompt")]
+            for form, each in views.prompts.items()
+        },
         "rankings": names,
-        "rankingOf": {system: names.index(name) for system, name in rankings.items()},
-    }
-
-
-def rankings_of(views: QueryViews) -> dict[str, str]:
-    """Return system -> what its ranking is called: a pair has that of its retriever."""
-    systems = (each for each in views.summary.systems if each.role != "control")
-    return {
-        each.name: (each.retriever if each.generator else None) or each.name
-        for each in systems
-        if views.is_ranked(each)
+        "rankingOf": {system: names.index(name) for system, name in ranking_of.items()},
     }
 
 
@@ -174,32 +176,17 @@ def compressed(value: object) -> bytes:
     return gzip.compress(text.encode("utf-8", "backslashreplace"), 6, mtime=0)
 
 
-def add_to_curves(curves: Curves, rankings: Mapping[str, str], view: QueryView) -> None:
-    """Add one query to the curves, each ranking once."""
-    relevant = {each.id: each.grade for each in view.gold}
-    own = {rankings[s.name]: s.ranking for s in reversed(view.systems) if s.name in rankings}
-    for name in dict.fromkeys(rankings.values()):
-        found = {h.rank: relevant[h.id] for h in own.get(name, ()) if h.id in relevant}
-        curves.add(name, found, list(relevant.values()))
-
-
-def _telling_first(
-    ids: Sequence[str], cells: Mapping[str, Mapping[str, Mapping[str, float | None]]]
-) -> list[int]:
+def _telling_first(views: QueryViews) -> list[int]:
     """Rows in the order of what they tell: how far systems lie apart, and how often one fails."""
-    apart = []
-    for query in ids:
-        by_score: dict[str, list[float | None]] = {}
-        for own in cells.values():
-            for score, value in own.get(query, {}).items():
-                by_score.setdefault(score, []).append(value)
-        apart.append(sum(map(_spread, by_score.values())))
-    return sorted(range(len(apart)), key=lambda row: -apart[row])
-
-
-def _spread(values: Sequence[float | None]) -> float:
-    known = [value for value in values if value is not None]
-    return min(max(known) - min(known), 1.0) if len(known) > 1 else 0.0
+    apart = np.zeros(len(views.ids))
+    for score in dict.fromkeys(name for own in views.columns.values() for name in own):
+        values = np.array([own[score] for own in views.columns.values() if score in own])
+        known = ~np.isnan(values)
+        spread = np.where(known, values, -np.inf).max(axis=0)
+        spread -= np.where(known, values, np.inf).min(axis=0)
+        apart += np.where(known.sum(axis=0) > 1, np.minimum(spread, 1.0), 0.0)
+    order: list[int] = np.argsort(-apart, kind="stable").tolist()
+    return order
 
 
 @dataclass(slots=True)
@@ -270,10 +257,18 @@ class _Passages:
     _numbers: dict[tuple[str, int], int] = field(default_factory=dict)
     _first: int = 0
     _texts: list[tuple[str, str, str | None]] = field(default_factory=list)
+    """Id, title and text."""
     _size: int = 0
 
-    def number(self, name: str, title: str | None, text: str | None, cut: bool = False) -> int:
-        """Return the number of a passage, a new one where it is not known yet."""
+    def number(
+        self, name: str, title: str | None = None, text: str | None = None, cut: bool = False
+    ) -> int | str:
+        """Return the number of a passage, a new one where it is not known yet.
+
+        One of which no more than the id is known has none: it is its id.
+        """
+        if text is None and not title:
+            return name if len(name) <= _LONGEST["word"] else _cut(name, "word")
         # a hash for the text, so that texts are not kept; two of one id hardly share it
         key = (name, hash((title or "", text)))
         if key not in self._numbers:
@@ -293,35 +288,19 @@ class _Passages:
 
 
 def _query(
-    view: QueryView, rankings: Mapping[str, str], names: Sequence[str], passages: _Passages
+    view: QueryView, ranks: Sequence[Sequence[int]], passages: _Passages
 ) -> dict[str, object]:
-    """What the page shows of one query; what is empty is left out."""
-    hits: dict[str, Sequence[Hit]] = {}
-    for system in view.systems:
-        if (name := rankings.get(system.name)) is not None:
-            hits.setdefault(name, system.ranking)
-    ranks = {name: {hit.id: hit.rank for hit in own} for name, own in hits.items()}
-    relevant = [
-        (
-            passages.number(each.id, each.title, each.text, each.cut),
-            each.grade,
-            [ranks[name].get(each.id, 0) for name in names],
-        )
-        for each in view.gold[:_MOST_GOLD]
-    ]
-    shown = {
-        name: [
-            (passages.number(hit.id, hit.title, hit.text, hit.cut), _rounded(hit.score), hit.grade)
-            for hit in own
-            if hit.rank <= SHOWN_HITS
-        ]
-        for name, own in hits.items()
-    }
+    """What the page shows of one query beside its hits; what is empty is left out.
+
+    `ranks` has, for each ranking, the rank of each document that is relevant.
+    """
     return {
         "text": _cut(view.question, "question"),
         "gold": [_cut(text, "answer") for text in view.answers],
-        "relevant": relevant,
-        "hits": [shown[name] for name in names],
+        "relevant": [
+            (passages.number(each.id, each.title, each.text, each.cut), each.grade, found)
+            for each, *found in list(zip(view.gold, *ranks, strict=True))[:_MOST_GOLD]
+        ],
         "systems": {
             system.name: _filled(
                 why=_cut(system.why, "reason"),
@@ -332,6 +311,41 @@ def _query(
             for system in view.systems
             if system.why or system.answers or system.verdicts or system.ranking_ms is not None
         },
+    }
+
+
+def _hits(
+    found: ShownHits,
+    views: Sequence[QueryView],
+    texts: Sequence[Texts],
+    owner: int,
+    passages: _Passages,
+) -> dict[str, object]:
+    """What the page shows of one ranking for the queries of a part, as columns.
+
+    `owner` is the place of the system whose ranking it is, of which the passages may be, too.
+    """
+    ids: list[str | int] = []
+    at = 0
+    for view, text_of, count in zip(views, texts, found.counts, strict=True):
+        names, at = found.ids[at : at + count], at + count
+        system = view.systems[owner]
+        read = next((each.passages for each in system.answers if each.passages is not None), ())
+        own = {passage.id: passage for passage in read}
+        whose = system.name if system.generator is None else system.retriever
+        for name in names:
+            text = own.get(name) or (text_of(whose, name) if text_of else None)
+            if text is None:
+                ids.append(passages.number(name))
+            else:
+                cut = isinstance(text, TextRow) and text.cut
+                ids.append(passages.number(name, text.title, text.text, cut))
+    return {
+        "counts": found.counts,
+        # one text, a line each, is unpacked quickly, and no id holds a line end
+        "ids": "\n".join(map(str, ids)) if all(isinstance(each, str) for each in ids) else ids,
+        "scores": found.scores,
+        "judged": found.judged,
     }
 
 
@@ -364,11 +378,17 @@ def _verdict(row: VerdictRow) -> dict[str, object]:
         level=row.level,
         why=_cut(row.reasoning, "reason"),
         claims=[_claim(claim) for claim in row.claims[:_MOST_CLAIMS]],
+        more=len(row.claims[_MOST_CLAIMS:]) or None,
         raw=_cut(row.raw, "reason"),
         cause="" if row.cause == "scored" else row.cause,
+        failed=row.status == "failed" or None,
         sample=row.sample,
         samples=[_rounded(value) for value in row.samples] if len(row.samples) > 1 else None,
         usd=_rounded(row.usage.usd),
+        prompts=[
+            [each.form, each.fence, [_cut(text, "passage") for text in each.texts], each.to]
+            for each in row.prompts
+        ],
     )
 
 

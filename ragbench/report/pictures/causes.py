@@ -80,8 +80,10 @@ def causes_pictures(summary: Summary, comparisons: Comparisons) -> Iterator[Pict
 def _flow(
     before: str, after: str, moves: Sequence[tuple[AnswerCause, AnswerCause, int]], same: int
 ) -> Picture:
-    drawing, left, right = Drawing(), 150.0, 150.0 + _PLOT
     total = sum(n for *_, n in moves)
+    labels = [f"{total} {cause_words(cause)}" for move in moves for cause in move[:2]]
+    drawing, left = Drawing(), max(150.0, width_of([before, *labels]) + 28)
+    right = left + _PLOT
     scale = 170 / total
     starts = {c: sum(n for a, _, n in moves if a == c) for c in CAUSES}
     ends = {c: sum(n for _, b, n in moves if b == c) for c in CAUSES}
@@ -119,4 +121,6 @@ def _flow(
     told = "; ".join(f"{n} from {cause_words(a)} to {cause_words(b)}" for a, b, n in moves)
     title = f"{before} to {after}: {total} queries changed their cause, {same} did not"
     name = f"causes-{slug(before)}-to-{slug(after)}"
-    return drawing.done(name, title, told, right + 170, bottom + 10)
+    return drawing.done(
+        name, title, told, right + max(170.0, width_of([after, *labels]) + 28), bottom + 10
+    )

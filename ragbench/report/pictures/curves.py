@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ragbench.report.pictures.svg import Drawing, Picture, Scale, axis_left, legend_of, width_of
-from ragbench.types import FloatArray
+from ragbench.types import FloatArray, IntArray
+from ragbench.types.byte_ids import spans
 
 _PLOT = 460.0
 _DEEPEST = 100
+_TOGETHER = 1_000  # queries that are added at once
 _KS = np.arange(1.0, _DEEPEST + 1)
 _DISCOUNTS = np.log2(_KS + 1)
 _TENTHS = [tenth / 10 - 1e-9 for tenth in range(11)]
@@ -29,43 +31,61 @@ class Curves:
     precision: dict[str, FloatArray] = field(default_factory=dict)
     interpolated: dict[str, FloatArray] = field(default_factory=dict)
 
-    def add(self, ranking: str, found: Mapping[int, int], grades: Sequence[int]) -> None:
-        """Add one query, at the cost of some passes over so many ranks as are drawn.
+    def add(self, ranking: str, ranks: IntArray, grades: IntArray, starts: IntArray) -> None:
+        """Add queries, at the cost of some passes over so many ranks as are drawn.
 
         Args:
             ranking: The name of the ranking.
-            found: Rank, from 1, of each relevant document that was found, and its grade.
-            grades: The grades of all relevant documents; each is above 0.
+            ranks: Where each relevant document was found, from 1; 0 where it was not. Those of a
+                query stand together, the best grade first.
+            grades: The grade of each; above 0.
+            starts: Where each query's documents start, and the end; one without any adds nothing.
         """
-        if not grades:
-            return
-        self.queries[ranking] += 1
-        if not found:  # adds 0 to all, at no cost
-            for sums in (self.ndcg, self.recall, self.precision):
-                sums.setdefault(ranking, np.zeros(_DEEPEST))
-            self.interpolated.setdefault(ranking, np.zeros(11))
-            return
-        hits, gains, ideal = np.zeros((3, _DEEPEST))
-        for rank, grade in found.items():
-            if rank <= _DEEPEST:
-                hits[rank - 1], gains[rank - 1] = 1, grade
-        best = sorted(grades, reverse=True)[:_DEEPEST]
-        ideal[: len(best)] = best
-        counts, most = np.cumsum(hits), np.cumsum(ideal / _DISCOUNTS)
-        pairs = [(n / len(grades), n / rank) for n, rank in enumerate(sorted(found), start=1)]
-        # the best precision at this recall or beyond: trec_eval's iprec_at_recall
-        points = [max([p for r, p in pairs if r >= tenth], default=0.0) for tenth in _TENTHS]
+        sizes = np.diff(starts)
+        queries = np.flatnonzero(sizes)
+        for first in range(0, len(queries), _TOGETHER):
+            own = queries[first : first + _TOGETHER]
+            rows = spans(starts[own], starts[own + 1])
+            self._add(ranking, ranks[rows], grades[rows], sizes[own])
+
+    def _add(self, ranking: str, ranks: IntArray, grades: IntArray, sizes: IntArray) -> None:
+        n = len(sizes)
+        query = np.repeat(np.arange(n), sizes)
+        place = np.arange(len(query)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        hits, gains, ideal = np.zeros((3, n, _DEEPEST))
+        drawn = (ranks > 0) & (ranks <= _DEEPEST)
+        hits[query[drawn], ranks[drawn] - 1] = 1
+        gains[query[drawn], ranks[drawn] - 1] = grades[drawn]
+        best = place < _DEEPEST
+        ideal[query[best], place[best]] = grades[best]
+        counts, most = np.cumsum(hits, axis=1), np.cumsum(ideal / _DISCOUNTS, axis=1)
+        self.queries[ranking] += n
         for sums, values in (
-            (self.ndcg, np.cumsum(gains / _DISCOUNTS) / most),
-            (self.recall, counts / len(grades)),
+            (self.ndcg, np.cumsum(gains / _DISCOUNTS, axis=1) / most),
+            (self.recall, counts / sizes[:, np.newaxis]),
             (self.precision, counts / _KS),
-            (self.interpolated, np.array(points)),
+            (self.interpolated, _interpolated(query, ranks, sizes)),
         ):
-            sums[ranking] = sums.get(ranking, 0.0) + values
+            sums[ranking] = sums.get(ranking, 0.0) + values.sum(axis=0)
 
     def means(self, sums: Mapping[str, FloatArray]) -> dict[str, list[float]]:
         """Return the means of some sums, by ranking."""
         return {name: (own / self.queries[name]).tolist() for name, own in sums.items()}
+
+
+def _interpolated(query: IntArray, ranks: IntArray, sizes: IntArray) -> FloatArray:
+    """Give the best precision at each recall or beyond: trec_eval's iprec_at_recall."""
+    found = np.flatnonzero(ranks)
+    order = found[np.lexsort((ranks[found], query[found]))]
+    whose = query[order]
+    first = np.searchsorted(whose, np.arange(len(sizes)))
+    nth = np.arange(1, len(order) + 1) - first[whose]
+    recall, precision = nth / sizes[whose], nth / ranks[order]
+    points = np.zeros((len(sizes), len(_TENTHS)))
+    for column, tenth in enumerate(_TENTHS):
+        reached = recall >= tenth
+        np.maximum.at(points[:, column], whose[reached], precision[reached])
+    return points
 
 
 def curve_pictures(curves: Curves) -> Iterator[Picture]:

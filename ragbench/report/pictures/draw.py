@@ -27,7 +27,7 @@ from ragbench.report.pictures.svg import (
     width_of,
 )
 from ragbench.report.pictures.trend import trend_pictures
-from ragbench.report.text import ends_of, significant
+from ragbench.report.text import counted, ends_of, significant
 
 _ROW = 20
 _PLOT, _GAP = 230.0, 40.0
@@ -79,7 +79,9 @@ def _intervals(
     seen = [x for _, score, ends in scores for x in (score.mean or 0.0, *(ends or ()))]
     means = Scale.fit(seen, left, left + _PLOT)
     axis_below(drawing, means, 20, bottom)
-    drawing.text(left, 13, f"{name}, mean")
+    best = family.best if family is not None else None
+    shows_best = any(system.name == best for system in systems)
+    drawing.text(left, 13, f"{name}{'; triangle: the best' if shows_best else ''}")
     changes = [
         x for c in made.values() for x in (c.difference or 0.0, *(ends_of(c.interval) or ()))
     ]
@@ -87,14 +89,14 @@ def _intervals(
     if made:
         axis_below(drawing, apart, 20, bottom)
         drawing.rule(apart(0), 20, down=bottom - 20, strong=True)
-        drawing.text(left + _PLOT + _GAP, 13, "paired difference")
+        drawing.text(left + _PLOT + _GAP, 13, "difference from the baseline")
     told = []
     for row, (system, score, ends) in enumerate(scores):
         y = 34.0 + row * _ROW
         drawing.text(left - 8, y + 4, system.name, at="end")
-        best = int(family is not None and family.best == system.name)
         said = f"{system.name} {significant(score.mean)}"
-        _whisker(drawing, means, y, score.mean or 0.0, ends, 2 if best else 0, said)
+        colour = 2 if system.name == best else 0
+        _whisker(drawing, means, y, score.mean or 0.0, ends, colour, said)
         told.append(said)
         change = made.get(system.name)
         if change is not None and change.difference is not None:
@@ -138,6 +140,8 @@ def trade_pictures(summary: Summary) -> Iterator[Picture]:
                 None,
             )
             for system in summary.systems:
+                if system.role == "control":  # nobody could choose it
+                    continue
                 score = system.scores.get(name or "")
                 times = summary.timing.of(system.name).latency_ms or Latency()
                 taken = system.usd if what == "cost" else times.p50
@@ -239,8 +243,9 @@ def _histograms(file: str, name: str, known: Mapping[str, Sequence[float]]) -> P
         told.append(f"{system}: {counts[0]} lowest, {counts[-1]} highest, of {len(own)}")
     bottom = 30.0 + len(known) * height
     axis_below(drawing, across, bottom, bottom)
-    drawing.text(left, 16, f"{name}, answers")
-    return drawing.done(file, f"spread of {name}", "; ".join(told), across.end + 20, bottom + 22)
+    drawing.text(left, 16, name)
+    title = f"{name}: how many answers have which score"
+    return drawing.done(file, title, "; ".join(told), across.end + 20, bottom + 22)
 
 
 def _agreement(rubric: str, first: str, second: str, values: Values) -> Picture | None:
@@ -253,7 +258,8 @@ def _agreement(rubric: str, first: str, second: str, values: Values) -> Picture 
     if not pairs:
         return None
     drawing, left, bottom = Drawing(), 46.0, 270.0
-    across, up = Scale(0, 1, left, left + 240), Scale(0, 1, bottom, bottom - 240)
+    # room for the marks at the ends, which are the largest: they would cover the numbers
+    across, up = Scale(0, 1, left + 14, left + 226), Scale(0, 1, bottom - 14, bottom - 226)
     axis_left(drawing, up, left, left + 240)
     axis_below(drawing, across, bottom - 240, bottom)
     drawing.line([(across(0), up(0)), (across(1), up(1))], 7, width=1)
@@ -279,27 +285,28 @@ def control_pictures(comparisons: Comparisons) -> Iterator[Picture]:
         if control.mean is not None:
             by_score[control.score].append(control)
     for score, controls in by_score.items():
-        rows = [(f"{c.control}, {c.generator}", c.mean or 0.0) for c in controls]
-        rows += list({(c.system, c.system_mean) for c in controls if c.system_mean is not None})
-        drawing, left = Drawing(), width_of([name for name, _ in rows]) + 12
+        rows = [(c.generator, 0, f"{c.control}/{c.generator}", c.mean or 0.0) for c in controls]
+        rows += {
+            (c.generator, 1, c.system, c.system_mean) for c in controls if c.system_mean is not None
+        }
+        # those of a generator one below the other, the best first
+        rows.sort(key=lambda row: (row[0], -row[3]))
+        drawing, left = Drawing(), width_of([name for *_, name, _ in rows]) + 12
         bottom = 24.0 + _ROW * len(rows)
-        scale = Scale.fit([mean for _, mean in rows], left, left + 1.5 * _PLOT, zero=True)
+        scale = Scale.fit([row[3] for row in rows], left, left + 1.5 * _PLOT, zero=True)
         axis_below(drawing, scale, 20, bottom)
-        for row, (name, mean) in enumerate(sorted(rows, key=lambda each: -each[1])):
-            y = 34.0 + row * _ROW
-            own = any(name == c.system for c in controls)
+        for row, (_, own, name, mean) in enumerate(rows):
+            y, wide = 34.0 + row * _ROW, scale(mean) - scale(0)
             drawing.text(left - 8, y + 4, name, at="end")
-            drawing.bar(
-                scale(0),
-                y - 6,
-                scale(mean) - scale(0),
-                12,
-                colour_of(1 if own else 0),
-                f"{name} {mean:.3g}",
-            )
-        told = "; ".join(f"{name} {mean:.3g}" for name, mean in rows)
-        title = f"{score} with other passages; the system itself in the other colour"
-        yield drawing.done(f"controls-{slug(score)}", title, told, scale.end + 20, bottom + 20)
+            drawing.bar(scale(0), y - 6, wide, 12, colour_of(own), f"{name} {mean:.3g}")
+        for own, text in enumerate(("with other passages", "with what was retrieved")):
+            x = left + 150 * own
+            drawing.bar(x, bottom + 26, 12, 12, colour_of(own), text)
+            drawing.text(x + 17, bottom + 36, text)
+        told = "; ".join(f"{name} {mean:.3g}" for *_, name, mean in rows)
+        title = f"{score} with gold, no or other passages than what was retrieved"
+        width = max(scale.end, left + 310) + 20
+        yield drawing.done(f"controls-{slug(score)}", title, told, width, bottom + 44)
 
 
 def slice_pictures(comparisons: Comparisons) -> Iterator[Picture]:
@@ -337,7 +344,12 @@ def slice_pictures(comparisons: Comparisons) -> Iterator[Picture]:
 
 
 def difference_picture(
-    name: str, system: str, baseline: str, pairs: Sequence[tuple[str, float, float]]
+    name: str,
+    system: str,
+    baseline: str,
+    pairs: Sequence[tuple[str, float, float]],
+    *,
+    lower: bool = False,
 ) -> Picture:
     """Draw each query's difference, sorted: how many gain, how many lose, and how much."""
     changes = sorted((a - b, query) for query, a, b in pairs)
@@ -347,7 +359,7 @@ def difference_picture(
     step = (right - left) / len(changes)
     for place, (change, query) in enumerate(changes):
         top, bottom = sorted((up(change), up(0)))
-        colour = colour_of(2 if change > 0 else 1)
+        colour = colour_of(2 if (change > 0) != lower else 1)
         if change:
             drawing.bar(
                 left + place * step,
@@ -359,7 +371,7 @@ def difference_picture(
             )
     drawing.rule(left, up(0), right=right - left, strong=True)
     gained, lost = sum(c > 0 for c, _ in changes), sum(c < 0 for c, _ in changes)
-    told = f"{gained} queries up, {lost} down, {len(changes) - gained - lost} the same"
+    told = f"{counted(gained, 'queries')} up, {lost} down, {len(changes) - gained - lost} the same"
     drawing.text(left, 13, f"{name}: {system} minus {baseline}; {told}"[:90])
     file = f"queries-{slug(name)}-{slug(system)}"
     return drawing.done(

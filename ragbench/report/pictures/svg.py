@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from ragbench.report.text import printable
+from ragbench.report.text import display_width, printable
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195", "#666666")
 """Told apart by most who do not see all colours: those of Okabe and Ito, 2008, and two more."""
 SHAPES = 4
 DASHES = ("", "6 3", "2 3", "8 3 2 3")
 _FONT = 7.0  # pixels that a character of 12 pixels takes, about
-_LONGEST = 34
+_LONGEST = 34  # columns, of which a wide character takes two
 
 STYLE = (
     "svg.picture{font:12px system-ui,sans-serif;color:#1c2430;background:#fff}"
@@ -91,7 +91,7 @@ class Drawing:
             f"M{x - s:.1f} {y - s:.1f}h{2 * s}v{2 * s}h{-2 * s}z",
             f"M{x:.1f} {y - s:.1f}L{x + s:.1f} {y + s:.1f}H{x - s:.1f}z",
             f"M{x:.1f} {y - s:.1f}L{x + s:.1f} {y:.1f}L{x:.1f} {y + s:.1f}L{x - s:.1f} {y:.1f}z",
-        )[colour % SHAPES]
+        )[(colour + colour // len(COLOURS)) % SHAPES]  # the ninth has the colour of the first alone
         fill = colour_of(colour)
         self.parts.append(f'<path fill="{fill}" d="{shape}"><title>{escaped(said)}</title></path>')
 
@@ -212,12 +212,17 @@ def colour_of(number: int) -> str:
 def shortened(text: str) -> str:
     """Return a line that fits beside a plot."""
     line = printable(text)
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    if display_width(line) <= _LONGEST:
+        return line
+    kept = line[: _LONGEST - 1]
+    while display_width(kept) >= _LONGEST:
+        kept = kept[:-1]
+    return f"{kept}…"
 
 
 def width_of(names: Sequence[str]) -> float:
-    """Return about how wide the longest of some names is."""
-    return _FONT * max((len(shortened(name)) for name in names), default=0)
+    """Return about how wide the longest of some names is; wide characters count twice."""
+    return _FONT * max((display_width(shortened(name)) for name in names), default=0)
 
 
 def slug(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import OptionError
-from ragbench.llm.connected import speaks_openai
+from ragbench.llm.server import speaks_openai
 from ragbench.registry import check_values, declared_options
 from ragbench.score.judge import JUDGES, base
 from ragbench.score.judge.base import AskingJudge, CheckedJudge, Rubric
@@ -116,8 +117,8 @@ class Judge:
             raise
         return replies
 
-    def __getstate__(self) -> tuple[Any, ...]:
-        """Return what the judge was made with, to make it again: never a key, never a connection.
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Make the judge again of what it was made with: never of a key or a connection.
 
         A key is read from its variable where the judge is made again, a model is loaded there.
 
@@ -130,11 +131,8 @@ class Judge:
                 "a judge with a client of yours cannot be pickled, since the client may hold a "
                 "key: make the judge with base_url and api_key_env, or anew in each process"
             )
-        return model, rubrics, kind, replies, options
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        model, rubrics, kind, replies, options = state
-        self.__init__(model, rubrics, type=kind, replies=replies, **options)  # type: ignore[misc]
+        make = functools.partial(type(self), type=kind, replies=replies, **options)
+        return make, (model, rubrics)
 
     @property
     def label(self) -> str:

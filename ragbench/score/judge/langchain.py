@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from ragbench.adapters.factory import FactoryArgs
 from ragbench.errors import OptionError
 from ragbench.llm import ChatModel, LangchainChat, Replies
-from ragbench.llm.options import PriceOptions
+from ragbench.llm.server import PriceOptions
 from ragbench.registry import Option, make_object
 from ragbench.score.judge.methods.session import Asking
 from ragbench.score.judge.model_judge import (

@@ -21,16 +21,17 @@ from ragbench.llm import (
     Replies,
     estimate,
 )
-from ragbench.llm.options import CallOptions
+from ragbench.llm.server import CallOptions
 from ragbench.registry import Option
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item, Rubric, missing_verdict
-from ragbench.score.judge.evidence import explained, with_evidence
+from ragbench.score.judge.items import explained, with_evidence
 from ragbench.score.judge.methods.claims import check_claims
 from ragbench.score.judge.methods.conversation import count_retained, count_satisfied
+from ragbench.score.judge.methods.prompt import Prompt
 from ragbench.score.judge.methods.ragas import apply_ragas
 from ragbench.score.judge.methods.rating import compare_pair, rate
-from ragbench.score.judge.methods.session import Asking, ReplyLog, Session
+from ragbench.score.judge.methods.session import Asking, ReplyLog, Session, sent_prompts
 from ragbench.score.judge.methods.templates import (
     Together,
     prompt_fingerprint,
@@ -41,7 +42,7 @@ from ragbench.score.judge.rubric import embedding_identity
 from ragbench.score.judge.verdicts import failed_verdict
 from ragbench.signature import fingerprint_json
 from ragbench.types.records import Nugget, Usage, add_usage
-from ragbench.types.scores import Verdict
+from ragbench.types.scores import SentPrompt, Verdict
 
 Combine = Literal["mean", "median", "majority"]
 """How the models of a jury become one."""
@@ -82,13 +83,13 @@ class ExampleOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PassageOptions:
-    """How claims are held against passages."""
+    """How claims are checked against passages."""
 
     passages: Annotated[
         Together,
         Option(
-            "Whether claims are held against all passages at once, so that one may need several, "
-            "or against each by itself: one request a passage."
+            "Whether claims are checked against all passages at once, so that one may need "
+            "several, or against each by itself: one request a passage."
         ),
     ] = "together"
     window: Annotated[
@@ -134,6 +135,7 @@ class _Vote(NamedTuple):
 
     verdict: Verdict
     replies: list[ChatReply]
+    sent: list[Prompt]
 
 
 class ModelJudge(Connected):
@@ -227,7 +229,9 @@ class ModelJudge(Connected):
                 advance(1)
         return [found[position] for position in range(len(found))]
 
-    def make_nuggets(self, items: Sequence[Item]) -> list[tuple[Nugget, ...] | CallFailure]:
+    def make_nuggets(
+        self, items: Sequence[Item], advance: Advance | None = None
+    ) -> list[tuple[Nugget, ...] | CallFailure]:
         """Make nuggets of the passages of each item, by the first model; a failure is returned."""
 
         async def made(item: Item) -> tuple[Nugget, ...] | CallFailure:
@@ -237,7 +241,11 @@ class ModelJudge(Connected):
             except CallFailure as failure:
                 return failure
 
-        found = dict(self.engine.each(made, items))
+        found = {}
+        for position, nuggets in self.engine.each(made, items):
+            found[position] = nuggets
+            if advance is not None:
+                advance(1)
         return [found[position] for position in range(len(items))]
 
     async def _verdicts(self, item: Item, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
@@ -274,8 +282,18 @@ class ModelJudge(Connected):
                 model="+".join(sorted({reply.model for reply in replies} - {""})),
                 left_out=tuple(sorted({name for reply in replies for name in reply.left_out})),
                 usage=add_usage(map(_usage_of, new)),
+                prompts=self._sent(sessions, own, item),
             )
         return verdicts
+
+    def _sent(
+        self, sessions: Sequence[Session], votes: Sequence[_Vote], item: Item
+    ) -> tuple[SentPrompt, ...]:
+        n, asked = self.jury.samples, []
+        for number, (session, vote) in enumerate(zip(sessions, votes, strict=True)):
+            sample = "" if n == 1 else f", sample {number % n + 1}"
+            asked.append((f"{session.model}{sample}", vote.sent))
+        return () if self.asking.rehearsal else sent_prompts(asked, self.asking, item)
 
     def _combined(self, verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
         n, jury = self.jury.samples, self.jury
@@ -298,7 +316,7 @@ async def _vote(session: Session, item: Item, rubric: Rubric) -> _Vote:
         raise
     except Exception as error:  # noqa: BLE001 - one odd item must not end the others
         verdict = failed_verdict(error)
-    return _Vote(verdict, log.replies)
+    return _Vote(verdict, log.replies, log.sent)
 
 
 async def _all_ended(votes: Sequence[Awaitable[_Vote]]) -> list[_Vote]:

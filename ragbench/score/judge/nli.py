@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from ragbench.embed.base import BatchTokens, ComputeDevice, Device
 from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
+from ragbench.embed.encoders import computed_alone
 from ragbench.embed.entailment import EntailmentModel, has_classifier, tells_entailment
 from ragbench.embed.sentence_transformers import (
     EXTRA,
@@ -22,7 +23,7 @@ from ragbench.errors import OptionError, RagbenchError
 from ragbench.registry import Option, declared_options
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item, Rubric, missing_verdict
-from ragbench.score.judge.evidence import explained, with_evidence
+from ragbench.score.judge.items import explained, with_evidence
 from ragbench.score.judge.sentences import Claim, judge_sentences, without_item_mark
 from ragbench.score.judge.verdicts import failed_verdict
 from ragbench.text.analyze import Analyzer
@@ -130,6 +131,12 @@ class NLI:
         self._threshold = self._threshold or kind.default_threshold
         if not kind.contradicts:
             self.served = _without_contradiction(self.served)
+
+    def load(self) -> bool:
+        """Load the model; return whether each pair is computed alone."""
+        with self._lock:
+            self._opened(())
+        return computed_alone(_OWNER, self._device, self._batch_tokens)
 
     def judge(self, item: Item, rubric: Rubric) -> Verdict:
         """Apply one rubric to one item."""

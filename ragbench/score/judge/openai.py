@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from ragbench.errors import OptionError
 from ragbench.llm.batch import PRICE_SHARE
-from ragbench.llm.options import (
+from ragbench.llm.server import (
     BatchOptions,
     PriceOptions,
     ReplyOptions,

@@ -10,7 +10,7 @@ import asyncio
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,12 @@ from ragbench.score.judge.base import (
     AskingJudge,
     Item,
     Judge,
+    LoadedJudge,
     ManyJudge,
     Rubric,
     missing_verdict,
 )
-from ragbench.score.judge.evidence import explained, with_evidence
+from ragbench.score.judge.items import explained, with_evidence
 from ragbench.signature import Signature, fingerprint, fingerprint_json
 from ragbench.types.conversation import ToolCall, Turn
 from ragbench.types.records import Nugget, Usage, add_usage
@@ -224,7 +225,7 @@ def _column(rubric: Rubric, verdicts: Sequence[Verdict], signature: Signature) -
     )
 
 
-SAME = "the two answers are the same: a tie, which nobody was asked about"
+SAME = "the two answers are the same: a tie, without asking the judge"
 """What a verdict says where there is nothing to compare."""
 
 
@@ -316,25 +317,29 @@ def _decided(column: ScoreColumn, lower_wins: bool) -> ScoreColumn:
     return replace(column, values=1 - values if lower_wins else values, direction="higher")
 
 
+_ITEM = tuple(each.name for each in fields(Item))
+
+
 def computes(judge: Judge) -> bool:
-    """Whether a judge asks nobody, so that workers can be asked in its place."""
+    """Whether a judge asks no server, so that workers can be asked in its place."""
     return bool(getattr(judge, "computes", False))
 
 
 def judge_on(
     pool: Pool,
-    blocks: Iterable[Sequence[Item]],
+    items: Iterable[Item],
+    n_items: int,
     rubrics: Sequence[Rubric],
     judge: Judge,
     type_name: str,
     options: Facts,
 ) -> Iterator[list[dict[str, Verdict]]]:
-    """Yield for each block what `judge_all` returns; an item that ends its workers has failed."""
+    """Yield in parts what `judge_all` returns; an item that ends its workers has failed."""
     plain = {key: str(v) if isinstance(v, Path) else v for key, v in options.items()}
     given = {"type_name": type_name, "options": plain, "rubrics": [asdict(r) for r in rubrics]}
     about = {"model": judge.model}
     task = Task(f"judge '{type_name}'", f"{__name__}:open_judge", given, about)
-    for results in pool.blocks(task, ([asdict(item) for item in block] for block in blocks)):
+    for results in pool.blocks(task, map(_write_item, items), n_items):
         yield [_verdicts(result, rubrics) for result in results]
 
 
@@ -348,18 +353,28 @@ def open_judge(type_name: str, options: Facts, rubrics: Sequence[Facts]) -> Open
     """Make the judge on a worker."""
     judge: Judge = JUDGES.load(type_name)(**options)
     known = [_read_rubric(rubric) for rubric in rubrics]
+    alone = judge.load() if isinstance(judge, LoadedJudge) else True
 
     def compute(items: list[Facts]) -> list[Facts]:
         found = judge_all(judge, map(_read_item, items), known)
         return [{name: each.to_dict() for name, each in given.items()} for given in found]
 
-    return Opened(compute, {"model": judge.model})
+    return Opened(compute, {"model": judge.model}, alone)
 
 
 def _read_rubric(stored: Facts) -> Rubric:
     scale = {int(level): text for level, text in stored["scale"].items()}
     lists = ("needs", "steps", "examples", "guidelines")
     return Rubric(**{**stored, **{name: tuple(stored[name]) for name in lists}, "scale": scale})
+
+
+def _write_item(item: Item) -> Facts:
+    """An item as JSON; `asdict` would copy each of its texts."""
+    stored = {name: getattr(item, name) for name in _ITEM}
+    calls = item.tool_calls
+    stored["turns"] = [asdict(turn) for turn in item.turns]
+    stored["tool_calls"] = None if calls is None else [asdict(call) for call in calls]
+    return stored
 
 
 def _read_turn(stored: Facts) -> Turn:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Literal, get_args
@@ -192,10 +194,13 @@ class BlockRanker:
         check_ties(ties, trec_eval, depth)
         self._qrels, self._index = qrels, JudgedIndex(qrels)
         self._ties, self._trec_eval, self._depth = ties, trec_eval, depth
+        self._start()
+
+    def _start(self) -> None:
         self._repeats = Repeats()
         self._found: list[_BlockHits] = []
-        self._n_retrieved = np.zeros(len(qrels.query_ids), np.int64)
-        self._seen = np.zeros(len(qrels.query_ids), bool)
+        self._n_retrieved = np.zeros(len(self._qrels.query_ids), np.int64)
+        self._seen = np.zeros(len(self._qrels.query_ids), bool)
         self.unknown = 0
         """Queries of the run that the qrels lack."""
         self.duplicates = 0
@@ -203,8 +208,42 @@ class BlockRanker:
 
     def rank(self, blocks: Iterable[HitBlock]) -> RankedGrades:
         """Rank all blocks of one run; each query comes once."""
-        for block in blocks:
-            self._found.append(self._rank_block(block))
+        self._start()
+        self._found = [self._rank_block(block) for block in blocks]
+        return self._ranked()
+
+    def rank_parts(self, parts: Iterable[Iterable[HitBlock]], threads: int) -> RankedGrades:
+        """Rank the parts of one run by several threads: NumPy lets the others work meanwhile."""
+        self._start()
+        ended = False  # by an error or an interrupt: no part need be read to its end
+
+        def ranked(part: Iterable[HitBlock]) -> BlockRanker:
+            nonlocal ended
+            own = copy(self)
+            own._start()
+            try:
+                for block in part:
+                    if ended:
+                        break
+                    own._found.append(own._rank_block(block))
+            except BaseException:
+                ended = True
+                raise
+            return own
+
+        with ThreadPoolExecutor(threads) as pool:
+            try:
+                for own in pool.map(ranked, parts):
+                    self._found += own._found
+                    self._n_retrieved += own._n_retrieved
+                    self._seen |= own._seen
+                    self.unknown += own.unknown
+                    self.duplicates += own.duplicates
+            finally:
+                ended = True
+        return self._ranked()
+
+    def _ranked(self) -> RankedGrades:
         query, rank, first, last, judged = self._columns()
         n_retrieved = self._n_retrieved
         if self._depth is not None:

@@ -12,8 +12,7 @@ from typing import Annotated, Any
 
 from ragbench.embed.base import BatchTokens, ComputeDevice, Device, Model
 from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
-from ragbench.embed.encoders import truncation_notes
-from ragbench.embed.tokens import TokenEncoder, check_layer
+from ragbench.embed.encoders import TokenEncoder, check_layer, truncation_notes
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option, nearest
 from ragbench.score.text.base import (

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
+from ragbench.embed.encoders import computed_alone
 from ragbench.errors import AdapterError, DataError, OptionError
 from ragbench.executors.base import Facts, Lost, Opened, Task
 from ragbench.score.base import ScoreColumn
@@ -135,10 +137,16 @@ class TextScorer:
             "gold": [list(texts) for texts in gold] if weighs else None,
         }
         task = Task("text metrics", f"{__name__}:open_rows", given, _about(metrics))
-        found = self._pool.each(task, rows, lambda n: advance(n * len(groups)))
+        found = self._pool.each(
+            task, [(text, *gold) for text, gold in rows], lambda n: advance(n * len(groups))
+        )
         lost = {row: each.why for row, each in enumerate(found) if isinstance(each, Lost)}
-        nothing = [math.nan] * len(metrics)
-        values = [nothing if row in lost else each for row, each in enumerate(found)]
+        packed = struct.Struct(f"{len(metrics)}d")
+        nothing = packed.pack(*[math.nan] * len(metrics))
+        values = [
+            packed.unpack(nothing if row in lost else bytes.fromhex(each))
+            for row, each in enumerate(found)
+        ]
         columns = zip(*values, strict=True) if values else [[] for _ in metrics]
         return {
             metric: Column(list(column), lost=lost)
@@ -147,20 +155,34 @@ class TextScorer:
 
 
 def open_rows(metrics: Sequence[str], gold: Sequence[Sequence[str]] | None) -> Opened:
-    """Open metrics on a worker: rows in, for each row a list with a value per metric out."""
+    """Open metrics on a worker: texts with their references in, a value for each metric out.
+
+    The values of a row are doubles in hexadecimal: as numbers of JSON they take longer than ROUGE.
+    """
     scorer = TextScorer(metrics)
     for _, each in scorer.groups:
         if isinstance(each, WeighsReferences):
             each.weigh(gold or ())
+    pack = struct.Struct(f"{len(scorer.metrics)}d").pack
 
-    def compute(rows: list[Row]) -> list[tuple[float, ...]]:
+    def compute(texts: list[list[str]]) -> list[str]:
+        rows: list[Row] = [(text, references) for text, *references in texts]
         columns: dict[Metric, list[float]] = {}
         for group, each in scorer.groups:
             found = each(rows, group, lambda n: None)
             columns |= {m: column.values for m, column in zip(group, found, strict=True)}
-        return list(zip(*(columns[metric] for metric in scorer.metrics), strict=True))
+        values = zip(*(columns[metric] for metric in scorer.metrics), strict=True)
+        return [pack(*row).hex() for row in values]
 
-    return Opened(compute, _about(scorer.metrics))
+    return Opened(compute, _about(scorer.metrics), all(map(_is_alone, scorer.metrics)))
+
+
+def _is_alone(metric: Metric) -> bool:
+    """Whether a value depends on its row alone: a model may compute in batches."""
+    given = metric.options
+    return "device" not in given or computed_alone(
+        metric.name, given["device"], given["batch_tokens"], given.get("batch_size")
+    )
 
 
 def _about(metrics: Sequence[Metric]) -> Facts:

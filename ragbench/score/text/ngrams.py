@@ -53,9 +53,12 @@ class TokenizedTexts:
         self._repeated = {text for text, count in times.items() if count > 1}
         self._counted = {}
         references = {text for _, references in rows for text in references}
-        kept = self._references
-        self._references = {text: kept.get(text, _UNKNOWN) for text in references}
-        self._room = _ROOM - sum(map(len, self._references.values()))
+        if self._room <= 0:  # those of rows before have taken it
+            kept = self._references
+            self._references = {text: kept[text] for text in references & kept.keys()}
+            self._room = _ROOM - sum(map(len, self._references.values()))
+        for text in references:
+            self._references.setdefault(text, _UNKNOWN)
 
     def __call__(self, text: str) -> TokenizedText:
         """Return the tokens of a text."""
@@ -74,7 +77,7 @@ class TokenizedTexts:
             return self._tokenize(text)
         if tokens is _UNKNOWN:
             tokens = self._tokenize(text)
-            if self._room >= len(tokens):
+            if self._room > 0:
                 self._room -= len(tokens)
                 self._references[text] = tokens
         return tokens

@@ -112,7 +112,7 @@ def _is_seen(text: str, tokens: Sequence[str]) -> bool:
 
 
 def tokenizer_for(reference: str, tokenize: str, stemmer: bool) -> Callable[[str], list[str]]:
-    """Return what splits a reference and the predictions that are held against it.
+    """Return what splits a reference and the predictions that are compared with it.
 
     Example:
         >>> tokenizer_for("Москва", "auto", stemmer=False)("в Москве"), tokenize_rouge("в Москве")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ragbench.embed.tokens import TokenEncoder, Tokens
+from ragbench.embed.encoders import TokenEncoder, Tokens
 from ragbench.score.text.base import BertScore, Row
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pytest
 
 import ragbench as rb
 from ragbench.score.judge.base import Item
-from ragbench.score.judge.evidence import with_evidence
+from ragbench.score.judge.items import with_evidence
 from ragbench.score.judge.judge import Judge
 from ragbench.score.judge.methods.conversation import (
     facts_prompt,

@@ -1,31 +1,14 @@
 """Exact match, token F1 and contains: against the rules of SQuAD, by hand, and by property."""
 
-import re
-import string
-from collections import Counter
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
 from ragbench.score.text.squad import contains, exact_match, token_f1
+from tests.conformance.oracles import squad_f1, squad_tokens
 
 answers = st.text("abt he.,'A1 ", max_size=12)
-
-
-def squad_tokens(text):
-    text = "".join(c for c in text.lower() if c not in set(string.punctuation))
-    return re.sub(r"\b(a|an|the)\b", " ", text).split()
-
-
-def squad_f1(prediction, reference):
-    mine, theirs = squad_tokens(prediction), squad_tokens(reference)
-    same = sum((Counter(mine) & Counter(theirs)).values())
-    if not same:
-        return 0.0
-    precision, recall = same / len(mine), same / len(theirs)
-    return 2 * precision * recall / (precision + recall)
 
 
 @given(answers, st.lists(answers, min_size=1, max_size=3))

@@ -9,7 +9,7 @@ import pytest
 
 import ragbench as rb
 from ragbench.embed.checkpoint import find_checkpoint
-from ragbench.embed.tokens import TokenEncoder
+from ragbench.embed.encoders import TokenEncoder
 from ragbench.errors import DataError, OptionError
 from ragbench.score.text.columns import TextScorer, score_texts
 from ragbench.score.text.notation import text_notes

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from ragbench.errors import AdapterError, DataError, OptionError
-from ragbench.score.text import METRICS
+from ragbench.score.text import METRICS, ngrams
 from ragbench.score.text.base import metric
 from ragbench.score.text.columns import TextScorer, score_texts
+from ragbench.score.text.ngrams import TokenizedTexts
 from ragbench.score.text.notation import parse_metric, text_notes
 from ragbench.types import Cause
 
@@ -251,3 +252,29 @@ print(sorted(heavy & set(sys.modules)))
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_references_that_come_again_are_tokenised_once_block_by_block():
+    """A worker gets the rows of a system block by block, and so those of the next one."""
+    split = []
+
+    def tokenize(text):
+        split.append(text)
+        return text.split()
+
+    texts = TokenizedTexts(tokenize)
+    for system in ("a", "b"):
+        for block in (["the cat"], ["a dog"], ["the cat", "a hen"]):
+            texts.expect([(f"{system} {gold}", [gold]) for gold in block])
+            assert [texts(gold).tokens for gold in block] == [gold.split() for gold in block]
+
+    assert split == ["the cat", "a dog", "a hen"]
+
+
+def test_references_that_have_no_room_are_dropped_for_those_at_hand(monkeypatch):
+    monkeypatch.setattr(ngrams, "_ROOM", 3)
+    texts = TokenizedTexts(str.split)
+    for gold in ("a b", "c d", "e f", "g h"):
+        texts.expect([("x", [gold])])
+        assert texts(gold).tokens == gold.split()
+        assert len(texts._references) <= 2

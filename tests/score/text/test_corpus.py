@@ -9,7 +9,7 @@ import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.comparison.summary import summarize
+from ragbench.comparison.systems import summarize
 from ragbench.errors import OptionError
 from ragbench.score.text.chrf import chrf, corpus_chrf
 from ragbench.score.text.columns import score_texts

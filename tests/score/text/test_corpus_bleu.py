@@ -8,7 +8,7 @@ import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.comparison.summary import summarize
+from ragbench.comparison.systems import summarize
 from ragbench.errors import OptionError
 from ragbench.score.text.bleu import corpus_bleu
 from ragbench.score.text.columns import score_texts

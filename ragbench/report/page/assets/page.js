@@ -199,15 +199,34 @@
     return own[low];
   }
 
+  /** The queries of a part; their hits are columns there, a ranking each, and become [passage, score, grade]. */
+  async function queriesOf(n) {
+    const found = await part(n);
+    if (!found || found.queries[0].hits) return found && found.queries;
+    for (const query of found.queries) query.hits = [];
+    for (const { counts, ids, scores, judged } of found.hits) {
+      const names = typeof ids === "string" ? ids.split("\n") : ids;
+      const grades = new Map(judged);
+      let at = 0;
+      counts.forEach((count, i) => {
+        const own = [];
+        for (const end = at + count; at < end; at += 1) own.push([names[at], scores[at], grades.get(at) ?? null]);
+        found.queries[i].hits.push(own);
+      });
+    }
+    return found.queries;
+  }
+
   async function queryAt(row) {
     const place = index.placeOf[row];
     const n = partOf("queries", place);
-    const found = await part(n);
+    const found = await queriesOf(n);
     return found && found[place - index.parts[n][1]];
   }
 
-  /** [id, title, text] of a passage; what the page does not have is said. */
+  /** [id, title, text] of a passage by its number, or by its id, where the run has no text of it. */
   async function passageAt(k) {
+    if (typeof k === "string") return [k, "", null];
     const n = partOf("passages", k);
     const found = await part(n);
     return found ? found[k - index.parts[n][1]] : ["", "", null];
@@ -401,7 +420,7 @@
       });
     }
     for (const n of index.partsOf.queries) {
-      const found = await part(n);
+      const found = await queriesOf(n);
       if (stale()) return;
       (found || []).forEach((query, i) => {
         if (mentions(query, words, passages)) deep.rows.add(index.order[index.parts[n][1] + i]);
@@ -414,11 +433,12 @@
   function mentions(query, words, passages) {
     const has = (text) => Boolean(text) && text.toLowerCase().includes(words);
     if (has(query.text) || query.gold.some(has)) return true;
-    if (query.hits.some((hits) => hits.some((hit) => passages.has(hit[0])))) return true;
+    const told = (k) => (typeof k === "string" ? has(k) : passages.has(k));
+    if (query.hits.some((hits) => hits.some((hit) => told(hit[0])))) return true;
     for (const { answers, verdicts } of Object.values(query.systems)) {
       for (const answer of answers || []) {
         if (has(answer.text) || has(answer.detail)) return true;
-        if ((answer.read || []).some((k) => passages.has(k))) return true;
+        if ((answer.read || []).some(told)) return true;
       }
       if ((verdicts || []).some(({ why, claims }) => has(why) || (claims || []).some((claim) => has(claim.text)))) return true;
     }
@@ -675,8 +695,9 @@
       failed === null ? null : h("p", { class: "fail" }, `failed: ${visible(failed)}`),
       answers.map((answer, i) => answerOf(answer, others[i], query, other, answers.length > 1 ? i + 1 : null)),
       claimList("Claims", claims.filter((claim) => !claim.gold), "gold answer"),
+      claimsLeftOut(verdicts),
       claimList("Claims of the gold answer", claims.filter((claim) => claim.gold), "answer"),
-      verdictList(verdicts),
+      verdictList(verdicts, query, answers, passages),
       ms === null ? null : costLine({ ms }, "to retrieve"),
       hitsOf(query, passages, name, other, claims, answers, letter === "A" ? "B" : "A"),
       promptOf(answers[0], passages),
@@ -730,19 +751,27 @@
         claim.other === null ? null : [" ", said(claim.other, `the ${other}`)]))));
   }
 
-  function verdictList(verdicts) {
+  /** The page has the first claims of a verdict; where the others are is said. */
+  function claimsLeftOut(verdicts) {
+    const cut = verdicts.filter(({ more, sample }) => more && !sample);
+    return cut.length ? h("p", { class: "soft" }, visible(cut.map(({ more, claims, rubric }) =>
+      `${rubric}: the first ${claims.length} of ${claims.length + more} claims; all are in judgements/ of the run folder`).join("; "))) : null;
+  }
+
+  function verdictList(verdicts, query, answers, passages) {
     if (!verdicts.length) return null;
     return h("div", null, h("h4", null, "Judge"), verdicts.map((verdict) => {
       const sample = verdict.sample === undefined ? "" : `, answer ${verdict.sample + 1}`;
       const level = verdict.level === undefined ? "" : `, level ${verdict.level}`;
       const spread = verdict.samples ? `, asked ${verdict.samples.length} times: ${verdict.samples.map((v) => number(v)).join(", ")}` : "";
-      const value = verdict.cause ? verdict.cause : number(verdict.score);
+      const value = verdict.cause ? spaced(verdict.cause) : number(verdict.score);
       const paid = verdict.usd ? `, ${number(verdict.usd)} USD` : "";
       return h("details", { class: "judged" },
-        h("summary", null, `${visible(verdict.rubric)} `, h("b", { class: verdict.cause ? "fail" : null }, visible(value)),
+        h("summary", null, `${visible(verdict.rubric)} `, verdict.cause && !verdict.failed ? "does not apply: " : null, h("b", { class: verdict.failed ? "fail" : null }, visible(value)),
           h("span", { class: "soft" }, visible(`${level}${sample} · ${verdict.judge}`))),
         h("p", { class: "why", dir: "auto" }, visible(verdict.why || "no reason given")),
         h("p", { class: "soft" }, visible(`judged by ${verdict.model}${spread}${paid}`)),
+        sentTo(verdict, query, answers, passages),
         verdict.raw ? h("div", null, h("h5", null, "raw reply"), h("pre", null, visible(verdict.raw))) : null);
     }));
   }
@@ -815,6 +844,28 @@
     }
     made.append(marked(rest, match));
     return made;
+  }
+
+  /** What a judge was sent for a verdict: its words, with the texts of the item put where they were. */
+  function sentTo(verdict, query, answers, passages) {
+    const answer = answers[verdict.sample || 0] || {};
+    const read = (answer.read || []).map((k) => passages.get(k))
+      .map(([, title, text]) => (text === null ? null : title ? `${title} ${text}` : text));
+    const known = { question: query.text, answer: answer.text };
+    if (!read.includes(null)) known.passages = read.join("\n");
+    read.forEach((text, i) => (known[`passage ${i + 1}`] = text));
+    query.gold.forEach((text, i) => (known[`reference ${i + 1}`] = text));
+    const whole = (text) => text.startsWith("[[text]]") ? text.slice(8) : text.startsWith("[[") ? known[text.slice(2, -2)] ?? text : text;
+    const sent = (verdict.prompts || []).filter(([form]) => form in index.prompts).map(([form, fence, texts, to]) => {
+      const [system, user] = index.prompts[form];
+      const filled = user.replace(/\[\[(fence|\d+)\]\]/g, (_, gap) => (gap === "fence" ? fence : whole(texts[gap - 1])));
+      return h("div", null, to ? h("p", { class: "soft" }, visible(`sent to ${to}`)) : null,
+        [["system", system], ["user", filled]].flatMap(([role, text]) => [h("h5", null, role), h("pre", { dir: "auto" }, visible(text))]));
+    });
+    if (sent.length) return h("details", null, h("summary", null, `What it was sent: ${sent.length} prompt${sent.length > 1 ? "s" : ""}`), sent);
+    const why = verdict.raw ? "Its prompt was not kept: an older version judged it."
+      : "No prompt was sent: the judge computes, or there was nothing to ask.";
+    return h("p", { class: "soft" }, why);
   }
 
   /** The prompt, with the passages that stand beside it put where they were. */

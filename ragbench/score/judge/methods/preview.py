@@ -58,7 +58,7 @@ def preview(
 
     Claims and nuggets come from a model's reply in a real run; here sentences stand in for them.
     A prompt that is sent once per passage is shown for the first. `passages` says how claims are
-    held against them. A rubric that counts words sends none.
+    checked against them. A rubric that counts words sends none.
     """
     if rubric.method == "overlap":
         return []

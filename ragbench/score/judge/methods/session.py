@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from sys import intern
 from typing import Any
 
 from ragbench.errors import OptionError
@@ -18,8 +20,10 @@ from ragbench.llm import (
     ask_structured,
 )
 from ragbench.llm.calls import Ask
+from ragbench.score.judge.base import Item
 from ragbench.score.judge.methods.prompt import Prompt
-from ragbench.score.judge.methods.templates import Together
+from ragbench.score.judge.methods.templates import Together, harmless, taken_apart
+from ragbench.types.scores import SentPrompt, named_text
 
 _LANGUAGE = re.compile(r"[^\W\d_](?:[^\W\d_]|[ ()-]){0,39}")
 
@@ -43,7 +47,7 @@ class Asking:
     language: str | None = None
     """What replies are worded in: a language, or `item`, that of the judged texts; None: unsaid."""
     passages: Together = "together"
-    """Whether claims are held against all passages at once, or against each by itself."""
+    """Whether claims are checked against all passages at once, or against each by itself."""
     window: int = 32_000
     """Longest prompt about passages, in tokens of three bytes."""
     rehearsal: bool = False
@@ -59,7 +63,7 @@ class Asking:
         """Return the request that carries a prompt."""
         return ChatRequest(
             model=model,
-            messages=(Message("system", self._system(prompt)), Message("user", prompt.user)),
+            messages=(Message("system", self.system(prompt)), Message("user", prompt.user)),
             temperature=self.temperature,
             max_tokens=self.max_tokens,
             seed=self.seed,
@@ -70,7 +74,7 @@ class Asking:
             sample=sample,
         )
 
-    def _system(self, prompt: Prompt) -> str:
+    def system(self, prompt: Prompt) -> str:
         """The task, with a line on the language where one is chosen."""
         if self.language is None:
             return prompt.system
@@ -117,6 +121,8 @@ class ReplyLog:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.replies: list[ChatReply] = []
+        self.sent: list[Prompt] = []
+        """The prompts, as often as they were sent."""
 
     @property
     def asking(self) -> Asking:
@@ -140,10 +146,12 @@ class ReplyLog:
         Raises:
             CallFailure: One of them failed; the first in order, once all have ended.
         """
+        self.sent += prompts
         return await self._ended([self.session.ask(prompt, top_logprobs) for prompt in prompts])
 
     async def ask_again(self, prompt: Prompt, times: int) -> list[StructuredReply]:
         """Return several replies to one prompt, as `ask_all` does."""
+        self.sent += [prompt] * times
         return await self._ended(self.session.again(prompt, times))
 
     async def _ended(self, tasks: Sequence[asyncio.Task[StructuredReply]]) -> list[StructuredReply]:
@@ -160,3 +168,39 @@ class ReplyLog:
             # what is for the user, such as a full disk, before what is a verdict
             raise min(errors, key=lambda error: isinstance(error, CallFailure))
         return [outcome for outcome in outcomes if isinstance(outcome, StructuredReply)]
+
+
+def sent_prompts(
+    asked: Sequence[tuple[str, Sequence[Prompt]]], asking: Asking, item: Item
+) -> tuple[SentPrompt, ...]:
+    """Return the prompts of several votes, each once, the texts that the item has by their names.
+
+    `asked` has what each of those that voted was sent. A text that `harmless` changes is not named:
+    it was sent otherwise than the item has it.
+    """
+    contexts = item.contexts or []
+    texts = {
+        "passages": "\n".join(contexts),
+        **{f"reference {n}": text for n, text in enumerate(item.references, start=1)},
+        **{f"passage {n}": text for n, text in enumerate(contexts, start=1)},
+        "other": item.other,
+        "answer": item.answer,
+        "question": item.question,
+    }
+    names = {text: name for name, text in texts.items() if text and harmless(text) == text}
+    found: dict[SentPrompt, Counter[str]] = {}
+    for whom, prompts in asked:
+        for prompt in prompts:
+            user, fence, own = taken_apart(prompt.user)
+            named = tuple(named_text(text, names) for text in own)
+            sent = SentPrompt(intern(asking.system(prompt)), intern(user), fence, named)
+            found.setdefault(sent, Counter())[whom] += 1
+    all_once = Counter(whom for whom, _ in asked)
+    return tuple(
+        sent if times == all_once else replace(sent, to=_times(times))
+        for sent, times in found.items()
+    )
+
+
+def _times(times: Mapping[str, int]) -> str:
+    return "; ".join(name if n == 1 else f"{name} ({n} times)" for name, n in times.items())

@@ -36,7 +36,7 @@ _STEPS = {
 """Method -> the prompts that it sends, in order; those of claims depend on what is checked."""
 
 Together = Literal["together", "each"]
-"""Whether claims are held against all passages at once, or against each by itself."""
+"""Whether claims are checked against all passages at once, or against each by itself."""
 
 Material = Sequence[tuple[str, str]]
 """Judged texts with their labels, in the order in which a judge reads them."""
@@ -94,6 +94,30 @@ class Fence:
     def block(self, label: str, text: str) -> str:
         """Return a text between its tags, whole but for what `harmless` replaces."""
         return f"<{label}-{self.token}>\n{harmless(text)}\n</{label}-{self.token}>"
+
+
+_FENCE = re.compile("Fence word: ([0-9a-f]+)\n")
+
+
+def taken_apart(user: str) -> tuple[str, str, list[str]]:
+    """Return the words of a user text, its fence and its judged texts, as `SentPrompt` has them.
+
+    No text has the fence of its prompt within: where it stands is known for certain.
+
+    Example:
+        >>> taken_apart(user_text("claims", [("sentence-1", "It is red.")], count=1))[1:]
+        ('5af0ebd51b18', ['It is red.'])
+    """
+    if (found := _FENCE.match(user)) is None:
+        return "[[1]]", "", [user]
+    fence, texts = found[1], list[str]()
+
+    def gap(block: re.Match[str]) -> str:
+        texts.append(block[2])
+        return f"<{block[1]}-{fence}>\n[[{len(texts)}]]\n</{block[1]}-{fence}>"
+
+    blocks = re.compile(rf"<([^<>\n]+)-{fence}>\n(.*?)\n</\1-{fence}>", re.DOTALL)
+    return blocks.sub(gap, user).replace(fence, "[[fence]]"), fence, texts
 
 
 def harmless(text: str) -> str:

@@ -110,7 +110,7 @@ def _best(nuggets: Sequence[Nugget]) -> tuple[Nugget, ...]:
 async def check_support(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
     """Check each sentence against the passage that it cites first: a request for each passage.
 
-    A marker without a passage, or with an empty one, is no support, and nobody is asked.
+    A marker without a passage, or with an empty one, is no support, and the judge is not asked.
 
     References:
         Thakur et al. (2025), Support Evaluation for the TREC 2024 RAG Track.

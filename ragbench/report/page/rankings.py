@@ -1,0 +1,202 @@
+"""Rankings as a page needs them: the first hits as columns, and where each has what is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from ragbench.data.runs.query_view import QueryViews
+from ragbench.data.trec.trec_files import ScatteredQueriesError, open_run_stream
+from ragbench.report.pictures.curves import Curves
+from ragbench.score.retrieval.ranking import BlockRanker
+from ragbench.types import FloatArray, IntArray, Qrels
+from ragbench.types.byte_ids import TextIds, numbered, spans
+from ragbench.types.checks import id_bytes
+from ragbench.types.hit_block import HitBlock
+from ragbench.types.rows import borders
+
+SHOWN_HITS = 10
+"""Hits of a ranking; what a generator read beyond them is shown, too."""
+
+_EXACT = 22  # up to 10^22 doubles hold powers of ten exactly
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """The judged documents of all queries, a row each; those of a query the best first."""
+
+    rows: Qrels
+    """The number of each row, from 1, is its grade here: so a rank leads back to its row."""
+    grades: IntArray
+    relevant: IntArray
+    """Query -> how many of its documents are relevant; these are its first rows."""
+
+    @classmethod
+    def of(cls, views: QueryViews) -> Judged:
+        """Gather what a run folder says is judged."""
+        queries = [sorted(own.items(), key=_best_first) for own in views.judged()]
+        every = list(chain.from_iterable(queries))
+        grades = np.fromiter((grade for _, grade in every), np.int64, len(every))
+        relevant = [sum(grade > 0 for _, grade in own) for own in queries]
+        starts = borders(map(len, queries), len(queries))
+        names, numbers = [name for name, _ in every], np.arange(1, len(every) + 1)
+        rows = Qrels(tuple(views.ids), starts, names, numbers)
+        return cls(rows, grades, np.array(relevant, np.int64))
+
+
+def _best_first(judged: tuple[str, int]) -> tuple[int, str]:
+    return -judged[1], judged[0]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownHits:
+    """The first hits of some queries by one ranking, as columns."""
+
+    counts: list[int]
+    """Query -> how many hits it has."""
+    ids: list[str]
+    scores: list[float | None]
+    judged: list[tuple[int, int]]
+    """Place and grade of each hit that is judged."""
+
+
+@dataclass(frozen=True, eq=False)
+class FirstHits:
+    """What a ranking has first, and where it has what is judged."""
+
+    owner: int
+    """The place of the first system that it is of, in the order of the tables."""
+    names: TextIds
+    """The first hits of every query, those of a query together, best first."""
+    scores: FloatArray
+    starts: IntArray
+    """Query -> its first row."""
+    counts: IntArray
+    """Query -> how many rows it has."""
+    judged: IntArray
+    """Judged row -> its rank; 0 where the ranking does not have it."""
+
+    @classmethod
+    def read(cls, path: Path, judged: Judged, owner: int) -> FirstHits:
+        """Read a run file block by block; ties fall by id, as they were scored."""
+        found: list[_Block] = []
+
+        def passed(blocks: Iterable[HitBlock]) -> Iterator[HitBlock]:
+            for block in blocks:
+                found.append(_Block.of(block))
+                yield block
+
+        ranker = BlockRanker(judged.rows)
+        ranked = ranker.rank(())
+        if path.stat().st_size:
+            with open_run_stream(path) as stream:
+                try:
+                    ranked = ranker.rank(passed(stream.blocks()))
+                except ScatteredQueriesError:
+                    found.clear()
+                    ranked = ranker.rank(passed(stream.regrouped()))
+        ranks = np.zeros(len(judged.rows), np.int64)
+        ranks[ranked.grades - 1] = ranked.rank
+        row_of = {id_bytes(name): row for row, name in enumerate(judged.rows.query_ids)}
+        rows = [row_of.get(name, len(row_of)) for block in found for name in block.query_ids]
+        each = np.concatenate([np.zeros(0, np.int64), *(block.counts for block in found)])
+        starts, counts = np.zeros((2, len(row_of) + 1), np.int64)
+        starts[rows], counts[rows] = np.cumsum(each) - each, each
+        names = TextIds.joined([block.names for block in found])
+        scores = np.concatenate([np.zeros(0), *(block.scores for block in found)])
+        return cls(owner, names, scores, starts, counts, ranks)
+
+    def ranks_of(self, query: int, judged: Judged) -> list[int]:
+        """Return the rank of each relevant document of a query, the best first; 0 for none."""
+        start = int(judged.rows.starts[query])
+        found: list[int] = self.judged[start : start + int(judged.relevant[query])].tolist()
+        return found
+
+    def of(self, queries: Sequence[int], judged: Judged) -> ShownHits:
+        """Return the hits of some queries."""
+        own = np.array(queries, np.int64)
+        counts = self.counts[own]
+        rows = spans(self.starts[own], self.starts[own] + counts)
+        known = spans(judged.rows.starts[own], judged.rows.starts[own + 1])
+        whose = np.repeat(np.arange(len(own)), np.diff(judged.rows.starts)[own])
+        shown = (self.judged[known] > 0) & (self.judged[known] <= SHOWN_HITS)
+        places = (np.cumsum(counts) - counts)[whose[shown]] + self.judged[known[shown]] - 1
+        grades = judged.grades[known[shown]]
+        return ShownHits(
+            counts.tolist(),
+            list(TextIds.of(self.names.as_bytes.take(rows))),
+            rounded(self.scores[rows]),
+            list(zip(places.tolist(), grades.tolist(), strict=True)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """The first hits of some queries."""
+
+    query_ids: Sequence[bytes]
+    counts: IntArray
+    names: TextIds
+    scores: FloatArray
+
+    @classmethod
+    def of(cls, block: HitBlock) -> _Block:
+        sizes = np.diff(block.starts)
+        query = np.repeat(np.arange(len(sizes)), sizes)
+        order = np.arange(len(block))
+        # a file of ours is in this order already, but for ties that were scored in that of a list
+        if not ((block.scores[1:] < block.scores[:-1]) | (query[1:] != query[:-1])).all():
+            tied = (query << 32) + numbered(-block.scores)
+            order = block.documents.falling_order(numbered(tied))
+        rows = order[np.arange(len(block)) - block.starts[query] < SHOWN_HITS]
+        names = TextIds.of(block.documents.take(rows))
+        return cls(block.query_ids, np.minimum(sizes, SHOWN_HITS), names, block.scores[rows])
+
+
+def rounded(values: FloatArray) -> list[float | None]:
+    """Round to the four digits that are enough for a list; None where there is no finite number."""
+    finite = np.isfinite(values)
+    known = np.where(finite, values, 0.0)
+    size = np.floor(np.log10(np.abs(known), where=known != 0, out=np.zeros(len(known))))
+    far = np.flatnonzero(np.abs(size - 3) > _EXACT)
+    # by whole powers of ten, which are exact: the result is the number with so few digits
+    up, down = (10.0 ** np.clip(power, 0, _EXACT) for power in (3 - size, size - 3))
+    short = np.rint(known / down * up) / up * down
+    short[far] = [float(f"{value:.4g}") for value in known[far].tolist()]
+    return [
+        None if not real else int(value) if value.is_integer() and abs(value) < 1e15 else value
+        for value, real in zip(short.tolist(), finite.tolist(), strict=True)
+    ]
+
+
+def read_rankings(views: QueryViews) -> tuple[Judged, dict[str, FirstHits], dict[str, str]]:
+    """Read what is judged, the rankings of a run by their names, and system -> its ranking.
+
+    A pair has that of its retriever, a control none.
+    """
+    judged, systems = Judged.of(views), views.summary.systems
+    ranking_of = {
+        each.name: (each.retriever if each.generator else None) or each.name
+        for each in systems
+        if each.role != "control" and each.name in views.rankings
+    }
+    first = {name: system for system, name in reversed(ranking_of.items())}
+    places = {system.name: place for place, system in enumerate(systems)}
+    rankings = {
+        name: FirstHits.read(views.rankings[first[name]], judged, places[first[name]])
+        for name in dict.fromkeys(ranking_of.values())
+    }
+    return judged, rankings, ranking_of
+
+
+def add_to_curves(curves: Curves, rankings: Mapping[str, FirstHits], judged: Judged) -> None:
+    """Add all queries that have something relevant to the curves, each ranking once."""
+    starts = judged.rows.starts[:-1]
+    rows = spans(starts, starts + judged.relevant)
+    ends = borders(judged.relevant.tolist(), len(judged.relevant))
+    for name, ranking in rankings.items():
+        curves.add(name, ranking.judged[rows], judged.grades[rows], ends)

@@ -1,0 +1,99 @@
+"""Commands that last say how far they are where no bar moves: `calibrate`, `nuggets`, `score`."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from ragbench.experiment.runner import run_experiment
+from ragbench.testing import ChatServer
+from tests.calibration.trial import judged
+from tests.cli.bridges import bridge_records
+from tests.cli.run_files import QRELS, RUN_A
+from tests.experiment.conftest import config, data  # noqa: F401  fixtures
+from tests.experiment.test_nuggets import Maker
+from tests.score.judge.scripted import Held, Script
+
+pytestmark = pytest.mark.slow  # processes and servers
+
+
+def said_meanwhile(arguments, wanted, go_on, cwd):
+    """Start a command that waits, and let it go on when it has said what is wanted."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "ragbench", *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "RAGBENCH_PROGRESS": "0.05"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        lines, gone_on = [], False
+        for line in process.stderr:
+            lines.append(line.rstrip("\n"))
+            if not gone_on and re.search(wanted, line):
+                gone_on = True
+                go_on(process)
+    assert (process.returncode, gone_on) == (0, True), lines
+    return lines
+
+
+def test_calibrate_says_how_many_answers_were_asked_about(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
+    held = Held(Script())
+    with ChatServer(held) as server:
+        block = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": ["fluency"]}
+        run = judged(tmp_path, "asked", bridge_records(), judge=block)
+        held.hold_after = held.answered + 5
+        lines = said_meanwhile(
+            ["calibrate", run, "--probe", "injection", "--sample", 30, "--trust", server.url],
+            r"ask openai again: [0-9]+ of 60 answers after .+ s",
+            lambda process: held.release(),
+            tmp_path,
+        )
+
+    assert any(re.match("ask openai again: 60 answers in ", line) for line in lines)
+
+
+def test_nuggets_say_how_many_queries_are_made(config, tmp_path):  # noqa: F811
+    held = Held(Maker())
+    with ChatServer(held) as server:
+        block = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": ["fluency"]}
+        run = run_experiment({**config, "metrics": {"generation": [], "judge": block}}).path
+        held.hold_after = held.answered + 2
+        lines = said_meanwhile(
+            ["nuggets", run, "-o", "nuggets.jsonl", "--trust", server.url],
+            r"make nuggets \(openai\): [0-4] of 5 queries after .+ s",
+            lambda process: held.release(),
+            tmp_path,
+        )
+
+    assert any(re.match(r"make nuggets \(openai\): 5 queries in ", line) for line in lines)
+
+
+def test_score_says_how_much_of_a_run_file_is_read(tmp_path):
+    (tmp_path / "qrels").write_text(QRELS)
+
+    def give(process):
+        process.stdin.write(RUN_A)
+        process.stdin.close()
+
+    lines = said_meanwhile(["score", "qrels", "-"], "score -: 0 MB after .+ s", give, tmp_path)
+
+    assert any(re.match("score -: 0 MB in ", line) for line in lines)
+
+
+def test_what_is_soon_over_says_nothing(tmp_path):
+    (tmp_path / "qrels").write_text(QRELS)
+    (tmp_path / "run").write_text(RUN_A)
+    done = subprocess.run(
+        [sys.executable, "-m", "ragbench", "score", "qrels", "run"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert "score run" not in done.stderr

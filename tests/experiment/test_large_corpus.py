@@ -1,0 +1,103 @@
+"""A corpus that is kept packed, with its indexes: the same run, and nothing is read twice."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+
+from ragbench import run_experiment
+from ragbench.data.loaders import beir
+from ragbench.retrieve.bm25 import BM25
+from tests.experiment.test_stages import contents, work
+
+WORDS = [f"word{i}" for i in range(400)]
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    """Four retrievers over a corpus of more than 1 MiB, one of them over chunks of it."""
+    draw = random.Random(11)
+    data = tmp_path / "data"
+    (data / "qrels").mkdir(parents=True)
+    texts = {f"d{i}": " ".join(draw.choices(WORDS, k=120)) for i in range(1500)}
+    rows = [
+        {"_id": name, "title": WORDS[i % 7], "text": text}
+        for i, (name, text) in enumerate(texts.items())
+    ]
+    (data / "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    queries = [{"_id": f"q{i}", "text": " ".join(draw.choices(WORDS, k=4))} for i in range(6)]
+    (data / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
+    judged = "".join(f"q{i}\td{n}\t1\n" for i in range(6) for n in draw.sample(range(1500), 40))
+    (data / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
+    chunk = {"by": "words", "size": 60}
+    return {
+        "name": "large",
+        "dataset": {"type": "beir", "path": str(data)},
+        "retrievers": {
+            "bm25": {"type": "bm25"},
+            "passages": {"type": "bm25", "chunk": chunk},
+            "rm3": {"type": "rm3", "retriever": "bm25"},
+            "both": {"type": "fusion", "retrievers": ["bm25", "passages"]},
+        },
+        "generators": {"extract": {"type": "extractive"}},
+        "output": str(tmp_path / "runs"),
+    }
+
+
+def test_the_run_is_that_of_a_corpus_in_memory(config, monkeypatch):
+    first = run_experiment(config)
+    again = run_experiment(config)
+    with monkeypatch.context() as patch:
+        for module in ("data.loaders.packed_corpus", "retrieve.bm25", "store.arrays"):
+            patch.setattr(f"ragbench.{module}.WORTH_KEEPING", 1 << 40)
+        patch.setenv("RAGBENCH_CACHE", os.environ["RAGBENCH_CACHE"] + "-other")
+        plain = run_experiment(config)
+        assert not os.path.exists(os.environ["RAGBENCH_CACHE"] + "/arrays")
+
+    assert contents(first) == contents(plain) == contents(again)
+    assert work(again) == {}
+
+
+def test_nothing_is_read_or_indexed_twice(config, monkeypatch):
+    run_experiment(config)
+    monkeypatch.setattr(beir, "read_documents", lambda path: pytest.fail("parsed again"))
+    monkeypatch.setattr(BM25, "_made", lambda *_: pytest.fail("indexed again"))
+
+    # deeper lists are new: every retriever is asked again
+    deeper = run_experiment(config, {"metrics.retrieval.top_k": 150})
+
+    assert work(deeper)["retrieve both"] == 6
+
+
+@pytest.mark.slow
+def test_a_kill_while_it_is_kept_costs_only_time(config, tmp_path, repository, monkeypatch):
+    code = (
+        "import os, sys, json\n"
+        "from ragbench import run_experiment\n"
+        "from ragbench.store.arrays import ArrayWriter\n"
+        "left = int(sys.argv[2])\n"
+        "add = ArrayWriter.add\n"
+        "def killed(self, *arguments):\n"
+        "    global left\n"
+        "    left -= 1\n"
+        "    if left < 0:\n"
+        "        os.kill(os.getpid(), 9)\n"
+        "    return add(self, *arguments)\n"
+        "ArrayWriter.add = killed\n"
+        "run_experiment(json.loads(sys.argv[1]))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(repository)}
+    for killed_at in (1, 4, 8):
+        command = [sys.executable, "-c", code, json.dumps(config), str(killed_at)]
+        assert subprocess.run(command, env=environment, check=False).returncode == -9
+
+    resumed = run_experiment(config)
+
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "other"))
+    assert contents(run_experiment(config)) == contents(resumed)
+    left = [path.name for path in (tmp_path / "cache" / "arrays").rglob(".*.tmp")]
+    assert left == []

@@ -1,0 +1,141 @@
+"""The data of a page, read without a browser: what a run folder says query by query."""
+
+import gzip
+import json
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.data.runs.query_view import QueryViews
+from ragbench.experiment.runner import run_experiment
+from ragbench.report.page.pack import read_data, write_data
+from ragbench.report.page.rankings import SHOWN_HITS, rounded
+
+
+@given(st.lists(st.floats() | st.integers(-(10**6), 10**6).map(lambda n: n / 100), max_size=30))
+def test_numbers_keep_four_digits(values):
+    for value, found in zip(values, rounded(np.array(values, np.float64)), strict=True):
+        if found is None:
+            assert value != value or abs(value) == float("inf")
+        else:
+            assert found == pytest.approx(value, rel=5.01e-4, abs=5e-324)
+            assert float(f"{found:.4g}") == found
+
+
+def unpacked(folder, path):
+    """The queries of a page, in the order of the run, with their hits as rows."""
+    write_data(path, QueryViews(folder, bare=True), {})
+    data, packed = path.read_bytes(), read_data(path)
+    index, at, queries, passages = json.loads(gzip.decompress(packed.index)), 0, [], []
+    for kind, _, size in index["parts"]:
+        rows = json.loads(gzip.decompress(data[at : at + size]))
+        at += size
+        if kind == "passages":
+            passages += rows
+            continue
+        for query in rows["queries"]:
+            queries.append({**query, "hits": []})
+        for column in rows["hits"]:
+            ids, place = column["ids"], 0
+            ids = ids.split("\n") if isinstance(ids, str) else ids
+            grades = dict(map(tuple, column["judged"]))
+            for query, count in zip(
+                queries[-len(rows["queries"]) :], column["counts"], strict=True
+            ):
+                own = range(place, place + count)
+                query["hits"].append([(ids[i], column["scores"][i], grades.get(i)) for i in own])
+                place += count
+    by_row = [
+        query for _, query in sorted(zip(index["order"], queries, strict=True), key=lambda x: x[0])
+    ]
+    return index, by_row, passages
+
+
+DOCUMENTS = ["d1", "d2", "d3", "d10", "d#4", "é", "x" * 400, *(f"many-{n}" for n in range(9))]
+SCORES = [3.0, 2.5, 1e-7, 0.0, -1.0, 123456.789]
+
+
+def made_up(seed):
+    """Two runs with ties and misses, one of them without a query, and judgements."""
+    draw = random.Random(seed)
+    runs = [
+        {
+            query: {d: draw.choice(SCORES) for d in draw.sample(DOCUMENTS, draw.randrange(1, 16))}
+            for query in ("q1", "q2", "q3", "unknown")[: 4 - n]
+        }
+        for n in (0, 2)
+    ]
+    qrels = {
+        q: {d: draw.randrange(-1, 4) for d in draw.sample(DOCUMENTS, draw.randrange(1, 9))}
+        for q in ("q1", "q2", "q3")
+    }
+    return runs, qrels
+
+
+@pytest.mark.parametrize(("seed", "texts"), [(1, False), (2, False), (3, True), (4, True)])
+def test_a_page_says_of_each_query_what_the_run_folder_does(tmp_path, seed, texts):
+    """Ties, misses, empty rankings, unjudged queries and long ids; with texts, and without."""
+    folder, (runs, qrels) = tmp_path, made_up(seed)
+    for name, run in zip(("one", "two"), runs, strict=True):
+        lines = [f"{q} Q0 {d} 1 {s!r} t\n" for q, hits in run.items() for d, s in hits.items()]
+        (folder / f"{name}.trec").write_text("".join(lines) or "# none\n")
+    (folder / "qrels").write_text(
+        "".join(f"{q} 0 {d} {g}\n" for q, own in qrels.items() for d, g in own.items())
+    )
+    (folder / "topics.tsv").write_text("q1\tone?\nq2\ttwo?\nq3\tthree?\n")
+    (folder / "corpus.jsonl").write_text(
+        "".join(json.dumps({"_id": d, "text": f"of {d}"}) + "\n" for d in ("d1", "d10", "many-3"))
+    )
+    dataset = {"type": "trec", "qrels": str(folder / "qrels"), "topics": str(folder / "topics.tsv")}
+    config = {
+        "name": "pages",
+        "dataset": dataset | ({"corpus": str(folder / "corpus.jsonl")} if texts else {}),
+        "retrievers": {
+            name: {"type": "run_file", "path": str(folder / f"{name}.trec")}
+            for name in ("one", "two")
+        },
+        "statistics": {"resamples": 100},
+        "output": str(folder / "runs"),
+        "cache": str(folder / "cache"),
+    }
+    made = run_experiment(config).path
+
+    index, queries, passages = unpacked(made, folder / "report.data")
+
+    def known(ref):
+        return passages[ref] if isinstance(ref, int) else [ref, "", None]
+
+    def cut(name):
+        return name if len(name) <= 300 else f"{name[:300]}… ({len(name) - 300} more characters)"
+
+    assert [index["ids"], index["rankings"]] == [["q1", "q2", "q3"], ["one", "two"]]
+    for query, view in zip(queries, QueryViews(made), strict=True):
+        ranks = [{hit.id: hit.rank for hit in system.ranking} for system in view.systems]
+        assert [(*known(ref), grade, found) for ref, grade, found in query["relevant"]] == [
+            (
+                cut(gold.id),
+                gold.title,
+                gold.text,
+                gold.grade,
+                [own.get(gold.id, 0) for own in ranks],
+            )
+            for gold in view.gold
+        ]
+        for system, hits in zip(view.systems, query["hits"], strict=True):
+            shown = system.ranking[:SHOWN_HITS]
+            assert [(*known(ref), grade) for ref, _, grade in hits] == [
+                (cut(hit.id), hit.title, hit.text, hit.grade) for hit in shown
+            ]
+            assert [score for _, score, _ in hits] == [float(f"{hit.score:.4g}") for hit in shown]
+            assert (
+                index["causes"][system.name]["names"][
+                    index["causes"][system.name]["rows"][index["ids"].index(view.id)]
+                ]
+                == system.cause
+            )
+            for score, value in system.scores.items():
+                found = index["values"][system.name][score][index["ids"].index(view.id)]
+                assert found == (None if value is None else float(f"{value:.4g}"))

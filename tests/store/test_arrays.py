@@ -1,0 +1,205 @@
+"""Arrays of the cache: as NumPy has them, whole or absent, made once, and made again if damaged."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from ragbench.errors import DataError
+from ragbench.store.arrays import ArrayStore, DamagedArrays, array_path
+from ragbench.store.maintenance import remove, stored_in, verify
+from tests.store.test_read_only import cache, read_only
+
+__all__ = ["cache"]
+
+NUMBERS = np.arange(12.0).reshape(4, 3)
+
+
+def write(writer):
+    writer.add("numbers", NUMBERS)
+    writer.add_texts("words", ["a", "", "\udce9 é"])
+
+
+def key_of(folder):
+    return array_path(folder, "index", "k")
+
+
+@given(
+    st.sampled_from(["float64", "float32", "int64", "uint8"]).flatmap(
+        lambda kind: arrays.arrays(kind, arrays.array_shapes(max_dims=2, min_side=0))
+    ),
+    st.lists(st.text(st.characters(exclude_categories=())), max_size=5),
+    st.integers(0, 3),
+)
+def test_what_was_written_is_read_and_numpy_reads_it_too(tmp_path_factory, array, texts, cut):
+    folder = tmp_path_factory.mktemp("cache")
+
+    def fill(writer):
+        with writer.growing("grown") as grown:
+            grown.append(array[:cut])
+            grown.append(array[cut:])
+        writer.add_texts("texts", texts)
+
+    kept = ArrayStore(folder).kept("index", "of", "k", fill)
+
+    np.testing.assert_array_equal(kept["grown"], array)
+    numpys = np.load(key_of(folder) / "grown.npy")
+    assert (numpys.dtype, numpys.shape) == (array.dtype, array.shape)
+    assert (list(kept.texts("texts")), kept.texts("texts")[1:3]) == (texts, texts[1:3])
+    assert not kept["grown"].flags.writeable
+
+
+def test_made_once_and_found_in_the_folders_of_others(tmp_path):
+    made = []
+
+    def count(writer):
+        made.append(1)
+        write(writer)
+
+    ArrayStore(tmp_path / "theirs").kept("index", "of", "k", count)
+    ours = ArrayStore(tmp_path / "ours", [tmp_path / "theirs"])
+    kept = ours.kept("index", "of", "k", count)
+
+    np.testing.assert_array_equal(kept["numbers"], NUMBERS)
+    assert len(made) == 1
+    assert not (tmp_path / "ours").exists()
+    assert ArrayStore(tmp_path / "ours", writes=False).kept("index", "of", "k", count) is None
+    assert len(made) == 1
+
+
+def cut(path):
+    os.truncate(path / "numbers.npy", 150)
+
+
+def flip(path):
+    data = bytearray((path / "numbers.npy").read_bytes())
+    data[-5] ^= 1
+    (path / "numbers.npy").write_bytes(data)
+
+
+def lose(path):
+    (path / "words.npy").unlink()
+
+
+def misname(path):
+    text = (path / "about.json").read_text()
+    (path / "about.json").write_text(text.replace("numbers", "nombers"))
+
+
+def blank(path):
+    (path / "about.json").write_bytes(b"\xff")
+
+
+@pytest.mark.parametrize("damage", [cut, flip, lose, misname, blank])
+def test_damage_is_told_and_made_again(tmp_path, damage):
+    store = ArrayStore(tmp_path)
+    store.kept("index", "of", "k", write)
+    damage(key_of(tmp_path))
+    (stored,) = stored_in(tmp_path)
+    assert verify(stored) == 1
+
+    with pytest.warns(DamagedArrays, match="they are made again"):
+        kept = store.kept("index", "of", "k", write)
+
+    np.testing.assert_array_equal(kept["numbers"], NUMBERS)
+    (stored,) = stored_in(tmp_path)
+    assert (verify(stored), stored.kind, stored.of) == (0, "index", "of")
+
+
+def test_use_counts_as_use_and_removed_is_gone(tmp_path):
+    store = ArrayStore(tmp_path)
+    kept = store.kept("index", "of", "k", write)
+    numbers = kept["numbers"]
+    os.utime(key_of(tmp_path) / "about.json", (0, 0))
+    store.find("index", "k")
+
+    (stored,) = stored_in(tmp_path)
+    assert stored.used_at > time.time() - 3600
+    assert remove([stored]) > NUMBERS.nbytes
+    assert (stored_in(tmp_path), store.find("index", "k")) == ([], None)
+    np.testing.assert_array_equal(numbers, NUMBERS)  # whoever has it mapped keeps it
+    with pytest.raises(DataError, match="cannot be read"):
+        kept["words"]
+
+
+WRITE = """
+import os, sys
+import numpy as np
+from pathlib import Path
+from ragbench.store.arrays import ArrayStore
+folder, what = sys.argv[1:]
+def write(writer):
+    print("made", flush=True)
+    with writer.growing("numbers") as grown:
+        grown.append(np.arange(100_000))
+        if what == "wait":
+            sys.stdin.readline()
+        grown.append(np.arange(100_000))
+kept = ArrayStore(Path(folder)).kept("index", "of", "k", write)
+print(None if kept is None else int(kept["numbers"].sum()), flush=True)
+"""
+SUM = str(99_999 * 100_000)
+
+
+def process(folder, what, repository):
+    environment = {**os.environ, "PYTHONPATH": str(repository)}
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITE, str(folder), what],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        text=True,
+    )
+
+
+def test_of_two_runs_one_makes_it(tmp_path, repository):
+    first = process(tmp_path, "wait", repository)
+    assert first.stdout.readline() == "made\n"
+    second = process(tmp_path, "go", repository)  # waits for the first, or finds what it made
+
+    first.stdin.write("\n")
+    first.stdin.flush()
+
+    assert first.communicate()[0] == f"{SUM}\n"
+    assert second.communicate()[0] == f"{SUM}\n"
+
+
+def test_a_kill_in_the_middle_leaves_nothing_under_the_name(tmp_path, repository):
+    first = process(tmp_path, "wait", repository)
+    assert first.stdout.readline() == "made\n"
+    first.send_signal(signal.SIGKILL)
+    first.communicate()
+    left = [path.name for path in key_of(tmp_path).parent.iterdir()]
+    assert "k" not in left
+    assert any(name.endswith(".tmp") for name in left)
+    assert stored_in(tmp_path) == []
+
+    assert process(tmp_path, "go", repository).communicate()[0] == f"made\n{SUM}\n"
+    assert [path.name for path in key_of(tmp_path).parent.iterdir()] == ["k"]
+
+
+@pytest.mark.slow
+def test_a_cache_that_may_only_be_read_serves(cache, repository):
+    command = [sys.executable, "-c", WRITE, cache, "go"]
+
+    assert read_only(cache, *command, repository=repository).stdout == "None\n"
+    process(cache, "go", repository).communicate()
+    assert read_only(cache, *command, repository=repository).stdout == f"{SUM}\n"
+
+
+def test_a_full_disk_is_named(tmp_path):
+    def fail(writer):
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(DataError, match="cannot be written: No space left on device"):
+        ArrayStore(tmp_path).kept("index", "of", "k", fail)
+    with warnings.catch_warnings(action="error"):
+        assert ArrayStore(tmp_path).find("index", "k") is None
