@@ -7,6 +7,7 @@ import itertools
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -41,19 +42,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-SLOW = {"lent_data", "minilm", "tiny_nli", "tiny_bert", "tiny_embedder", "tiny_cross_encoder",
-        "finished_quickstart"}  # fmt: skip
-"""The fixtures that load torch or whole collections, or run the quickstart, which takes seconds."""
+MODELS = {"minilm", "tiny_nli", "tiny_bert", "tiny_embedder", "tiny_cross_encoder"}
+"""The fixtures that load torch."""
+SLOW = {*MODELS, "lent_data", "finished_quickstart"}
+"""Those, and the ones that load whole collections, or run the quickstart, which takes seconds."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what loads models or collections; begin with the slow: no worker shall end with it."""
+    """Mark what loads models or collections; begin with what takes longest."""
     for item in items:
         _keep_to_profile(item)
         if SLOW.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("slow")
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    """Long tests first, so that none is the last; with them, for one worker, what loads torch.
+
+    The first worker begins at the head of the list, and who has done its part takes from the tail
+    of another's: so torch, whose import takes as long as a hundred tests, is loaded but once.
+    """
+    slow = item.get_closest_marker("slow")
+    if slow is None:
+        return 3
+    if slow.kwargs.get("first"):
+        return 0
+    return 1 if MODELS.intersection(getattr(item, "fixturenames", ())) else 2
 
 
 def _keep_to_profile(item: pytest.Item) -> None:
@@ -66,11 +82,17 @@ def _keep_to_profile(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Spare the garbage collector thousands of tests, which stay until the end."""
+    """Spare the garbage collector thousands of tests, which stay until the end.
+
+    What is compiled is kept, for the other workers and the next time. Afterwards nothing is: the
+    modules that tests write are changed within the second that Python tells them by.
+    """
     gc.disable()
+    sys.dont_write_bytecode = False
     try:
         return (yield)
     finally:
+        sys.dont_write_bytecode = True
         gc.collect()
         gc.freeze()
         gc.enable()
@@ -125,6 +147,21 @@ def own_cache(caches: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = caches / str(next(_numbers))
     monkeypatch.setenv("RAGBENCH_CACHE", str(folder))
     return folder
+
+
+@pytest.fixture(autouse=True)
+def own_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Forget what a test imports of the modules it writes, and where it looks for them.
+
+    `mine.py` of one test is not `mine.py` of the next, whichever of them comes first.
+    """
+    known, path, written = {*sys.modules}, [*sys.path], str(tmp_path_factory.getbasetemp())
+    yield
+    sys.path[:] = path
+    for name in sys.modules.keys() - known:
+        file = getattr(sys.modules[name], "__dict__", {}).get("__file__")
+        if file and file.startswith(written):
+            del sys.modules[name]
 
 
 class FinishedRun(NamedTuple):

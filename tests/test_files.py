@@ -77,7 +77,7 @@ def test_kill_leaves_no_half_written_file(tmp_path):
     for pause in (0.05, 0.11, 0.17):
         path.unlink(missing_ok=True)
         writer = subprocess.Popen([sys.executable, "-c", script, str(path)])
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 300
         while not path.exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(pause)

@@ -466,3 +466,15 @@ def test_people_label_what_a_function_judged_without_its_being_imported(
     assert "2 of grounded, 2 of brief" in drawn.stderr
     assert probed.returncode == 2
     assert "nothing that a run folder names is imported" in probed.stderr
+
+
+@pytest.mark.parametrize("value", [1, 2])
+def test_a_module_of_one_test_is_not_that_of_the_next(value, tmp_path):
+    """Two tests in either order: `own_modules` of conftest.py forgets what the first imported."""
+    (tmp_path / "mine_of_each.py").write_text(f"VALUE = {value}\n")
+    sys.path.insert(0, str(tmp_path))
+
+    import mine_of_each
+
+    assert value == mine_of_each.VALUE
+    assert not [path for path in sys.path[1:] if "is_not_that_of_the_next" in path]

@@ -95,7 +95,7 @@ def blocks(page, language):
     return re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(first=True)
 def test_the_page_on_several_machines_runs(repository, checkout):
     page = (repository / "docs" / "scale.md").read_text(encoding="utf-8")
     first, slurm = blocks(page, "bash")

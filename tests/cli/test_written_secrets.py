@@ -299,6 +299,7 @@ def _plain(cell):
         return cell
 
 
+@pytest.mark.slow(first=True)
 def test_no_planted_secret_is_written(tmp_path):
     (tmp_path / "hostile.py").write_text(COMPONENTS)
     shell = Shell(tmp_path)

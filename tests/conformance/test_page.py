@@ -45,7 +45,7 @@ def test_nothing_is_held_against_something_that_is_not_there():
         assert {(name, module) for name in held} <= names
 
 
-@pytest.mark.slow  # seconds each: every case of every reference
+@pytest.mark.slow(first=True)  # seconds each: every case of every reference
 @pytest.mark.filterwarnings("ignore")  # the other packages' own
 @pytest.mark.parametrize("heading", SECTIONS)
 def test_the_page_is_what_the_command_writes(heading):

@@ -190,7 +190,7 @@ def test_two_at_once_lose_no_line(tmp_path):
     path = tmp_path / "main.jsonl"
     processes = [appender(path, name, 15) for name in ("one", "two")]
 
-    assert [process.wait(60) for process in processes] == [0, 0]
+    assert [process.wait(300) for process in processes] == [0, 0]
 
     ids = [entry.run_id for entry in read_history(path)]
     assert sorted(ids) == sorted(f"{name}-{n}" for name in ("one", "two") for n in range(15))

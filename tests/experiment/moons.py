@@ -1,6 +1,10 @@
-"""A tiny data set: six documents about moons, five questions, one of them unanswerable."""
+"""A tiny data set: six documents about moons, five questions, one of them unanswerable.
+
+And a part of a larger one.
+"""
 
 import json
+import shutil
 
 CORPUS = {
     "d1": ("Io", "Io has hundreds of active volcanoes, the most of any moon."),
@@ -29,3 +33,30 @@ ANSWERS = {"q1": ["Io"], "q2": ["Europa"], "q3": ["Titan"], "q4": ["Ganymede"]}
 
 def write_jsonl(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def part_of(source, folder, queries, documents):
+    """Copy some queries of a data set and some documents: what is relevant, then the first."""
+    shutil.copytree(source, folder)
+
+    def read(name):
+        return (folder / name).read_text(encoding="utf-8").splitlines(keepends=True)
+
+    def keep(name, field, ids, head=0):
+        lines = read(name)
+        kept = [line for line in lines[head:] if field(line) in ids]
+        (folder / name).write_text("".join([*lines[:head], *kept]), encoding="utf-8")
+
+    def named(key):
+        return lambda line: json.loads(line)[key]
+
+    asked = [*map(named("_id"), read("queries.jsonl"))][:queries]
+    judged = [line.split("\t") for line in read("qrels/test.tsv")[1:]]
+    relevant = [doc for query, doc, grade in judged if query in asked and int(grade) > 0]
+    found = [*dict.fromkeys([*relevant, *map(named("_id"), read("corpus.jsonl"))])][:documents]
+    keep("queries.jsonl", named("_id"), asked)
+    keep("answers.jsonl", named("query_id"), asked)
+    keep("corpus.jsonl", named("_id"), found)
+    keep("qrels/test.tsv", lambda line: line.split("\t")[0], asked, head=1)
+    keep("qrels/test.tsv", lambda line: line.split("\t")[1], found, head=1)
+    return folder

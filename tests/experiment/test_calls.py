@@ -64,23 +64,23 @@ def test_one_that_hangs_fails_in_time(concurrency):
 
     def hangs(x):
         if x == 1:
-            release.wait(30)
+            release.wait(600)
         return x
 
     start = time.monotonic()
-    outcomes = call_each(hangs, range(3), Calls("x", 0.5, concurrency))
+    outcomes = call_each(hangs, range(3), Calls("x", 1.5, concurrency))
     taken = time.monotonic() - start
     release.set()
 
     assert [outcome.value for outcome in outcomes] == [0, None, 2]
     assert outcomes[1].cause is Cause.TIMEOUT
-    assert outcomes[1].detail == "x did not answer within 0.5 s"
-    assert taken < 10
+    assert outcomes[1].detail == "x did not answer within 1.5 s"
+    assert taken < 300
 
 
 def test_no_more_than_concurrency_at_once():
     lock, running, most = threading.Lock(), 0, 0
-    all_four = threading.Barrier(4, timeout=30)
+    all_four = threading.Barrier(4, timeout=300)
 
     def watch(x):
         nonlocal running, most

@@ -1,8 +1,6 @@
 """Runs with local models are the same to the last bit, however often they were stopped."""
 
-import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,9 +11,11 @@ import yaml
 from ragbench import run_experiment
 from ragbench.experiment.plan.records import Choices
 from ragbench.store.vectors import VECTORS_FILE, DamagedVectors
+from tests.experiment.moons import part_of
 from tests.experiment.test_stages import contents, work
 
 pytestmark = pytest.mark.slow
+QUERIES, DOCUMENTS = 16, 70
 
 # Kills itself when a model is about to encode the next texts for the n-th time.
 KILLED = """
@@ -37,29 +37,11 @@ run_experiment(sys.argv[1])
 """
 
 
-QUERIES = 24
-
-
-def some_queries(source, folder):
-    """The data set with all of its documents and some of its queries."""
-    shutil.copytree(source, folder)
-    lines = (source / "queries.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    (folder / "queries.jsonl").write_text("".join(lines[:QUERIES]), encoding="utf-8")
-    kept = {json.loads(line)["_id"] for line in lines[:QUERIES]}
-    rows = (source / "answers.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    rows = [row for row in rows if json.loads(row)["query_id"] in kept]
-    (folder / "answers.jsonl").write_text("".join(rows), encoding="utf-8")
-    head, *judged = (source / "qrels" / "test.tsv").read_text(encoding="utf-8").splitlines(True)
-    judged = [row for row in judged if row.split("\t")[0] in kept]
-    (folder / "qrels" / "test.tsv").write_text("".join([head, *judged]), encoding="utf-8")
-    return folder
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory, example_data, tiny_embedder, tiny_cross_encoder, tiny_bert, tiny_nli):
     """A folder with a config in which each kind of local model has its part."""
     folder = tmp_path_factory.mktemp("exact")
-    data = some_queries(example_data, folder / "data")
+    data = part_of(example_data, folder / "data", QUERIES, DOCUMENTS)
     config = {
         "name": "exact",
         "dataset": {"type": "beir", "path": str(data), "split": "test"},
@@ -133,7 +115,7 @@ def expected(place):
 
 
 def test_after_limits(run, expected):
-    for limit in (2, 12):
+    for limit in (2, 8):
         run("limited", limit)
 
     assert of(run("limited")) == expected
@@ -162,8 +144,8 @@ def test_after_a_kill(place, repository, run, expected):
 
 def test_from_two_joined_caches(place, run, expected):
     """Each made by a run over other queries; nothing is written to them, and the own one is new."""
-    run("one", 9)
-    run("two", 9, seed=5)
+    run("one", 6)
+    run("two", 6, seed=5)
     others = [place / "one", place / "two"]
     before = [(other / VECTORS_FILE).read_bytes() for other in others]
 
@@ -171,7 +153,7 @@ def test_from_two_joined_caches(place, run, expected):
 
     assert of(joined) == expected
     assert [(other / VECTORS_FILE).read_bytes() for other in others] == before
-    assert 0 < work(joined)["encode dense"] < 15, "what both lacked"
+    assert 0 < work(joined)["encode dense"] < QUERIES - 6, "what both lacked"
 
 
 def test_nothing_is_encoded_where_all_vectors_lie_in_another_cache(place, run, expected):
@@ -181,7 +163,7 @@ def test_nothing_is_encoded_where_all_vectors_lie_in_another_cache(place, run, e
     found = run("empty", **changed, **others)
 
     made = work(found)
-    assert (made["index dense"], made["retrieve dense"]) == (224, QUERIES)
+    assert (made["index dense"], made["retrieve dense"]) == (DOCUMENTS, QUERIES)
     assert not {name for name in made if name.startswith("encode")}
     assert of(found)["dense.trec"] == expected["dense.trec"]
 
@@ -202,7 +184,7 @@ def test_a_changed_corpus_leaves_the_digits_of_its_other_documents(place, run, e
         (data / name).symlink_to(f"{source}/{name}")
     with open(f"{source}/corpus.jsonl", encoding="utf-8") as stream:
         rows = stream.readlines()
-    (data / "corpus.jsonl").write_text("".join(sorted(rows, reverse=True)[:100]))
+    (data / "corpus.jsonl").write_text("".join(sorted(rows, reverse=True)[: DOCUMENTS // 2]))
 
     run("changed", **{"dataset.path": str(data)})
 

@@ -20,12 +20,14 @@ KILLS = 100
 QUERIES = 8
 CONCURRENCY = 4
 
-# Starts runs faster than Python starts: what the first one imported is imported here, and each
-# further one is a fork. Nothing but imports is shared: a fork has no threads and no files of ours.
+# Starts runs faster than Python starts: what the first one imported is imported here, the page is
+# compiled and the config read once, and each further one is a fork. Nothing else is shared: a fork
+# has no threads and no files of ours.
 NURSERY = """
 import gc, importlib, os, signal, sys, time
 from pathlib import Path
 import ragbench.experiment.runner as runner
+from ragbench.report.page import html
 
 def run(config):
     try:
@@ -37,13 +39,15 @@ def run(config):
         Path("imported.txt").write_text(" ".join(sys.modules))
     return code
 
-def import_all():
+def import_all(config):
     for name in Path("imported.txt").read_text().split():
         try:
             importlib.import_module(name)
         except ImportError:  # made by its package, not found by its name
             continue
         seen.append(name)
+    html._template()
+    runner.load_config(config)
     gc.freeze()  # else each fork copies what its first collection touches
 
 seen = []
@@ -62,7 +66,7 @@ for line in sys.stdin:
             until = float("inf")
         time.sleep(0.001)
     if not seen:
-        import_all()
+        import_all(config)
     print(os.waitstatus_to_exitcode(status), flush=True)
 """
 
@@ -144,7 +148,7 @@ def written(folder, data, url):
     return path
 
 
-@pytest.mark.slow
+@pytest.mark.slow(first=True)
 def test_a_hundred_kills(workplace, tmp_path, repository):
     rng = random.Random(13)
     environment = {"OPENAI_API_KEY": "", "RAGBENCH_CACHE": "cache", "PYTHONHASHSEED": "0"}

@@ -51,7 +51,7 @@ def test_a_batch_that_hangs_costs_one_timeout_a_block_and_one_a_query():
 
     class Hangs(Retriever):
         def retrieve(self, queries, top_k):
-            over.wait(60)
+            over.wait(600)
 
     start, told = time.monotonic(), {}
     outcomes = retrieve(Hangs(), QUERIES[:3], 10, Calls("x", 0.1), told.__setitem__)
@@ -59,7 +59,7 @@ def test_a_batch_that_hangs_costs_one_timeout_a_block_and_one_a_query():
     over.set()
 
     assert [outcome.cause for outcome in outcomes] == [Cause.TIMEOUT] * 3
-    assert seconds < 30, "half of what an answer would take"
+    assert seconds < 300, "half of what an answer would take"
     assert [told[position] for position in range(3)] == outcomes
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from ragbench.experiment.session import run_in
 with run_in(Path(sys.argv[1])) as session:
     print(session.token, flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
 
 

@@ -18,9 +18,12 @@ from ragbench.cli.plan import command
 from ragbench.experiment.plan.records import Share
 from ragbench.experiment.runner import run_experiment, run_share
 from ragbench.score.text.columns import TextScorer
+from tests.experiment.moons import part_of
 from tests.experiment.test_stages import contents, work
 
+pytestmark = pytest.mark.slow  # seconds each: processes, models
 PARTS = 4
+QUERIES, DOCUMENTS = 24, 90  # where models compute
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +55,9 @@ def config(repository, place):
 
 
 @pytest.fixture(scope="module")
-def models(config, tiny_nli, tiny_bert, tiny_embedder, tiny_cross_encoder):
-    """The same with all that computes by models."""
+def models(config, place, example_data, tiny_nli, tiny_bert, tiny_embedder, tiny_cross_encoder):
+    """The same over fewer texts with all that computes by models."""
+    data = part_of(example_data, place / "data", QUERIES, DOCUMENTS)
     metrics = config["metrics"]
     over = {"retriever": "bm25", "depth": 4}
     rubrics = ["faithfulness", "correctness"]
@@ -62,6 +66,7 @@ def models(config, tiny_nli, tiny_bert, tiny_embedder, tiny_cross_encoder):
         f"semantic_similarity(model={tiny_embedder})",
     ]
     return {
+        "dataset": {**config["dataset"], "path": str(data)},
         "retrievers": {
             "bm25": {"type": "bm25"},
             "dense": {"type": "dense", "model": tiny_embedder},
@@ -195,7 +200,7 @@ def test_a_run_that_is_killed_goes_on(run, expected, config, place):
 
     assert killed.returncode == -signal.SIGKILL
     assert len(pids) == 2
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < until:
         time.sleep(0.01)
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
@@ -228,9 +233,9 @@ def test_a_plan_says_what_workers_compute(config, models, place):
     assert sorted(marked) == [
         "judge bm25/extractive (nli)",
         "judge bm25/extractive (words)",
-        "retrieve dense 78",
-        "retrieve diverse 78",
-        "retrieve pairs 78",
+        f"retrieve dense {QUERIES}",
+        f"retrieve diverse {QUERIES}",
+        f"retrieve pairs {QUERIES}",
         "score bm25/extractive 9",
     ]
     assert "workers: 2 processes on this machine; the rest is done here" in printed

@@ -164,10 +164,11 @@ def test_cancelling_keeps_what_was_paid_for(serve, tmp_path):
     """A caller that gives up in the middle: what had come is on disk, nothing hangs."""
 
     def script(request, times_asked):
-        return Answer(GOOD, delay_s=0.0 if request["messages"][0]["content"] < "5" else 30)
+        return Answer(GOOD, delay_s=0.0 if request["messages"][0]["content"] < "5" else 600)
 
     with Replies(tmp_path / "replies.sqlite") as replies:
-        _, engine = serve(script, engine={"replies": replies})
+        limits = Limits(timeout=900)
+        _, engine = serve(script, engine={"replies": replies, "limits": limits})
 
         async def give_up():
             async def collect():
@@ -185,7 +186,7 @@ def test_cancelling_keeps_what_was_paid_for(serve, tmp_path):
         asyncio.run(give_up())
 
         assert len(replies) == 5
-        assert time.monotonic() - start < 15, "half of what an answer would take"
+        assert time.monotonic() - start < 300, "half of what an answer would take"
         assert engine.ask(asking("3")).stored
 
 
@@ -214,7 +215,7 @@ def test_what_failed_after_its_asker_had_gone_is_not_printed(tmp_path, caplog):
             await asyncio.sleep(0.001)
         return model.asker.cancelled()
 
-    with ChatEngine(model, limits=Limits(timeout=5.0), replies=replies) as engine:
+    with ChatEngine(model, limits=Limits(timeout=60.0), replies=replies) as engine:
         assert engine.run(main())
         model.asker = None  # asyncio speaks up when the last reference has gone
         gc.collect()

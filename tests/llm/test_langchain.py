@@ -49,7 +49,7 @@ def test_what_a_message_tells_is_kept():
 
 def test_a_model_without_async_runs_in_threads():
     """All at once: eight calls that each wait for the seven others."""
-    together = threading.Barrier(8, timeout=60)
+    together = threading.Barrier(8, timeout=300)
 
     class Blocking:
         def invoke(self, messages, stop=None):

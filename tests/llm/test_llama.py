@@ -104,7 +104,7 @@ def free_port():
 
 
 def wait_until_up(url):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while True:
         try:
             urllib.request.urlopen(url, timeout=5).close()

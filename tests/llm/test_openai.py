@@ -100,7 +100,7 @@ def test_what_cannot_succeed_is_asked_once(serve, stream, status):
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
 def test_tries_end(serve, status):
     server, engine = serve(
-        Answer("later", status=status), engine={"limits": Limits(retries=2, timeout=5)}
+        Answer("later", status=status), engine={"limits": Limits(retries=2, timeout=60)}
     )
 
     with pytest.raises(CallFailure, match="tried 3 times") as caught:
@@ -133,8 +133,8 @@ def test_a_slow_server_is_a_timeout(serve, stream):
 
 
 def test_waiting_as_asked_does_not_count_as_slow(serve):
-    busy = Answer("later", status=429, headers={"retry-after": "2.1"})
-    _, engine = serve([busy, Answer(GOOD)], engine={"limits": Limits(timeout=2.0)})
+    busy = Answer("later", status=429, headers={"retry-after": "6.1"})
+    _, engine = serve([busy, Answer(GOOD)], engine={"limits": Limits(timeout=6.0)})
 
     assert engine.ask(asking()).text == GOOD
 
@@ -153,7 +153,7 @@ def test_a_refusal_is_a_reply(serve, stream):
     [b"<html>a proxy's page</html>", b"", b'"text"', b"[]", b'{"choices": null}', b"\xff\xfe"],
 )
 def test_what_is_no_completion_fails_by_cause(serve, body):
-    _, engine = serve(Answer(body=body), engine={"limits": Limits(retries=1, timeout=5)})
+    _, engine = serve(Answer(body=body), engine={"limits": Limits(retries=1, timeout=60)})
 
     with pytest.raises(CallFailure) as caught:
         engine.ask(asking())
@@ -267,7 +267,7 @@ def test_where_nobody_was_there_the_others_are_tried_once_until_somebody_is(monk
     monkeypatch.setattr("ragbench.llm.limits._FIRST_BACKOFF_S", 0.01)
     with ChatServer(GOOD) as server:
         url, port = server.url, int(server.url.split(":")[2].split("/")[0])
-    limits = Limits(concurrency=2, retries=3, timeout=20)
+    limits = Limits(concurrency=2, retries=3, timeout=60)
     with engine_before(url, limits=limits) as engine:
         outcomes = list(engine.ask_many(asking(str(i)) for i in range(300)))
         tries = [len(failure.attempts) for failure in outcomes]

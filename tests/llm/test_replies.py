@@ -305,7 +305,7 @@ def run(repository, code, *arguments):
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
         env={**os.environ, "PYTHONPATH": str(repository)},
     )
 

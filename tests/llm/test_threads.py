@@ -48,7 +48,7 @@ def test_interrupts_at_any_point_of_a_wait(repository):
         env={**os.environ, "PYTHONPATH": str(repository)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 

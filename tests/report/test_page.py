@@ -282,6 +282,10 @@ def test_the_page_shows_what_judges_were_sent(judged, visit):
         shown |= {
             tuple(pre.text_content() for pre in div.locator("pre").all()) for div in details.all()
         }
+        # what scrolls can be reached without a mouse
+        expect(
+            details.first.get_by_role("region", name="system prompt", include_hidden=True)
+        ).to_have_attribute("tabindex", "0")
     assert shown == asked
     words, panel = (
         page.locator("details.judged", has=page.locator("summary", has_text=f"· {name}")).first

@@ -160,7 +160,7 @@ def test_a_connection_that_the_server_gave_up_is_replaced():
 
 
 def test_questions_are_asked_at_once():
-    together = threading.Barrier(3, timeout=60)
+    together = threading.Barrier(3, timeout=300)
 
     def script(body):
         together.wait()

@@ -52,11 +52,11 @@ def chroma(tmp_path_factory):
             yield port
         finally:
             server.terminate()
-            server.wait(10)
+            server.wait(60)
 
 
 def _wait_for(port, server):
-    for _ in range(300):
+    for _ in range(3_000):
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return

@@ -42,7 +42,7 @@ def read_only(folder, *command, repository):
         ["unshare", "-rm", "sh", "-c", READ_ONLY, "sh", str(folder), *map(str, command)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         env={**os.environ, "PYTHONPATH": str(repository)},
     )
 

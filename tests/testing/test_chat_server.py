@@ -20,7 +20,7 @@ MESSAGES = [{"role": "user", "content": "Is the sky blue?"}]
 
 
 def client_of(server):
-    return openai.OpenAI(base_url=server.url, api_key="none", max_retries=0, timeout=5)
+    return openai.OpenAI(base_url=server.url, api_key="none", max_retries=0, timeout=60)
 
 
 def test_the_openai_client_reads_it():

@@ -141,7 +141,7 @@ def test_inside_a_running_loop(judge_on):
 
 
 def test_cancelling_gives_up_what_is_under_way(judge_on):
-    server, judge = judge_on(rubrics=RUBRIC, server={"latency_s": 40.0}, timeout=60)
+    server, judge = judge_on(rubrics=RUBRIC, server={"latency_s": 600.0}, timeout=900)
     rows = [ROW | {"answer": f"It opened in {n}."} for n in range(8)]
 
     async def cell():
@@ -155,7 +155,7 @@ def test_cancelling_gives_up_what_is_under_way(judge_on):
     start = time.monotonic()
     asyncio.run(cell())
 
-    assert time.monotonic() - start < 20, "half of what an answer would take"
+    assert time.monotonic() - start < 300, "half of what an answer would take"
 
 
 @pytest.mark.parametrize("kind", [openai.OpenAI, openai.AsyncOpenAI])

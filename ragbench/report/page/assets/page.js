@@ -772,7 +772,7 @@
         h("p", { class: "why", dir: "auto" }, visible(verdict.why || "no reason given")),
         h("p", { class: "soft" }, visible(`judged by ${verdict.model}${spread}${paid}`)),
         sentTo(verdict, query, answers, passages),
-        verdict.raw ? h("div", null, h("h5", null, "raw reply"), h("pre", null, visible(verdict.raw))) : null);
+        verdict.raw ? h("div", null, h("h5", null, "raw reply"), h("pre", { tabindex: "0", role: "region", "aria-label": "raw reply" }, visible(verdict.raw))) : null);
     }));
   }
 
@@ -860,7 +860,7 @@
       const [system, user] = index.prompts[form];
       const filled = user.replace(/\[\[(fence|\d+)\]\]/g, (_, gap) => (gap === "fence" ? fence : whole(texts[gap - 1])));
       return h("div", null, to ? h("p", { class: "soft" }, visible(`sent to ${to}`)) : null,
-        [["system", system], ["user", filled]].flatMap(([role, text]) => [h("h5", null, role), h("pre", { dir: "auto" }, visible(text))]));
+        [["system", system], ["user", filled]].flatMap(([role, text]) => [h("h5", null, role), h("pre", { dir: "auto", tabindex: "0", role: "region", "aria-label": `${role} prompt` }, visible(text))]));
     });
     if (sent.length) return h("details", null, h("summary", null, `What it was sent: ${sent.length} prompt${sent.length > 1 ? "s" : ""}`), sent);
     const why = verdict.raw ? "Its prompt was not kept: an older version judged it."
@@ -875,7 +875,7 @@
       const k = (answer.read || [])[Number(n) - 1];
       return k === undefined ? whole : (passages.get(k)[2] ?? whole);
     });
-    return h("details", null, h("summary", null, "Prompt"), h("pre", null, visible(text)));
+    return h("details", null, h("summary", null, "Prompt"), h("pre", { tabindex: "0", role: "region", "aria-label": "prompt" }, visible(text)));
   }
 
   // ---- controls -------------------------------------------------------------------------------
