@@ -97,7 +97,8 @@ lowest: $(UV)  ## the tests of the core with the lowest versions that pyproject.
 	  -o build/lowest.txt
 	$(UV) venv -q --clear -p "$$(.ci/pythons --find $(LOWEST_PYTHON))" build/lowest
 	$(UV) pip install -q -p build/lowest -r build/lowest.txt \
-	  pytest pytest-xdist hypothesis jsonschema markdown-it-py pytrec-eval-terrier scikit-learn
+	  pytest pytest-xdist hypothesis jsonschema markdown-it-py pytrec-eval-terrier scikit-learn ir-measures \
+	  ir-datasets
 	build/lowest/bin/python -m pytest -q -n 2 -m 'not slow' --hypothesis-profile=fast $(CORE)
 
 lock: $(UV)  ## rewrite requirements.lock: the newest versions that the suite is run with

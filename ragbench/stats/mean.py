@@ -127,7 +127,9 @@ def _units(owner: str, sample: FloatArray, clusters: ArrayLike | None) -> FloatA
 
 def _mean(sample: FloatArray) -> float:
     """Give the mean, between the smallest and the largest value in spite of rounding."""
-    scale = float(np.abs(sample).max()) or 1.0
+    scale = float(np.abs(sample).max())
+    if scale < np.finfo(np.float64).tiny:  # nothing overflows; NumPy 1.26 warns of dividing by it
+        scale = 1.0
     return min(
         max(scale * float((sample / scale).mean()), float(sample.min())), float(sample.max())
     )

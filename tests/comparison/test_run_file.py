@@ -198,8 +198,8 @@ def test_cores_are_those_that_may_be_used():
 
 
 def test_the_command_line_prints_the_same(tmp_path):
-    """33 MB, since a thread is not worth its start for less; few of them are hits."""
-    text = many_hits(9_000).replace(b" tag\n", b" " + 400 * b"t" + b"\n")
+    """68 MB, since a thread is not worth its start for less; few of them are hits."""
+    text = many_hits(9_000).replace(b" tag\n", b" " + 820 * b"t" + b"\n")
     (tmp_path / "run").write_bytes(text)
     (tmp_path / "qrels").write_text("".join(f"q{n} 0 d{n % 9} 1\n" for n in range(0, 9_000, 7)))
     command = [sys.executable, "-m", "ragbench", "score", "qrels", "run", "-q", "-m", "ndcg@5"]

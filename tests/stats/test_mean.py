@@ -40,8 +40,9 @@ def test_bounded_values_are_t_with_two_pseudo_queries(scipy_stats, values):
     assume(ours.rule == "plus_two")
     oracle = scipy_stats.ttest_1samp([*values, 0.0, 1.0], 0.0).confidence_interval(0.95)
 
-    assert ours.lower == pytest.approx(max(oracle.low, 0.0), abs=1e-12)
-    assert ours.upper == pytest.approx(min(oracle.high, 1.0), abs=1e-12)
+    # the quantiles of SciPy 1.15, the last for Python 3.10, are off by 1e-11; ours by 1e-15
+    assert ours.lower == pytest.approx(max(oracle.low, 0.0), abs=1e-10)
+    assert ours.upper == pytest.approx(min(oracle.high, 1.0), abs=1e-10)
     assert ours.mean == pytest.approx(np.mean(values), abs=1e-12)
 
 

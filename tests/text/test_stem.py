@@ -127,7 +127,10 @@ def test_porter_agrees_with_nltk(start, endings, upper):
     ],
 )
 def test_words_that_are_special_to_porter(word):
-    assert porter_stem(word) == PorterStemmer().stem(word)
+    theirs = PorterStemmer()
+    # what older versions take for special is in lower case
+    known = word.lower() if word.lower() in theirs.pool else word
+    assert porter_stem(word) == theirs.stem(known)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ from ragbench.types.hit_block import HitBlock, Repeats, without_repeats
 CHUNK_BYTES = 1 << 20
 """How much text is parsed at once: what fits into the caches of a core is quickest."""
 
-LEAST_PART = 16 << 20
+LEAST_PART = 32 << 20
 """How much text a thread of its own is worth."""
 
 _PARTS_A_WORKER = 4  # so that none waits long for another

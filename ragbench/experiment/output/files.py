@@ -368,7 +368,7 @@ def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Documen
     seen: set[str] = set()
     # what files hold is looked up file by file, since not all of them may be in memory
     recorded = {
-        system: [_in_corpus(outcome, corpus) for outcome in ranking.outcomes]
+        system: [_in_corpus(outcome, corpus) for outcome in ranking.outcomes if corpus]
         for system, ranking in results.rankings.items()
         if isinstance(ranking.outcomes, Recorded)
     }
@@ -379,7 +379,7 @@ def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Documen
                 yield "", query.id, corpus[name]
         for system, ranking in results.rankings.items():
             if system in recorded:
-                for known in recorded[system][row]:
+                for known in recorded[system][row] if corpus else ():
                     if known.id not in seen:
                         seen.add(known.id)
                         yield system, query.id, known
@@ -397,5 +397,5 @@ def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Documen
 
 
 def _in_corpus(outcome: Outcome[Retrieved], corpus: Mapping[str, Document]) -> list[Document]:
-    hits = outcome.value.documents[:SHOWN_HITS] if corpus and outcome.value else ()
+    hits = outcome.value.documents[:SHOWN_HITS] if outcome.value else ()
     return [corpus[hit.id] for hit in hits if hit.id in corpus]

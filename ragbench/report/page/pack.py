@@ -1,8 +1,9 @@
 """Queries as compressed parts: what a browser unpacks when somebody looks at it, and not before.
 
-A part is JSON in gzip. One holds some queries, another some passages; a passage is stored once,
-however many rankings have it. Queries on which systems differ most come first: where a page would
-be too large to mail, it has the first parts, and the file `report.data` has all.
+A part is JSON in gzip. One holds some queries, and their hits as columns; another some passages,
+each once, however many rankings have it. A passage without a text is no more than its id. Queries
+on which systems differ most come first: where a page would be too large to mail, it has the first
+parts, and the file `report.data` has all.
 
 That file is the parts, one after the other, the index, and 80 bytes that say where the index is.
 """
@@ -235,10 +236,11 @@ def _coded(values: Mapping[int, tuple[str, ...]], n: int) -> dict[str, object]:
 
 
 def _rounded(value: float | None) -> float | None:
-    """Four digits are enough for a list; a finite number stays one."""
+    """Round one number as `rounded` does a column."""
     if value is None or not math.isfinite(value):
         return None
     short = float(f"{value:.4g}")
+    short = short if math.isfinite(short) else value
     return int(short) if short.is_integer() and abs(short) < 1e15 else short
 
 

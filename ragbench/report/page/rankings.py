@@ -167,6 +167,7 @@ def rounded(values: FloatArray) -> list[float | None]:
     up, down = (10.0 ** np.clip(power, 0, _EXACT) for power in (3 - size, size - 3))
     short = np.rint(known / down * up) / up * down
     short[far] = [float(f"{value:.4g}") for value in known[far].tolist()]
+    short = np.where(np.isfinite(short), short, known)  # the largest ones cannot be rounded up
     return [
         None if not real else int(value) if value.is_integer() and abs(value) < 1e15 else value
         for value, real in zip(short.tolist(), finite.tolist(), strict=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -214,6 +213,9 @@ class BlockRanker:
 
     def rank_parts(self, parts: Iterable[Iterable[HitBlock]], threads: int) -> RankedGrades:
         """Rank the parts of one run by several threads: NumPy lets the others work meanwhile."""
+        # only here: short files need no threads
+        from concurrent.futures import ThreadPoolExecutor
+
         self._start()
         ended = False  # by an error or an interrupt: no part need be read to its end
 
