@@ -114,7 +114,7 @@ def test_faiss_finds_most_of_the_nearest_in_the_same_order(inverted_file):
     exact = brute_force(vectors, queries, 10)
 
     def found(probes):
-        return search(inverted_file(vectors, probes, "test"), vectors, queries, 10)
+        return search(inverted_file(vectors, probes), vectors, queries, 10)
 
     def recall(rankings):
         pairs = zip(rankings, exact, strict=True)
@@ -129,6 +129,6 @@ def test_faiss_finds_most_of_the_nearest_in_the_same_order(inverted_file):
 def test_faiss_over_fewer_vectors_than_are_wanted(inverted_file):
     vectors = np.eye(3, dtype=np.float32)
 
-    assert search(inverted_file(vectors, 5, "test"), vectors, vectors[:1], 10) == [
+    assert search(inverted_file(vectors, 5), vectors, vectors[:1], 10) == [
         [(0, 1.0), (2, 0.0), (1, 0.0)]
     ]

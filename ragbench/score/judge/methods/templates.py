@@ -106,7 +106,7 @@ def taken_apart(user: str) -> tuple[str, str, list[str]]:
 
     Example:
         >>> taken_apart(user_text("claims", [("sentence-1", "It is red.")], count=1))[1:]
-        ('5af0ebd51b18', ['It is red.'])
+        ('93d5dfd2fb7e', ['It is red.'])
     """
     if (found := _FENCE.match(user)) is None:
         return "[[1]]", "", [user]
