@@ -112,6 +112,10 @@ def test_a_second_run_sends_nothing_and_says_the_same(config, server, tmp_path):
     assert uses[1]["stored"] == 0, "verdicts are stored as well: no reply is looked up"
     assert all(work["items"] == work["stored"] for work in manifests[1]["work"].values())
     assert (tmp_path / ".ragbench" / "replies.sqlite").is_file()
+    lines = (first.path / "prompts.jsonl").read_text().splitlines()
+    assert len(lines) > 1
+    assert lines == sorted(lines), "in the order of their ids, however they were found"
+    assert (second.path / "prompts.jsonl").read_text().splitlines() == lines
 
 
 def test_all_grounded_rubrics_split_and_check_once(config, server):

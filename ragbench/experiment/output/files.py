@@ -183,8 +183,10 @@ def write_run(
     for path, rows in _judgements(plan, results):
         contents[f"judgements/{path}.jsonl"] = _lines(rows, clean)
     if results.prompts:
+        # sorted: stored ones are found in another order than they were made in
+        forms = sorted(results.prompts.items())
         contents[PROMPTS_FILE] = _lines(
-            (PromptForm(id=i, system=s, user=u) for i, (s, u) in results.prompts.items()), clean
+            (PromptForm(id=form, system=system, user=user) for form, (system, user) in forms), clean
         )
 
     def write_html(folder: Path) -> None:
