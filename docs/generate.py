@@ -194,6 +194,7 @@ def _cell(text: str) -> str:
 
 
 SCALE = Path(__file__).with_name("scale.md")
+MEASUREMENTS = Path(__file__).parents[1] / "benchmarks" / "scale.jsonl"
 MEASURED, PREDICTED = "<!-- generated: measured -->\n", "<!-- generated: predicted -->\n"
 DOCUMENTS, QUERIES, JUDGEMENTS, SYSTEMS, HITS = 1e9, 1e6, 1e7, 10, 100
 Line = dict[str, Any]
@@ -208,9 +209,6 @@ def scale() -> str:
         before, _, rest = page.partition(start)
         page = f"{before}{start}{table}{END}{rest.partition(END)[2]}"
     return page
-
-
-MEASUREMENTS = Path(__file__).parents[1] / "benchmarks" / "scale.jsonl"
 
 
 def _measured(lines: list[Line]) -> str:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 RECIPES = Path(__file__).with_name("recipes")
-COPIED = ("ragbench", "configs", "docs", "tests", "datasets")
+COPIED = ("ragbench", "benchmarks", "configs", "docs", "tests", "datasets")
 
 pytestmark = pytest.mark.slow
 
