@@ -36,7 +36,7 @@ LIMITS: dict[str, float] = {
     "lines": 85_078,
     "imports, % of code": 10.6,
     "modules in a folder": 15,
-    "modules in a family's folder": 20,
+    "modules in a family's folder": 19,
     "modules over 450 lines": 0,
     "functions over 60 lines": 0,
     "functions more complex than 12": 0,
@@ -45,8 +45,8 @@ LIMITS: dict[str, float] = {
     "modules under 100 lines with one user": 1,
     "circles inside folders": 0,
     # bodies of requests and errors, which clients and servers write as they like
-    "Any": 1_045,
-    "dict[str, Any]": 348,
+    "Any": 1_040,
+    "dict[str, Any]": 345,
     "results read by string key": 19,
 }
 """Figure -> the most that it may be."""
