@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeGuard, cast, overl
 
 from ragbench.comparison.run_file import RankedFile, rank_run_file
 from ragbench.comparison.systems import ScoreSummary, finite, summarize
-from ragbench.data.runs.run_lines import answer_fingerprints
 from ragbench.data.trec import trec_files
 from ragbench.errors import DataError, OptionError
 from ragbench.score.base import ScoreColumn
@@ -320,6 +319,9 @@ def score_pairs(
         "without_prediction": sum(prediction is None for prediction in predictions),
         "without_reference": sum(not each for each in gold),
     }
+    # here: what run folders are read with would be a part of each start of `ragbench score`
+    from ragbench.data.runs.run_lines import answer_fingerprints
+
     ids = [str(i) for i in range(len(gold))]
     prints = {"answers": answer_fingerprints(dict(zip(ids, gold, strict=True)))}
     notes = tuple(text_notes(predictions, gold, scorer.metrics))

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench.comparison.evaluate import SCHEMA
 from ragbench.comparison.systems import finite
-from ragbench.data.runs.run_folder import to_csv
-from ragbench.report.sections import count_lines
 from ragbench.report.text import interval, printable, side_by_side, significant
 from ragbench.types.checks import id_bytes
 from ragbench.types.scores import Cause
@@ -62,6 +60,9 @@ def render_csv(systems: Sequence[Scored], *, per_query: bool = False, summary: b
 
     Queries stand before the row of all of them, whose `query_id` is `all`.
     """
+    # here, as in `_counts`: what run folders are read with would be a part of each start of `score`
+    from ragbench.data.runs.run_folder import to_csv
+
     rows: list[list[str | float | None]] = []
     names = list(systems[0].evaluation.columns)
     for scored in systems:
@@ -138,6 +139,8 @@ def render_table(
 
 def _counts(systems: Sequence[Scored]) -> list[str]:
     """How many queries stand behind the numbers: once where all systems agree."""
+    from ragbench.report.sections import count_lines
+
     by_system = {}
     for scored in systems:
         scores = {name: score.record() for name, score in scored.evaluation.summary.items()}
