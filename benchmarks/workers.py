@@ -1,6 +1,6 @@
 """`executor: {type: local, workers: N}`: two workers against one, one against none, memory.
 
-    python benchmarks/workers.py          # three minutes on a machine that does nothing else
+    python benchmarks/workers.py --rounds 2   # more than five minutes on two cores of their own
 
 Wall time says little on a machine that others use. Beside it stands what the CPU times allow: work
 that is split is done when the busiest process is, and each process has a core. Start-up is left

@@ -113,7 +113,7 @@ class Retriever:
         return None
 
     def read_found(self, found: Json) -> list[ScoredDocument]:
-        """Return the hits that a worker has found."""
+        """Return the hits that a worker has found; for those alone that have a `search_task`."""
         raise NotImplementedError
 
     def borrow(self, retrievers: Sequence[Retriever]) -> None:
