@@ -283,6 +283,7 @@ class TreeCheck:
         budget = check_block(self._item("budget"), BudgetLimits, self.report)
         executor = self._executor()
         gates = self._gates(metrics.metrics, generators, LOADERS)
+        self.context.run_trials()
         is_complete = top.keys() >= declared.keys()  # else it was unreadable
         if self.report or not is_complete or dataset is None or not dataset.component:
             return None
