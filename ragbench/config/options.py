@@ -107,10 +107,10 @@ class Trial:
     """A component whose options are each right, made once to see whether they go together."""
 
     entry: Entry
-    cls: Any
-    options: Mapping[str, Any]
-    samples: int | None
-    """Answers to a query that are asked of a generator."""
+    cls: type
+    options: Mapping[str, object]
+    samples: object
+    """Answers to a query that are asked of a generator; None for all else."""
     reads: bool
     """Whether it is given a file, which making it may read."""
 
@@ -150,24 +150,26 @@ class Context:
     def try_later(
         self,
         entry: Entry,
-        cls: Any,
-        values: Mapping[str, Any],
+        cls: object,
+        values: Mapping[str, object],
         declared: Mapping[str, DeclaredOption],
     ) -> None:
         """Note a built-in component whose options are each right, unless making it calls code."""
         options = {key: values[key] for key in declared if key in values}
         set_ = {declared[key].option.refers_to for key, value in options.items() if value}
-        is_ours = inspect.isclass(cls) and cls.__module__.partition(".")[0] == "ragbench"
-        if is_ours and self.code is not None and "object" not in set_:
+        if not inspect.isclass(cls) or cls.__module__.partition(".")[0] != "ragbench":
+            return
+        if self.code is not None and "object" not in set_:
             samples = values.get("samples") if hasattr(cls, "check_samples") else None
             reads = any(str(each).startswith(("path", "folder")) for each in set_)
             self.trials.append(Trial(entry, cls, options, samples, reads))
 
-    def run_trials(self) -> None:
-        """Make what was noted; what reads files only where the config is refused anyway."""
+    def run_trials(self) -> bool:
+        """Make what was noted, what reads files only where there is a problem; whether there is."""
         for trial in sorted(self.trials, key=lambda each: each.reads):
             if not trial.reads or self.report:
                 trial.run(self.report)
+        return bool(self.report)
 
     def refuses(self, item: Item) -> bool:
         """Whether code that an item names must not be imported, which is then reported."""
