@@ -111,8 +111,9 @@ class Trial:
     options: Mapping[str, object]
     samples: object
     """Answers to a query that are asked of a generator; None for all else."""
-    reads: bool
-    """Whether it is given a file, which making it may read."""
+    late: bool
+    """Whether only a config that is refused anyway has it made: a file is read for that, or a run
+    may do without it."""
 
     def run(self, report: Report) -> None:
         """Make it; what it refuses is a problem at the option, or at the entry that lacks it."""
@@ -153,6 +154,8 @@ class Context:
         cls: object,
         values: Mapping[str, object],
         declared: Mapping[str, DeclaredOption],
+        *,
+        late: bool = False,
     ) -> None:
         """Note a built-in component whose options are each right, unless making it calls code."""
         options = {key: values[key] for key in declared if key in values}
@@ -161,13 +164,13 @@ class Context:
             return
         if self.code is not None and "object" not in set_:
             samples = values.get("samples") if hasattr(cls, "check_samples") else None
-            reads = any(str(each).startswith(("path", "folder")) for each in set_)
-            self.trials.append(Trial(entry, cls, options, samples, reads))
+            late |= any(str(each).startswith(("path", "folder")) for each in set_)
+            self.trials.append(Trial(entry, cls, options, samples, late))
 
     def run_trials(self) -> bool:
-        """Make what was noted, what reads files only where there is a problem; whether there is."""
-        for trial in sorted(self.trials, key=lambda each: each.reads):
-            if not trial.reads or self.report:
+        """Make what was noted, the late ones only where there is a problem; whether there is."""
+        for trial in sorted(self.trials, key=lambda each: each.late):
+            if not trial.late or self.report:
                 trial.run(self.report)
         return bool(self.report)
 

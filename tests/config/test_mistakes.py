@@ -4,6 +4,8 @@ import pytest
 
 from ragbench.config.load import load_config
 from ragbench.errors import EXIT_BAD_INPUT, ConfigError
+from ragbench.experiment.plan.records import Choices
+from ragbench.experiment.runner import run_experiment
 from ragbench.generate.predictions import Predictions
 
 HEAD = "dataset: {type: beir, path: data}\nretrievers:\n  bm25: {type: bm25}\n"
@@ -361,3 +363,23 @@ def test_a_file_is_read_for_that_only_where_the_config_is_refused_anyway(tmp_pat
         "generators.told.samples",
         "seed",
     ]
+
+
+def test_several_judges_that_refuse_are_one_error(tmp_path):
+    """A run may do without judges, so that none is made before it is known which are asked."""
+    url = "http://me:hunter22@host/v1"
+    judge = {"type": "openai", "model": "m", "base_url": url}
+    config = {
+        "dataset": {"type": "records", "path": str(tmp_path / "qa.jsonl")},
+        "metrics": {"judge": {"a": judge, "b": judge, "c": {**judge, "base_url": "host"}}},
+        "output": str(tmp_path / "runs"), "cache": str(tmp_path / "cache"),
+    }  # fmt: skip
+    (tmp_path / "qa.jsonl").write_text('{"question": "a?", "answer": "b", "reference": "b"}\n')
+
+    with pytest.raises(ConfigError) as caught:
+        run_experiment(config)
+
+    assert [problem.path for problem in caught.value.problems] == [
+        f"metrics.judge.{name}.base_url" for name in "abc"
+    ]
+    assert run_experiment(config, choices=Choices(judge=False)).path.is_dir()
