@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar, get_args
 
-from ragbench.data.files.conversations import failing
+from ragbench.data.files.fields import failing
 from ragbench.data.files.rows import Entry, read_jsonl
 from ragbench.data.loaders.records import system_name
 from ragbench.data.runs.run_folder import file_name, read_manifest, read_summary, resolve_run_folder

@@ -10,8 +10,14 @@ from typing import Annotated, Any
 
 from ragbench import llm
 from ragbench.adapters import templates
-from ragbench.adapters.factory import Factory, FactoryArgs, SyncOrAsync, resolve_client
-from ragbench.adapters.hits import HitReader, IdField
+from ragbench.adapters.libraries import (
+    Factory,
+    FactoryArgs,
+    HitReader,
+    IdField,
+    SyncOrAsync,
+    resolve_client,
+)
 from ragbench.errors import AdapterError, OptionError
 from ragbench.generate.chat import AnswerOptions, ChatGenerator, PromptOptions, load_prompt
 from ragbench.llm import ChatRequest, LangchainChat, Totals

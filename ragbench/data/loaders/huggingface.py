@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+from ragbench.data.files.collection import read_corpus
 from ragbench.data.files.columns import check_mapping
-from ragbench.data.files.corpus import read_corpus
 from ragbench.data.files.rows import Entry
 from ragbench.data.loaders.base import parse_split
 from ragbench.data.loaders.records import RecordTable, TableLoader

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from ragbench.adapters.factory import FactoryArgs
+from ragbench.adapters.libraries import FactoryArgs
 from ragbench.errors import OptionError
 from ragbench.llm import ChatModel, LangchainChat, Replies
 from ragbench.llm.server import PriceOptions
