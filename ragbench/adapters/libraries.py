@@ -12,7 +12,6 @@ from uuid import UUID
 
 from ragbench.data.files.rows import encode_spaces, id_problem
 from ragbench.errors import AdapterError, OptionError
-from ragbench.llm.threads import LoopThread
 from ragbench.registry import Option, make_object, nearest, shown
 from ragbench.signature import fingerprint
 from ragbench.types import ScoredDocument
@@ -22,7 +21,6 @@ Factory = Annotated[
     Option("`module:name` of the object, or of a function that makes it.", refers_to="object"),
 ]
 FactoryArgs = Annotated[dict[str, Any] | None, Option("Arguments of the factory.")]
-
 IdField = Annotated[str | None, Option("Metadata key with the ids that the judgements use.")]
 
 _USUAL = ("_id", "id")
@@ -51,6 +49,9 @@ class SyncOrAsync:
         self._await = _method(target, awaited or f"a{name}")
         self.parameters = _parameters(self._call or self._await)
         """The names that it takes; None where that cannot be told or it takes any."""
+        # imported here: hits are read where no chat engine is needed
+        from ragbench.llm.threads import LoopThread
+
         self._loop = LoopThread("ragbench-adapter")
         weakref.finalize(self, self._loop.close)
 

@@ -8,10 +8,10 @@ GATES = Family(
     table={
         "limit": "ragbench.gates.limit:Limit",
         "drop": "ragbench.gates.drop:Drop",
-        "queries_worse": "ragbench.gates.queries_worse:QueriesWorse",
+        "queries_worse": "ragbench.gates.drop:QueriesWorse",
         "cost": "ragbench.gates.limit:Cost",
         "increase": "ragbench.gates.increase:Increase",
-        "failed": "ragbench.gates.failed:Failed",
+        "failed": "ragbench.gates.limit:Failed",
         "certificate": "ragbench.gates.certificate:Certificate",
     },
 )

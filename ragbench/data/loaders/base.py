@@ -26,8 +26,7 @@ SplitOption = Annotated[
 ]
 
 _WHOLE = 64  # hexadecimal digits of a whole SHA-256, for the pieces
-
-_FORMAT = "1"
+_FORMAT = "1"  # of packed corpora
 _AT_ONCE = 4096  # documents between two writes
 
 
