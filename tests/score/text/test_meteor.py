@@ -92,7 +92,7 @@ def test_without_wordnet_nothing_is_run(monkeypatch, tmp_path):
     for name in ("WNSEARCHDIR", "NLTK_DATA"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(meteor, "_SYSTEM", ())
+    monkeypatch.setattr(module, "_SYSTEM", ())
     monkeypatch.setattr(module.sys, "prefix", str(tmp_path))
     with pytest.raises(MissingExtra, match=r"metric 'meteor' needs the database of WordNet: "):
         score_texts([], [], ["meteor"])
