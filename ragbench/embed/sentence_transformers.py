@@ -10,8 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ragbench.embed.base import Advance, Device, as_unicode, tell_nobody
-from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
+from ragbench.embed.base import (
+    Advance,
+    Checkpoint,
+    Device,
+    as_unicode,
+    choose_device,
+    find_checkpoint,
+    need_packages,
+    tell_nobody,
+)
 from ragbench.embed.encoders import Batches
 from ragbench.executors.base import Facts, Json, Lost, Opened, Task, WorkerEnded
 from ragbench.executors.pool import Pool

@@ -1,4 +1,4 @@
-"""Gates: conditions that a run has to meet; a file per kind, each passed, failed or undecided."""
+"""Gates: conditions that a run has to meet; a class per kind, each passed, failed or undecided."""
 
 from ragbench.registry import Family
 

@@ -13,7 +13,7 @@ RETRIEVERS = Family(
         "http": "ragbench.retrieve.http:HttpRetriever",
         "langchain": "ragbench.retrieve.frameworks:LangchainRetriever",
         "llama_index": "ragbench.retrieve.frameworks:LlamaIndexRetriever",
-        "rm3": "ragbench.retrieve.rm3:RM3",
+        "rm3": "ragbench.retrieve.bm25:RM3",
         "run_file": "ragbench.retrieve.run_file:RunFile",
     },
 )

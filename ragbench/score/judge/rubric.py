@@ -118,7 +118,7 @@ def embedding_identity(rubric: Rubric) -> str | None:
     """
     if rubric.model is None:
         return None
-    from ragbench.embed.checkpoint import need_packages
+    from ragbench.embed.base import need_packages
     from ragbench.embed.sentence_transformers import EXTRA, PACKAGES, check_model
 
     need_packages(f"rubric '{rubric.name}'", EXTRA, PACKAGES)
