@@ -140,6 +140,10 @@ class QueryView:
     """The documents of a grade above 0, the best first."""
     systems: tuple[SystemView, ...]
     """Every system, in the order of the tables."""
+    pairs: tuple[VerdictRow, ...] = ()
+    """What judges said of two systems' answers, whichever is better."""
+    graded: tuple[VerdictRow, ...] = ()
+    """What a judge said of passages that people had not judged; `judged` has its grades."""
 
     def system(self, name: str) -> SystemView | None:
         """Return a system by name; None where there is none."""
@@ -206,6 +210,8 @@ class QueryViews:
             systems=tuple(
                 self._system(each, query, judged, texts, missing) for each in self.summary.systems
             ),
+            pairs=self._verdicts("pairs", query),
+            graded=self._verdicts("passages", query),
         )
 
     def find(self, wanted: str) -> str:
@@ -277,6 +283,12 @@ class QueryViews:
                     own[name][row_of[query]] = value
         return found
 
+    def passage(self, query: str, document: str) -> TextRow | None:
+        """Return the text of a passage that any system found; None where it is not kept."""
+        texts = self.texts_of(query)
+        found = (texts(system.name, document) for system in self.summary.systems)
+        return next(filter(None, found), None)
+
     def question(self, query: str) -> str:
         """Return the text of a question; empty where it is not known."""
         return self._question(query).question if query in self._known else ""
@@ -339,6 +351,20 @@ class QueryViews:
         if name not in self._files:
             self._files[name] = Lines(self.folder / name)
         return self._files[name]
+
+    def _verdicts(self, kind: str, query: str) -> tuple[VerdictRow, ...]:
+        """The verdicts of all judges in a folder of `judgements/`, on a query."""
+        names = self._judges.get(kind, ())
+        lines = (self._lines(f"judgements/{kind}", judge) for judge in names)
+        return tuple(row for each in lines for row in each.read(VerdictRow, query))
+
+    @cached_property
+    def _judges(self) -> Mapping[str, Sequence[str]]:
+        """What judges gave verdicts on, beside answers, and their files."""
+        kinds, folder = ("pairs", "passages"), self.folder / "judgements"
+        return {
+            kind: sorted(path.stem for path in (folder / kind).glob("*.jsonl")) for kind in kinds
+        }
 
     @cached_property
     def _read(self) -> dict[Path, RankingFile]:
