@@ -206,7 +206,7 @@ class QueryViews:
             metadata=self._metadata.get(query, {}),
             answers=row.answers,
             judged=judged,
-            gold=tuple(_judged(name, -grade, texts(None, name)) for grade, name in gold),
+            gold=tuple(Judged(name, -grade, *_shown(texts(None, name))) for grade, name in gold),
             systems=tuple(
                 self._system(each, query, judged, texts, missing) for each in self.summary.systems
             ),
@@ -354,17 +354,9 @@ class QueryViews:
 
     def _verdicts(self, kind: str, query: str) -> tuple[VerdictRow, ...]:
         """The verdicts of all judges in a folder of `judgements/`, on a query."""
-        names = self._judges.get(kind, ())
-        lines = (self._lines(f"judgements/{kind}", judge) for judge in names)
+        judges = sorted(path.stem for path in (self.folder / "judgements" / kind).glob("*.jsonl"))
+        lines = (self._lines(f"judgements/{kind}", judge) for judge in judges)
         return tuple(row for each in lines for row in each.read(VerdictRow, query))
-
-    @cached_property
-    def _judges(self) -> Mapping[str, Sequence[str]]:
-        """What judges gave verdicts on, beside answers, and their files."""
-        kinds, folder = ("pairs", "passages"), self.folder / "judgements"
-        return {
-            kind: sorted(path.stem for path in (folder / kind).glob("*.jsonl")) for kind in kinds
-        }
 
     @cached_property
     def _read(self) -> dict[Path, RankingFile]:
@@ -397,18 +389,7 @@ class QueryViews:
         hits = []
         for rank, (name, score) in enumerate(found, start=1):
             text = own.get(name) or texts(whose, name)
-            hits.append(
-                Hit(
-                    rank,
-                    name,
-                    score,
-                    judged.get(name),
-                    (text.title if text else None) or "",
-                    text.text if text else None,
-                    isinstance(text, TextRow) and text.cut,
-                    name in own,
-                )
-            )
+            hits.append(Hit(rank, name, score, judged.get(name), *_shown(text), name in own))
         cells = {} if self._bare else self._cells.get(system.name, {}).get(query, {})
         return SystemView(
             name=system.name,
@@ -458,7 +439,8 @@ def read_query_view(run: str | Path, query: str) -> QueryView:
     return views[views.find(query)]
 
 
-def _judged(name: str, grade: int, text: TextRow | None) -> Judged:
+def _shown(text: Passage | None) -> tuple[str, str | None, bool]:
+    """The title of a passage, its text, and whether that goes on."""
     if text is None:
-        return Judged(name, grade)
-    return Judged(name, grade, text.title or "", text.text, text.cut)
+        return "", None, False
+    return text.title or "", text.text, isinstance(text, TextRow) and text.cut
