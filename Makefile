@@ -43,11 +43,11 @@ fast:  ## the suite without the slow tests, with few examples of each property
 	$(BIN)/pytest -q -n auto --maxprocesses=4 -m 'not slow' --hypothesis-profile=fast
 
 SECONDS_EACH ?= 60
-fuzz:  ## give every reader bytes, SECONDS_EACH=60 for each; by coverage where atheris is installed
+fuzz:  ## give every reader bytes, SECONDS_EACH=60 CPU seconds each; by coverage where atheris is installed
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS_EACH)
 
 MINUTES ?= 2
-torture:  ## kill, fault and fuzz; fuzz for MINUTES=2; write docs/reliability.md
+torture:  ## kill, fault and fuzz; fuzz for MINUTES=2 of the processor; write docs/reliability.md
 	$(BIN)/python -m tests.torture --minutes $(MINUTES)
 
 doctest:  ## the examples in docstrings alone

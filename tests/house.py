@@ -33,7 +33,7 @@ LIMITS: dict[str, float] = {
     # their trends; pictures for papers; claims as data; what judges were sent; indexes
     # and corpora that are mapped
     "files": 399,
-    "lines": 85_083,
+    "lines": 85_515,
     "imports, % of code": 10.6,
     "modules in a folder": 15,
     "modules in a family's folder": 19,

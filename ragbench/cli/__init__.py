@@ -14,7 +14,7 @@ from typing import NoReturn
 import click
 
 from ragbench import __version__
-from ragbench.cli.streams import open_doors
+from ragbench.cli.streams import behind, echo, open_doors
 from ragbench.errors import (
     EXIT_BAD_INPUT,
     EXIT_INTERNAL,
@@ -107,14 +107,14 @@ def _finished(lost: bool) -> int:
     """Run the command, and see that its result was written."""
     code = _exit_code()
     if lost and code == 0:
-        click.echo("cannot write the result: standard output is closed", err=True)
+        echo("cannot write the result: standard output is closed", err=True)
         code = EXIT_BAD_INPUT
     try:
         sys.stdout.flush()
     except OSError as error:  # a full disk shows when the last of the output is written
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), behind(sys.stdout).fileno())
         if not isinstance(error, BrokenPipeError):
-            click.echo(f"cannot write the result: {error.strerror}", err=True)
+            echo(f"cannot write the result: {error.strerror}", err=True)
             code = code or EXIT_BAD_INPUT
     return code
 
@@ -147,27 +147,27 @@ def _exit_code() -> int:
     except (click.Abort, KeyboardInterrupt):
         return _interrupted()
     except click.ClickException as error:
-        error.show()
+        error.show(sys.stderr)
         return EXIT_BAD_INPUT
     except RagbenchError as error:
         # as it was raised: `str` cuts long lines, and a part of a secret would be left
-        click.echo(printed(Exception.__str__(error)), err=True)
+        echo(printed(Exception.__str__(error)), err=True)
         return error.exit_code
     except (BrokenPipeError, SystemExit):  # click makes the first into the second
         # the reader went away, as in `ragbench list | head`: no error of ours
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), behind(sys.stdout).fileno())
         return 0
     except OSError as error:
         if error.filename is not None:  # a file of ours: the log says which
             return _internal_error()
-        click.echo(f"cannot write the result: {error.strerror}", err=True)
+        echo(f"cannot write the result: {error.strerror}", err=True)
         return EXIT_BAD_INPUT
     except BaseException as error:  # noqa: BLE001 - ours: one line, the log has the rest
         return _interrupted() if is_interrupt(error) else _internal_error()
 
 
 def _interrupted() -> NoReturn:
-    click.echo("interrupted", err=True)
+    echo("interrupted", err=True)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(EXIT_INTERRUPTED)  # waits for no thread that a component may have left behind
@@ -177,5 +177,5 @@ def _internal_error() -> int:
     descriptor, log = tempfile.mkstemp(prefix="ragbench-", suffix=".log")
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
         stream.write(printed(traceback.format_exc()))
-    click.echo(f"internal error; please report it at {_ISSUES}, with {log}", err=True)
+    echo(f"internal error; please report it at {_ISSUES}, with {log}", err=True)
     return EXIT_INTERNAL

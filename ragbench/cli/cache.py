@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ragbench.cli.streams import echo
+
 if TYPE_CHECKING:
     from ragbench.store.maintenance import Stored
 
@@ -39,11 +41,11 @@ def _show(folder: Path) -> None:
     from ragbench.store.maintenance import KINDS, stored_in
 
     found = stored_in(folder)
-    click.echo(f"{folder}: {_size(sum(each.size for each in found))} in {len(found)} files")
+    echo(f"{folder}: {_size(sum(each.size for each in found))} in {len(found)} files")
     for kind in KINDS:
         own = [each for each in found if each.kind == kind]
         if own:
-            click.echo(f"  {kind:<10}{_size(sum(e.size for e in own)):>10}  {len(own)} files")
+            echo(f"  {kind:<10}{_size(sum(e.size for e in own)):>10}  {len(own)} files")
 
 
 @command.command(name="prune")
@@ -77,8 +79,8 @@ def verify_command(ctx: click.Context) -> None:
         damaged = verify(each)
         total += damaged
         if damaged:
-            click.echo(f"{each.path}: {damaged} damaged items ({each.kind} of {each.of})")
-    click.echo(f"{len(found)} files, {total} damaged items")
+            echo(f"{each.path}: {damaged} damaged items ({each.kind} of {each.of})")
+    echo(f"{len(found)} files, {total} damaged items")
     ctx.exit(EXIT_BAD_INPUT if total else 0)
 
 
@@ -102,7 +104,7 @@ def clear(folder: Path, replies: bool, yes: bool) -> None:
 
 
 def _removed(gone: list[Stored], freed: int) -> None:
-    click.echo(f"removed {len(gone)} files, {_size(freed)}")
+    echo(f"removed {len(gone)} files, {_size(freed)}")
 
 
 def _size(size: float) -> str:

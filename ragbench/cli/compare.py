@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ragbench.cli.output import confidence_type
+from ragbench.cli.streams import echo
 
 if TYPE_CHECKING:
     from ragbench.experiment.compare import Comparison
@@ -113,10 +114,10 @@ def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options
     text = _render(found, form)
     write_json(text) if form == "json" else write_result(text, exact=form == "csv")
     if found.is_empty and not found.record.gates:
-        click.echo("error: nothing was compared: no query has a score of both systems", err=True)
+        echo("error: nothing was compared: no query has a score of both systems", err=True)
     for gate in found.record.gates:
         if gate.verdict != "pass":
-            click.echo(f"{_WORDS[gate.verdict]}: {gate_line(gate)}", err=True)
+            echo(f"{_WORDS[gate.verdict]}: {gate_line(gate)}", err=True)
     report_to_github(partial(_render, found, "markdown"), _gates(found), None, os.environ)
     return found.exit_code(strict=strict)
 
@@ -202,13 +203,13 @@ def baseline(run: Path, output: Path | None, append: Path | None, costs: bool) -
     kept = f"{systems}, {counted(len(scores.query_ids), 'queries')}"
     if append:
         line = append_to_history(append, scores)
-        click.echo(f"history: {append}: {_added(line, kept)}")
+        echo(f"history: {append}: {_added(line, kept)}")
     elif is_history(file):
         start_history(file, scores)
-        click.echo(f"history: {file}: {_added(1, kept)}")
+        echo(f"history: {file}: {_added(1, kept)}")
     else:
         write_baseline(file, scores, costs=costs)
-        click.echo(f"baseline: {file}: {kept}")
+        echo(f"baseline: {file}: {kept}")
     if scores.summary is not None and not scores.summary.complete:
         write_notes(["the run is incomplete: too many items failed, and its baseline lacks them"])
 

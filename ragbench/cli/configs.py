@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ragbench.cli.output import config_argument, overrides_option, write_json
+from ragbench.cli.streams import echo
 
 if TYPE_CHECKING:
     from ragbench.types import Collection
@@ -89,11 +90,11 @@ def init(
         write_atomically(file, scaffold.text)
     except OSError as error:
         raise click.ClickException(f"cannot write {file}: {error.strerror}") from error
-    click.echo(f"wrote {file}")
+    echo(f"wrote {file}")
     for note in scaffold.notes:
-        click.echo(f"note: {note}", err=True)
+        echo(f"note: {note}", err=True)
     verb = "run" if corpus else "validate"
-    click.echo(f"next: ragbench {verb} {file}", err=True)
+    echo(f"next: ragbench {verb} {file}", err=True)
 
 
 def _named(columns: tuple[str, ...]) -> dict[str, str | list[str]]:
@@ -133,7 +134,7 @@ def validate(config: Path, overrides: tuple[str, ...]) -> None:
     checked = load_config(config, overrides=overrides)
     uncalled = [f"{name} is not made before a run" for name in uncalled_components(checked)]
     if loads_by_code(checked):
-        click.echo(f"ok: {config}")
+        echo(f"ok: {config}")
         _line("data", [f"{checked.dataset.type}: not called; a run loads the data set"])
         systems = (checked.retrievers, checked.generators, checked.apps)
         _line("named", [", ".join(name for block in systems for name in block) or "none"])
@@ -141,7 +142,7 @@ def validate(config: Path, overrides: tuple[str, ...]) -> None:
         return
     collection = load_collection(checked)
     plan = _plan(checked, collection)
-    click.echo(f"ok: {config}")
+    echo(f"ok: {config}")
     _line("data", [f"{checked.dataset.type}: {_counts(collection)}", *collection.notes])
     dataset = checked.dataset
     # what `python:` names may be a function
@@ -195,7 +196,7 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
 
 def _line(label: str, lines: Iterable[str]) -> None:
     for line in lines:
-        click.echo(f"{label:<10}{line}")
+        echo(f"{label:<10}{line}")
         label = ""
 
 
@@ -251,7 +252,7 @@ def schema(output: Path | None) -> None:
         write_atomically(output, text)
     except OSError as error:
         raise click.ClickException(f"cannot write {output}: {error.strerror}") from error
-    click.echo(f"wrote {output}", err=True)
+    echo(f"wrote {output}", err=True)
 
 
 def _laid_out(value: Any, indent: str = "") -> str:

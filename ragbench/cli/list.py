@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ragbench.cli.output import terminal_width, write_json
+from ragbench.cli.streams import echo
 
 if TYPE_CHECKING:
     from ragbench.registry import Family
@@ -79,22 +80,22 @@ def command(kind: str | None, as_json: bool) -> None:
         _show_families(catalog)
         return
     for name, entries in catalog.items():
-        click.secho(name, bold=True)
+        echo(name, bold=True)
         group = None
         for names, entry in _alike(entries):
             if entry.group != group:
                 group = entry.group
-                click.secho(f" {group}", bold=True)
+                echo(f" {group}", bold=True)
             _show(names, entry)
 
 
 def _show_families(catalog: Mapping[str, Sequence[Listed]]) -> None:
     """Print the names of each family, wrapped, and how to see more of one."""
     for name, entries in catalog.items():
-        click.secho(f"{name} ({len(entries)})", bold=True)
+        echo(f"{name} ({len(entries)})", bold=True)
         names = ", ".join(entry.name for entry in entries)
-        click.echo(textwrap.fill(names, 100, initial_indent="  ", subsequent_indent="  "))
-    click.echo(f"\nwith options and what they mean: ragbench list {next(iter(catalog))}")
+        echo(textwrap.fill(names, 100, initial_indent="  ", subsequent_indent="  "))
+    echo(f"\nwith options and what they mean: ragbench list {next(iter(catalog))}")
 
 
 def _alike(entries: Sequence[Listed]) -> list[tuple[str, Listed]]:
@@ -108,11 +109,11 @@ def _alike(entries: Sequence[Listed]) -> list[tuple[str, Listed]]:
 
 def _show(names: str, entry: Listed) -> None:
     """Print names with their options; colour repeats what the words say."""
-    click.echo(_wrapped(f"  {names}  {entry.help}", "    "))
+    echo(_wrapped(f"  {names}  {entry.help}", "    "))
     for option in entry.options:
         default = "required" if option.required else f"default {_word(option.default)}"
         line = f"      {option.name}: {option.allowed}; {default}. {option.help}"
-        click.echo(_wrapped(line, " " * 8))
+        echo(_wrapped(line, " " * 8))
 
 
 def _wrapped(line: str, indent: str) -> str:

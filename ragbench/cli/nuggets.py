@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from ragbench.cli.streams import echo
+
 
 @click.command(name="nuggets")
 @click.argument("run", type=click.Path(path_type=Path))
@@ -64,7 +66,7 @@ def command(
         raise DataError(f"cannot be written: {error.strerror}", file=output) from error
     nuggets = [nugget for found in made.nuggets.values() for nugget in found]
     vital = sum(nugget.importance == "vital" for nugget in nuggets)
-    click.echo(
+    echo(
         f"nuggets: {output}: {counted(len(nuggets), 'nuggets')} ({vital} vital) of "
         f"{counted(len(made.nuggets), 'queries')}, from {counted(made.passages, 'passages')}"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 import shutil
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from ragbench.cli.streams import behind
+from ragbench.cli.streams import behind, echo, write_exactly
 from ragbench.errors import visible
 from ragbench.redaction import printed
 
@@ -82,21 +83,25 @@ def write_result(text: str, *, exact: bool = False) -> None:
 
     What is `exact` is for programs, which look ids up: it is changed for a terminal alone.
     """
-    if not exact or sys.stdout.isatty():
-        text = visible(printed(text))
-    sys.stdout.flush()
-    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
-    sys.stdout.buffer.flush()
+    if exact and not sys.stdout.isatty():
+        write_exactly(text)
+    else:
+        behind(sys.stdout).write(visible(printed(text)))
+        sys.stdout.flush()
 
 
 def write_json(text: str) -> None:
-    """Write JSON; what a terminal would obey is an escape, which programs read as the same."""
-    escaped = re.sub(r"[^\n\x20-\x7e]+", lambda run: _escaped(run[0]), printed(text))
+    """Write JSON; what a terminal would obey is an escape, which programs read as the same.
+
+    So is what is not ASCII where the output is not UTF-8.
+    """
+    seen = visible if codecs.lookup(sys.stdout.encoding).name == "utf-8" else ascii
+    escaped = re.sub(r"[^\n\x20-\x7e]+", lambda run: _escaped(run[0], seen), printed(text))
     write_result(escaped if escaped.endswith("\n") else f"{escaped}\n", exact=True)
 
 
-def _escaped(text: str) -> str:
-    return "".join(c if visible(c) == c else json.dumps(c)[1:-1] for c in text)
+def _escaped(text: str, seen: Callable[[str], str]) -> str:
+    return "".join(c if seen(c) == c else json.dumps(c)[1:-1] for c in text)
 
 
 def write_drawn(text: str, styles: Iterable[str]) -> None:
@@ -116,7 +121,7 @@ def write_notes(notes: Sequence[str]) -> None:
     from ragbench.report.text import printable
 
     for note in notes:
-        click.echo(f"note: {printable(note)}", err=True)
+        echo(f"note: {printable(note)}", err=True)
 
 
 def report_to_github(
@@ -144,7 +149,7 @@ def report_to_github(
     if environment.get("GITHUB_ACTIONS") == "true":
         file = None if config is None else _in_repository(config, environment)
         for line in annotate(gates, file):
-            click.echo(line, err=True)
+            echo(line, err=True)
 
 
 def _in_repository(config: Path, environment: Mapping[str, str]) -> str:

@@ -17,6 +17,7 @@ from ragbench.cli.output import (
     token_option,
     write_json,
 )
+from ragbench.cli.streams import echo
 
 if TYPE_CHECKING:
     from ragbench.experiment.plan.records import Plan
@@ -74,9 +75,9 @@ def command(
         if as_json:
             write_json(to_json(nothing_known(checked, [unknown, *uncalled])))
             return
-        click.echo(f"{checked.name}: queries and stages are not known; nothing is sent")
+        echo(f"{checked.name}: queries and stages are not known; nothing is sent")
         for name in (unknown, *uncalled):
-            click.echo(f"note: {name} is not made before a run")
+            echo(f"note: {name} is not made before a run")
         return
     chosen = Choices(judge=not choices.pop("no_judge"), **choices)
     plan = make_plan(checked, load_collection(checked), chosen, LiveComponents(), calls=False)
@@ -85,19 +86,19 @@ def command(
         write_json(to_json(found.to_dict() | {"not_made": uncalled}))
         return
     part = "" if share is None else f"part {share} of "
-    click.echo(f"{checked.name}: {part}{len(plan.queries)} queries; nothing is sent")
+    echo(f"{checked.name}: {part}{len(plan.queries)} queries; nothing is sent")
     workers = [] if found.workers is None else [f"workers: {found.workers}; the rest is done here"]
     power = [] if share else _power(plan)
     for line in (*_tree(found.nodes), *workers, *_cost(found), *power):
-        click.echo(line)
+        echo(line)
     for warning in plan.warnings:
-        click.echo(f"warning: {warning}")
+        echo(f"warning: {warning}")
     for name in uncalled:
-        click.echo(f"note: {name} is not made before a run; what it asks for is not counted")
+        echo(f"note: {name} is not made before a run; what it asks for is not counted")
     notes = [readiness(name, judge) for name, judge in plan.asked_judges.items()]
     for note in (*missing_keys(plan.generators), *notes):
         if note is not None:
-            click.echo(f"note: {note}")
+            echo(f"note: {note}")
 
 
 def _tree(nodes: Sequence[Node], indent: str = "") -> Iterator[str]:

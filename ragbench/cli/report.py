@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ragbench.cli.streams import echo
+
 if TYPE_CHECKING:
     from ragbench.data.runs.run_list import RunEntry
 
@@ -56,12 +58,12 @@ def command(
         if len(runs) > 1 or output is not None:
             raise click.UsageError("--figures is of one run, and without -o")
         for path in write_figures(runs[0], figures, asked):
-            click.echo(f"figure: {path}")
+            echo(f"figure: {path}")
         return
     if output is not None and output.suffix not in PAGES:
         raise click.UsageError(f"-o {output}: a page ends in {' or '.join(PAGES)}")
-    for path in write_pages(runs, output, tell=click.echo):
-        click.echo(f"report: {path}")
+    for path in write_pages(runs, output, tell=echo):
+        echo(f"report: {path}")
 
 
 @click.command(name="runs")
@@ -99,7 +101,7 @@ def runs(folder: Path, score: str | None, output: Path | None, form: str) -> Non
     found = list_runs(folder, score)
     if output is not None:
         write_list(output, found, folder)
-        click.echo(f"report: {output}")
+        echo(f"report: {output}")
     elif form == "json":
         rows = [_as_json(entry, folder) for entry in found]
         write_json(to_json({"schema": "ragbench.runs/1", "runs": rows}))

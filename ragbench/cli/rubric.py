@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ragbench.cli.output import write_json
+from ragbench.cli.streams import echo
 
 if TYPE_CHECKING:
     from ragbench.score.judge.base import Rubric
@@ -68,18 +69,16 @@ def _print_json(rubric: Rubric, previews: list[Preview], zero_shot: bool) -> Non
 
 def _print_text(rubric: Rubric, previews: list[Preview]) -> None:
     needs = ", ".join(rubric.needs)
-    click.echo(f"{rubric.name}: asks of {rubric.asks}, by {rubric.method}; needs {needs}")
+    echo(f"{rubric.name}: asks of {rubric.asks}, by {rubric.method}; needs {needs}")
     if rubric.verdicts == "shared":
-        click.echo(
-            "its prompts are shared: verdicts that another rubric has requested are used again"
-        )
+        echo("its prompts are shared: verdicts that another rubric has requested are used again")
     if not previews:
-        click.echo("it counts words (type: lexical) and sends no prompt:")
+        echo("it counts words (type: lexical) and sends no prompt:")
         for number, step in enumerate(rubric.steps, start=1):
-            click.echo(f"{number}. {step}")
+            echo(f"{number}. {step}")
     for number, (purpose, prompt) in enumerate(previews, start=1):
         schema = json.dumps(prompt.schema, indent=2)
         for part, text in (("system", prompt.system), ("user", prompt.user), ("schema", schema)):
-            click.echo()
-            click.secho(f"=== {number} of {len(previews)}: {purpose}: {part}", bold=True)
-            click.echo(text)
+            echo()
+            echo(f"=== {number} of {len(previews)}: {purpose}: {part}", bold=True)
+            echo(text)

@@ -20,7 +20,7 @@ from ragbench.cli.output import (
     shard_option,
     token_option,
 )
-from ragbench.cli.streams import behind
+from ragbench.cli.streams import behind, echo
 
 if TYPE_CHECKING:
     from ragbench.config.schema import BudgetLimits, ExperimentConfig
@@ -111,7 +111,7 @@ def command(
                 experiment = run_experiment(checked, choices=chosen, progress=progress, token=token)
     except BaseException as error:
         if is_interrupt(error):
-            click.echo("finished items are stored; the same command resumes the run", err=True)
+            echo("finished items are stored; the same command resumes the run", err=True)
         elif isinstance(error, AdapterError):  # its text is the user's own and may hold a key
             raise AdapterError(redact(Exception.__str__(error), checked.secrets)) from error
         raise
@@ -219,15 +219,15 @@ def reproduce(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
 
     with contextlib.redirect_stdout(sys.stderr):  # what a component prints is no result
         progress = Progress(quiet=quiet, stream=behind(sys.stderr))
-        found = repeat(run, progress, trust=trust, tell=click.echo)
+        found = repeat(run, progress, trust=trust, tell=echo)
     for line in found.environment:
-        click.echo(f"environment: {line}")
+        echo(f"environment: {line}")
     for line in found.surroundings:
-        click.echo(f"changed: {line}")
+        echo(f"changed: {line}")
     for line in found.numbers:
-        click.echo(f"differs: {line}")
+        echo(f"differs: {line}")
     same = "reproduced: every score and every ranking is the same"
     count = len(found.numbers)
-    click.echo(f"{count} difference{'s' * (count > 1)}" if count else same)
-    click.echo(f"{found.original} again: {found.again.path}")
+    echo(f"{count} difference{'s' * (count > 1)}" if count else same)
+    echo(f"{found.original} again: {found.again.path}")
     ctx.exit(EXIT_GATE_FAILED if found.numbers else 0)

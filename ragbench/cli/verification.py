@@ -11,8 +11,7 @@ from statistics import fmean
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import click
-
+from ragbench.cli.streams import echo
 from ragbench.comparison.evaluate import evaluate_run_file
 from ragbench.data.files.predictions import Pairs
 from ragbench.data.files.rows import read_jsonl
@@ -72,12 +71,12 @@ def report_checks(checks: Sequence[Check]) -> int:
         where = f" ({score} of {item})" if largest else ""
         what = f"{counted(len(values), 'values')} of {counted(len(of_package), 'scores')}"
         found = f"{what} computed again, largest difference {largest:.2g}{where}"
-        click.echo(f"verify: {package}: {found}", err=True)
+        echo(f"verify: {package}: {found}", err=True)
         if any(max(check.differences.values()) > check.tolerance for check in of_package):
             code = EXIT_GATE_FAILED
     unchecked = [check.score for check in checks if not check.differences]
     if unchecked:
-        click.echo(f"verify: not checked: {', '.join(unchecked)}", err=True)
+        echo(f"verify: not checked: {', '.join(unchecked)}", err=True)
     return code
 
 
@@ -100,7 +99,7 @@ def verify_experiment(config: ExperimentConfig, experiment: Experiment) -> int:
         }
         if not (ours and path.is_file()):
             continue
-        click.echo(f"verify: {name}", err=True)
+        echo(f"verify: {name}", err=True)
         samples: dict[int, dict[str, str | None]] = {}
         for entry in read_jsonl(path):
             row = entry.as_record(PredictionRow)
@@ -134,7 +133,7 @@ def _verify_rankings(
     if collection.qrels is None or not measures:
         return EXIT_OK
     if rules.fill is not None:
-        click.echo("verify: rankings are not checked: a model filled the judgements", err=True)
+        echo("verify: rankings are not checked: a model filled the judgements", err=True)
         return EXIT_OK
     scores = [values for system in experiment.per_query.values() for values in system.values()]
     asked = {query for values in scores for query in values}
@@ -163,7 +162,7 @@ def verify_runs(
         try:
             peer = _values_of_peer(path, judged, known.values(), level, rules)
         except ImportError:
-            click.echo("verify: nothing is checked without pytrec-eval-terrier", err=True)
+            echo("verify: nothing is checked without pytrec-eval-terrier", err=True)
             return EXIT_OK
         ours = evaluate_run_file(
             path,

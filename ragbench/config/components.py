@@ -140,6 +140,7 @@ def check_component(name: str, entry: Entry, family: Family, context: Context) -
     }
     if len(report) > before or not values.keys() >= declared.keys():
         return Checked(None, written, references)
+    context.try_later(entry, cls, values, own)
     component = _build(name, type_name, cls, values, [*own, *extra], entry)
     return Checked(replace(component, chunk=chunk.chunking), written, references)
 

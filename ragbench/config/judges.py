@@ -106,6 +106,8 @@ def _judge(
         others=["type"] if loaded else list(dict.fromkeys(["type", *item.entries])),
     )
     resolve_options(item, {**common, **own}, values, context)
+    if loaded is not None and len(report) == before and values.keys() >= known.keys():
+        context.try_later(entry, loaded[1], values, own, late=True)  # --no-judge
     rubrics = _rubrics(item.get("rubrics"), loaded and loaded[1], context)
     secret = {key for key, option in known.items() if option.option.secret}
     written = {

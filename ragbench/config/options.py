@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.config.problems import Report, some_of
-from ragbench.config.tree import Item
+from ragbench.config.tree import Entry, Item
 from ragbench.config.yaml_reader import UNREADABLE
-from ragbench.errors import DataError, Place
+from ragbench.errors import DataError, OptionError, Place, RagbenchError
 from ragbench.registry import (
     PYTHON,
     DeclaredOption,
@@ -102,6 +102,37 @@ def check_block(
     return values, written
 
 
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A component whose options are each right, made once to see whether they go together."""
+
+    entry: Entry
+    cls: type
+    options: Mapping[str, object]
+    samples: object
+    """Answers to a query that are asked of a generator; None for all else."""
+    late: bool
+    """Whether only a config that is refused anyway has it made: a file is read for that, or a run
+    may do without it."""
+
+    def run(self, report: Report) -> None:
+        """Make it; what it refuses is a problem at the option, or at the entry that lacks it."""
+        try:
+            made = self.cls(**self.options)
+            if self.samples is not None:
+                made.check_samples(self.samples)
+        except OptionError as error:
+            item, keys = self.entry.item, tuple(filter(None, error.option.split(".")))
+            if keys and report.under((*item.path, keys[0])):
+                return  # the checks of the values have said more of it
+            at = item.get(error.option)
+            place = self.entry.key_place if at is None else at.place
+            found = f"found {error.found!r}"
+            report.add(place, (*item.path, *keys), found, error.allowed, error.nearest)
+        except RagbenchError:
+            return  # a file or a package: whoever uses the component says so
+
+
 @dataclass
 class Context:
     """What the checks of one config share."""
@@ -115,6 +146,33 @@ class Context:
     """Swept retrievers -> the names that they stand for."""
     code: tuple[Path, ...] | None = ()
     """Where `python:` looks before what is installed; where this is None, no code may be named."""
+    trials: list[Trial] = field(default_factory=list)
+
+    def try_later(
+        self,
+        entry: Entry,
+        cls: object,
+        values: Mapping[str, object],
+        declared: Mapping[str, DeclaredOption],
+        *,
+        late: bool = False,
+    ) -> None:
+        """Note a built-in component whose options are each right, unless making it calls code."""
+        options = {key: values[key] for key in declared if key in values}
+        set_ = {declared[key].option.refers_to for key, value in options.items() if value}
+        if not inspect.isclass(cls) or cls.__module__.partition(".")[0] != "ragbench":
+            return
+        if self.code is not None and "object" not in set_:
+            samples = values.get("samples") if hasattr(cls, "check_samples") else None
+            late |= any(str(each).startswith(("path", "folder")) for each in set_)
+            self.trials.append(Trial(entry, cls, options, samples, late))
+
+    def run_trials(self) -> bool:
+        """Make what was noted, the late ones only where there is a problem; whether there is."""
+        for trial in sorted(self.trials, key=lambda each: each.late):
+            if not trial.late or self.report:
+                trial.run(self.report)
+        return bool(self.report)
 
     def refuses(self, item: Item) -> bool:
         """Whether code that an item names must not be imported, which is then reported."""

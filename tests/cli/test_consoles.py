@@ -1,32 +1,180 @@
-"""Consoles of other systems: nothing ends for what they cannot show."""
+"""Consoles of other systems: nothing ends for what they cannot show, and nothing is garbled."""
 
+import io
+import json
 import os
+import pty
 import subprocess
 import sys
 
 import pytest
 
-pytestmark = pytest.mark.slow  # processes of their own
+from ragbench.cli import _COMMANDS, main
+from ragbench.cli.streams import Door, echo, write_exactly
+from tests.commands import run_command
 
 QUESTION = "Où est 東京 → 🙂?"
-CONFIG = "dataset: {type: records, path: qa.jsonl}\nmetrics: {generation: [token_f1]}\n"
+SHOWN = {
+    "utf-8": QUESTION,
+    "cp1252": r"Où est \u6771\u4eac \u2192 \U0001f642?",
+    "cp437": r"Où est \u6771\u4eac \u2192 \U0001f642?",
+    "latin-1": r"Où est \u6771\u4eac \u2192 \U0001f642?",
+    "ascii": r"O\xf9 est \u6771\u4eac \u2192 \U0001f642?",
+}
+"""What each encoding makes of it."""
+CONFIG = (
+    "dataset: {type: records, path: qa.jsonl}\n"
+    "metrics: {generation: [token_f1], judge: {type: lexical, rubrics: [context_overlap]}}\n"
+    "gates: [{measure: token_f1, min: 0.99}]\n"
+)
+LINES = [
+    "run c.yaml", "run c.yaml --json", "run 東京.yaml", "plan c.yaml", "plan c.yaml --json",
+    "validate c.yaml", "validate 東京.yaml", "validate c.yaml --set name=東京",
+    "init Où.yaml --from qa.jsonl --force", "score q.qrels a.trec -q",
+    "score q.qrels a.trec -q --format csv", "score q.qrels a.trec -q --format json",
+    "score q.qrels a.trec -q --format table", "score q.qrels 東京.trec", "explain runs/c",
+    "explain runs/c --format json", "explain runs/c --format markdown", "explain runs/c --cause ù",
+    "show runs/c q1", "show runs/c 東京", "runs", "runs --format json", "runs 東京",
+    "compare runs/c", "compare runs/c runs/c --format markdown",
+    "compare runs/c runs/c --format json", "compare runs/c -m 東京", "baseline runs/c -o ù.json",
+    "report runs/c", "report runs/c -o ù", "calibrate runs/c --draw 1",
+    "calibrate runs/c --labels 東京.jsonl", "nuggets runs/c -o ù.jsonl", "list", "list 東京",
+    "list --json", "cache", "cache prune --older-than 東京", "reproduce runs/c", "reproduce 東京",
+    "rubric show faithfulness", "rubric show 東京", "schema", "schema 東京", "東京", "--東京",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "ascii", "utf-8"])
-def test_no_encoding_of_a_console_ends_a_command(tmp_path, repository, encoding):
-    """Windows has cp1252 or cp437 where nothing says otherwise, a bare container ASCII."""
-    row = f'{{"id": "q1", "question": "{QUESTION}", "answer": "a b", "reference": "b"}}\n'
-    (tmp_path / "qa.jsonl").write_text(row, encoding="utf-8")
-    (tmp_path / "c.yaml").write_text(CONFIG, encoding="utf-8")
-    console = {"PYTHONIOENCODING": encoding, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}
-    own = {**os.environ, **console, "PYTHONUTF8": "0", "PYTHONPATH": str(repository)}
-    said = {}
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A finished run over a question of many scripts, and files with such names."""
+    folder = tmp_path_factory.mktemp("consoles")
+    row = {"id": "q1", "question": QUESTION, "answer": "où 東京", "reference": "東京",
+           "contexts": ["où → 東京"]}  # fmt: skip
+    (folder / "qa.jsonl").write_text(json.dumps(row, ensure_ascii=False), encoding="utf-8")
+    (folder / "c.yaml").write_text(CONFIG, encoding="utf-8")
+    (folder / "q.qrels").write_text("qù 0 東京 1\n", encoding="utf-8")
+    (folder / "a.trec").write_text("qù Q0 東京 1 1.0 où\n", encoding="utf-8")
+    (folder / "東京.trec").write_text("qù Q0 東京 1 →\n", encoding="utf-8")
+    done = run_command("run", "c.yaml", cwd=folder)
+    assert done.returncode == 1, done.stderr
+    return folder
 
-    for line in ("run c.yaml", "show runs/c q1", "validate 東京.yaml"):
+
+@pytest.fixture
+def on_console(monkeypatch, folder):
+    """Run a command in this process on streams of an encoding: exit code, stdout, stderr."""
+
+    def run(encoding, line):
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("PYTHONIOENCODING", encoding)
+        streams = [io.TextIOWrapper(io.BytesIO(), encoding) for _ in range(2)]
+        monkeypatch.setattr(sys, "stdout", streams[0])
+        monkeypatch.setattr(sys, "stderr", streams[1])
+        monkeypatch.setattr(sys, "argv", ["ragbench", *line.split()])
+        with pytest.raises(SystemExit) as exited:
+            main()
+        for stream in streams:
+            stream.flush()
+        return exited.value.code, *(each.buffer.getvalue().decode(encoding) for each in streams)
+
+    return run
+
+
+def test_every_command_is_here():
+    assert {line.split()[0] for line in LINES} >= _COMMANDS.keys()
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+@pytest.mark.parametrize("line", LINES)
+def test_no_command_ends_or_garbles_for_an_encoding(on_console, line, encoding):
+    code, out, err = on_console(encoding, line)
+
+    assert code in (0, 1, 2, 3), err
+    assert "Error" not in err.replace("Error: ", ""), "no traceback, no UnicodeEncodeError"
+    for garbled in (QUESTION, "東京", "où", "ù", "→"):  # UTF-8 that is read as something else
+        for other in ("cp1252", "cp437", "latin-1"):
+            assert garbled.encode().decode(other, "replace") not in out + err
+    if line == "schema" or line.endswith((" json", " --json")):
+        json.loads(out)
+
+
+@pytest.mark.parametrize("encoding", SHOWN)
+def test_what_an_encoding_lacks_is_an_escape(on_console, encoding):
+    assert SHOWN[encoding] in on_console(encoding, "show runs/c q1")[1]
+    read = on_console(encoding, "score q.qrels a.trec -q --format json")[1]
+    assert "qù" in json.dumps(json.loads(read), ensure_ascii=False), "JSON is the same in all"
+
+
+@pytest.mark.slow  # processes of their own
+@pytest.mark.parametrize(
+    "console",
+    [{"LC_ALL": "C"}, {"LC_ALL": "POSIX", "LANG": "C"}, {"LC_ALL": "C", "PYTHONUTF8": "1"}],
+    ids=str,
+)
+def test_what_is_redirected_is_utf_8_whatever_the_locale(folder, repository, console):
+    own = {**os.environ, "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", **console}
+    own |= {"PYTHONPATH": str(repository)}
+    own.pop("PYTHONIOENCODING", None)
+    for line, code in (("show runs/c q1", 0), ("validate c.yaml", 0), ("validate 東京.yaml", 2)):
         command = [sys.executable, "-m", "ragbench", *line.split()]
-        done = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, check=False)
-        assert done.returncode == (2 if "東京" in line else 0), done.stderr
-        assert b"Traceback" not in done.stderr
-        said[line] = done.stdout.decode("utf-8")
+        done = subprocess.run(command, cwd=folder, env=own, capture_output=True, check=False)
+        assert done.returncode == code, done.stderr
+        said = (done.stdout + done.stderr).decode("utf-8")
+        assert ("東京" if code else QUESTION) in said
 
-    assert QUESTION in said["show runs/c q1"], "what is redirected is UTF-8, as the files are"
+
+def test_a_terminal_keeps_its_encoding(monkeypatch):
+    """A file gets UTF-8 with the line ends of all files, on Windows too."""
+    monkeypatch.delenv("PYTHONIOENCODING", raising=False)
+    for is_terminal, expected in ((True, b"o\xf9 \\u6771\r\n"), (False, "où 東\n".encode())):
+        stream = io.TextIOWrapper(io.BytesIO(), "cp1252", newline="\r\n")
+        monkeypatch.setattr(stream, "isatty", lambda known=is_terminal: known, raising=False)
+        door = Door(stream, is_stderr=False)
+        if is_terminal:  # as it is opened on Windows, which only Windows does by itself
+            stream.reconfigure(newline="\r\n")
+        door.write("où 東\n")
+        stream.flush()
+        assert stream.buffer.getvalue() == expected
+
+
+def test_no_console_of_click_goes_around_the_door(monkeypatch):
+    """On Windows `click.echo` looks for the console behind `sys.stdout`, and writes to that."""
+
+    class Console(io.StringIO):
+        def fileno(self):
+            raise AssertionError("somebody looks behind the door")
+
+    monkeypatch.setattr(sys, "stdout", Door(Console(), is_stderr=False))
+    echo("a\x1b[2J")
+
+    assert sys.stdout.getvalue() == "a␛[2J\n"
+
+
+@pytest.mark.slow
+def test_headings_are_bold_on_a_terminal():
+    host, client = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "ragbench", "list", "retrievers"],
+        stdout=client, stderr=client, stdin=client, env={**os.environ, "TERM": "xterm"},
+    ):  # fmt: skip
+        os.close(client)
+        seen = b""
+        while b"\n" not in seen:
+            seen += os.read(host, 4_096)
+    os.close(host)
+
+    assert seen.startswith(b"\x1b[1mretrievers\x1b[0m")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "written"),
+    [("utf-8", b"q\x9b \\ud800 \xc3\xa9 \xe6\x9d\xb1"), ("cp1252", b"q\x9b \\ud800 \xe9 \\u6771")],
+)
+def test_ids_for_programs_keep_their_bytes(monkeypatch, encoding, written):
+    r"""`\udc9b` is how Python reads a byte that is no UTF-8; half a pair has no bytes at all."""
+    stream = io.TextIOWrapper(io.BytesIO(), encoding)
+    monkeypatch.setattr(sys, "stdout", stream)
+
+    write_exactly("q\udc9b \ud800 é 東")
+
+    assert stream.buffer.getvalue() == written

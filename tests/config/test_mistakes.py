@@ -4,6 +4,9 @@ import pytest
 
 from ragbench.config.load import load_config
 from ragbench.errors import EXIT_BAD_INPUT, ConfigError
+from ragbench.experiment.plan.records import Choices
+from ragbench.experiment.runner import run_experiment
+from ragbench.generate.predictions import Predictions
 
 HEAD = "dataset: {type: beir, path: data}\nretrievers:\n  bm25: {type: bm25}\n"
 
@@ -303,3 +306,80 @@ def test_circles_are_found(lines, monkeypatch):
         "the retrievers refer to each other: b -> c -> b",
         "the retrievers refer to each other: d -> d",
     ]
+
+
+REFUSED = """\
+dataset: {type: beir, path: data}
+retrievers:
+  bm25: {type: bm25, b: §2}
+  few: {type: fusion, retrievers: §[bm25]}
+  where: {type: http, url: §"ftp://example.org"}
+generators: {same: {type: extractive, samples: §3}}
+metrics:
+  judge:
+    type: openai
+    model: m
+    base_url: §"http://me:hunter22@host/v1"
+    rubrics: [§faithfulnes]
+seed: §x
+"""
+
+
+def test_what_a_component_refuses_is_said_beside_all_else(problems):
+    """The options are each right there; making the component shows that they do not go together."""
+    found = problems(REFUSED.replace("§", ""))
+
+    assert [problem.path for problem in found] == [
+        "retrievers.bm25.b",
+        "retrievers.few.retrievers",
+        "retrievers.where.url",
+        "generators.same.samples",
+        "metrics.judge.base_url",
+        "metrics.judge.rubrics.0",
+        "seed",
+    ]
+    assert sorted({(problem.line, problem.column) for problem in found}) == _marks(REFUSED)
+    assert "hunter22" not in "".join(map(repr, found))
+
+
+def test_a_file_is_read_for_that_only_where_the_config_is_refused_anyway(tmp_path, monkeypatch):
+    made = []
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text('{"query_id": "q1", "answer": "a"}\n')
+    text = HEAD + f"generators: {{told: {{type: predictions, path: {answers}, samples: 2}}}}\n"
+    init = Predictions.__init__
+    monkeypatch.setattr(
+        Predictions, "__init__", lambda self, **given: (made.append(1), init(self, **given))[1]
+    )
+    (tmp_path / "c.yaml").write_text(text)
+
+    load_config(tmp_path / "c.yaml")
+    assert not made
+    (tmp_path / "c.yaml").write_text(f"{text}seed: x\n")
+    with pytest.raises(ConfigError) as caught:
+        load_config(tmp_path / "c.yaml")
+
+    assert [problem.path for problem in caught.value.problems] == [
+        "generators.told.samples",
+        "seed",
+    ]
+
+
+def test_several_judges_that_refuse_are_one_error(tmp_path):
+    """A run may do without judges, so that none is made before it is known which are asked."""
+    url = "http://me:hunter22@host/v1"
+    judge = {"type": "openai", "model": "m", "base_url": url}
+    config = {
+        "dataset": {"type": "records", "path": str(tmp_path / "qa.jsonl")},
+        "metrics": {"judge": {"a": judge, "b": judge, "c": {**judge, "base_url": "host"}}},
+        "output": str(tmp_path / "runs"), "cache": str(tmp_path / "cache"),
+    }  # fmt: skip
+    (tmp_path / "qa.jsonl").write_text('{"question": "a?", "answer": "b", "reference": "b"}\n')
+
+    with pytest.raises(ConfigError) as caught:
+        run_experiment(config)
+
+    assert [problem.path for problem in caught.value.problems] == [
+        f"metrics.judge.{name}.base_url" for name in "abc"
+    ]
+    assert run_experiment(config, choices=Choices(judge=False)).path.is_dir()

@@ -1,8 +1,10 @@
 """`python -m tests.fuzz [TARGET ...] --seconds 60`: give every target bytes for so long.
 
-With the package `atheris` installed, inputs that reach new lines of ragbench are kept and changed
-further; without it, files of the corpus are changed at random. What is found lies in
-`build/fuzz/<target>/`; put it into `tests/fuzz/corpus/<target>/` with its fix.
+Seconds are those of the processor, used by the process that fuzzes: what else runs on the machine
+changes how long one waits, not how much is tried. With the package `atheris` installed, inputs that
+reach new lines of ragbench are kept and changed further; without it, files of the corpus are
+changed at random. What is found lies in `build/fuzz/<target>/`; put it into
+`tests/fuzz/corpus/<target>/` with its fix. `--record` keeps the figures for docs/reliability.md.
 """
 
 from __future__ import annotations
@@ -10,44 +12,29 @@ from __future__ import annotations
 import argparse
 import hashlib
 import importlib.util
+import json
+import os
 import random
+import resource
 import subprocess
 import sys
 import time
 import traceback
 from pathlib import Path
 
+from tests.fuzz.figures import Fuzzed, record
 from tests.fuzz.mutate import mutated
 
 CORPUS = Path(__file__).parent / "corpus"
 FOUND = Path("build/fuzz")
+ENDS = 20
+"""So often may the fuzzer itself end (a hang, no memory) before its target is given up."""
 
 
 def corpus_of(name: str) -> list[bytes]:
     """The kept inputs of a target, and nothing."""
     files = sorted((CORPUS / name).iterdir()) if (CORPUS / name).is_dir() else []
     return [b"", *(file.read_bytes() for file in files)]
-
-
-def fuzz_at_random(name: str, seconds: float, seed: int) -> tuple[int, int]:
-    """Change the corpus for so long; how many were tried, and the different findings."""
-    from tests.fuzz.targets import try_one
-
-    rng, corpus, found, tried = random.Random(seed), corpus_of(name), set(), 0
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        data = mutated(corpus, rng)
-        tried += 1
-        try:
-            try_one(name, data)
-        except Exception as error:  # noqa: BLE001 - any is a finding
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            kind = f"{type(error).__name__} at {Path(where.filename).name}:{where.lineno}"
-            if kind not in found:
-                found.add(kind)
-                print(f"  {kind}: {keep(name, data)}", flush=True)
-    print(f"{name}: {tried:,} inputs at random, {len(found)} findings", flush=True)
-    return tried, len(found)
 
 
 def keep(name: str, data: bytes) -> Path:
@@ -58,49 +45,129 @@ def keep(name: str, data: bytes) -> Path:
     return path
 
 
-def fuzz_by_coverage(name: str, seconds: float, seed: int) -> None:
-    """Let atheris choose; it ends the process, with an error where it found something."""
+class Trial:
+    """Tries inputs of one target, counts them, and keeps one input for each different finding."""
+
+    def __init__(self, name: str, seconds: float) -> None:
+        """Start the clock of the processor."""
+        self.name, self.seconds, self.tried, self.found = name, seconds, 0, set[str]()
+        self.start = time.process_time()
+
+    def used(self) -> float:
+        """Seconds of the processor since the start."""
+        return time.process_time() - self.start
+
+    def __call__(self, data: bytes) -> bool:
+        """Try one input; false as soon as the time is used up."""
+        from tests.fuzz.targets import try_one
+
+        self.tried += 1
+        try:
+            try_one(self.name, data)
+        except Exception as error:  # noqa: BLE001 - any is a finding
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            kind = f"{type(error).__name__} at {Path(where.filename).name}:{where.lineno}"
+            if kind not in self.found:
+                self.found.add(kind)
+                print(f"  {kind}: {keep(self.name, data)}", flush=True)
+        return self.used() < self.seconds
+
+    def figures(self, by: str) -> Fuzzed:
+        """What came of it."""
+        return Fuzzed(self.name, by, self.tried, len(self.found), round(self.used(), 1))
+
+
+def fuzz_at_random(name: str, seconds: float, seed: int) -> Fuzzed:
+    """Change the corpus for so many seconds of the processor."""
+    rng, corpus, trial = random.Random(seed), corpus_of(name), Trial(name, seconds)
+    while trial(mutated(corpus, rng)):
+        pass
+    return trial.figures("chance")
+
+
+def fuzz_here_by_coverage(name: str, seconds: float, seed: int) -> None:
+    """Let atheris choose, and end this process; figures are left in a file as it goes on."""
     import atheris
 
     with atheris.instrument_imports(include=["ragbench"]):
-        from tests.fuzz.targets import try_one
+        from tests.fuzz.targets import clear
 
     grown, kept = FOUND / name / "corpus", CORPUS / name
     grown.mkdir(parents=True, exist_ok=True)
-    kept.mkdir(parents=True, exist_ok=True)
-    limits = [f"-max_total_time={int(seconds)}", "-max_len=20000", "-timeout=20", f"-seed={seed}"]
-    output = [f"-artifact_prefix={FOUND / name}/", "-print_final_stats=1", "-verbosity=0"]
-    atheris.Setup(
-        [sys.argv[0], *limits, *output, str(grown), str(kept)], lambda d: try_one(name, d)
-    )
+    trial, written = Trial(name, seconds), 0.0
+
+    def target(data: bytes) -> None:
+        nonlocal written
+        goes_on = trial(data)
+        if not goes_on or trial.used() > written + 1:
+            written = trial.used()
+            left_in(name).write_text(json.dumps(trial.figures("coverage").__dict__))
+        if not goes_on:
+            clear()
+            sys.stdout.flush()
+            os._exit(0)  # libFuzzer has limits of wall time and of inputs alone
+
+    limits = ["-max_len=20000", "-timeout=120", f"-seed={seed}"]
+    output = [f"-artifact_prefix={FOUND / name}/", "-verbosity=0"]
+    atheris.Setup([sys.argv[0], *limits, *output, str(grown), str(kept)], target)
     atheris.Fuzz()
 
 
+def left_in(name: str) -> Path:
+    """Where a process that fuzzes by coverage leaves its figures."""
+    return FOUND / name / "figures.json"
+
+
+def fuzz_by_coverage(name: str, seconds: float, seed: int) -> Fuzzed:
+    """Fuzz in processes of their own: one, and another where a hang or lack of memory ended it."""
+    done = Fuzzed(name, "coverage", 0, 0, 0.0)
+    for turn in range(ENDS):
+        left_in(name).unlink(missing_ok=True)
+        before = children_used()
+        options = ["--here", "--seconds", str(seconds - done.seconds), "--seed", str(seed + turn)]
+        ended = subprocess.run([sys.executable, "-m", "tests.fuzz", name, *options]).returncode
+        if left_in(name).is_file():
+            part = Fuzzed(**json.loads(left_in(name).read_text()))
+        else:
+            part = Fuzzed(name, "coverage", 0, 0, round(children_used() - before, 1))
+        done = done.plus(part, ended=int(ended != 0))
+        if not ended or done.seconds >= seconds:
+            break
+    return done
+
+
+def children_used() -> float:
+    """Seconds of the processor that ended children used."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def main() -> int:
-    """Fuzz each target in a process of its own."""
+    """Fuzz each target in its turn."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
     known = sorted(path.name for path in CORPUS.iterdir())
     parser.add_argument("target", nargs="*", choices=[*known, []], help="default: all")
-    parser.add_argument("--seconds", type=float, default=60.0, help="for each target")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="of the processor, for each target"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--random", action="store_true", help="without atheris")
+    parser.add_argument("--record", action="store_true", help="keep the figures for the docs")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     names = given.target or known
-    guided = not given.random and importlib.util.find_spec("atheris") is not None
     if given.here:
-        fuzz_by_coverage(names[0], given.seconds, given.seed)
-    if not guided:
-        return min(1, sum(fuzz_at_random(name, given.seconds, given.seed)[1] for name in names))
-    failed = 0
+        fuzz_here_by_coverage(names[0], given.seconds, given.seed)
+    guided = not given.random and importlib.util.find_spec("atheris") is not None
+    fuzz, findings = fuzz_by_coverage if guided else fuzz_at_random, 0
     for name in names:
-        print(f"{name}: by coverage", flush=True)
-        options = ["--here", "--seconds", str(given.seconds), "--seed", str(given.seed)]
-        failed += (
-            subprocess.run([sys.executable, "-m", "tests.fuzz", name, *options]).returncode != 0
-        )
-    print(f"{failed} of {len(names)} targets with findings, see {FOUND}/")
-    return min(1, failed)
+        done = fuzz(name, given.seconds, given.seed)
+        print(done.line, flush=True)
+        findings += done.findings
+        if given.record:
+            record(done)
+    print(f"{findings} findings{f', see {FOUND}/' if findings else ''}")
+    return min(1, findings)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -43,8 +45,14 @@ RUN_FILES = (
 @cache
 def workplace() -> Path:
     """A folder for the files of a process, in memory where the system has such a place."""
+    atexit.register(clear)
     memory = Path("/dev/shm")
     return Path(tempfile.mkdtemp(prefix="fuzz-", dir=memory if memory.is_dir() else None))
+
+
+def clear() -> None:
+    """Remove the files of this process."""
+    shutil.rmtree(workplace(), ignore_errors=True)
 
 
 def in_file(name: str, read: Callable[[Path], object]) -> Target:

@@ -265,6 +265,8 @@ class _Reader:
         if list(system.per_query) != self._query_ids:
             found, allowed = "the queries are not those of the first system", "one line per query"
             raise self._wrong("per_query", found, f"{allowed}, in order")
+        if system.scores and not system.per_query:
+            raise self._wrong("per_query", "there are scores, and no query", "one line per query")
         rows = [
             self._cells(query, line, len(system.scores)) for query, line in system.per_query.items()
         ]

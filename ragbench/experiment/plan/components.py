@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ragbench.config.schema import (
     PYTHON_TIMEOUT,
@@ -53,6 +53,9 @@ from ragbench.score.text.base import Metric
 from ragbench.store.replies import REPLIES_FILE
 from ragbench.types import Query, ScoredDocument
 from ragbench.types.records import Nugget
+
+T = TypeVar("T")
+Made = TypeVar("Made")
 
 
 class Reranked(Retriever):
@@ -161,6 +164,20 @@ def _make(component: Component, kind: str) -> Any:
     except AdapterError as error:  # it knows its type, not its name
         where = "" if place.file is None else f"{place.file}:{place.line}: "
         raise AdapterError(f"{where}{path}: {error}") from error
+
+
+def each_made(make: Callable[[T], Made], given: Iterable[T]) -> list[Made]:
+    """Make each; what several refuse is one error."""
+    made, problems, subject = [], list[Problem](), ""
+    for one in given:
+        try:
+            made.append(make(one))
+        except ConfigError as error:
+            problems += error.problems
+            subject = error.subject
+    if problems:
+        raise ConfigError(problems, subject)
+    return made
 
 
 def checked_metric(named: NamedMetric) -> Metric:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from ragbench.config.schema import ExperimentConfig, RetrievalMetrics
 from ragbench.errors import DataError
-from ragbench.experiment.plan.components import build_judge, checked_metric, doubtful_nuggets
+from ragbench.experiment.plan.components import (
+    build_judge,
+    checked_metric,
+    doubtful_nuggets,
+    each_made,
+)
 from ragbench.experiment.plan.records import Choices, PlannedFill, PlannedJudge, with_contexts
 from ragbench.experiment.plan.systems import ChosenSystems
 from ragbench.score.judge.judge import load_rubrics
@@ -130,7 +136,7 @@ def choose_answer_scores(
     if not has_answers:
         return (), {}, {}
     if config.metrics.generation is not None:
-        metrics = tuple(map(checked_metric, config.metrics.generation))
+        metrics = tuple(each_made(checked_metric, config.metrics.generation))
         _check_calls(metrics, config, collection)
     else:
         names: tuple[str, ...] = DEFAULT_METRICS if collection.answers else ()
@@ -139,8 +145,9 @@ def choose_answer_scores(
     if not choices.judge or config.metrics.judges is None:
         return metrics, {}, {}
     judges, skipped = {}, {}
-    for name, block in config.metrics.judges.items():
-        planned = build_judge(block, calls=calls)
+    blocks = config.metrics.judges
+    made = each_made(partial(build_judge, calls=calls), blocks.values())
+    for (name, block), planned in zip(blocks.items(), made, strict=True):
         # a replay sends nothing, and so needs no key
         missing = None if choices.judge_replay else planned.missing_key
         if block.when == "available" and missing is not None:
