@@ -151,11 +151,10 @@ class LangchainJudge(ModelJudge):
         return {"version": self._version, "arguments": self._identity, **super().options}
 
     def _chat_model(self, replies: Replies | None) -> ChatModel:
-        model = self._client if self._client is not None else self._made()
+        model = self._client
+        if model is None:
+            model = make_object(self._factory or "", self._args, "judge 'langchain'")
         chat = LangchainChat(model, version=self._identity)
         if chat.name:
             self.jury = replace(self.jury, models=(chat.name,))
         return chat
-
-    def _made(self) -> Any:
-        return make_object(self._factory or "", self._args, "judge 'langchain'")
