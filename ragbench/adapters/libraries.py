@@ -12,7 +12,7 @@ from uuid import UUID
 
 from ragbench.data.files.rows import encode_spaces, id_problem
 from ragbench.errors import AdapterError, OptionError
-from ragbench.registry import Option, make_object, nearest, shown
+from ragbench.registry import FactoryArgs, Option, make_object, nearest, shown
 from ragbench.signature import fingerprint
 from ragbench.types import ScoredDocument
 
@@ -20,7 +20,6 @@ Factory = Annotated[
     str | None,
     Option("`module:name` of the object, or of a function that makes it.", refers_to="object"),
 ]
-FactoryArgs = Annotated[dict[str, Any] | None, Option("Arguments of the factory.")]
 IdField = Annotated[str | None, Option("Metadata key with the ids that the judgements use.")]
 
 _USUAL = ("_id", "id")

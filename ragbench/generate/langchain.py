@@ -12,7 +12,6 @@ from ragbench import llm
 from ragbench.adapters import templates
 from ragbench.adapters.libraries import (
     Factory,
-    FactoryArgs,
     HitReader,
     IdField,
     SyncOrAsync,
@@ -24,7 +23,7 @@ from ragbench.llm import ChatRequest, LangchainChat, Totals
 from ragbench.llm.completions import read_text
 from ragbench.llm.langchain import read_usage
 from ragbench.llm.server import CallOptions
-from ragbench.registry import Option, shown
+from ragbench.registry import FactoryArgs, Option, shown
 from ragbench.signature import fingerprint_json
 from ragbench.types import Document, Prediction, Query, ToolCall, Usage
 from ragbench.types.records import add_usage

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from ragbench.adapters.libraries import Factory, FactoryArgs, IdField, SyncOrAsync, resolve_client
+from ragbench.adapters.libraries import Factory, IdField, SyncOrAsync, resolve_client
 from ragbench.adapters.templates import check_template, fill
 from ragbench.errors import AdapterError, OptionError
-from ragbench.registry import Option, shown
+from ragbench.registry import FactoryArgs, Option, shown
 from ragbench.retrieve.base import ForeignRetriever
 from ragbench.types import ScoredDocument
 

@@ -16,7 +16,7 @@ from ragbench.llm.server import (
     SamplingOptions,
     ServerOptions,
 )
-from ragbench.registry import Option, make_object
+from ragbench.registry import FactoryArgs, Option, make_object
 from ragbench.score.judge.methods.session import Asking
 from ragbench.score.judge.model_judge import (
     Combine,
@@ -107,7 +107,7 @@ class LangchainJudgeOptions(RepeatOptions, ExampleOptions, PassageOptions, Price
         str | None,
         Option("`module:name` of a function that makes the chat model.", refers_to="object"),
     ] = None
-    args: Annotated[dict[str, Any] | None, Option("Arguments of the factory.")] = None
+    args: FactoryArgs = None
     version: Annotated[str | None, Option("A word that you change when its replies change.")] = None
 
 
