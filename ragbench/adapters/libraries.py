@@ -12,7 +12,7 @@ from uuid import UUID
 
 from ragbench.data.files.rows import encode_spaces, id_problem
 from ragbench.errors import AdapterError, OptionError
-from ragbench.registry import FactoryArgs, Option, make_object, nearest, shown
+from ragbench.registry import Option, make_object, nearest, shown
 from ragbench.signature import fingerprint
 from ragbench.types import ScoredDocument
 
