@@ -260,6 +260,9 @@ class VerdictRow(Record):
     """Of a pair: whose answer is preferred, or not."""
     other: str | None = optional()
     """Of a pair: to whose answer."""
+    winner: str | None = optional()
+    """Of a pair: the one of the two whose answer is better; None for a tie, where the verdict
+    failed, and in folders of older versions."""
     query_id: str
     document_id: str | None = optional()
     """Of a passage: its document."""
@@ -323,6 +326,13 @@ class VerdictRow(Record):
             ),
             **asked,
         )
+
+    @property
+    def better(self) -> str | None:
+        """Of a pair: whose answer is better, in folders of older versions too; None for neither."""
+        if self.winner is not None or self.score is None or self.score == 0.5:
+            return self.winner
+        return self.system if self.score > 0.5 else self.other
 
     @property
     def answer(self) -> tuple[str, int]:

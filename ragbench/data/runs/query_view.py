@@ -140,6 +140,10 @@ class QueryView:
     """The documents of a grade above 0, the best first."""
     systems: tuple[SystemView, ...]
     """Every system, in the order of the tables."""
+    pairs: tuple[VerdictRow, ...] = ()
+    """What judges said of two systems' answers, whichever is better."""
+    graded: tuple[VerdictRow, ...] = ()
+    """What a judge said of passages that people had not judged; `judged` has its grades."""
 
     def system(self, name: str) -> SystemView | None:
         """Return a system by name; None where there is none."""
@@ -202,10 +206,12 @@ class QueryViews:
             metadata=self._metadata.get(query, {}),
             answers=row.answers,
             judged=judged,
-            gold=tuple(_judged(name, -grade, texts(None, name)) for grade, name in gold),
+            gold=tuple(Judged(name, -grade, *_shown(texts(None, name))) for grade, name in gold),
             systems=tuple(
                 self._system(each, query, judged, texts, missing) for each in self.summary.systems
             ),
+            pairs=self._verdicts("pairs", query),
+            graded=self._verdicts("passages", query),
         )
 
     def find(self, wanted: str) -> str:
@@ -277,6 +283,12 @@ class QueryViews:
                     own[name][row_of[query]] = value
         return found
 
+    def passage(self, query: str, document: str) -> TextRow | None:
+        """Return the text of a passage that any system found; None where it is not kept."""
+        texts = self.texts_of(query)
+        found = (texts(system.name, document) for system in self.summary.systems)
+        return next(filter(None, found), None)
+
     def question(self, query: str) -> str:
         """Return the text of a question; empty where it is not known."""
         return self._question(query).question if query in self._known else ""
@@ -340,6 +352,12 @@ class QueryViews:
             self._files[name] = Lines(self.folder / name)
         return self._files[name]
 
+    def _verdicts(self, kind: str, query: str) -> tuple[VerdictRow, ...]:
+        """The verdicts of all judges in a folder of `judgements/`, on a query."""
+        judges = sorted(path.stem for path in (self.folder / "judgements" / kind).glob("*.jsonl"))
+        lines = (self._lines(f"judgements/{kind}", judge) for judge in judges)
+        return tuple(row for each in lines for row in each.read(VerdictRow, query))
+
     @cached_property
     def _read(self) -> dict[Path, RankingFile]:
         return {}
@@ -371,18 +389,7 @@ class QueryViews:
         hits = []
         for rank, (name, score) in enumerate(found, start=1):
             text = own.get(name) or texts(whose, name)
-            hits.append(
-                Hit(
-                    rank,
-                    name,
-                    score,
-                    judged.get(name),
-                    (text.title if text else None) or "",
-                    text.text if text else None,
-                    isinstance(text, TextRow) and text.cut,
-                    name in own,
-                )
-            )
+            hits.append(Hit(rank, name, score, judged.get(name), *_shown(text), name in own))
         cells = {} if self._bare else self._cells.get(system.name, {}).get(query, {})
         return SystemView(
             name=system.name,
@@ -432,7 +439,8 @@ def read_query_view(run: str | Path, query: str) -> QueryView:
     return views[views.find(query)]
 
 
-def _judged(name: str, grade: int, text: TextRow | None) -> Judged:
+def _shown(text: Passage | None) -> tuple[str, str | None, bool]:
+    """The title of a passage, its text, and whether that goes on."""
     if text is None:
-        return Judged(name, grade)
-    return Judged(name, grade, text.title or "", text.text, text.cut)
+        return "", None, False
+    return text.title or "", text.text, isinstance(text, TextRow) and text.cut

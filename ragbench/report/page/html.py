@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple
 from functools import cache
 from importlib import resources
+from itertools import accumulate
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -130,17 +131,14 @@ def _head(summary: Summary) -> dict[str, object]:
 
 def _scripts(packed: Packed, parts: IO[bytes], mailed: int) -> Iterator[bytes]:
     """The index and the parts that the page holds, as blocks of data that no browser runs."""
-    yield _block("index", packed.index)
-    total = 0
-    for number, size in enumerate(packed.sizes):
-        total += size
-        if total > mailed:
-            break
-        yield _block(f"part-{number}", parts.read(size))
+    within = sum(total <= mailed for total in accumulate(packed.sizes))
+    yield _block(f'id="index" data-parts="{within}"', packed.index)
+    for number, size in enumerate(packed.sizes[:within]):
+        yield _block(f'id="part-{number}"', parts.read(size))
 
 
 def _block(name: str, data: bytes) -> bytes:
-    head = f'<script type="application/octet-stream" id="{name}">'.encode()
+    head = f'<script type="application/octet-stream" {name}>'.encode()
     return head + base64.b64encode(data) + b"</script>\n"
 
 

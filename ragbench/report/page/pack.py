@@ -27,10 +27,10 @@ from ragbench.files import written_whole
 from ragbench.json_yaml import load_json
 from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES
 from ragbench.records.codec import Record, from_json
-from ragbench.records.manifest import ClaimRow, TextRow, UsageRow, VerdictRow
+from ragbench.records.manifest import ClaimRow, Passage, TextRow, UsageRow, VerdictRow
 from ragbench.report.page.rankings import ShownHits, add_to_curves, read_rankings, rounded
 from ragbench.report.pictures.curves import Curves
-from ragbench.text.stopwords import load as load_stopwords
+from ragbench.text.languages import load as load_stopwords
 
 SCHEMA = "ragbench.page/1"
 _FOOTER = 80  # bytes
@@ -135,6 +135,7 @@ def _write_parts(stream: IO[bytes], views: QueryViews, curves: Curves) -> dict[s
             seen.add(row, view)
         queries = [
             _query(view, [own.ranks_of(row, judged) for own in rankings.values()], passages)
+            | _beside(view, views, passages)
             for row, view in zip(rows, found, strict=True)
         ]
         texts = [views.texts_of(view.id) for view in found]
@@ -316,6 +317,16 @@ def _query(
     }
 
 
+def _beside(view: QueryView, views: QueryViews, passages: _Passages) -> dict[str, object]:
+    """What judges said of pairs of answers and of passages, if they did."""
+    graded = []
+    for row in view.graded:
+        text = views.passage(view.id, name := row.document_id or "") or Passage(id=name)
+        cut = isinstance(text, TextRow) and text.cut
+        graded.append([passages.number(name, text.title, text.text, cut), _verdict(row)])
+    return _filled(pairs=[_verdict(row) for row in view.pairs], graded=graded)
+
+
 def _hits(
     found: ShownHits,
     views: Sequence[QueryView],
@@ -374,6 +385,10 @@ def _answer(view: AnswerView, passages: _Passages) -> dict[str, object]:
 def _verdict(row: VerdictRow) -> dict[str, object]:
     return _filled(
         rubric=row.rubric,
+        pair=None if row.other is None else [row.system, row.other],
+        winner=row.better,
+        orders=[_rounded(value) for value in row.orders],
+        grade=row.grade if isinstance(row.grade, int) else None,
         judge=row.judge,
         model=row.model,
         score=_rounded(row.score),
