@@ -15,7 +15,6 @@ from ragbench.executors.base import Facts, Opened, Task
 from ragbench.executors.pool import Pool
 from ragbench.experiment.calls import (
     Calls,
-    Mapped,
     Outcome,
     as_told,
     call_on,
@@ -51,6 +50,7 @@ from ragbench.llm import Estimate
 from ragbench.score.base import Advance
 from ragbench.types import Answered, Cause, Document, Prediction, Query, Retrieved, ScoredDocument
 from ragbench.types.conversation import Turn
+from ragbench.types.rows import Mapped
 
 
 @dataclass(frozen=True, slots=True)
