@@ -7,6 +7,7 @@ dark. Every foreign text is escaped. Positions are pixels.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -50,21 +51,30 @@ class Picture:
     """The same for a telephone, for pages."""
 
     def shown(self) -> str:
-        """Return what a page holds: two elements, of which its style shows the one that fits."""
+        """Return what a page holds: an element of each width, and its style shows what fits."""
         if self.narrow is None:
             return self.svg()
-        return self.svg("wide") + self.narrow.svg("narrow")
+        wide = self._element("wide", "aria-hidden", "true", self.body)
+        # nobody points at a mark with a finger
+        bare = re.sub("<title>[^<]*</title>", "", self.narrow.body)
+        narrow = self.narrow._element("narrow", "aria-hidden", "true", bare)
+        return f'<span role="img" aria-label="{self._label}">{wide}{narrow}</span>'
 
-    def svg(self, kind: str = "", *, alone: bool = False) -> str:
-        """Return the element, of one more class; `alone` as the text of a file of its own."""
-        w, h = f"{self.width:g}", f"{self.height:g}"
-        space = ' xmlns="http://www.w3.org/2000/svg"' if alone else ""
+    def svg(self, *, alone: bool = False) -> str:
+        """Return the element; `alone` as the text of a file of its own."""
         style = f"<style>{STYLE}</style>" if alone else ""
-        label = escaped(f"{self.title}: {self.told}")
-        size = f'width="{w}" height="{h}" viewBox="0 0 {w} {h}"'
+        made = self._element("", 'role="img" aria-label', self._label, style + self.body)
+        return made.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1) if alone else made
+
+    @property
+    def _label(self) -> str:
+        return escaped(f"{self.title}: {self.told}")
+
+    def _element(self, kind: str, name: str, value: str, body: str) -> str:
+        w, h = f"{self.width:g}", f"{self.height:g}"
         kinds = f"picture {kind}".strip()
-        head = f'<svg{space} class="{kinds}" role="img" aria-label="{label}" {size}>'
-        return f"{head}{style}{self.body}</svg>"
+        size = f'width="{w}" height="{h}" viewBox="0 0 {w} {h}"'
+        return f'<svg class="{kinds}" {name}="{value}" {size}>{body}</svg>'
 
 
 @dataclass(slots=True)
@@ -76,8 +86,9 @@ class Drawing:
     def text(self, x: float, y: float, text: str, *, at: str = "start", soft: bool = False) -> None:
         """Write a line; `at` is which end of it lies at x."""
         kind = ' class="soft"' if soft else ""
+        anchor = "" if at == "start" else f' text-anchor="{at}"'
         shown = escaped(shortened(text))
-        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{at}"{kind}>{shown}</text>')
+        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}"{anchor}{kind}>{shown}</text>')
 
     def line(self, points: Sequence[tuple[float, float]], colour: int, *, width: float = 2) -> None:
         """Join points, in the colour and dashes of a series."""
