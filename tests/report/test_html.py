@@ -171,7 +171,5 @@ def test_twenty_systems_by_twenty_measures_stay_small():
     ]
     page = render_html(summary, {"baseline": names[0], "measures": families})
 
-    assert len(page.encode("utf-8")) < 650_000, (
-        "20 pictures of 20 systems"
-    )
+    assert len(page.encode("utf-8")) < 650_000, "20 pictures of 20 systems"
     assert page.count("<small>") > 20 * 20
