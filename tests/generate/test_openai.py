@@ -6,7 +6,7 @@ from ragbench.errors import OptionError
 from ragbench.experiment.calls import Calls, Outcome
 from ragbench.experiment.stages.answers import generate
 from ragbench.generate.base import AskingGenerator
-from ragbench.generate.openai import OpenAIGenerator
+from ragbench.generate.chat import OpenAIGenerator
 from ragbench.llm import Replies
 from ragbench.testing import FAULTS, Answer, ChatServer
 from ragbench.types import Cause, Document, Query, Retrieved

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 
 from ragbench.config.schema import Match, RetrievalMetrics
-from ragbench.data.files.collection import encode_spaces
+from ragbench.data.files.rows import encode_spaces
 from ragbench.errors import DataError
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.plan.groups import document_id, keys_of

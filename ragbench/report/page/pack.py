@@ -30,7 +30,7 @@ from ragbench.records.codec import Record, from_json
 from ragbench.records.manifest import ClaimRow, Passage, TextRow, UsageRow, VerdictRow
 from ragbench.report.page.rankings import ShownHits, add_to_curves, read_rankings, rounded
 from ragbench.report.pictures.curves import Curves
-from ragbench.text.stopwords import load as load_stopwords
+from ragbench.text.languages import load as load_stopwords
 
 SCHEMA = "ragbench.page/1"
 _FOOTER = 80  # bytes
