@@ -382,8 +382,9 @@ class QueryViews:
         answers = tuple(self._answers(system, query))
         passages = next((a.passages for a in answers if a.passages is not None), ())
         own = {passage.id: passage for passage in passages or ()}
-        ranking = self._ranking(system)
+        ranking = None if self._bare else self._ranking(system)
         found = [] if ranking is None else ranking.hits(query)
+        judgements = self._lines("judgements", system.name)
         lost = self._causes.get(system.name, {}).get(query)
         whose = system.name if system.generator is None else system.retriever
         hits = []
@@ -400,16 +401,18 @@ class QueryViews:
             why="" if lost is None else lost.why,
             ranking=tuple(hits),
             answers=answers,
-            verdicts=tuple(self._lines("judgements", system.name).read(VerdictRow, query)),
+            verdicts=tuple(judgements.read(VerdictRow, query)) if judgements else (),
             scores={} if self._bare else {name: cells.get(name) for name in system.scores},
             ranking_ms=None
-            if system.retriever is None or system.name not in self.rankings
+            if not self._latency or system.retriever is None or system.name not in self.rankings
             else self._latency.get((system.retriever, query)),
             unscored={
                 row.measure: row
                 for row in missing
                 if row.system == system.name and row.sample is None
-            },
+            }
+            if missing
+            else {},
         )
 
     def _answers(self, system: SystemSummary, query: str) -> Iterator[AnswerView]:

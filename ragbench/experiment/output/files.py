@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from importlib import metadata
 from itertools import chain, repeat
 from pathlib import Path
@@ -67,9 +68,9 @@ from ragbench.records.manifest import (
 from ragbench.redaction import redactor
 from ragbench.report.ci import render_junit
 from ragbench.report.markdown import render_markdown
-from ragbench.report.page.html import write_page
+from ragbench.report.page.html import Known, write_page
 from ragbench.score.base import ScoreColumn
-from ragbench.types import Cause, Document, FloatArray, Prediction, Retrieved
+from ragbench.types import Cause, Document, FloatArray, Prediction, Retrieved, Run
 
 _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
 """Packages whose version may move a number."""
@@ -190,7 +191,20 @@ def write_run(
         )
 
     def write_html(folder: Path) -> None:
-        write_page(folder / "report.html", summary, results.comparisons, folder)
+        known = Known(
+            {
+                system.name: {
+                    name: np.where(np.isfinite(column.values), column.values, np.nan)
+                    for name, column in system.columns.items()
+                }
+                for system in results.systems
+            },
+            {
+                file_name(name): partial(_run_of, ranking)
+                for name, ranking in results.rankings.items()
+            },
+        )
+        write_page(folder / "report.html", summary, results.comparisons, folder, known=known)
 
     latest = repetition is None
     folder = write_run_folder(home, run_id, contents, finish=write_html, is_latest=latest)
@@ -199,6 +213,10 @@ def write_run(
 
 def _lines(rows: Iterable[Record], clean: Callable[[str], str]) -> Iterator[str]:
     return json_lines(codec.to_json(cleaned(row, clean)) for row in rows)
+
+
+def _run_of(ranking: Ranked) -> Run:
+    return ranking.run
 
 
 def _ranking_lines(ranking: Ranked) -> Iterator[str]:

@@ -13,9 +13,11 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 import numpy as np
@@ -31,6 +33,7 @@ from ragbench.records.manifest import ClaimRow, Passage, TextRow, UsageRow, Verd
 from ragbench.report.page.rankings import ShownHits, add_to_curves, read_rankings, rounded
 from ragbench.report.pictures.curves import Curves
 from ragbench.text.stopwords import load as load_stopwords
+from ragbench.types import Run
 
 SCHEMA = "ragbench.page/1"
 _FOOTER = 80  # bytes
@@ -77,15 +80,22 @@ class _Parts(Record):
     """Kind, number of the first query or passage, and bytes of each part."""
 
 
-def write_data(path: Path, views: QueryViews, head: Mapping[str, object]) -> Curves:
+def write_data(
+    path: Path,
+    views: QueryViews,
+    head: Mapping[str, object],
+    runs: Mapping[str, Callable[[], Run]] = MappingProxyType({}),
+) -> Curves:
     """Pack all queries of a run folder into a file; of their texts one part is in memory.
 
-    `head` is what the index says of the run as a whole. Returned is where the rankings have what
-    is relevant, which is known when all queries have come by.
+    `head` is what the index says of the run as a whole, `runs` the rankings that are at hand, by
+    the names of their files. Returned is where the rankings have what is relevant, which is known
+    when all queries have come by.
     """
     curves = Curves()
     with written_whole(path) as stream:
-        index = compressed({**head, **_write_parts(stream, views, curves)})
+        found = {**head, **_write_parts(stream, views, curves, runs)}
+        index = compressed(_json(found))
         start = stream.tell()
         stream.write(index)
         footer = json.dumps({"schema": SCHEMA, "index": [start, len(index)]})
@@ -115,37 +125,48 @@ def read_data(path: Path) -> Packed:
     return Packed(index, sizes)
 
 
-def _write_parts(stream: IO[bytes], views: QueryViews, curves: Curves) -> dict[str, object]:
+def _write_parts(
+    stream: IO[bytes],
+    views: QueryViews,
+    curves: Curves,
+    runs: Mapping[str, Callable[[], Run]],
+) -> dict[str, object]:
     """Write all parts; return the index of what was written."""
     ids, order = views.ids, _telling_first(views)
-    judged, rankings, ranking_of = read_rankings(views)
+    judged, rankings, ranking_of = read_rankings(views, runs)
     add_to_curves(curves, rankings, judged)
     passages, seen = _Passages(), _Seen()
     parts: list[tuple[str, int, int]] = []
 
-    def write(kind: str, first: int, rows: object) -> None:
-        data = compressed(rows)
+    def write(kind: str, first: int, text: str) -> None:
+        data = compressed(text)
         stream.write(data)
         parts.append((kind, first, len(data)))
 
+    ranks = np.column_stack(
+        [np.zeros((len(judged.rows), 0), np.int64)] + [own.judged for own in rankings.values()]
+    )
+    starts = judged.rows.starts.tolist()
+    ends = (judged.rows.starts[:-1] + judged.relevant).tolist()
+    shown = [own.parts(order, judged, _QUERIES_A_PART) for own in rankings.values()]
     for first in range(0, len(order), _QUERIES_A_PART):
         rows = order[first : first + _QUERIES_A_PART]
         found = [views[ids[row]] for row in rows]
         for row, view in zip(rows, found, strict=True):
             seen.add(row, view)
         queries = [
-            _query(view, [own.ranks_of(row, judged) for own in rankings.values()], passages)
+            _query(view, ranks[starts[row] : ends[row]].tolist(), passages)
             | _beside(view, views, passages)
             for row, view in zip(rows, found, strict=True)
         ]
         texts = [views.texts_of(view.id) for view in found]
-        shown = [
-            _hits(own.of(rows, judged), found, texts, own.owner, passages)
-            for own in rankings.values()
+        hits = [
+            _hits(next(part), found, texts, own.owner, passages)
+            for part, own in zip(shown, rankings.values(), strict=True)
         ]
-        write("queries", first, {"queries": queries, "hits": shown})
+        write("queries", first, f'{{"queries":{_json(queries)},"hits":[{",".join(hits)}]}}')
         for number, waiting in passages.waiting(first + _QUERIES_A_PART >= len(order)):
-            write("passages", number, waiting)
+            write("passages", number, _json(waiting))
     names = list(rankings)
     return {
         "ids": [_cut(each, "word") for each in ids],
@@ -172,9 +193,12 @@ def _write_parts(stream: IO[bytes], views: QueryViews, curves: Curves) -> dict[s
     }
 
 
-def compressed(value: object) -> bytes:
-    """Return JSON in gzip, the same bytes for the same value."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def compressed(text: str) -> bytes:
+    """Return JSON in gzip, the same bytes for the same text."""
     return gzip.compress(text.encode("utf-8", "backslashreplace"), 6, mtime=0)
 
 
@@ -295,14 +319,14 @@ def _query(
 ) -> dict[str, object]:
     """What the page shows of one query beside its hits; what is empty is left out.
 
-    `ranks` has, for each ranking, the rank of each document that is relevant.
+    `ranks` has, for each document that is relevant, its rank in each ranking.
     """
     return {
         "text": _cut(view.question, "question"),
         "gold": [_cut(text, "answer") for text in view.answers],
         "relevant": [
             (passages.number(each.id, each.title, each.text, each.cut), each.grade, found)
-            for each, *found in list(zip(view.gold, *ranks, strict=True))[:_MOST_GOLD]
+            for each, found in list(zip(view.gold, ranks, strict=True))[:_MOST_GOLD]
         ],
         "systems": {
             system.name: _filled(
@@ -333,33 +357,47 @@ def _hits(
     texts: Sequence[Texts],
     owner: int,
     passages: _Passages,
-) -> dict[str, object]:
-    """What the page shows of one ranking for the queries of a part, as columns.
+) -> str:
+    """What the page shows of one ranking for the queries of a part, as columns, in JSON.
 
     `owner` is the place of the system whose ranking it is, of which the passages may be, too.
     """
-    ids: list[str | int] = []
-    at = 0
+    ids: str | list[int | str] = found.ids
+    if any(texts) or any(view.systems[owner].answers for view in views):
+        ids = _numbers(found, views, texts, owner, passages)
+    elif found.longest > _LONGEST["word"]:
+        ids = [_cut(name, "word") for name in found.ids.split("\n")]
+    # one text, a line each, is unpacked quickly, and no id holds a line end
+    if not isinstance(ids, str) and all(isinstance(each, str) for each in ids):
+        ids = "\n".join(map(str, ids))
+    return (
+        f'{{"counts":{_json(found.counts)},"ids":{_json(ids)},"scores":[{found.scores}],'
+        f'"judged":{_json(found.judged)}}}'
+    )
+
+
+def _numbers(
+    found: ShownHits,
+    views: Sequence[QueryView],
+    texts: Sequence[Texts],
+    owner: int,
+    passages: _Passages,
+) -> list[int | str]:
+    """The number of each passage, or its id where no more of it is known."""
+    names, ids = iter(found.ids.split("\n")), list[int | str]()
     for view, text_of, count in zip(views, texts, found.counts, strict=True):
-        names, at = found.ids[at : at + count], at + count
         system = view.systems[owner]
         read = next((each.passages for each in system.answers if each.passages is not None), ())
         own = {passage.id: passage for passage in read}
         whose = system.name if system.generator is None else system.retriever
-        for name in names:
+        for name in islice(names, count):
             text = own.get(name) or (text_of(whose, name) if text_of else None)
             if text is None:
                 ids.append(passages.number(name))
             else:
                 cut = isinstance(text, TextRow) and text.cut
                 ids.append(passages.number(name, text.title, text.text, cut))
-    return {
-        "counts": found.counts,
-        # one text, a line each, is unpacked quickly, and no id holds a line end
-        "ids": "\n".join(map(str, ids)) if all(isinstance(each, str) for each in ids) else ids,
-        "scores": found.scores,
-        "judged": found.judged,
-    }
+    return ids
 
 
 def _filled(**values: object) -> dict[str, object]:
