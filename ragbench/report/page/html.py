@@ -28,6 +28,7 @@ from ragbench.report.pictures.svg import Picture
 if TYPE_CHECKING:
     from jinja2 import Template
 
+    from ragbench.records.causes import CauseRow
     from ragbench.types import FloatArray, Run
 
 MAILED = 12_000_000
@@ -41,6 +42,8 @@ class Known:
 
     columns: Mapping[str, Mapping[str, FloatArray]] | None = None
     """System -> score -> the value of each query, NaN where there is none."""
+    causes: Mapping[str, Mapping[str, CauseRow]] | None = None
+    """System -> query -> its line."""
     runs: Mapping[str, Callable[[], Run]] = field(default_factory=dict)
     """The name of a file of rankings, without its ending -> what it holds."""
 
@@ -70,11 +73,11 @@ def write_page(
     """
     beside = path.with_suffix(".data")
     known = known or Known()
-    views = None if run is None else QueryViews(run, bare=True)
+    views = None
+    if run is not None:
+        views = QueryViews(run, bare=True, columns=known.columns, causes=known.causes)
     curves, values = Curves(), dict[str, dict[str, list[float | None]]]()
     if views is not None:
-        if known.columns is not None:
-            views.columns = known.columns
         curves = write_data(beside, views, {**_head(summary), "file": beside.name}, known.runs)
         values = judged_values(summary, views)
     drawn = pictures(summary, comparisons, curves, values)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -30,7 +29,15 @@ from ragbench.json_yaml import load_json
 from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES
 from ragbench.records.codec import Record, from_json
 from ragbench.records.manifest import ClaimRow, Passage, TextRow, UsageRow, VerdictRow
-from ragbench.report.page.rankings import ShownHits, add_to_curves, read_rankings, rounded
+from ragbench.report.page.rankings import (
+    FirstHits,
+    ShownHits,
+    add_to_curves,
+    read_rankings,
+    rounded,
+    rounded_number,
+    telling_first,
+)
 from ragbench.report.pictures.curves import Curves
 from ragbench.text.stopwords import load as load_stopwords
 from ragbench.types import Run
@@ -126,13 +133,10 @@ def read_data(path: Path) -> Packed:
 
 
 def _write_parts(
-    stream: IO[bytes],
-    views: QueryViews,
-    curves: Curves,
-    runs: Mapping[str, Callable[[], Run]],
+    stream: IO[bytes], views: QueryViews, curves: Curves, runs: Mapping[str, Callable[[], Run]]
 ) -> dict[str, object]:
     """Write all parts; return the index of what was written."""
-    ids, order = views.ids, _telling_first(views)
+    ids, order = views.ids, telling_first(views)
     judged, rankings, ranking_of = read_rankings(views, runs)
     add_to_curves(curves, rankings, judged)
     passages, seen = _Passages(), _Seen()
@@ -143,9 +147,8 @@ def _write_parts(
         stream.write(data)
         parts.append((kind, first, len(data)))
 
-    ranks = np.column_stack(
-        [np.zeros((len(judged.rows), 0), np.int64)] + [own.judged for own in rankings.values()]
-    )
+    none = np.zeros((len(judged.rows), 0), np.int64)
+    ranks = np.column_stack([none, *(own.judged for own in rankings.values())])
     starts = judged.rows.starts.tolist()
     ends = (judged.rows.starts[:-1] + judged.relevant).tolist()
     shown = [own.parts(order, judged, _QUERIES_A_PART) for own in rankings.values()]
@@ -167,6 +170,18 @@ def _write_parts(
         write("queries", first, f'{{"queries":{_json(queries)},"hits":[{",".join(hits)}]}}')
         for number, waiting in passages.waiting(first + _QUERIES_A_PART >= len(order)):
             write("passages", number, _json(waiting))
+    index = _index(views, rankings, ranking_of, seen)
+    return {**index, "order": order, "parts": parts}
+
+
+def _index(
+    views: QueryViews,
+    rankings: Mapping[str, FirstHits],
+    ranking_of: Mapping[str, str],
+    seen: _Seen,
+) -> dict[str, object]:
+    """What is known of every query at a glance, but for where its part is."""
+    ids = views.ids
     names = list(rankings)
     return {
         "ids": [_cut(each, "word") for each in ids],
@@ -182,8 +197,6 @@ def _write_parts(
         "causeWords": {name: CAUSE_SAYS[name].partition(": ")[2] for name in CAUSES},
         "causeChanges": CAUSE_CHANGES,
         "stopwords": sorted(load_stopwords("english")),
-        "order": order,
-        "parts": parts,
         "prompts": {
             form: [_cut(each.system, "prompt"), _cut(each.user, "prompt")]
             for form, each in views.prompts.items()
@@ -200,19 +213,6 @@ def _json(value: object) -> str:
 def compressed(text: str) -> bytes:
     """Return JSON in gzip, the same bytes for the same text."""
     return gzip.compress(text.encode("utf-8", "backslashreplace"), 6, mtime=0)
-
-
-def _telling_first(views: QueryViews) -> list[int]:
-    """Rows in the order of what they tell: how far systems lie apart, and how often one fails."""
-    apart = np.zeros(len(views.ids))
-    for score in dict.fromkeys(name for own in views.columns.values() for name in own):
-        values = np.array([own[score] for own in views.columns.values() if score in own])
-        known = ~np.isnan(values)
-        spread = np.where(known, values, -np.inf).max(axis=0)
-        spread -= np.where(known, values, np.inf).min(axis=0)
-        apart += np.where(known.sum(axis=0) > 1, np.minimum(spread, 1.0), 0.0)
-    order: list[int] = np.argsort(-apart, kind="stable").tolist()
-    return order
 
 
 @dataclass(slots=True)
@@ -258,15 +258,6 @@ def _coded(values: Mapping[int, tuple[str, ...]], n: int) -> dict[str, object]:
     each = [[numbers[name] for name in values.get(row, ())] or [-1] for row in range(n)]
     rows = [own[0] if len(own) == 1 else own for own in each]
     return {"names": [_cut(name, "word") for name in names], "rows": rows}
-
-
-def _rounded(value: float | None) -> float | None:
-    """Round one number as `rounded` does a column."""
-    if value is None or not math.isfinite(value):
-        return None
-    short = float(f"{value:.4g}")
-    short = short if math.isfinite(short) else value
-    return int(short) if short.is_integer() and abs(short) < 1e15 else short
 
 
 def _cut(text: str, kind: str, goes_on: bool = False) -> str:
@@ -331,7 +322,7 @@ def _query(
         "systems": {
             system.name: _filled(
                 why=_cut(system.why, "reason"),
-                ms=_rounded(system.ranking_ms),
+                ms=rounded_number(system.ranking_ms),
                 answers=[_answer(each, passages) for each in system.answers],
                 verdicts=[_verdict(row) for row in system.verdicts],
             )
@@ -412,11 +403,11 @@ def _answer(view: AnswerView, passages: _Passages) -> dict[str, object]:
     read = row.contexts
     return {"text": None if row.answer is None else _cut(row.answer, "answer")} | _filled(
         read=None if read is None else [passages.number(p.id, p.title, p.text) for p in read],
-        ms=_rounded(row.latency_ms),
+        ms=rounded_number(row.latency_ms),
         queries=[_cut(text, "question") for text in row.queries],
         prompt=_cut(row.prompt or "", "prompt"),
         tokens=[used.input_tokens, used.output_tokens],
-        usd=_rounded(used.usd),
+        usd=rounded_number(used.usd),
     )
 
 
@@ -425,11 +416,11 @@ def _verdict(row: VerdictRow) -> dict[str, object]:
         rubric=row.rubric,
         pair=None if row.other is None else [row.system, row.other],
         winner=row.better,
-        orders=[_rounded(value) for value in row.orders],
+        orders=[rounded_number(value) for value in row.orders],
         grade=row.grade if isinstance(row.grade, int) else None,
         judge=row.judge,
         model=row.model,
-        score=_rounded(row.score),
+        score=rounded_number(row.score),
         level=row.level,
         why=_cut(row.reasoning, "reason"),
         claims=[_claim(claim) for claim in row.claims[:_MOST_CLAIMS]],
@@ -438,8 +429,8 @@ def _verdict(row: VerdictRow) -> dict[str, object]:
         cause="" if row.cause == "scored" else row.cause,
         failed=row.status == "failed" or None,
         sample=row.sample,
-        samples=[_rounded(value) for value in row.samples] if len(row.samples) > 1 else None,
-        usd=_rounded(row.usage.usd),
+        samples=[rounded_number(value) for value in row.samples] if len(row.samples) > 1 else None,
+        usd=rounded_number(row.usage.usd),
         prompts=[
             [each.form, each.fence, [_cut(text, "passage") for text in each.texts], each.to]
             for each in row.prompts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -196,6 +197,15 @@ def rounded(values: FloatArray) -> list[float | None]:
     return found
 
 
+def rounded_number(value: float | None) -> float | None:
+    """Round one number as `rounded` does a column."""
+    if value is None or not math.isfinite(value):
+        return None
+    short = float(f"{value:.4g}")
+    short = short if math.isfinite(short) else value
+    return int(short) if short.is_integer() and abs(short) < 1e15 else short
+
+
 def _json_numbers(values: FloatArray) -> NDArray[np.object_]:
     """The rounded numbers as texts."""
     return _each_once(values, json.dumps)
@@ -253,3 +263,16 @@ def add_to_curves(curves: Curves, rankings: Mapping[str, FirstHits], judged: Jud
     ends = borders(judged.relevant.tolist(), len(judged.relevant))
     for name, ranking in rankings.items():
         curves.add(name, ranking.judged[rows], judged.grades[rows], ends)
+
+
+def telling_first(views: QueryViews) -> list[int]:
+    """Return rows in the order of what they tell: by how far systems lie apart."""
+    apart = np.zeros(len(views.ids))
+    for score in dict.fromkeys(name for own in views.columns.values() for name in own):
+        values = np.array([own[score] for own in views.columns.values() if score in own])
+        known = ~np.isnan(values)
+        spread = np.where(known, values, -np.inf).max(axis=0)
+        spread -= np.where(known, values, np.inf).min(axis=0)
+        apart += np.where(known.sum(axis=0) > 1, np.minimum(spread, 1.0), 0.0)
+    order: list[int] = np.argsort(-apart, kind="stable").tolist()
+    return order
