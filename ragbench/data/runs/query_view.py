@@ -167,6 +167,7 @@ class QueryViews:
         bare: bool = False,
         columns: Mapping[str, Mapping[str, FloatArray]] | None = None,
         causes: Mapping[str, Mapping[str, CauseRow]] | None = None,
+        latency: Mapping[tuple[str, str], float] | None = None,
     ) -> None:
         """Open a run folder, or the newest run of an experiment's folder.
 
@@ -178,7 +179,7 @@ class QueryViews:
         """
         self.folder, self._bare = resolve_run_folder(Path(run)), bare
         self.summary: Summary = read_summary(self.folder)
-        at_hand = {"columns": columns, "_causes": causes}
+        at_hand = {"columns": columns, "_causes": causes, "_latency": latency}
         self._files: dict[tuple[str, str], Lines] = {}
         self._read: dict[Path, RankingFile] = {}
         vars(self).update({name: value for name, value in at_hand.items() if value is not None})

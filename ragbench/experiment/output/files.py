@@ -22,6 +22,7 @@ from ragbench.config.dump import dump_config
 from ragbench.data.loaders.python import PASSED
 from ragbench.data.runs.query_view import PROMPTS_FILE, QUESTIONS_FILE, TEXTS_FILE
 from ragbench.data.runs.run_folder import (
+    COST_COLUMNS,
     QUERIES_FILE,
     file_name,
     format_query_metadata,
@@ -193,7 +194,7 @@ def write_run(
             (PromptForm(id=form, system=system, user=user) for form, (system, user) in forms), clean
         )
 
-    finish, latest = partial(_write_html, summary, results, causes), repetition is None
+    finish, latest = partial(_write_html, plan, summary, results, causes), repetition is None
     folder = write_run_folder(home, run_id, contents, finish=finish, is_latest=latest)
     return Experiment(folder, summary, results.comparisons)
 
@@ -207,6 +208,7 @@ def _causes(results: Results, query_ids: Sequence[str]) -> dict[str, dict[str, C
 
 
 def _write_html(
+    plan: Plan,
     summary: Summary,
     results: Results,
     causes: Mapping[str, Mapping[str, CauseRow]],
@@ -224,7 +226,13 @@ def _write_html(
         file_name(name): partial(getattr, ranking, "run")
         for name, ranking in results.rankings.items()
     }
-    path, known = folder / "report.html", Known(columns, causes, runs)
+    latency = {
+        (system.name, plan.queries[row].id): float(times[row])
+        for system in with_costs(results)
+        if (times := system.costs.get(COST_COLUMNS[0])) is not None
+        for row in np.flatnonzero(~np.isnan(times)).tolist()
+    }
+    path, known = folder / "report.html", Known(columns, causes, latency, runs)
     write_page(path, summary, results.comparisons, folder, known=known)
 
 

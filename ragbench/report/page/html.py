@@ -44,6 +44,8 @@ class Known:
     """System -> score -> the value of each query, NaN where there is none."""
     causes: Mapping[str, Mapping[str, CauseRow]] | None = None
     """System -> query -> its line."""
+    latency: Mapping[tuple[str, str], float] | None = None
+    """Retriever and query -> milliseconds, where they are known."""
     runs: Mapping[str, Callable[[], Run]] = field(default_factory=dict)
     """The name of a file of rankings, without its ending -> what it holds."""
 
@@ -75,7 +77,9 @@ def write_page(
     known = known or Known()
     views = None
     if run is not None:
-        views = QueryViews(run, bare=True, columns=known.columns, causes=known.causes)
+        views = QueryViews(
+            run, bare=True, columns=known.columns, causes=known.causes, latency=known.latency
+        )
     curves, values = Curves(), dict[str, dict[str, list[float | None]]]()
     if views is not None:
         curves = write_data(beside, views, {**_head(summary), "file": beside.name}, known.runs)
