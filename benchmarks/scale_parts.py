@@ -188,7 +188,7 @@ def judge(count: int) -> None:
     """Judge so many answers by one rubric, on a server in another process."""
     from ragbench.llm import Replies
     from ragbench.score.judge.base import Item
-    from ragbench.score.judge.openai import OpenAIJudge
+    from ragbench.score.judge.chat import OpenAIJudge
     from ragbench.score.judge.rubric import load_rubric
 
     rubric = load_rubric("fluency")

@@ -35,9 +35,9 @@ from ragbench.stats.agreement import (
     raw_agreement,
     raw_share,
 )
-from ragbench.stats.jackknife import Statistic
 from ragbench.stats.krippendorff import alpha
 from ragbench.stats.mean import mean_interval
+from ragbench.stats.resampling import Statistic
 
 if TYPE_CHECKING:
     from ragbench.types import FloatArray

@@ -19,8 +19,16 @@ from ragbench.score.retrieval.score_run import Rules, score_ranked, score_run
 from ragbench.types import Qrels, Run
 from ragbench.types.checks import ids_of, no_ids
 from ragbench.types.columnar import QueryFingerprints
-from ragbench.types.notebook import html_table, number
-from ragbench.types.tables import Frame, Table, column_of, is_frame, is_table, texts_of_table
+from ragbench.types.tables import (
+    Frame,
+    Table,
+    column_of,
+    html_table,
+    is_frame,
+    is_table,
+    number,
+    texts_of_table,
+)
 
 if TYPE_CHECKING:
     from ragbench.score.retrieval.notation import Measure

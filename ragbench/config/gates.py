@@ -18,7 +18,7 @@ from ragbench.gates.kinds import gate_options, make_gate
 from ragbench.gates.scores import KnownScore, KnownScores, known_rubric, known_score
 from ragbench.records.summary import Kind
 from ragbench.registry import declared_options, nearest
-from ragbench.score.options import add_option
+from ragbench.score.base import add_option
 
 
 def pairs_of(retrievers: Sequence[str], generators: Mapping[str, Component | None]) -> list[str]:

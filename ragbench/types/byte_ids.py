@@ -225,6 +225,14 @@ class TextIds(Sequence[str]):
         return cls._laid_out([data], ids.lengths)
 
     @classmethod
+    def packed(cls, ids: Sequence[str]) -> TextIds | None:
+        """Pack ids; None where these bytes would not be the same texts: a line end in one."""
+        if isinstance(ids, TextIds):
+            return ids
+        made = cls.of(ByteIds.of(ids))
+        return made if made[:] == [*ids] else None
+
+    @classmethod
     def joined(cls, parts: Sequence[TextIds]) -> TextIds:
         """Return the ids of all parts, one part after the other."""
         lengths = np.concatenate([np.zeros(0, np.int64), *(p.as_bytes.lengths for p in parts)])

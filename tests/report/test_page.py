@@ -13,7 +13,7 @@ from ragbench.data.runs.query_view import QueryViews
 from ragbench.report.page import html
 from ragbench.report.page.pack import read_data, write_data
 from tests.report import example
-from tests.report.asked import results, run_folder, written
+from tests.report.asked import PAIRS, RETRIEVERS, results, run_folder, written
 from tests.report.chromium import expect, load, tab
 from tests.report.pages import records
 from tests.report.strategies import HOSTILE
@@ -62,6 +62,22 @@ def test_a_click_leads_from_the_results_to_the_query_on_which_systems_differ_mos
     title(page, 0)
     for text in ("Everest", "#3", "read as passage 1", "0.00200 USD", "12.5 ms", "gpt-9"):
         expect(page.locator("#detail")).to_contain_text(text)
+    expect(page.locator("#detail"), "what a query lacks leaves no trace").not_to_contain_text(
+        "null"
+    )
+
+
+def test_scores_of_rankings_and_of_answers_have_tables_of_their_own(made, visit):
+    page = visit(made, "#queries&q=q4")
+    title(page, 4)
+
+    for what, score, systems in (("rankings", "ndcg@10", RETRIEVERS), ("answers", "rouge1", PAIRS)):
+        found = page.get_by_label(f"{what} on this query")
+        expect(found.locator("thead th")).to_have_text(["system", score])
+        expect(found.locator("tbody th")).to_contain_text(systems)
+    expect(found.locator("tbody th").first.locator("small")).to_have_text("not retrieved")
+    page.get_by_label("rankings on this query").get_by_role("link", name="dense").click()
+    expect(page).to_have_url(re.compile("b=dense"))
 
 
 def test_what_is_read_supported_matched_and_said_is_marked(made, visit):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from ragbench.data.files.collection import empty_note
+from ragbench.data.files.collection import Corpus, empty_note, read_corpus
 from ragbench.data.files.columns import (
     Columns,
     Named,
@@ -20,10 +20,8 @@ from ragbench.data.files.columns import (
     several_columns,
     with_paths,
 )
-from ragbench.data.files.conversations import Talk, TalkReader, talk_notes
-from ragbench.data.files.corpus import Corpus, read_corpus
+from ragbench.data.files.fields import Passages, Talk, TalkReader, read_text, read_texts, talk_notes
 from ragbench.data.files.gold import DocumentNames
-from ragbench.data.files.passages import Passages, read_text, read_texts
 from ragbench.data.files.rows import Entry, is_csv, read_rows
 from ragbench.data.loaders.base import (
     Previewed,

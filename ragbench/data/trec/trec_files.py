@@ -40,7 +40,7 @@ from ragbench.errors import DataError
 from ragbench.files import write_atomically
 from ragbench.types import FloatArray, Qrels, Run
 from ragbench.types.byte_ids import ByteIds, TextIds, query_keys
-from ragbench.types.hit_block import HitBlock, Repeats, without_repeats
+from ragbench.types.rows import HitBlock, Repeats, without_repeats
 
 CHUNK_BYTES = 1 << 20
 """How much text is parsed at once: what fits into the caches of a core is quickest."""

@@ -382,13 +382,14 @@ def _text_rows(plan: Plan, results: Results) -> Iterator[TextRow]:
 
     A second text under the same id, as adapters may give, is that of one system and query.
     """
-    kept: dict[str, Document] = {}
+    kept: dict[str, int] = {}
     characters = 0
     for system, query, document in _documents(plan, results):
-        first = kept.setdefault(document.id, document)
-        if first is not document and (first.text, first.title) == (document.text, document.title):
+        # a hash, so that texts are not held; two of one id hardly share it
+        print_ = hash((document.text, document.title))
+        is_first = document.id not in kept
+        if kept.setdefault(document.id, print_) == print_ and not is_first:
             continue
-        is_first = first is document
         characters += min(len(document.text), LONGEST_TEXT)
         if characters > MOST_CHARACTERS:
             return

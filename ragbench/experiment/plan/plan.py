@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from ragbench.comparison.method import Method
 from ragbench.config.schema import ExperimentConfig, Match
-from ragbench.data.loaders.packed_corpus import CorpusReader
+from ragbench.data.loaders.base import CorpusReader
 from ragbench.data.loaders.python import as_loader
 from ragbench.errors import DataError
 from ragbench.experiment.plan.components import build_app, build_generator

@@ -24,8 +24,8 @@ from ragbench.gates.base import GateFiles
 from ragbench.generate.base import App, Generator
 from ragbench.records.summary import Role
 from ragbench.retrieve.base import Retriever
+from ragbench.score.base import add_option
 from ragbench.score.judge.base import Judge, KeyedJudge, Rubric
-from ragbench.score.options import add_option
 from ragbench.score.text.base import Metric
 from ragbench.signature import fingerprint
 from ragbench.types import Collection, Document, Qrels, Query

@@ -39,7 +39,7 @@ from ragbench.report.page.rankings import (
     telling_first,
 )
 from ragbench.report.pictures.curves import Curves
-from ragbench.text.stopwords import load as load_stopwords
+from ragbench.text.languages import load as load_stopwords
 from ragbench.types import Run
 
 SCHEMA = "ragbench.page/1"

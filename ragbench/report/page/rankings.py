@@ -20,8 +20,7 @@ from ragbench.score.retrieval.ranking import BlockRanker
 from ragbench.types import FloatArray, IntArray, Qrels, Run
 from ragbench.types.byte_ids import ByteIds, TextIds, numbered, spans
 from ragbench.types.checks import id_bytes
-from ragbench.types.hit_block import HitBlock
-from ragbench.types.rows import borders
+from ragbench.types.rows import HitBlock, borders
 
 SHOWN_HITS = 10
 """Hits of a ranking; what a generator read beyond them is shown, too."""

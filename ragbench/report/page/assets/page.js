@@ -636,21 +636,22 @@
     if (ticket !== drawn) return;
     if (!query) {
       const where = "Its texts are in the file beside this page, which is not chosen yet.";
-      $("detail").replaceChildren(heading(view, row, index.texts[row]), h("p", { class: "soft" }, where), scoreTable(view, row));
+      $("detail").replaceChildren(heading(view, row, index.texts[row]), h("p", { class: "soft" }, where), ...scoreTables(view, row));
       return;
     }
     const passages = await passagesOf(query);
     if (ticket !== drawn) return;
     const shown = [view.a, view.b].filter((name) => name !== NO_SYSTEM);
     const grades = new Map((query.graded || []).map(([k, verdict]) => [passages.get(k)[0], { ...verdict, k }]));
-    $("detail").replaceChildren(
+    const pieces = [
       heading(view, row, query.text),
       goldOf(query, passages, grades),
       pairsOf(view, query, passages),
       h("div", { class: "sides" }, shown.map((name, i) => sideOf(view, row, query, passages, grades, name, shown[1 - i], "AB"[i]))),
       gradedElsewhere(query, passages, grades, shown),
-      scoreTable(view, row),
-    );
+      ...scoreTables(view, row),
+    ];
+    $("detail").replaceChildren(...pieces.filter(Boolean));
   }
 
   function heading(view, row, text) {
@@ -685,20 +686,30 @@
         h("tbody", null, rows)));
   }
 
-  /** All systems by all scores for this query; a system's name puts it beside A. */
-  function scoreTable(view, row) {
-    const scores = index.scores.filter(({ name }) => index.systems.some((s) => valueAt(s.name, name, row) !== null));
-    const rows = index.systems.map(({ name }) => {
-      const letter = name === view.a ? "A " : name === view.b ? "B " : "";
+  /** All systems by all scores for this query, those of rankings first; a system's name puts it beside A. */
+  function scoreTables(view, row) {
+    const own = ({ name }, score) => (index.values[name] || {})[score.name]?.[row] ?? null;
+    return ["rankings", "answers"].map((what) => {
+      const kind = index.scores.filter(({ kind }) => (kind === "retrieval") === (what === "rankings"));
+      const scores = kind.filter((score) => index.systems.some((system) => own(system, score) !== null));
+      const systems = index.systems.filter((system) => scores.some((score) => own(system, score) !== null)
+        || kind.some((score) => score.name in (index.values[system.name] || {})));
+      return scores.length ? scoreTable(view, row, what, systems, scores) : null;
+    }).filter(Boolean);
+  }
+
+  function scoreTable(view, row, what, systems, scores) {
+    const rows = systems.map(({ name }) => {
+      const letter = name === view.a ? "A" : name === view.b ? "B" : "";
       const choose = letter ? bdi(name) : h("a", { href: link({ b: name }) }, bdi(name));
       const failed = failureAt(name, row);
       return h("tr", null,
-        h("th", { scope: "row" }, letter ? h("b", { class: "letter" }, letter) : null, choose,
+        h("th", { scope: "row" }, letter ? [h("b", { class: `letter ${letter}` }, letter), " "] : null, choose,
           failed === null ? null : h("small", { class: "fail" }, `failed: ${visible(failed)}`),
           causeAt(name, row) === null ? null : h("small", null, spaced(causeAt(name, row)))),
         scores.map((score) => h("td", null, number((index.values[name] || {})[score.name]?.[row]))));
     });
-    return table("every system on this query; choose one to put it in the place of B", ["system", ...scores.map((s) => s.name)], rows);
+    return table(`${what} on this query; choose a system to put it in the place of B`, ["system", ...scores.map((s) => s.name)], rows);
   }
 
   function sideOf(view, row, query, passages, grades, name, other, letter) {
