@@ -79,7 +79,7 @@ def write_rows(folder: Path, rows: int) -> None:
 
 def took(command: Sequence[str], folder: Path) -> Line:
     """Run a command to its end; what it printed as JSON, its times and its memory."""
-    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
+    environment = {"PYTHONPYCACHEPREFIX": str(folder / "compiled"), **os.environ}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment |= {"RAGBENCH_CACHE": str(folder / "cache"), "PYTHONPATH": str(ROOT)}
     start = time.perf_counter()

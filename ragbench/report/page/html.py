@@ -193,7 +193,7 @@ def _drawn(page: Layout, drawn: Sequence[Picture], *, asks: bool) -> str:
     return _template().render(
         page=page,
         asks=asks,
-        pictures=[(picture, picture.svg()) for picture in drawn],
+        pictures=[(picture, picture.shown()) for picture in drawn],
         drawn=_grouped(drawn),
         css=css,
         script=script,
@@ -226,7 +226,7 @@ def _grouped(drawn: Sequence[Picture]) -> list[tuple[str, list[tuple[Picture, st
     for picture in drawn:
         title = next((title for part, title in _GROUPS.items() if part in picture.name), None)
         if title is not None:
-            found[title].append((picture, picture.svg()))
+            found[title].append((picture, picture.shown()))
     return [(title, own) for title, own in found.items() if own]
 
 
