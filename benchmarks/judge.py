@@ -17,7 +17,7 @@ from llm import LATENCY_S, LIMITS, compare, resident_mb
 
 from ragbench.llm.engine import Replies
 from ragbench.score.judge.base import Item
-from ragbench.score.judge.openai import OpenAIJudge
+from ragbench.score.judge.chat import OpenAIJudge
 from ragbench.score.judge.rubric import load_rubric
 
 RUBRIC = load_rubric("fluency")

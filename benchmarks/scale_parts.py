@@ -79,7 +79,7 @@ def write_rows(folder: Path, rows: int) -> None:
 
 def took(command: Sequence[str], folder: Path) -> Line:
     """Run a command to its end; what it printed as JSON, its times and its memory."""
-    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
+    environment = {"PYTHONPYCACHEPREFIX": str(folder / "compiled"), **os.environ}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment |= {"RAGBENCH_CACHE": str(folder / "cache"), "PYTHONPATH": str(ROOT)}
     start = time.perf_counter()
@@ -188,7 +188,7 @@ def judge(count: int) -> None:
     """Judge so many answers by one rubric, on a server in another process."""
     from ragbench.llm import Replies
     from ragbench.score.judge.base import Item
-    from ragbench.score.judge.openai import OpenAIJudge
+    from ragbench.score.judge.chat import OpenAIJudge
     from ragbench.score.judge.rubric import load_rubric
 
     rubric = load_rubric("fluency")

@@ -101,7 +101,7 @@ def nltk_wordnet() -> Any:
     import nltk.data
     from nltk.corpus.reader.wordnet import WordNetCorpusReader
 
-    from ragbench.text.wordnet import find_wordnet
+    from ragbench.score.text.meteor import find_wordnet
 
     class Reader(WordNetCorpusReader):
         def map_wn(self, version: str = "wordnet") -> None:

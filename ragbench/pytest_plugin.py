@@ -195,9 +195,8 @@ def _drops(now: Any, baseline: Any, measures: Mapping[str, float], system: str |
     from ragbench.comparison.method import Method
     from ragbench.comparison.pairs import pair_scores
     from ragbench.comparison.sources import read_scored
-    from ragbench.gates.change import score_in
+    from ragbench.gates.change import history_before, score_in
     from ragbench.gates.drop import Drop
-    from ragbench.gates.history import history_before
 
     run = read_scored(now)
     base = history_before(read_scored(baseline), run.run_id)

@@ -11,10 +11,13 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from tests.warm import Warm
 
 # One thread per worker of xdist: more of them only wait for one another. Read by torch, OpenBLAS
 # and the child processes of tests when they load.
@@ -194,6 +197,27 @@ def warm_cache(finished_quickstart: FinishedRun, own_cache: Path) -> Path:
     """The test's own cache, with all that a quickstart stores."""
     shutil.copytree(finished_quickstart.folder / "cache", own_cache, dirs_exist_ok=True)
     return own_cache
+
+
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
+    """What starts commands as processes that have imported what those before them did."""
+    from tests.warm import Warm
+
+    server = Warm(tmp_path_factory.mktemp("warm"))
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def warm_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
+    """The same for processes that load models."""
+    from tests.warm import Warm
+
+    pytest.importorskip("sentence_transformers")
+    server = Warm(tmp_path_factory.mktemp("models"), "sentence_transformers")
+    yield server
+    server.close()
 
 
 @pytest.fixture

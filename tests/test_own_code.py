@@ -12,8 +12,8 @@ import yaml
 
 import ragbench as rb
 from ragbench.config.load import load_config
+from ragbench.generate.chat import OpenAIGenerator
 from ragbench.generate.langchain import LangchainGenerator
-from ragbench.generate.openai import OpenAIGenerator
 from ragbench.types import Document, Verdict
 from tests.commands import run_command
 

@@ -27,7 +27,7 @@ from ragbench.records.certificate import (
 )
 from ragbench.records.codec import from_json
 from ragbench.signature import fingerprint_json
-from ragbench.stats.ppi import FEWEST_LABELS, CorrectedMean, ppi_difference, ppi_mean
+from ragbench.stats.mean import FEWEST_LABELS, CorrectedMean, ppi_difference, ppi_mean
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar, get_args
 
-from ragbench.data.files.conversations import failing
+from ragbench.data.files.fields import failing
 from ragbench.data.files.rows import Entry, read_jsonl
 from ragbench.data.loaders.records import system_name
 from ragbench.data.runs.run_folder import file_name, read_manifest, read_summary, resolve_run_folder
@@ -16,10 +16,10 @@ from ragbench.json_yaml import load_yaml
 from ragbench.records.manifest import PredictionRow, VerdictRow
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.registry import nearest
+from ragbench.score.base import add_option
 from ragbench.score.judge.base import Rubric
 from ragbench.score.judge.methods.templates import Together, prompt_fingerprint
 from ragbench.score.judge.rubric import is_built_in, load_rubric, read_rubric
-from ragbench.score.options import add_option
 from ragbench.signature import Signature
 from ragbench.types.conversation import Json, ToolCall, read_tool_calls
 

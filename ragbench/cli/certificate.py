@@ -14,10 +14,9 @@ import click
 
 from ragbench.calibration.certificate import Calibration, certify, probe_report
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, read_judged_run
-from ragbench.calibration.labels import read_labels
+from ragbench.calibration.labels import RatingsForm, read_labels, read_ratings
 from ragbench.calibration.pairs import certify_pairs, read_judged_pairs, verdicts_in_file
 from ragbench.calibration.probes import Probe, ask_again, sample_answers
-from ragbench.calibration.ratings import RatingsForm, read_ratings
 from ragbench.calibration.sheet import (
     COLUMNS,
     LONGEST_CELL,

@@ -340,9 +340,8 @@ def _meteor(metric: Metric, _: Sequence[Sequence[str]]) -> Peer:
     """METEOR by nltk on the same tokens; which words are synonyms is read from WordNet by us."""
     from nltk.translate.meteor_score import meteor_score
 
-    from ragbench.score.text.meteor import locate_wordnet
+    from ragbench.score.text.meteor import load_wordnet, locate_wordnet
     from ragbench.score.text.tokenizers import tokenizer
-    from ragbench.text.wordnet import load_wordnet
 
     names = load_wordnet(locate_wordnet(metric.options["wordnet"])).synonyms
     split = tokenizer("meteor", metric.options["tokenize"])

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 
 from ragbench.comparison.causes.counts import flow_of
 from ragbench.comparison.comparable import Met
-from ragbench.comparison.differences import compare_systems
+from ragbench.comparison.differences import TestedPairs, compare_systems
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
 from ragbench.comparison.systems import SystemScores, summarize
@@ -32,7 +31,7 @@ from ragbench.records.comparison import (
 )
 from ragbench.records.manifest import QuestionRow
 from ragbench.score.base import ScoreColumn
-from ragbench.stats import cluster_sums, max_t_p_values, paired_differences
+from ragbench.stats.multiple_comparisons import SystemPairs
 from ragbench.types import Run
 
 _LETTERS = "abcdefghijklmnoprstuvwxyz"  # without q, which has no superscript in most fonts
@@ -114,7 +113,8 @@ def compare_met(met: Met, method: Method, clusters: Sequence[str] | None = None)
     rows = rows_of(met)
     systems = [_relabelled(row, met) for row in rows]
     base, several = met.sources[0], len(met.sources) > 1
-    found = compare_systems(systems, "0" if several else base.baseline, method, clusters)
+    tested = TestedPairs(systems, method, clusters)
+    found = compare_systems(systems, "0" if several else base.baseline, method, clusters, tested)
     return ComparedRuns(
         baseline=base.source if several else base.baseline,
         confidence=found.confidence,
@@ -124,7 +124,7 @@ def compare_met(met: Met, method: Method, clusters: Sequence[str] | None = None)
         cluster=found.cluster,
         resamples=found.resamples,
         seed=found.seed,
-        measures=tuple(_whole(family, rows, met, method, clusters) for family in found.measures),
+        measures=tuple(_whole(family, rows, met, tested) for family in found.measures),
         sources=tuple(source.source for source in met.sources),
         queries=len(base.query_ids),
         left_out=dict(met.left_out),
@@ -154,12 +154,11 @@ def _whole(
     family: MeasureComparison,
     rows: Sequence[Row],
     met: Met,
-    method: Method,
-    clusters: Sequence[str] | None,
+    tested: TestedPairs,
 ) -> MeasureComparison:
     name, query_ids = family.measure, met.sources[0].query_ids
     having = {row.label: row.scores.columns[name] for row in rows if name in row.scores.columns}
-    better = better_than(having, method, clusters)
+    better = better_than(having, tested.of(name), tested.method.confidence)
     return replace(
         family,
         better_than={system: tuple(others) for system, others in better.items()},
@@ -251,7 +250,7 @@ def pairs_of(
 
 
 def better_than(
-    columns: Mapping[str, ScoreColumn], method: Method, clusters: Sequence[str] | None = None
+    columns: Mapping[str, ScoreColumn], pairs: SystemPairs, confidence: float = 0.95
 ) -> dict[str, list[str]]:
     """Name, for each system, those that it is significantly better than.
 
@@ -262,22 +261,19 @@ def better_than(
         >>> from ragbench.signature import Signature
         >>> column = lambda x: ScoreColumn(
         ...     "mrr", np.full(12, x), np.zeros(12, np.uint8), Signature("mrr"))
-        >>> better_than({"bm25": column(0.5), "dense": column(0.75)}, Method())
+        >>> pairs = SystemPairs([[0.5, 0.75]] * 12)
+        >>> better_than({"bm25": column(0.5), "dense": column(0.75)}, pairs)
         {'bm25': [], 'dense': ['bm25']}
     """
     names = list(columns)
     found: dict[str, list[str]] = {name: [] for name in names}
-    pairs = list(combinations(names, 2))
-    if not pairs or next(iter(columns.values())).aggregate == "sum":
+    if len(names) < 2 or next(iter(columns.values())).aggregate == "sum":
         return found
-    table = np.column_stack(
-        [paired_differences(columns[x].values, columns[y].values) for x, y in pairs]
-    )
-    units = table if clusters is None else cluster_sums(table, np.asarray(clusters))
-    p_values = max_t_p_values(units, resamples=method.resamples, seed=method.seed)
     up = columns[names[0]].direction == "higher"
-    for (x, y), d, p in zip(pairs, table.T, p_values.tolist(), strict=True):
-        if p <= 1 - method.confidence:
+    tests = zip(pairs.first, pairs.second, pairs.differences.T, pairs.p_values, strict=True)
+    for first, second, d, p in tests:
+        if p <= 1 - confidence:
+            x, y = names[first], names[second]
             winner, loser = (x, y) if (np.nansum(d) > 0) == up else (y, x)
             found[winner].append(loser)
     return {name: sorted(others, key=names.index) for name, others in found.items()}

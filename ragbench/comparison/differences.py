@@ -22,7 +22,43 @@ from ragbench.comparison.pairs import Pair, having, pair_columns, pair_systems
 from ragbench.comparison.systems import SystemScores, finite, mean_of
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison, SliceDifference
 from ragbench.score.base import Look, ScoreColumn
+from ragbench.stats.multiple_comparisons import SystemPairs
 from ragbench.types import FloatArray
+
+
+class TestedPairs:
+    """All pairs of the systems that have a measure, tested once for everything that asks."""
+
+    def __init__(
+        self, systems: Sequence[SystemScores], method: Method, clusters: Sequence[str] | None
+    ) -> None:
+        self.method = method
+        self._systems, self._clusters = systems, clusters
+        self._found: dict[str, SystemPairs] = {}
+
+    def of(self, measure: str) -> SystemPairs:
+        """Return the pairs by a measure, of the systems that have it in their order."""
+        if measure not in self._found:
+            columns = [each.columns[measure] for each in having(measure, self._systems).values()]
+            self._found[measure] = SystemPairs(
+                np.column_stack([column.values for column in columns]),
+                self._clusters,
+                resamples=self.method.resamples,
+                seed=self.method.seed,
+            )
+        return self._found[measure]
+
+    def sums(self, pairs: Sequence[Pair]) -> FloatArray:
+        """Return the sums of pairs under random flips, a column for each."""
+        found = np.empty((self.method.resamples, len(pairs)))
+        for measure in dict.fromkeys(pair.measure for pair in pairs):
+            own = [place for place, pair in enumerate(pairs) if pair.measure == measure]
+            names = [*having(measure, self._systems)]
+            found[:, own] = self.of(measure).sums(
+                [names.index(pairs[place].system) for place in own],
+                [names.index(pairs[place].baseline) for place in own],
+            )
+        return found
 
 
 def compare_systems(
@@ -30,13 +66,15 @@ def compare_systems(
     baseline: str | None,
     method: Method,
     clusters: Sequence[str] | None = None,
+    tested: TestedPairs | None = None,
 ) -> Comparisons:
     """Compare the systems of one experiment that have a measure, measure by measure.
 
     The p-values of a family are adjusted together: by default those of a measure's comparisons
     with the baseline, by Holm's procedure. Only queries that both systems have a score for are
-    compared.
+    compared. `tested` is of these systems, where somebody else asks for all their pairs, too.
     """
+    tested = tested or TestedPairs(systems, method, clusters)
     labels = None if clusters is None else np.asarray(clusters)
     pairs = pair_systems(systems, baseline)
     families = list(pairs.values())
@@ -44,7 +82,7 @@ def compare_systems(
         families = [tuple(pair for family in families for pair in family)]
     compared: dict[str, list[Difference]] = {name: [] for name in pairs}
     for family in families:
-        for pair, comparison in zip(family, _compare(family, method, labels), strict=True):
+        for pair, comparison in zip(family, _compare(family, method, labels, tested), strict=True):
             compared[pair.measure].append(comparison)
     return Comparisons(
         baseline=baseline,
@@ -56,7 +94,7 @@ def compare_systems(
         resamples=method.resamples,
         seed=method.seed,
         measures=tuple(
-            _measure(name, having(name, systems), comparisons, method, labels)
+            _measure(name, having(name, systems), comparisons, labels, tested)
             for name, comparisons in compared.items()
         ),
     )
@@ -66,13 +104,13 @@ def _measure(
     name: str,
     systems: Mapping[str, SystemScores],
     comparisons: Sequence[Difference],
-    method: Method,
     clusters: Labels | None,
+    tested: TestedPairs,
 ) -> MeasureComparison:
     first = next(iter(systems.values()))
     column = first.columns[name]
     same = same_everywhere([system.columns[name] for system in systems.values()])
-    best, tied = (None, []) if same else _best(name, systems, method, clusters)
+    best, tied = (None, []) if same else _best(name, systems, clusters, tested)
     return MeasureComparison(
         measure=name,
         kind=first.kinds[name],
@@ -102,7 +140,10 @@ def same_everywhere(columns: Sequence[ScoreColumn]) -> str | None:
 
 
 def _best(
-    name: str, systems: Mapping[str, SystemScores], method: Method, clusters: Labels | None
+    name: str,
+    systems: Mapping[str, SystemScores],
+    clusters: Labels | None,
+    tested: TestedPairs,
 ) -> tuple[str | None, list[str]]:
     """The system with the best mean and those that max-T does not tell from it, in config order.
 
@@ -116,14 +157,9 @@ def _best(
     names = list(systems)
     best = names[int(np.nanargmax(means if higher else -means))]
     if any(column.look is not None for column in columns):
-        return best, _tied_early(best, name, systems, method, clusters)
-    mask = stats.tied_with_best(
-        np.column_stack([column.values for column in columns]),
-        higher_is_better=higher,
-        alpha=1 - method.confidence,
-        clusters=clusters,
-        resamples=method.resamples,
-        seed=method.seed,
+        return best, _tied_early(best, name, systems, tested.method, clusters)
+    mask = tested.of(name).tied_with_best(
+        higher_is_better=higher, alpha=1 - tested.method.confidence
     )
     scored = systems[best].columns[name].values
     return best, [
@@ -159,7 +195,7 @@ def _early(family: Sequence[Pair]) -> list[tuple[FloatArray, Look, tuple[float, 
 
 
 def _compare(
-    family: Sequence[Pair], method: Method, clusters: Labels | None
+    family: Sequence[Pair], method: Method, clusters: Labels | None, tested: TestedPairs
 ) -> Iterator[Difference]:
     """Test the pairs; a query that one of the two has no score for is left out.
 
@@ -167,11 +203,16 @@ def _compare(
     """
     early = [pair for pair in family if pair.look is not None]
     others = [pair for pair in family if pair.look is None]
-    made = iter(_test(others, method, clusters)), iter(_decide_early(early, method, clusters))
+    made = (
+        iter(_test(others, method, clusters, tested)),
+        iter(_decide_early(early, method, clusters)),
+    )
     return (next(made[pair.look is not None]) for pair in family)
 
 
-def _test(family: Sequence[Pair], method: Method, clusters: Labels | None) -> list[Difference]:
+def _test(
+    family: Sequence[Pair], method: Method, clusters: Labels | None, tested: TestedPairs
+) -> list[Difference]:
     if not family:
         return []
     table = np.column_stack([pair.differences for pair in family])
@@ -183,6 +224,7 @@ def _test(family: Sequence[Pair], method: Method, clusters: Labels | None) -> li
         alpha=alpha,
         resamples=method.resamples,
         seed=method.seed,
+        sums=lambda places: tested.sums([family[place] for place in places.tolist()]),
     )
     described = [describe(pair, method, clusters) for pair in family]
     return [

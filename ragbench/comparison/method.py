@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragbench import stats
 from ragbench.records.summary import Early
 from ragbench.score.base import Look, ScoreColumn
+from ragbench.stats.paired_tests import SumsOf
 from ragbench.types import FloatArray
 
 Test = Literal["randomization", "t", "wilcoxon", "mcnemar"]
@@ -74,6 +77,7 @@ def adjust_family(
     alpha: float = 0.05,
     resamples: int = 10_000,
     seed: int = 0,
+    sums: SumsOf | None = None,
 ) -> FamilyResult:
     """Test every column of differences (n queries or clusters, m comparisons), and adjust for all.
 
@@ -81,6 +85,7 @@ def adjust_family(
     test, which on hits and misses is the same. One of m can only be rejected by B sign flips if
     1 / (B + 1) is at most alpha / m, so Holm and Benjamini-Hochberg get as many as that takes;
     `max_t` has sign flips of its own, and `none` needs no more for many comparisons than for one.
+    `sums` gives the sums of columns under as many flips as were asked for, where these are known.
 
     Example:
         >>> found = adjust_family(np.array([[0.1, 0.3]] * 6), correction="holm")
@@ -90,14 +95,16 @@ def adjust_family(
     m = differences.shape[1]
     if correction != "max_t" and m:
         needed = stats.resamples_needed(1 if correction == "none" else m, alpha=alpha)
+        sums = sums if resamples >= needed else None
         resamples = max(resamples, needed)
     tests = [_fitting(test, column) for column in differences.T]
     p = np.full(m, np.nan)
     for each in dict.fromkeys(tests):
-        columns = np.array([word == each for word in tests])
-        p[columns] = _p_values(each, differences[:, columns], resamples, seed)
+        columns = np.flatnonzero([word == each for word in tests])
+        own = None if sums is None else partial(_some, sums, columns)
+        p[columns] = _p_values(each, differences[:, columns], resamples, seed, own)
     if correction == "max_t":
-        adjusted = stats.max_t_p_values(differences, resamples=resamples, seed=seed)
+        adjusted = stats.max_t_p_values(differences, resamples=resamples, seed=seed, _sums=sums)
     else:
         adjusted = _ADJUSTMENTS[correction](p)
     return FamilyResult(p, adjusted, tests, resamples)
@@ -108,9 +115,15 @@ def _fitting(test: Test, d: FloatArray) -> Test:
     return "randomization" if graded else test
 
 
-def _p_values(test: Test, differences: FloatArray, resamples: int, seed: int) -> FloatArray:
+def _some(sums: SumsOf, columns: NDArray[np.intp], places: NDArray[np.intp]) -> FloatArray:
+    return sums(columns[places])
+
+
+def _p_values(
+    test: Test, differences: FloatArray, resamples: int, seed: int, sums: SumsOf | None
+) -> FloatArray:
     if test == "randomization":
-        return stats.randomization_p_values(differences, resamples=resamples, seed=seed)
+        return stats.randomization_p_values(differences, resamples=resamples, seed=seed, _sums=sums)
     return _WITHOUT_RESAMPLES[test](differences)
 
 

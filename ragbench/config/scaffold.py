@@ -16,8 +16,8 @@ from ragbench.errors import DataError
 from ragbench.registry import nearest
 
 if TYPE_CHECKING:
+    from ragbench.data.files.collection import Corpus
     from ragbench.data.files.columns import Named
-    from ragbench.data.files.corpus import Corpus
     from ragbench.data.files.rows import Entry
     from ragbench.types import Collection
 
@@ -69,7 +69,7 @@ def scaffold_records(
         DataError: No column has the question, what an answer is cannot be told, or the data are
             wrong.
     """
-    from ragbench.data.files.corpus import read_corpus
+    from ragbench.data.files.collection import read_corpus
 
     read = None if corpus is None else read_corpus(corpus)
     columns, doubts = _guessed(records, read, named or {})

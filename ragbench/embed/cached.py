@@ -179,8 +179,7 @@ def open_embedder(  # noqa: PLR0913  each is an option of who calls it, or the r
     where `RAGBENCH_CACHE` says.
     """
     # imported here: the cache itself must not need the extra
-    from ragbench.embed.remote import RemoteEmbedder
-    from ragbench.embed.sentence_transformers import shared_embedder
+    from ragbench.embed.sentence_transformers import RemoteEmbedder, shared_embedder
 
     embedder = (
         shared_embedder(owner, model, device=device, batch_tokens=batch_tokens)

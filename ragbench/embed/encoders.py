@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ragbench.embed.base import Advance, Device, as_unicode, tell_nobody
-from ragbench.embed.checkpoint import Checkpoint, choose_device
+from ragbench.embed.base import Advance, Checkpoint, Device, as_unicode, choose_device, tell_nobody
 from ragbench.errors import OptionError
 
 if TYPE_CHECKING:

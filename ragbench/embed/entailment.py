@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragbench.embed.base import Device, as_unicode
-from ragbench.embed.checkpoint import Checkpoint, choose_device
+from ragbench.embed.base import Checkpoint, Device, as_unicode, choose_device
 from ragbench.embed.encoders import Batches, token_limit
 from ragbench.errors import DataError, OptionError
 from ragbench.json_yaml import load_json

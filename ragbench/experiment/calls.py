@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, overload, runtime_checkable
 
 from ragbench.errors import AdapterError, is_interrupt
 from ragbench.executors.base import Json, Lost, Task
@@ -36,6 +36,44 @@ class Outcome(Generic[Value]):
     detail: str = ""
     latency_ms: float | None = None
     """Wall time of the call, in milliseconds; None where it was not made."""
+
+
+@runtime_checkable
+class Sparse(Protocol):
+    """Outcomes that know which of them lack a value, without a look at each."""
+
+    def lacking(self) -> Sequence[int]:
+        """Return their rows."""
+        ...
+
+
+def without_value(outcomes: Sequence[Outcome[Value]]) -> Iterator[tuple[int, Outcome[Value]]]:
+    """Yield row and outcome of those without a value."""
+    rows = outcomes.lacking() if isinstance(outcomes, Sparse) else range(len(outcomes))
+    for row in rows:
+        if (outcome := outcomes[row]).value is None:
+            yield row, outcome
+
+
+class Mapped(Sequence[Value]):
+    """What a function makes of each item, made when somebody looks at it: nothing is held."""
+
+    def __init__(self, function: Callable[[Item], Value], items: Sequence[Item]) -> None:
+        self._function, self._items = function, items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, row: int) -> Value: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> Mapped[Value]: ...
+
+    def __getitem__(self, row: int | slice) -> Value | Mapped[Value]:
+        if isinstance(row, slice):
+            return Mapped(self._function, self._items[row])
+        return self._function(self._items[row])
 
 
 class TimedOut(Exception):
@@ -66,16 +104,19 @@ def call_each(
     `on_outcome` gets each item's position and outcome as soon as it is there.
     """
     outcomes: list[Outcome[Value] | None] = [None] * len(items)
-    for position, outcome in _outcomes(function, items, calls):
+    for position, outcome in calling(function, items, calls):
         outcomes[position] = outcome
         on_outcome(position, outcome)
     return [outcome for outcome in outcomes if outcome is not None]
 
 
-def _outcomes(
+def calling(
     function: Callable[[Item], Value], items: Sequence[Item], calls: Calls
 ) -> Iterator[tuple[int, Outcome[Value]]]:
-    """The outcomes as they come; at most `concurrency` calls are under way."""
+    """Yield position and outcome of each item as they come; `concurrency` calls are under way.
+
+    Items are looked at when it is their turn.
+    """
     if calls.concurrency == 1:
         for position, item in enumerate(items):
             yield position, call_once(function, item, calls)
@@ -96,7 +137,7 @@ def _outcomes(
     for _ in range(min(calls.concurrency, len(items))):
         threading.Thread(target=work, daemon=True).start()
     try:
-        for _ in items:
+        for _ in range(len(items)):
             yield _next_of(done)
     finally:
         stopped.set()

@@ -35,7 +35,7 @@ from ragbench.registry import nearest
 from ragbench.report.comparison.base import lay_out_comparison
 from ragbench.report.comparison.table import render_table
 from ragbench.types import Qrels
-from ragbench.types.notebook import html_table, number
+from ragbench.types.tables import html_table, number
 
 FAMILIES = get_args(Families)
 MOVED = 5

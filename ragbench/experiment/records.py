@@ -161,6 +161,10 @@ class Recorded(Sequence[Outcome[Retrieved]]):
         """Return the rankings of the queries, cut."""
         return replace(self.read().first(self.query_ids, self.top_k), name=name)
 
+    def lacking(self) -> Sequence[int]:
+        """Return nothing: what a file lacks is no failure."""
+        return ()
+
     def __len__(self) -> int:
         return len(self.query_ids)
 
@@ -203,7 +207,7 @@ class Answers:
     """What one system answered to all queries."""
 
     name: str
-    outcomes: list[Outcome[Prediction]]
+    outcomes: Sequence[Outcome[Prediction]]
     """One per query, in their order; a prediction's contexts are the passages it is judged by. Of
     several samples all of the first one come first, then all of the second one, ..."""
     samples: int = 1
@@ -267,21 +271,19 @@ class JudgeUse:
             calls=paid.calls,
             stored=paid.stored,
             failed=paid.failed,
-            tokens=Tokens(
-                input=paid.input_tokens,
-                output=paid.output_tokens,
-                reasoning=paid.reasoning_tokens,
-            ),
+            tokens=_tokens(paid),
             usd=None if paid.unknown_cost else paid.cost_usd,
         )
 
     def summary(self) -> Judging:
         """Return what the verdicts took, in whichever run it was paid."""
-        used = self.usage
-        tokens = Tokens(
-            input=used.input_tokens, output=used.output_tokens, reasoning=used.reasoning_tokens
-        )
-        return Judging(models=self.models, tokens=tokens, usd=used.usd)
+        return Judging(models=self.models, tokens=_tokens(self.usage), usd=self.usage.usd)
+
+
+def _tokens(used: Totals | Usage) -> Tokens:
+    return Tokens(
+        input=used.input_tokens, output=used.output_tokens, reasoning=used.reasoning_tokens
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Gates: conditions that a run has to meet; a file per kind, each passed, failed or undecided."""
+"""Gates: conditions that a run has to meet; a class per kind, each passed, failed or undecided."""
 
 from ragbench.registry import Family
 
@@ -8,10 +8,10 @@ GATES = Family(
     table={
         "limit": "ragbench.gates.limit:Limit",
         "drop": "ragbench.gates.drop:Drop",
-        "queries_worse": "ragbench.gates.queries_worse:QueriesWorse",
+        "queries_worse": "ragbench.gates.drop:QueriesWorse",
         "cost": "ragbench.gates.limit:Cost",
         "increase": "ragbench.gates.increase:Increase",
-        "failed": "ragbench.gates.failed:Failed",
+        "failed": "ragbench.gates.limit:Failed",
         "certificate": "ragbench.gates.certificate:Certificate",
     },
 )

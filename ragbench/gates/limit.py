@@ -1,4 +1,4 @@
-"""`min` and `max`: the mean of a score, or a cost, is at least, or at most, a limit."""
+"""`min`, `max` and `failed`: a mean, a cost, or the share of failed items keeps a limit."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ragbench.gates.base import (
     Entry,
     MeasureGate,
     Most,
+    SystemGate,
     out_of_range,
     unless_turned,
     within,
@@ -110,7 +111,7 @@ class Limit(MeasureGate):
         if math.isnan(value):
             failed = f"; {n_failed} failed" if n_failed else ""
             nothing = "the score has no interval" if found.n else f"nothing was scored{failed}"
-            return Decision("undecided", nothing, facts)
+            return Decision("undecided", nothing, facts, interval=found.interval)
         verdict = within(value, self.min, self.max)
         why = f"mean {found.mean:.4g} over {found.n} queries"
         if self.decide == "interval":
@@ -121,12 +122,13 @@ class Limit(MeasureGate):
         at_ends = (
             "undecided" if math.isnan(end) else within(end, self.min, self.max) for end in ends
         )
-        return unless_turned(Decision(verdict, why, facts), n_failed, at_ends)
+        decision = Decision(verdict, why, facts, interval=found.interval)
+        return unless_turned(decision, n_failed, at_ends)
 
     def is_settled(self, found: Decision) -> bool:
         """Whether the interval does not hold the limit."""
-        low, high = found.facts.get("interval") or (None, None)
-        return low is not None and high is not None and not low <= self.limit <= high
+        low, high = found.interval or (math.nan, math.nan)
+        return math.isfinite(low) and math.isfinite(high) and not low <= self.limit <= high
 
     def _compared(self, found: ScoreSummary) -> float:
         """The number that is compared with the limit; NaN where there is none."""
@@ -188,3 +190,52 @@ def _cost(system: SystemSummary, timing: Timing, cost: str) -> float | None:
     latency, tokens = timing.of(system.name).latency_ms or Latency(), system.tokens or Tokens()
     known = (latency.p50, latency.p95, tokens.input, tokens.output, system.usd)
     return dict(zip(COSTS, known, strict=True))[cost]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failed(SystemGate):
+    """At most a share of the items of a score failed."""
+
+    subject = "failed"
+    conditions = ("max",)
+
+    failed: Annotated[
+        str, Option("A score; `max` is the largest share of its items that may fail.")
+    ]
+    max: Most
+
+    @property
+    def about(self) -> str:
+        """The score."""
+        return self.failed
+
+    @property
+    def text(self) -> str:
+        """The condition."""
+        return f"failed {self.failed} <= {self.max:g}"
+
+    def check_condition(self, entry: Entry, score: KnownScore | None) -> None:
+        """The limit is a share."""
+        if not 0 <= self.max <= 1:
+            out_of_range(entry, "max", 0, 1)
+
+    def decide_system(self, held: Candidate) -> Decision:
+        """Decide by the column of the score."""
+        return self.decide_column(held.column)
+
+    def decide_column(self, column: ScoreColumn) -> Decision:
+        """Decide by the items of a score; those that it does not apply to are not among them.
+
+        Where a query has several answers, each of them is an item.
+        """
+        codes = column.causes if column.answer_causes is None else column.answer_causes
+        counts = {Cause(code): n for code, n in enumerate(np.bincount(codes.ravel())) if n}
+        failed = {cause.word: int(n) for cause, n in counts.items() if cause.failed}
+        n_scored, n_failed = int(counts.get(Cause.SCORED, 0)), sum(failed.values())
+        n = n_scored + n_failed
+        facts = {"n": n_scored, "n_failed": n_failed}
+        if not n:
+            return Decision("undecided", "the score applies to no query", facts)
+        causes = ", ".join(f"{count} {cause}" for cause, count in failed.items())
+        why = f"{n_failed} of {n} failed" + (f" ({causes})" if causes else "")
+        return Decision(within(n_failed / n, None, self.max), why, facts)

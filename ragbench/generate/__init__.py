@@ -10,7 +10,7 @@ GENERATORS = Family(
         "http": "ragbench.generate.http:HttpGenerator",
         "huggingface": "ragbench.generate.huggingface:HuggingfaceGenerator",
         "langchain": "ragbench.generate.langchain:LangchainGenerator",
-        "openai": "ragbench.generate.openai:OpenAIGenerator",
+        "openai": "ragbench.generate.chat:OpenAIGenerator",
         "predictions": "ragbench.generate.predictions:Predictions",
     },
 )

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from ragbench.adapters import templates
-from ragbench.adapters.hits import HitReader
 from ragbench.adapters.http import EndpointOptions, Url
+from ragbench.adapters.libraries import HitReader
 from ragbench.errors import AdapterError, OptionError
 from ragbench.generate.base import Generator
 from ragbench.registry import Option, shown

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from ragbench.embed.base import Device
-from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
+from ragbench.embed.base import Checkpoint, Device, choose_device, find_checkpoint, need_packages
 from ragbench.errors import OptionError
 from ragbench.generate.base import Generator
 from ragbench.generate.chat import AnswerOptions, PromptOptions, fit, load_prompt

@@ -10,15 +10,20 @@ from typing import Annotated, Any
 
 from ragbench import llm
 from ragbench.adapters import templates
-from ragbench.adapters.factory import Factory, FactoryArgs, SyncOrAsync, resolve_client
-from ragbench.adapters.hits import HitReader, IdField
+from ragbench.adapters.libraries import (
+    Factory,
+    HitReader,
+    IdField,
+    SyncOrAsync,
+    resolve_client,
+)
 from ragbench.errors import AdapterError, OptionError
 from ragbench.generate.chat import AnswerOptions, ChatGenerator, PromptOptions, load_prompt
 from ragbench.llm import ChatRequest, LangchainChat, Totals
 from ragbench.llm.completions import read_text
 from ragbench.llm.langchain import read_usage
 from ragbench.llm.server import CallOptions
-from ragbench.registry import Option, shown
+from ragbench.registry import FactoryArgs, Option, shown
 from ragbench.signature import fingerprint_json
 from ragbench.types import Document, Prediction, Query, ToolCall, Usage
 from ragbench.types.records import add_usage

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragbench.adapters.hits import HitReader, checked_id
+from ragbench.adapters.libraries import HitReader, checked_id
 from ragbench.errors import AdapterError
 from ragbench.generate.base import App, AskingGenerator, Generator
 from ragbench.generate.langchain import LangchainApp

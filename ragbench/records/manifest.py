@@ -59,6 +59,21 @@ class EnvironmentVariable(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Choices(Record):
+    """What the caller narrows a run to."""
+
+    limit: int | None = None
+    """A seeded sample of this many queries."""
+    only: tuple[str, ...] = ()
+    """Names of retrievers, generators or pairs; empty means all."""
+    judge: bool = True
+    judge_replay: bool = False
+    """Whether judges answer from stored replies alone; what is missing is an error."""
+    retry_failed: bool = False
+    """Whether items that failed before are asked again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest(Record):
     """Versions, data fingerprints, signatures, seeds and timings; never a secret."""
 
@@ -70,8 +85,7 @@ class Manifest(Record):
     packages: Mapping[str, str | None] = field(default_factory=dict)
     """Package whose version may move a number -> its version; None where it is not installed."""
     seed: int | None = None
-    choices: Mapping[str, Any] = field(default_factory=dict)
-    """What the command line chose."""
+    choices: Choices = field(default_factory=Choices)
     live: tuple[str, ...] = ()
     """Components that were Python objects, which no file describes."""
     versions: Mapping[str, Prose] = field(default_factory=dict)
@@ -260,6 +274,9 @@ class VerdictRow(Record):
     """Of a pair: whose answer is preferred, or not."""
     other: str | None = optional()
     """Of a pair: to whose answer."""
+    winner: str | None = optional()
+    """Of a pair: the one of the two whose answer is better; None for a tie, where the verdict
+    failed, and in folders of older versions."""
     query_id: str
     document_id: str | None = optional()
     """Of a passage: its document."""
@@ -323,6 +340,13 @@ class VerdictRow(Record):
             ),
             **asked,
         )
+
+    @property
+    def better(self) -> str | None:
+        """Of a pair: whose answer is better, in folders of older versions too; None for neither."""
+        if self.winner is not None or self.score is None or self.score == 0.5:
+            return self.winner
+        return self.system if self.score > 0.5 else self.other
 
     @property
     def answer(self) -> tuple[str, int]:

@@ -10,6 +10,7 @@ Validation, the JSON Schema, `ragbench list` and the docs all read that declarat
 """
 
 from ragbench.registry.adapt import (
+    FactoryArgs,
     OwnComponent,
     adapt,
     is_factory,
@@ -42,6 +43,7 @@ __all__ = [
     "PYTHON",
     "REQUIRED",
     "DeclaredOption",
+    "FactoryArgs",
     "Family",
     "Mismatch",
     "Option",

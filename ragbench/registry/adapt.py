@@ -8,11 +8,13 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from ragbench.errors import AdapterError, OptionError, RagbenchError
 from ragbench.registry.family import load_object, nearest
 from ragbench.registry.options import Option, option_in
+
+FactoryArgs = Annotated[dict[str, Any] | None, Option("Arguments of the factory.")]
 
 
 def adapt(

@@ -124,6 +124,8 @@ def printable(text: object) -> str:
     line = " ".join(str(text).split())
     if len(line) > _LONGEST_LINE:
         line = f"{line[:_LONGEST_LINE]}… ({len(line) - _LONGEST_LINE:,} more characters)"
+    if line.isprintable():
+        return line
     return "".join(ch if ch.isprintable() else ch.encode("unicode_escape").decode() for ch in line)
 
 

@@ -9,11 +9,19 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
-from ragbench.embed.base import BatchTokens, ComputeDevice, Device, Model, as_unicode
-from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
+from ragbench.embed.base import (
+    BatchTokens,
+    Checkpoint,
+    ComputeDevice,
+    Device,
+    Model,
+    as_unicode,
+    choose_device,
+    find_checkpoint,
+    need_packages,
+)
 from ragbench.embed.encoders import Batches, token_limit, truncation_notes
-from ragbench.embed.remote import RemoteModel
-from ragbench.embed.sentence_transformers import EXTRA, PACKAGES
+from ragbench.embed.sentence_transformers import EXTRA, PACKAGES, RemoteModel
 from ragbench.errors import OptionError
 from ragbench.executors.base import Facts, Opened
 from ragbench.rerank.base import Reranker, hit_texts

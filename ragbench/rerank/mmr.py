@@ -16,9 +16,9 @@ from ragbench.embed.base import (
     KeepVectors,
     Model,
     QueryPrompt,
+    find_checkpoint,
 )
 from ragbench.embed.cached import CachedEmbedder, open_embedder
-from ragbench.embed.checkpoint import find_checkpoint
 from ragbench.embed.sentence_transformers import DEFAULT_MODEL, dot_products
 from ragbench.errors import AdapterError, OptionError
 from ragbench.files import cache_folder

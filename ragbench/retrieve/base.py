@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from ragbench.adapters.hits import HitReader
+from ragbench.adapters.libraries import HitReader
 from ragbench.embed.base import Encodings
 from ragbench.errors import AdapterError
 from ragbench.executors.base import Json, Task

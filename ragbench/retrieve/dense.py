@@ -18,10 +18,10 @@ from ragbench.embed.base import (
     KeepVectors,
     Model,
     QueryPrompt,
+    find_checkpoint,
     tell_nobody,
 )
 from ragbench.embed.cached import CachedEmbedder, open_embedder
-from ragbench.embed.checkpoint import find_checkpoint
 from ragbench.embed.encoders import count_longer, truncation_notes
 from ragbench.embed.sentence_transformers import DEFAULT_MODEL
 from ragbench.errors import DataError, OptionError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
-from ragbench.embed.checkpoint import need_packages
+from ragbench.embed.base import need_packages
 from ragbench.embed.sentence_transformers import dot_products
 from ragbench.types import FloatArray, IntArray
 

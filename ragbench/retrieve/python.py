@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragbench.adapters.hits import HitReader, checked_id, is_id
+from ragbench.adapters.libraries import HitReader, checked_id, is_id
 from ragbench.errors import AdapterError
 from ragbench.registry import OwnComponent, adapt, shown
 from ragbench.retrieve.base import Retriever
@@ -99,16 +99,16 @@ _FOREIGN = ("aretrieve", "invoke", "ainvoke", "similarity_search", "run", "run_a
 
 def _adapted(made: Any) -> Retriever:
     if any(hasattr(made, name) for name in ("retrieve", "aretrieve")):
-        from ragbench.retrieve.llama_index import LlamaIndexRetriever
+        from ragbench.retrieve.frameworks import LlamaIndexRetriever
 
         return LlamaIndexRetriever(client=made)
     if any(hasattr(made, name) for name in ("invoke", "ainvoke", "similarity_search")):
-        from ragbench.retrieve.langchain import LangchainRetriever
+        from ragbench.retrieve.frameworks import LangchainRetriever
 
         return LangchainRetriever(client=made)
     if callable(made):  # `run` is a name that anything may have
         return CallableRetriever(made)
-    from ragbench.retrieve.haystack import HaystackRetriever
+    from ragbench.retrieve.frameworks import HaystackRetriever
 
     return HaystackRetriever(client=made)
 

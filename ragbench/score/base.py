@@ -1,14 +1,20 @@
-"""What every measure, metric and judge returns: a column of values with causes and a signature."""
+"""What every measure, metric and judge returns, and the options in the name of a score."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+import typing
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from ragbench.errors import OptionError
+from ragbench.registry import DeclaredOption, nearest
 
 if TYPE_CHECKING:  # no NumPy at run time: a single list or text is scored without it
     from ragbench.signature import Signature
     from ragbench.types import CauseArray, Direction, FloatArray, IntArray
+
 
 Aggregate = Literal["mean", "sum", "geometric_mean", "corpus"]
 """How the values of the queries become one number; `corpus`: computed from all of them at once,
@@ -16,6 +22,14 @@ and each value is what its query moves that number by, in units of a mean."""
 
 Advance = Callable[[int], None]
 """Told how many items have just been done."""
+
+_PART = re.compile(r"""(?:"[^"]*"|'[^']*'|\{[^}]*\}|[^,"'])+""")
+_QUOTED = re.compile(r"""(["'])(.*)\1""", re.DOTALL)
+_NEEDS_QUOTES = re.compile(r"""[,()"'\s]|^$""")
+_WORDS = {"true": True, "false": False, "null": None}
+
+Respell = Callable[[str, str], "tuple[str, str]"]
+"""Key and value as written -> ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +81,115 @@ class ScoreColumn:
     answer_causes: CauseArray | None = field(default=None, repr=False)
     """Shape (n, samples): the cause of each answer where an item has several, whose mean it is;
     None where each item is one answer."""
+
+
+def split_options(text: str) -> list[str]:
+    """Split what stands between the parentheses at its commas, but not inside quotes or braces.
+
+    Example:
+        >>> split_options('model="a, b", idf=true')
+        ['model="a, b"', 'idf=true']
+        >>> split_options("gains={1:3,2:9},base=2")
+        ['gains={1:3,2:9}', 'base=2']
+    """
+    return [part.strip() for part in _PART.findall(text)] if text.strip() else []
+
+
+def read_options(
+    owner: str,
+    parts: Iterable[str],
+    declared: Mapping[str, DeclaredOption],
+    respell: Respell | None = None,
+    implied: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Read options in the form `name=value`.
+
+    Returns the values that differ from the default, in the order of the declaration, so that two
+    spellings of the same options give the same mapping. `respell` turns other spellings of an
+    option into ours; `implied` has values that the name does not say.
+
+    Example:
+        >>> from ragbench.registry import declared_options
+        >>> from ragbench.score.text.rouge import rouge
+        >>> read_options("rouge1", ["stemmer=true"], declared_options(rouge))
+        {'stemmer': True}
+    """
+    allowed = ", ".join(f"{name}={option.allowed}" for name, option in declared.items())
+    given: dict[str, Any] = {}
+    for part in parts:
+        key, equals, text = (piece.strip() for piece in part.partition("="))
+        if respell is not None:
+            key, text = respell(key, text)
+        if not equals or key not in declared:
+            wanted = f"options in the form name=value: {allowed}" if allowed else "no options"
+            raise OptionError(owner, "options", part, wanted, nearest(key, declared))
+        if key in given:
+            raise OptionError(owner, key, f"{given[key]} and {text}", "one value")
+        given[key] = read_value(owner, declared[key], text)
+    given = {**(implied or {}), **given}
+    return {
+        name: given[name]
+        for name, option in declared.items()
+        if name in given and given[name] != option.default
+    }
+
+
+def write_options(options: Mapping[str, Any]) -> str:
+    """Write options as `read_options` reads them; empty where there are none.
+
+    Example:
+        >>> write_options({"model": "my models/a", "idf": True})
+        '(model="my models/a",idf=true)'
+    """
+    written = ",".join(f"{name}={_written(value)}" for name, value in options.items())
+    return f"({written})" if written else ""
+
+
+def add_option(name: str, option: str, value: str) -> str:
+    """Add an option to the name of a score.
+
+    Example:
+        >>> add_option("fluency", "judge", "a"), add_option("rbp(p=0.5)", "judge", "a")
+        ('fluency(judge=a)', 'rbp(p=0.5,judge=a)')
+    """
+    return f"{name[:-1]},{option}={value})" if name.endswith(")") else f"{name}({option}={value})"
+
+
+def read_value(owner: str, option: DeclaredOption, text: str) -> Any:
+    """Read an integer, a number or a word, as the option wants it; quotes make it a text."""
+    if quoted := _QUOTED.fullmatch(text):
+        return option.check(owner, quoted[2] if _takes_text(option) else _number(quoted[2]))
+    if text in _WORDS and _takes(option, _WORDS[text]):
+        return _WORDS[text]
+    number = _number(text)
+    is_text = _takes_text(option) and not _takes(option, number)
+    return option.check(owner, text if is_text else number)
+
+
+def _number(text: str) -> Any:
+    """Read a number where it is one; 2.0 is the integer 2, so that names are unique."""
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number
+
+
+def _takes(option: DeclaredOption, value: Any) -> bool:
+    try:
+        option.check("", value)
+    except OptionError:
+        return False
+    return True
+
+
+def _takes_text(option: DeclaredOption) -> bool:
+    return str in (option.annotation, *typing.get_args(option.annotation))
+
+
+def _written(value: Any) -> str:
+    for word, meaning in _WORDS.items():
+        if value is meaning:
+            return word
+    text = str(value)
+    return f'"{text}"' if isinstance(value, str) and _NEEDS_QUOTES.search(text) else text

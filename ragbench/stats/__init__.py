@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from ragbench.stats.agreement import mean_agreement as mean_agreement
     from ragbench.stats.agreement import raw_agreement as raw_agreement
     from ragbench.stats.arguments import cluster_sums as cluster_sums
-    from ragbench.stats.bootstrap import bca_bootstrap as bca_bootstrap
-    from ragbench.stats.bootstrap import percentile_bootstrap as percentile_bootstrap
-    from ragbench.stats.bootstrap import studentized_bootstrap as studentized_bootstrap
     from ragbench.stats.bradley_terry import Strengths as Strengths
     from ragbench.stats.bradley_terry import bradley_terry_strengths as bradley_terry_strengths
     from ragbench.stats.correlation import GroupedCorrelation as GroupedCorrelation
@@ -50,8 +47,11 @@ if TYPE_CHECKING:
     from ragbench.stats.increase import increase_interval as increase_interval
     from ragbench.stats.increase import queries_for as queries_for
     from ragbench.stats.krippendorff import krippendorff_alpha as krippendorff_alpha
+    from ragbench.stats.mean import CorrectedMean as CorrectedMean
     from ragbench.stats.mean import MeanInterval as MeanInterval
     from ragbench.stats.mean import mean_interval as mean_interval
+    from ragbench.stats.mean import ppi_difference as ppi_difference
+    from ragbench.stats.mean import ppi_mean as ppi_mean
     from ragbench.stats.multiple_comparisons import (
         benjamini_hochberg_p_values as benjamini_hochberg_p_values,
     )
@@ -68,9 +68,9 @@ if TYPE_CHECKING:
     from ragbench.stats.power import noncentral_t_sf as noncentral_t_sf
     from ragbench.stats.power import queries_needed as queries_needed
     from ragbench.stats.power import queries_to_exclude as queries_to_exclude
-    from ragbench.stats.ppi import CorrectedMean as CorrectedMean
-    from ragbench.stats.ppi import ppi_difference as ppi_difference
-    from ragbench.stats.ppi import ppi_mean as ppi_mean
+    from ragbench.stats.resampling import bca_bootstrap as bca_bootstrap
+    from ragbench.stats.resampling import percentile_bootstrap as percentile_bootstrap
+    from ragbench.stats.resampling import studentized_bootstrap as studentized_bootstrap
     from ragbench.stats.score_intervals import score_interval as score_interval
     from ragbench.stats.score_intervals import tilting_interval as tilting_interval
     from ragbench.stats.sequential import betting_interval as betting_interval
@@ -89,7 +89,6 @@ if TYPE_CHECKING:
 _HOMES = {
     "agreement": "Agreement cohen_kappa confusion_table mean_agreement raw_agreement",
     "arguments": "cluster_sums",
-    "bootstrap": "bca_bootstrap percentile_bootstrap studentized_bootstrap",
     "bradley_terry": "Strengths bradley_terry_strengths",
     "correlation": "GroupedCorrelation kendall_tau_b mean_correlation pearson roc_auc spearman",
     "difference": "DifferenceInterval difference_interval paired_differences effect_size "
@@ -97,12 +96,12 @@ _HOMES = {
     "evidence": "DropEvidence drop_evidence",
     "increase": "Increase increase_interval queries_for",
     "krippendorff": "krippendorff_alpha",
-    "mean": "MeanInterval mean_interval",
+    "mean": "CorrectedMean MeanInterval mean_interval ppi_difference ppi_mean",
     "multiple_comparisons": "benjamini_hochberg_p_values can_reject holm_p_values max_t_p_values "
     "resamples_needed tied_with_best",
     "paired_tests": "mcnemar_p_values randomization_p_values t_test_p_values wilcoxon_p_values",
     "power": "minimum_detectable_difference noncentral_t_sf queries_needed queries_to_exclude",
-    "ppi": "CorrectedMean ppi_difference ppi_mean",
+    "resampling": "bca_bootstrap percentile_bootstrap studentized_bootstrap",
     "score_intervals": "score_interval tilting_interval",
     "sequential": "betting_interval interim_interval look_sizes spending_bounds",
     "student": "t_cdf t_quantile t_sf",

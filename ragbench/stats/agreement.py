@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ragbench.errors import OptionError
-from ragbench.stats import arguments, jackknife
+from ragbench.stats import arguments, resampling
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -63,7 +63,7 @@ class Agreement:
 
 
 def mean_agreement(
-    statistic: jackknife.Statistic,
+    statistic: resampling.Statistic,
     tables: Sequence[FloatArray],
     *,
     level: Level,
@@ -116,12 +116,12 @@ def mean_agreement(
         return Agreement(value, math.nan, math.nan, n, level, "undefined", why)
 
     tables, used = [tables[place] for place in defined], [used[place] for place in defined]
-    spread = jackknife.Spread.of([plain[place] for place in defined], used, labels, span)
+    spread = resampling.Spread.of([plain[place] for place in defined], used, labels, span)
     rule: AgreementRule = "jackknife"
     limits = [spread.limits(confidence)]
-    if spread.carriers < jackknife.CARRIERS and (rare or limits[0] is None):
+    if spread.carriers < resampling.CARRIERS and (rare or limits[0] is None):
         rule = "plus_two"
-        limits.append(jackknife.plus_two(statistic, tables, used, labels, span).limits(confidence))
+        limits.append(resampling.plus_two(statistic, tables, used, labels, span).limits(confidence))
     ends = [value, *(end for pair in limits if pair is not None for end in pair)]
     if len(ends) == 1:
         why = "too few items differ to see how it varies"
@@ -164,15 +164,15 @@ def raw_agreement(
     )
 
 
-def raw_share(table: FloatArray) -> jackknife.LeftOut:
+def raw_share(table: FloatArray) -> resampling.LeftOut:
     """Give the share of rows whose two ratings are equal."""
     n = len(table)
     if n == 0:
-        return jackknife.undefined(NO_ITEMS)
+        return resampling.undefined(NO_ITEMS)
     same = (table[:, 0] == table[:, 1]).astype(np.float64)
     total = float(same.sum())
     without = (total - same) / (n - 1) if n > 1 else np.full(1, np.nan)
-    return jackknife.LeftOut(total / n, without)
+    return resampling.LeftOut(total / n, without)
 
 
 NO_ITEMS = "no item has two ratings"
@@ -260,15 +260,15 @@ def cohen_kappa(
     )
 
 
-def kappa(table: FloatArray, weights: Weights = "equal") -> jackknife.LeftOut:
+def kappa(table: FloatArray, weights: Weights = "equal") -> resampling.LeftOut:
     """Give kappa of the two columns of a table without gaps, and without each row."""
     n = len(table)
     if n == 0:
-        return jackknife.undefined(NO_ITEMS)
+        return resampling.undefined(NO_ITEMS)
     x, y = table[:, 0], table[:, 1]
     for column in (x, y):
         if constant(column):
-            return jackknife.undefined(f"a rater gives {column[0]:g} to all {n} items")
+            return resampling.undefined(f"a rater gives {column[0]:g} to all {n} items")
     observed = _apart(x, y, weights)
     against_y, against_x = _sums_against(x, y, weights), _sums_against(y, x, weights)
     expected = float(against_y.sum())
@@ -277,7 +277,7 @@ def kappa(table: FloatArray, weights: Weights = "equal") -> jackknife.LeftOut:
     with np.errstate(divide="ignore", invalid="ignore"):
         without = 1 - (n - 1) * (observed.sum() - observed) / left
     without[_last_of_two(x) | _last_of_two(y)] = np.nan
-    return jackknife.LeftOut(value, without)
+    return resampling.LeftOut(value, without)
 
 
 def confusion_table(

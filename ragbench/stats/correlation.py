@@ -10,8 +10,8 @@ import numpy as np
 
 from ragbench.errors import OptionError
 from ragbench.stats.agreement import FEWEST, Agreement, Level, constant, mean_agreement, pair_of
-from ragbench.stats.jackknife import LeftOut, Statistic, undefined
 from ragbench.stats.mean import mean_interval
+from ragbench.stats.resampling import LeftOut, Statistic, undefined
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

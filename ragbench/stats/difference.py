@@ -12,7 +12,7 @@ import numpy as np
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.stats.arguments import cluster_codes, cluster_units
-from ragbench.stats.bootstrap import (
+from ragbench.stats.resampling import (
     RESAMPLES,
     bca_bootstrap,
     percentile_bootstrap,

@@ -9,8 +9,8 @@ import numpy as np
 
 from ragbench.stats import arguments
 from ragbench.stats.arguments import cluster_codes
-from ragbench.stats.bootstrap import RESAMPLES
 from ragbench.stats.difference import difference_interval
+from ragbench.stats.resampling import RESAMPLES
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -10,7 +10,7 @@ import numpy as np
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.stats.agreement import NO_ITEMS, Agreement, Level, constant, mean_agreement
-from ragbench.stats.jackknife import LeftOut, undefined
+from ragbench.stats.resampling import LeftOut, undefined
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
@@ -13,9 +14,11 @@ from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.stats.arguments import cluster_sums
 from ragbench.stats.difference import paired_differences
-from ragbench.stats.paired_tests import EXACT_UP_TO, all_flips, random_flips, tolerance
+from ragbench.stats.paired_tests import EXACT_UP_TO, SumsOf, all_flips, random_flips, tolerance
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike
 
     from ragbench.types import FloatArray
@@ -126,6 +129,7 @@ def max_t_p_values(
     side: Side = "both",
     resamples: int = RESAMPLES,
     seed: int = 0,
+    _sums: SumsOf | None = None,
 ) -> FloatArray:
     """Test each column of paired differences, adjusted for the family of all columns.
 
@@ -164,8 +168,9 @@ def max_t_p_values(
 
     p_values = np.full(table.shape[1], np.nan)
     scored = ~np.isnan(table).all(axis=0)
-    d = _studentized(np.nan_to_num(table[:, scored]))
-    d = -d if side == "lower" else d
+    d = np.nan_to_num(table[:, scored])
+    scale = _scales(d)
+    d = _studentized(-d if side == "lower" else d, scale)
     observed = np.abs(d.sum(axis=0)) if side == "both" else d.sum(axis=0)
     # Most extreme first; rounding may order ties either way, since their p-values are levelled.
     order = np.argsort(-observed, kind="stable")
@@ -173,7 +178,13 @@ def max_t_p_values(
 
     changed = d.any(axis=1)
     exact = int(np.count_nonzero(changed)) <= EXACT_UP_TO
-    blocks = all_flips(d[changed]) if exact else random_flips(d, resamples, seed)
+    if exact:
+        blocks = all_flips(d[changed])
+    elif _sums is None:
+        blocks = random_flips(d, resamples, seed)
+    else:
+        known = _studentized(_sums(np.flatnonzero(scored)), scale)[:, order]
+        blocks = iter([-known if side == "lower" else known])
     extreme, total = np.zeros(d.shape[1]), 0
     for sums in blocks:
         highest = _highest(np.abs(sums, out=sums) if side == "both" else sums, steps)
@@ -220,30 +231,118 @@ def tied_with_best(
         [True, False, True]
     """
     table = arguments.matrix("tied_with_best", "values", values)
-    arguments.probability("tied_with_best", "alpha", alpha)
-    tied = np.zeros(table.shape[1], dtype=np.bool_)
-    best = _best(table if higher_is_better else -table)
-    tied[best] = True
-
-    pairs = list(combinations(range(table.shape[1]), 2))
-    first, second = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
-    differences = paired_differences(table[:, first], table[:, second])
-    if clusters is not None:
-        differences = cluster_sums(differences, clusters)
-    p_values = max_t_p_values(differences, resamples=resamples, seed=seed)
-    scored = ~np.isnan(table).all(axis=0)
-    alike = ~(p_values <= alpha)  # NaN too: a pair without common queries is not told apart
-    tied[first[alike & best[second]]] = True
-    tied[second[alike & best[first]]] = True
-    return tied & scored
+    pairs = SystemPairs(table, clusters, resamples=resamples, seed=seed)
+    return pairs.tied_with_best(higher_is_better=higher_is_better, alpha=alpha)
 
 
-def _studentized(d: FloatArray) -> FloatArray:
-    """Divide each column by the root of its sum of squares, which no flip changes."""
-    largest = np.abs(d).max(axis=0, initial=0.0)
-    unit = d / np.where(largest > 0, largest, 1.0)  # so that no square overflows or vanishes
-    norm = np.sqrt((unit**2).sum(axis=0))
-    studentized: FloatArray = unit / np.where(norm > 0, norm, 1.0)
+_MOST_CANCELLED = 100
+"""How much larger than a difference the scores may be of which it is one: beyond it, rounding of
+their sums would come near to what counts as a tie."""
+
+
+class SystemPairs:
+    """The scores of several systems by one measure, and the tests of their pairs.
+
+    The sum of a difference under sign flips is the difference of two such sums. So all pairs, in
+    every test, take one product for each system, where products of all pairs would take as many as
+    there are pairs; and what is asked for twice is computed once.
+    """
+
+    def __init__(
+        self,
+        values: ArrayLike,
+        clusters: ArrayLike | None = None,
+        *,
+        resamples: int = RESAMPLES,
+        seed: int = 0,
+    ) -> None:
+        """Take a table (n queries, s systems) of one measure; NaN where a system is not scored."""
+        self._table = arguments.matrix("SystemPairs", "values", values)
+        self._clusters, self._resamples, self._seed = clusters, resamples, seed
+        pairs = list(combinations(range(self._table.shape[1]), 2))
+        self.first, self.second = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+
+    @cached_property
+    def differences(self) -> FloatArray:
+        """The differences of all pairs, a row for each query or cluster."""
+        found = paired_differences(self._table[:, self.first], self._table[:, self.second])
+        return found if self._clusters is None else cluster_sums(found, self._clusters)
+
+    @cached_property
+    def p_values(self) -> FloatArray:
+        """What `max_t_p_values` gives for all pairs."""
+        return max_t_p_values(
+            self.differences,
+            resamples=self._resamples,
+            seed=self._seed,
+            _sums=lambda pairs: self.sums(self.first[pairs], self.second[pairs]),
+        )
+
+    def tied_with_best(self, *, higher_is_better: bool, alpha: float) -> NDArray[np.bool_]:
+        """Do what the function `tied_with_best` does."""
+        arguments.probability("tied_with_best", "alpha", alpha)
+        table = self._table
+        tied = np.zeros(table.shape[1], dtype=np.bool_)
+        best = _best(table if higher_is_better else -table)
+        tied[best] = True
+        scored = ~np.isnan(table).all(axis=0)
+        alike = ~(
+            self.p_values <= alpha
+        )  # NaN too: a pair without common queries is not told apart
+        tied[self.first[alike & best[self.second]]] = True
+        tied[self.second[alike & best[self.first]]] = True
+        return tied & scored
+
+    def sums(
+        self,
+        systems: Sequence[int] | NDArray[np.intp],
+        others: Sequence[int] | NDArray[np.intp],
+    ) -> FloatArray:
+        """Return the sums of systems minus others, pair by pair, under the flips of the seed.
+
+        Shape (resamples, pairs); the same as those of `random_flips`, rounding aside.
+        """
+        one, other = np.asarray(systems, np.intp), np.asarray(others, np.intp)
+        low, high = np.minimum(one, other), np.maximum(one, other)
+        n_systems = self._table.shape[1]
+        places = low * (2 * n_systems - low - 1) // 2 + high - low - 1  # among all combinations
+        sign = np.where(one < other, 1.0, -1.0)
+        d = np.nan_to_num(sign * self.differences[:, places])
+        sums: FloatArray = self._flipped[:, one] - self._flipped[:, other]
+        # where one of the three was not scored, a sum has queries that the difference has not
+        lacks = np.isnan(self._table)
+        uneven = (lacks != lacks[:, :1]).any(axis=0)
+        apart = uneven[one] | uneven[other]
+        size = np.abs(np.nan_to_num(self._basis)).sum(axis=0)
+        apart |= size[one] + size[other] > _MOST_CANCELLED * np.abs(d).sum(axis=0)
+        if apart.any():
+            sums[:, apart] = self._flip(d[:, apart])
+        return sums
+
+    @cached_property
+    def _basis(self) -> FloatArray:
+        """Every system minus the first one: small numbers, of which differences lose little."""
+        found = paired_differences(self._table, self._table[:, :1])
+        return found if self._clusters is None else cluster_sums(found, self._clusters)
+
+    @cached_property
+    def _flipped(self) -> FloatArray:
+        return self._flip(np.nan_to_num(self._basis))
+
+    def _flip(self, columns: FloatArray) -> FloatArray:
+        return np.concatenate(list(random_flips(columns, self._resamples, self._seed)))
+
+
+def _scales(d: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Give two factors of the root of each column's sum of squares, which no flip changes."""
+    most = np.abs(d).max(axis=0, initial=0.0)
+    largest = np.where(most > 0, most, 1.0)
+    norm = np.sqrt(((d / largest) ** 2).sum(axis=0))  # so that no square overflows or vanishes
+    return largest, np.where(norm > 0, norm, 1.0)
+
+
+def _studentized(d: FloatArray, scale: tuple[FloatArray, FloatArray]) -> FloatArray:
+    studentized: FloatArray = d / scale[0] / scale[1]
     return studentized
 
 

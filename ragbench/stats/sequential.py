@@ -15,8 +15,8 @@ import numpy as np
 
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
-from ragbench.stats.bootstrap import RESAMPLES
 from ragbench.stats.difference import DifferenceInterval, difference_interval
+from ragbench.stats.resampling import RESAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,18 +15,22 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import marshal
 import os
 import re
+import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Generic, NamedTuple, TypeVar, overload
 
 from ragbench.errors import DataError
 from ragbench.files import write_atomically
 from ragbench.json_yaml import DEEPEST, load_json
+from ragbench.types.conversation import Json
 
 FORMAT = "ragbench.stage/1"
 _ANY_FORMAT = b"ragbench.stage/"
@@ -35,6 +39,8 @@ _NAME = re.compile(rb'\["([A-Za-z0-9_.@-]*)",')  # of nearly all items; others a
 _DIGEST = 16  # hexadecimal digits
 _SYNC_S = 1.0
 """A power cut loses at most what the last second produced; a kill loses nothing."""
+_IN_MEMORY = 1 << 20  # bytes
+Value = TypeVar("Value")
 
 
 class DamagedItems(UserWarning):
@@ -159,12 +165,124 @@ class StageFile:
         return stream
 
 
+class Spool:
+    """What a run looks at again, in a file of its own that has no name and ends with the run.
+
+    It is a copy, in a form that is read quickly: whoever clears the cache, or writes it anew, takes
+    nothing from a run under way. The first megabyte stays in memory.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Make no file yet; it will be in the folder, or where temporary files are."""
+        self._folder, self._lock, self._end = folder, threading.Lock(), 0
+        self._stream: tempfile.SpooledTemporaryFile[bytes] | None = None
+
+    def put(self, value: Json) -> int:
+        """Keep a value of plain JSON types, tuples included; return its place."""
+        data = marshal.dumps(value)
+        with self._lock:
+            place = self._end
+            try:
+                stream = self._stream or self._open()
+                stream.seek(place)
+                stream.write(len(data).to_bytes(8, "little") + data)
+            except OSError as error:
+                raise _not_written(self._folder, error) from None
+            self._end += 8 + len(data)
+        return place
+
+    def get(self, place: int) -> Json:
+        """Return the value at a place."""
+        with self._lock:
+            if self._stream is None:
+                raise ValueError("what this run looked at was closed with its store")
+            self._stream.seek(place)
+            size = int.from_bytes(self._stream.read(8), "little")
+            data = self._stream.read(size)
+        return marshal.loads(data)
+
+    def close(self) -> None:
+        """Remove the file."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def _open(self) -> tempfile.SpooledTemporaryFile[bytes]:
+        # where the system keeps temporary files in memory, the cache is the better place
+        folder = self._folder if os.access(self._folder, os.W_OK) else None
+        # open until the run ends
+        self._stream = tempfile.SpooledTemporaryFile(  # noqa: SIM115
+            _IN_MEMORY, dir=None if folder is None else str(folder)
+        )
+        return self._stream
+
+
+class Form(NamedTuple):
+    """How values of a kind go into a spool."""
+
+    flat: Callable[[Json], Json]
+    """Returns a value as plain JSON types."""
+    made: Callable[[Json], Json]
+    """Makes the value of them again."""
+    is_good: Callable[[Json], bool] = bool
+    """Tells values from those that say why there is none."""
+
+
+class Spooled(Sequence[Value], Generic[Value]):
+    """Values in a spool: in memory each of them is nine bytes; one that is not there is `default`.
+
+    The one that was looked at last is remembered, since mostly several ask for it in turn.
+    """
+
+    def __init__(self, spool: Spool, form: Form, n: int, default: Json = None) -> None:
+        self._spool, self._form, self._default = spool, form, default
+        self._places, self._good = array("q", [-1]) * n, bytearray(n)
+        self._last: tuple[int, Json] = (-1, None)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __setitem__(self, row: int, value: Value) -> None:
+        self._places[row] = self._spool.put(self._form.flat(value))
+        self._good[row] = self._form.is_good(value)
+        self._last = (-1, None)
+
+    @overload
+    def __getitem__(self, row: int) -> Value: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> Spooled[Value]: ...
+
+    def __getitem__(self, row: int | slice) -> Value | Spooled[Value]:
+        if isinstance(row, slice):
+            part = Spooled[Value](self._spool, self._form, 0, self._default)
+            part._places, part._good = self._places[row], self._good[row]
+            return part
+        place = self._places[row]
+        if place < 0:
+            return self._default  # type: ignore[no-any-return]
+        known, value = self._last
+        if known != place:
+            value = self._form.made(self._spool.get(place))
+            self._last = place, value
+        return value  # type: ignore[no-any-return]
+
+    def is_there(self, row: int) -> bool:
+        """Whether there is a value, good or not."""
+        return self._places[row] >= 0
+
+    def lacking(self) -> list[int]:
+        """Return the rows without a good value."""
+        return [row for row, good in enumerate(self._good) if not good]
+
+
 class StageStore:
     """The files of all stages in a cache folder; those of others, `also`, are only read."""
 
     def __init__(self, folder: Path, also: Sequence[Path] = ()) -> None:
         self.folder, self._also = folder, also
         self._open: dict[Path, StageFile] = {}
+        self.spool = Spool(folder)
 
     def file(self, stage: str, of: str, key: str) -> StageFile:
         """Return the file of a stage's key; `of` says in its first line what it is about."""
@@ -177,6 +295,7 @@ class StageStore:
 
     def close(self) -> None:
         """Put everything on disk and close."""
+        self.spool.close()
         for file in self._open.values():
             file.close()
         self._open.clear()

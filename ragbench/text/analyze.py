@@ -11,7 +11,7 @@ from unicodedata import unidata_version
 from ragbench.errors import OptionError
 from ragbench.registry import nearest
 from ragbench.signature import fingerprint
-from ragbench.text.stopwords import LANGUAGES, built_in, language_name, load
+from ragbench.text.languages import LANGUAGES, built_in, language_name, load
 from ragbench.text.tokenize import Memory, words
 
 

@@ -20,7 +20,7 @@ from ragbench.registry import (
     plain_signature,
     shown,
 )
-from ragbench.text.scripts import UNSPACED
+from ragbench.text.languages import UNSPACED
 from ragbench.text.tokenize import sentences
 from ragbench.types import Document
 

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from ragbench.text.scripts import UNSPACED, fold_answer
-from ragbench.text.stopwords import load
+from ragbench.text.languages import UNSPACED, fold_answer, load
 
 _ASCII_WORD = re.compile(
     r"(?<![a-z0-9])[a-z](?:\.[a-z])+(?![a-z0-9])"  # u.s, e.g

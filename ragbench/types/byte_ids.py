@@ -225,6 +225,14 @@ class TextIds(Sequence[str]):
         return cls._laid_out([data], ids.lengths)
 
     @classmethod
+    def packed(cls, ids: Sequence[str]) -> TextIds | None:
+        """Pack ids; None where these bytes would not be the same texts: a line end in one."""
+        if isinstance(ids, TextIds):
+            return ids
+        made = cls.of(ByteIds.of(ids))
+        return made if made[:] == [*ids] else None
+
+    @classmethod
     def joined(cls, parts: Sequence[TextIds]) -> TextIds:
         """Return the ids of all parts, one part after the other."""
         lengths = np.concatenate([np.zeros(0, np.int64), *(p.as_bytes.lengths for p in parts)])
@@ -244,12 +252,16 @@ class TextIds(Sequence[str]):
         start, stop, step = place.indices(len(self))
         if step != 1:
             return [self[row] for row in range(start, stop, step)]
+        return self.text(start, stop).split("\n") if start < stop else []
+
+    def text(self, start: int, stop: int) -> str:
+        """Return some ids as one text, a line end between two."""
         if start >= stop:
-            return []
+            return ""
         ids = self.as_bytes
         end = int(ids.starts[stop - 1] + ids.lengths[stop - 1])
         text = ids.data[int(ids.starts[start]) : end].tobytes()
-        return text.decode("utf-8", "surrogateescape").split("\n")
+        return text.decode("utf-8", "surrogateescape")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self[:])

@@ -121,6 +121,33 @@ class Run:
             run.query_ids, run.starts, run.documents, run.scores, name, duplicates, substituted
         )
 
+    @classmethod
+    def joined(cls, parts: Iterable[Run], name: str = "run") -> Run:
+        """Return the queries of all parts, one part after the other; no query is in two of them.
+
+        Ids are packed where they can be: some 30 bytes a row in place of 70.
+
+        Example:
+            >>> parts = (Run.from_dict({q: {"d1": 2.0}}) for q in ("q1", "q2"))
+            >>> Run.joined(parts).to_dict()
+            {'q1': {'d1': 2.0}, 'q2': {'d1': 2.0}}
+        """
+        names, sizes, scores, found = list[str](), list[int](), [np.zeros(0)], list[Sequence[str]]()
+        duplicates, substituted = dict[str, int](), 0
+        for part in parts:
+            names += part.query_ids
+            sizes += np.diff(part.starts).tolist()
+            scores.append(part.scores)
+            ids = TextIds.packed(part.documents)
+            found.append(part.documents if ids is None else ids)
+            duplicates |= part.duplicates
+            substituted += part.substituted
+        starts, every = borders(sizes, len(names)), np.concatenate(scores)
+        packed = [ids for ids in found if isinstance(ids, TextIds)]
+        whole = len(packed) == len(found)
+        documents = TextIds.joined(packed) if whole else [*chain.from_iterable(found)]
+        return cls(tuple(names), starts, documents, every, name, duplicates, substituted)
+
     def __len__(self) -> int:
         return len(self.documents)
 

@@ -1,8 +1,12 @@
-"""Columns whose rows lie query by query: where each query begins, and what it has."""
+"""Columns whose rows lie query by query, and the hits of some queries of a run.
+
+A run file may name a document twice; such are found among millions of hashes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 from operator import methodcaller
 from struct import error as struct_error
@@ -12,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ragbench.types.byte_ids import ByteIds, HashArray
 from ragbench.types.checks import checked_score
 
 FloatArray = NDArray[np.float64]
@@ -22,6 +27,9 @@ NO_NUMBER = (TypeError, ValueError, OverflowError, struct_error)
 
 _AT_ONCE = 1000
 _values = methodcaller("values")
+
+_FEWEST_SLOT_BITS, _MOST_SLOT_BITS = 17, 24
+_MOST_ROUNDS = 32  # of looking for repeated keys; one or two are usual
 
 
 def borders(lengths: Iterable[int], n: int) -> IntArray:
@@ -81,3 +89,98 @@ def _checked_scores(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatA
         for document, score in hits.items()
     )
     return np.fromiter(checked, np.float64, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class HitBlock:
+    """Whole queries, a row per hit, the rows of a query together.
+
+    A document may be there twice: ranking counts it once, at its best score.
+    """
+
+    query_ids: Sequence[bytes]
+    """The queries; row i of query q lies between starts[q] and starts[q + 1]."""
+    starts: NDArray[np.int64]
+    """Shape (n queries + 1,): where each query's rows start; no query is empty."""
+    documents: ByteIds
+    scores: NDArray[np.float64]
+    """The score of every row; never NaN."""
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def first(self, n_queries: int) -> HitBlock:
+        """Return the first queries alone."""
+        rows = slice(0, int(self.starts[n_queries]))
+        documents = self.documents
+        return HitBlock(
+            self.query_ids[:n_queries],
+            self.starts[: n_queries + 1],
+            ByteIds(documents.data, documents.starts[rows], documents.lengths[rows]),
+            self.scores[rows],
+        )
+
+
+class Repeats:
+    """Looks for repeated keys in one table after another; the table is made once."""
+
+    def __init__(self) -> None:
+        self._slots = np.empty(1 << _FEWEST_SLOT_BITS, np.int32)
+
+    def suspects(self, keys: HashArray) -> IntArray:
+        """Return all rows that share their key with another; none is by far the usual case.
+
+        Linear; n log n where a key is there twice.
+        """
+        bits = min(len(keys).bit_length() + 2, _MOST_SLOT_BITS)
+        if len(self._slots) < 1 << bits:
+            self._slots = np.empty(1 << bits, np.int32)
+        if not may_repeat(keys, self._slots):
+            return np.zeros(0, np.int64)
+        rows = np.argsort(keys)
+        twice = keys[rows[1:]] == keys[rows[:-1]]
+        shared = np.concatenate((twice, [False])) | np.concatenate(([False], twice))
+        return np.sort(rows[shared])
+
+
+def may_repeat(keys: HashArray, slots: NDArray[np.int32]) -> bool:
+    """Whether a key is there twice; now and then also where none is.
+
+    Every row is written into the slot of its key, and the last one stays. The few others share a
+    slot by chance, or because they share the key: either with the one that stayed, or with one that
+    lost the slot too, which the next round over the losers finds. The number of slots is a power of
+    two; anything may be in them.
+    """
+    shift = np.uint64(65 - len(slots).bit_length())
+    for _ in range(_MOST_ROUNDS):
+        if not len(keys):
+            return False
+        numbers = np.arange(len(keys), dtype=np.int32)
+        slot = (keys >> shift).view(np.int64)
+        slots[slot] = numbers
+        winner = slots[slot]
+        losers = np.flatnonzero(winner != numbers)
+        if (keys[losers] == keys[winner[losers]]).any():
+            return True
+        keys = keys[losers]
+    return True  # perhaps: so many ids share a slot that sorting is quicker
+
+
+def without_repeats(
+    block: HitBlock, query: IntArray, suspects: IntArray
+) -> tuple[HitBlock, IntArray]:
+    """Keep each document of a query once, where it came first, at its best score.
+
+    `suspects` are the rows that may share query and document with another, ascending. Returned with
+    the rows that were kept.
+    """
+    scores, keep = block.scores.copy(), np.ones(len(block), bool)
+    first: dict[tuple[int, bytes], int] = {}
+    for row, number in zip(suspects.tolist(), query[suspects].tolist(), strict=True):
+        before = first.setdefault((number, block.documents[row]), row)
+        if before != row:
+            keep[row] = False
+            scores[before] = max(scores[row], scores[before])
+    kept = np.flatnonzero(keep)
+    starts = np.concatenate(([0], np.cumsum(keep)))[block.starts]
+    return HitBlock(block.query_ids, starts, block.documents.take(kept), scores[kept]), kept

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Literal
 
-from ragbench.types.notebook import html_table, number
 from ragbench.types.records import Usage
+from ragbench.types.tables import html_table, number
 
 Direction = Literal["higher", "lower"]
 """Which way is better."""

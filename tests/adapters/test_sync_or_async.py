@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from ragbench.adapters.factory import SyncOrAsync
+from ragbench.adapters.libraries import SyncOrAsync
 
 
 class Both:

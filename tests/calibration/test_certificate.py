@@ -286,7 +286,7 @@ def _drawn(run, n, unit="answer"):
 
 
 def test_a_proven_draw_corrects_the_mean_of_each_system():
-    from ragbench.stats.ppi import ppi_mean
+    from ragbench.stats.mean import ppi_mean
 
     judge = {key: min(level + 1, 5) for key, level in TRUTH.items()}
     run = planted(_scores(judge))

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
 import ragbench as rb
-from ragbench.calibration.ratings import RatingsForm, read_ratings
+from ragbench.calibration.labels import RatingsForm, read_ratings
 from ragbench.calibration.sheet import Scale
 from ragbench.errors import RagbenchError
 from tests.calibration.trial import lent_rows

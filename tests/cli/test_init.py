@@ -13,7 +13,7 @@ from ragbench import read_qrels, read_run
 from ragbench.cli.configs import init, validate
 from ragbench.cli.run import command as run_command
 from ragbench.config.load import load_config
-from ragbench.data.files.passages import content_id
+from ragbench.data.files.fields import content_id
 from ragbench.errors import ConfigError, DataError
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes

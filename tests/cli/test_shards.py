@@ -4,8 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import yaml
@@ -96,16 +94,11 @@ def blocks(page, language):
 
 
 @pytest.mark.slow(first=True)
-def test_the_page_on_several_machines_runs(repository, checkout):
+def test_the_page_on_several_machines_runs(repository, checkout, warm):
     page = (repository / "docs" / "scale.md").read_text(encoding="utf-8")
     first, slurm = blocks(page, "bash")
     (shown,), (*_, matrix) = blocks(page, "text"), blocks(page, "yaml")
-    place = Path(sys.executable).parent
-    environment = {
-        **os.environ,
-        "PATH": f"{place}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(repository),
-    }
+    environment = {**os.environ, "PATH": f"{warm.folder}{os.pathsep}{os.environ['PATH']}"}
     environment.pop("RAGBENCH_CACHE", None)
 
     def shell(script, **variables):

@@ -6,12 +6,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from ragbench.comparison.compare_runs import better_than
+from ragbench.comparison import compare_runs
 from ragbench.comparison.method import Method
+from ragbench.stats.multiple_comparisons import SystemPairs
 from tests.comparison.scored_systems import NAN, column
 
 VALUES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=12, max_size=12)
 QUICK = Method(resamples=200)
+
+
+def better_than(columns, method):
+    table = np.column_stack([each.values for each in columns.values()])
+    pairs = SystemPairs(table, resamples=method.resamples, seed=method.seed)
+    return compare_runs.better_than(columns, pairs, method.confidence)
 
 
 @pytest.mark.parametrize(("shift", "seed"), [(0.0, 1), (0.02, 2), (0.05, 3), (0.2, 4)])

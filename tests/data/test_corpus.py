@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.data.files.collection import empty_note, encode_spaces, read_documents
-from ragbench.data.files.corpus import read_corpus
+from ragbench.data.files.collection import empty_note, read_corpus, read_documents
+from ragbench.data.files.rows import encode_spaces
 from ragbench.errors import MissingExtra
 from ragbench.types import Document
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from ragbench.data.loaders.huggingface import HuggingFace
+from ragbench.data.loaders.hubs import HuggingFace
 from ragbench.data.loaders.records import Records
 from ragbench.errors import DataError, MissingExtra, OptionError
 

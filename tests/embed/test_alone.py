@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.embed.base import tell_nobody
+from ragbench.embed.base import find_checkpoint, tell_nobody
 from ragbench.embed.cached import CachedEmbedder
-from ragbench.embed.checkpoint import find_checkpoint
 from ragbench.embed.encoders import Batches, TokenEncoder
 from ragbench.embed.entailment import EntailmentModel
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder

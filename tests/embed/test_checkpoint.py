@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ragbench.embed.checkpoint import find_checkpoint, folder_digest, need_packages
+from ragbench.embed.base import find_checkpoint, folder_digest, need_packages
 from ragbench.errors import MissingExtra, OptionError
 
 

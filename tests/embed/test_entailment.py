@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragbench.embed.checkpoint import Checkpoint, find_checkpoint
+from ragbench.embed.base import Checkpoint, find_checkpoint
 from ragbench.embed.entailment import EntailmentModel, has_classifier, label_columns
 from ragbench.errors import DataError, OptionError
 from tests.models import NLI_LABELS, build_tiny_nli

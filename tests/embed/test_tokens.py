@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ragbench.embed.checkpoint import find_checkpoint
+from ragbench.embed.base import find_checkpoint
 from ragbench.embed.encoders import TokenEncoder, count_layers, keep_layers, token_limit
 from ragbench.errors import OptionError
 from tests.models import build_tiny_bert

@@ -2,14 +2,12 @@
 
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 import yaml
 
 from ragbench import run_experiment
-from ragbench.experiment.plan.records import Choices
+from ragbench.records.manifest import Choices
 from ragbench.store.vectors import VECTORS_FILE, DamagedVectors
 from tests.experiment.moons import part_of
 from tests.experiment.test_stages import contents, work
@@ -128,16 +126,10 @@ def test_after_a_budget(run, expected):
     assert of(run("budget")) == expected
 
 
-def test_after_a_kill(place, repository, run, expected):
-    environment = {**os.environ, "RAGBENCH_CACHE": "killed", "PYTHONPATH": str(repository)}
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, "exact.yaml", "2"],
-        cwd=place,
-        env=environment,
-        check=False,
-        capture_output=True,
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+def test_after_a_kill(place, warm_models, run, expected):
+    environment = {**os.environ, "RAGBENCH_CACHE": "killed"}
+    code, _ = warm_models.run(KILLED, "exact.yaml", "2", cwd=place, env=environment)
+    assert code == -signal.SIGKILL
 
     assert of(run("killed")) == expected
 

@@ -2,7 +2,6 @@
 
 from ragbench.experiment.calls import Calls, Outcome
 from ragbench.experiment.records import given_answers
-from ragbench.experiment.stages.answers import generate
 from ragbench.experiment.stages.matching import passages_of
 from ragbench.generate.base import Generator, MissingPrediction
 from ragbench.types import (
@@ -15,6 +14,7 @@ from ragbench.types import (
     ScoredDocument,
     Usage,
 )
+from tests.outcomes import generate
 
 CORPUS = {"a": Document("a", "text of a", "A"), "b": Document("b", "text of b")}
 QUERIES = [Query("q1", "one?"), Query("q2", "two?"), Query("q3", "three?")]
@@ -33,7 +33,7 @@ def test_passages_are_the_first_hits_with_text():
     )
     failed = Outcome(None, Cause.TIMEOUT)
 
-    first, none = passages_of([hits, failed], CORPUS, 2)
+    first, none = (passages_of(outcome, CORPUS, 2) for outcome in (hits, failed))
 
     assert [(d.id, d.text) for d in first] == [("b", "text of b"), ("chunk", "its own")]
     assert none is None
@@ -47,17 +47,15 @@ class Echo(Generator):
 
 
 def test_answers_carry_their_passages_and_failures_their_cause():
-    outcomes = [retrieved(), retrieved(), Outcome(None, Cause.TIMEOUT, "retriever 'x' hung")]
-    contexts = [[CORPUS["a"]], [], None]
+    contexts = [[CORPUS["a"]], []]
 
-    first, second, third = generate(Echo(), QUERIES, contexts, outcomes, Calls("generator 'echo'"))
+    first, second = generate(Echo(), QUERIES[:2], contexts, Calls("generator 'echo'"))
 
     assert first.value == Prediction("one? 1", [CORPUS["a"]])
     assert (second.cause, second.detail) == (
         Cause.ERROR,
         "generator 'echo': RuntimeError: out of words",
     )
-    assert (third.cause, third.detail) == (Cause.TIMEOUT, "retriever 'x' hung")
 
 
 def test_a_missing_stored_answer_fails_by_a_cause_of_its_own():
@@ -67,9 +65,7 @@ def test_a_missing_stored_answer_fails_by_a_cause_of_its_own():
                 return Prediction("stored", [Document("own")])
             raise MissingPrediction(query.id)
 
-    found, missing, _ = generate(
-        Stored(), QUERIES, [[], [], []], [retrieved()] * 3, Calls("generator 'stored'")
-    )
+    found, missing, _ = generate(Stored(), QUERIES, [[], [], []], Calls("generator 'stored'"))
 
     assert found.value.contexts == [Document("own")]
     assert missing.cause is Cause.MISSING_ANSWER
@@ -95,7 +91,7 @@ def test_a_generator_that_knows_its_latency_is_believed():
         def generate(self, question, contexts):
             return Prediction("x", usage=Usage(1, 2, 0.5), latency_ms=1234.5)
 
-    [outcome] = generate(Stored(), QUERIES[:1], [[CORPUS["a"]]], [retrieved()], Calls("g"))
+    [outcome] = generate(Stored(), QUERIES[:1], [[CORPUS["a"]]], Calls("g"))
 
     assert outcome.latency_ms == 1234.5
     assert outcome.value == Prediction("x", [CORPUS["a"]], Usage(1, 2, 0.5), latency_ms=1234.5)

@@ -52,7 +52,7 @@ def test_the_run_is_that_of_a_corpus_in_memory(config, monkeypatch):
     first = run_experiment(config)
     again = run_experiment(config)
     with monkeypatch.context() as patch:
-        for module in ("data.loaders.packed_corpus", "retrieve.bm25", "store.arrays"):
+        for module in ("data.loaders.base", "retrieve.bm25", "store.arrays"):
             patch.setattr(f"ragbench.{module}.WORTH_KEEPING", 1 << 40)
         patch.setenv("RAGBENCH_CACHE", os.environ["RAGBENCH_CACHE"] + "-other")
         plain = run_experiment(config)

@@ -157,6 +157,10 @@ class _Stage:
             self.progress.kill()
 
 
+def is_alive(pid):
+    return Path(f"/proc/{pid}").exists()
+
+
 def kill_a_worker():
     os.kill(worker_pids(os.getpid())[0], signal.SIGKILL)
 
@@ -176,16 +180,29 @@ def test_two_workers_also_where_one_is_killed(run, expected):
     assert work(run("one", workers(2))) == {}
 
 
-def test_models_on_workers_one_of_which_is_killed_now_and_then(run, models):
-    stages = ["index dense", "generate bm25/gpt", "judge bm25/extractive (nli)"]
+def test_models_on_workers_one_of_which_is_killed_now_and_then(
+    run, models, warm_models, monkeypatch
+):
+    """The workers are forks of a process that has imported torch; all else is as it is."""
+    stages, started = ["index dense", "generate bm25/gpt", "judge bm25/extractive (nli)"], []
 
-    found = run("m2", {**models, **workers(2)}, progress=Kills(stages, kill_a_worker))
+    def start(command, **options):
+        started.append(warm_models.popen(command, **options))
+        return started[-1]
+
+    def kill_one():
+        alive = [each.pid for each in started if is_alive(each.pid)]
+        os.kill(alive[0], signal.SIGKILL)
+
+    monkeypatch.setattr("ragbench.executors.local.subprocess.Popen", start)
+    found = run("m2", {**models, **workers(2)}, progress=Kills(stages, kill_one))
 
     assert contents(found) == contents(run("m1", models))
     assert stages == [], "three workers were killed"
     answered = [rows for name, rows in contents(found).items() if name.startswith("predictions")]
     assert [len(rows) for rows in answered] == [QUERIES, QUERIES]
-    assert worker_pids(os.getpid()) == []
+    assert len(started) == 2 + 3
+    assert not any(is_alive(each.pid) for each in started)
 
 
 DRIVER = """
@@ -217,9 +234,9 @@ def test_a_run_that_is_killed_goes_on(run, expected, config, place):
     assert killed.returncode == -signal.SIGKILL
     assert len(pids) == 2
     until = time.monotonic() + 300
-    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < until:
+    while any(map(is_alive, pids)) and time.monotonic() < until:
         time.sleep(0.01)
-    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert not any(map(is_alive, pids))
     resumed = run("k", workers(2))
     assert contents(resumed) == expected
     assert 0 < work(resumed)["judge bm25/extractive (words)"] < 2 * 78

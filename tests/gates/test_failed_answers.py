@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 from ragbench.comparison.pairs import PairedScores
 from ragbench.comparison.systems import failed_share, summarize
 from ragbench.experiment.stages.columns import mean_over_samples
-from ragbench.gates.drop import Drop
-from ragbench.gates.failed import Failed
-from ragbench.gates.limit import Limit
-from ragbench.gates.queries_worse import QueriesWorse
+from ragbench.gates.drop import Drop, QueriesWorse
+from ragbench.gates.limit import Failed, Limit
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 from ragbench.types import Cause

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragbench.gates.queries_worse import QueriesWorse
+from ragbench.gates.drop import QueriesWorse
 from ragbench.records.gate import WorseQuery
 from ragbench.types import Cause
 from tests.gates.test_drop import FAST, NAN, paired

@@ -3,13 +3,13 @@
 import pytest
 
 from ragbench.errors import OptionError
-from ragbench.experiment.calls import Calls, Outcome
-from ragbench.experiment.stages.answers import generate
+from ragbench.experiment.calls import Calls
 from ragbench.generate.base import AskingGenerator
-from ragbench.generate.openai import OpenAIGenerator
+from ragbench.generate.chat import OpenAIGenerator
 from ragbench.llm import Replies
 from ragbench.testing import FAULTS, Answer, ChatServer
-from ragbench.types import Cause, Document, Query, Retrieved
+from ragbench.types import Cause, Document, Query
+from tests.outcomes import generate
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
@@ -89,7 +89,7 @@ def run(script, n=1, **options):
         made = OpenAIGenerator(model="m", base_url=server.url, **options)
         queries = [Query(f"q{i}", f"question {i}") for i in range(n)]
         calls = Calls("generator 'gpt'", None, options.get("concurrency", 16))
-        outcomes = generate(made, queries, [PASSAGES] * n, [Outcome(Retrieved([]))] * n, calls)
+        outcomes = generate(made, queries, [PASSAGES] * n, calls)
         made.close()
     return outcomes, server
 

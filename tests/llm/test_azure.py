@@ -4,7 +4,7 @@ import openai
 import pytest
 
 from ragbench.errors import OptionError
-from ragbench.generate.openai import OpenAIGenerator
+from ragbench.generate.chat import OpenAIGenerator
 from ragbench.llm import CallFailure, ChatEngine, Limits, OpenAIChat, Replies
 from ragbench.score.judge.judge import Judge
 from ragbench.testing import Answer, ChatServer, exceed_context, filter_prompt

@@ -11,10 +11,10 @@ from ragbench.errors import OptionError
 from ragbench.llm import Budget, Prices
 from ragbench.llm.usage import upper_bound
 from ragbench.score.judge.base import Item
+from ragbench.score.judge.chat import OpenAIJudge
 from ragbench.score.judge.judge import Judge
 from ragbench.score.judge.methods.prompt import rating_prompt
 from ragbench.score.judge.model_judge import rehearse
-from ragbench.score.judge.openai import OpenAIJudge
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.testing import Answer, Batches, ChatServer, refuse
 from tests.score.judge.scripted import Script

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.embed.checkpoint import find_checkpoint
+from ragbench.embed.base import find_checkpoint
 from ragbench.errors import AdapterError, OptionError
 from ragbench.experiment.plan.components import Reranked
 from ragbench.rerank.cross_encoder import CrossEncoder, PairScorer

@@ -9,9 +9,9 @@ import ragbench as rb
 from ragbench.errors import OptionError
 from ragbench.experiment.calls import Calls
 from ragbench.experiment.plan.components import Reranked
-from ragbench.experiment.stages.retrieval import retrieve
 from ragbench.rerank.http import HttpReranker
 from ragbench.types import Cause, Query, ScoredDocument
+from tests.outcomes import retrieve
 from tests.retrieve.search_server import Reply, SearchServer
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from ragbench.errors import AdapterError, OptionError
-from ragbench.retrieve.haystack import HaystackRetriever
+from ragbench.retrieve.frameworks import HaystackRetriever
 from ragbench.retrieve.python import as_retriever
 from ragbench.types import Query, ScoredDocument
 

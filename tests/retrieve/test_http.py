@@ -8,9 +8,9 @@ import pytest
 
 from ragbench.errors import OptionError
 from ragbench.experiment.calls import Calls
-from ragbench.experiment.stages.retrieval import retrieve
 from ragbench.retrieve.http import HttpRetriever
 from ragbench.types import Cause, Query, Retrieved, ScoredDocument
+from tests.outcomes import retrieve
 from tests.retrieve.search_server import Reply, SearchServer
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases

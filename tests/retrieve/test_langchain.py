@@ -13,10 +13,10 @@ from langchain_core.runnables import RunnableLambda
 from ragbench.errors import AdapterError, OptionError
 from ragbench.experiment.calls import Calls
 from ragbench.experiment.stages.matching import ranked
-from ragbench.experiment.stages.retrieval import retrieve
-from ragbench.retrieve.langchain import LangchainRetriever
+from ragbench.retrieve.frameworks import LangchainRetriever
 from ragbench.retrieve.python import as_retriever
 from ragbench.types import Cause, Query
+from tests.outcomes import retrieve
 from tests.retrieve.foreign import store
 
 QUERY = Query("q1", "Io has volcanoes.")

@@ -3,7 +3,7 @@
 import pytest
 
 from ragbench.errors import AdapterError
-from ragbench.retrieve.llama_index import LlamaIndexRetriever
+from ragbench.retrieve.frameworks import LlamaIndexRetriever
 from ragbench.retrieve.python import as_retriever
 from ragbench.types import Query, ScoredDocument
 

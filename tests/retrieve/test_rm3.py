@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from ragbench.data.loaders.beir import Beir
 from ragbench.errors import DataError, OptionError
-from ragbench.retrieve.bm25 import BM25
-from ragbench.retrieve.rm3 import RM3, relevance_model
+from ragbench.retrieve.bm25 import BM25, RM3, relevance_model
 from ragbench.retrieve.run_file import RunFile
 from ragbench.types import Document, Query
 

@@ -8,9 +8,9 @@ import pytest
 
 from ragbench.experiment.calls import Calls
 from ragbench.experiment.stages.matching import ranked
-from ragbench.experiment.stages.retrieval import retrieve
-from ragbench.retrieve.langchain import LangchainRetriever
+from ragbench.retrieve.frameworks import LangchainRetriever
 from ragbench.types import Query
+from tests.outcomes import retrieve
 from tests.services.conftest import EMBEDDING, TEXTS
 
 pytestmark = [

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
-from ragbench.stats import bootstrap
-from ragbench.stats.bootstrap import bca_bootstrap, percentile_bootstrap, studentized_bootstrap
+from ragbench.stats import resampling
+from ragbench.stats.resampling import bca_bootstrap, percentile_bootstrap, studentized_bootstrap
 from tests.stats.strategies import differences
 
 ALL = [percentile_bootstrap, bca_bootstrap, studentized_bootstrap]
@@ -54,7 +54,7 @@ def test_studentized_agrees_with_its_definition():
 def test_the_order_statistics_leave_out_the_same_number_on_each_side(
     monkeypatch, confidence, place
 ):
-    monkeypatch.setattr(bootstrap, "_student", lambda block: np.arange(1.0, 80.0))
+    monkeypatch.setattr(resampling, "_student", lambda block: np.arange(1.0, 80.0))
 
     lower, upper = studentized_bootstrap([0.0, 1.0], resamples=79, confidence=confidence)
 
@@ -66,7 +66,7 @@ def test_the_order_statistics_leave_out_the_same_number_on_each_side(
 @pytest.mark.parametrize("ours", ALL)
 def test_blocks_do_not_change_the_limits(monkeypatch, ours):
     whole = ours(SKEWED, resamples=500)
-    monkeypatch.setattr(bootstrap, "_BLOCK_BYTES", 7 * 60 * 8)
+    monkeypatch.setattr(resampling, "_BLOCK_BYTES", 7 * 60 * 8)
 
     assert ours(SKEWED, resamples=500) == whole
 

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
-from ragbench.stats.bootstrap import (
+from ragbench.stats.difference import difference_interval, effect_size, paired_differences
+from ragbench.stats.resampling import (
     bca_bootstrap,
     percentile_bootstrap,
     studentized_bootstrap,
 )
-from ragbench.stats.difference import difference_interval, effect_size, paired_differences
 from tests.stats.strategies import differences
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases

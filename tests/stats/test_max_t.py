@@ -1,6 +1,6 @@
 """Max-T against every sign written out in plain Python, SciPy for one column, and error rates."""
 
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -8,9 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
+from ragbench.stats import multiple_comparisons
 from ragbench.stats import paired_tests as signs
-from ragbench.stats.multiple_comparisons import max_t_p_values, tied_with_best
-from ragbench.stats.paired_tests import randomization_p_values
+from ragbench.stats.arguments import cluster_sums
+from ragbench.stats.difference import paired_differences
+from ragbench.stats.multiple_comparisons import SystemPairs, max_t_p_values, tied_with_best
+from ragbench.stats.paired_tests import random_flips, randomization_p_values
 from tests.stats.strategies import difference_tables
 
 
@@ -213,6 +216,55 @@ def test_tied_with_best_does_not_depend_on_order(values, random):
     np.testing.assert_array_equal(
         tied_with_best(-values[::-1], higher_is_better=False, alpha=0.3), tied
     )
+
+
+def scores_of(seed, n=60):
+    """Ties, offsets, few changes, holes that differ between systems, and holes that do not."""
+    rng = np.random.default_rng(seed)
+    shape = n, int(rng.integers(1, 7))
+    scores = [
+        rng.random(shape),
+        rng.integers(0, 3, shape) / 3,
+        1e3 * rng.random((n, 1)) + rng.random(shape) * (rng.random(shape) < 0.3),
+        1e-300 * rng.random(shape),
+    ][seed % 4]
+    scores[rng.random(shape) < [0, 0, 0.1][seed % 3]] = np.nan
+    scores[rng.random(n) < [0, 0.3][seed % 2]] = np.nan
+    return scores, rng.integers(0, 40, n) if seed % 5 == 0 else None
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_pairs_have_the_p_values_of_their_differences_to_the_last_bit(seed):
+    scores, clusters = scores_of(seed)
+    pairs = SystemPairs(scores, clusters, resamples=300, seed=seed)
+    both = list(combinations(range(scores.shape[1]), 2))
+    first, second = np.array(both, dtype=int).reshape(-1, 2).T
+    d = paired_differences(scores[:, first], scores[:, second])
+    d = d if clusters is None else cluster_sums(d, clusters)
+
+    np.testing.assert_array_equal(pairs.p_values, max_t_p_values(d, resamples=300, seed=seed))
+    np.testing.assert_array_equal(
+        randomization_p_values(
+            -d, resamples=300, seed=seed, _sums=lambda own: pairs.sums(second[own], first[own])
+        ),
+        randomization_p_values(-d, resamples=300, seed=seed),
+    )
+
+
+def test_all_pairs_in_both_tests_take_one_product_for_each_system(monkeypatch):
+    flipped = []
+
+    def counting(columns, resamples, seed):
+        flipped.append(columns.shape[1])
+        return random_flips(columns, resamples, seed)
+
+    monkeypatch.setattr(multiple_comparisons, "random_flips", counting)
+    pairs = SystemPairs(np.random.default_rng(1).random((50, 10)), resamples=200)
+    pairs.tied_with_best(higher_is_better=True, alpha=0.05)
+    pairs.sums([1, 2, 3], [0, 0, 0])
+
+    assert pairs.p_values.shape == (45,)
+    assert flipped == [10]
 
 
 @pytest.mark.parametrize(

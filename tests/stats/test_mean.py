@@ -6,8 +6,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
-from ragbench.stats.bootstrap import bca_bootstrap, percentile_bootstrap
 from ragbench.stats.mean import mean_interval
+from ragbench.stats.resampling import bca_bootstrap, percentile_bootstrap
 from tests.stats.strategies import binary, scores
 
 UNBOUNDED = (0.0, np.inf)

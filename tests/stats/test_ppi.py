@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
-from ragbench.stats.ppi import ppi_difference, ppi_mean
+from ragbench.stats.mean import ppi_difference, ppi_mean
 
 LABELS, JUDGED = [0.0, 1.0] * 10, [0.2, 0.6] * 10
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import tracemalloc
@@ -13,7 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError
-from ragbench.store.items import DamagedItems, StageFile, StageStore, stage_path
+from ragbench.store.items import (
+    DamagedItems,
+    Form,
+    Spool,
+    Spooled,
+    StageFile,
+    StageStore,
+    stage_path,
+)
 
 values = st.recursive(
     st.none()
@@ -260,3 +269,72 @@ def test_what_a_damaged_file_still_holds_is_found_after_it_was_written_anew(path
         assert {item: again.get(item) for item in "abcd"} == {
             "a": None, "b": "b" * 9, "c": "c" * 9, "d": "d" * 9
         }  # fmt: skip
+
+
+PAIRS = Form(list, tuple, lambda value: value != ())
+
+
+@given(changes=st.lists(st.tuples(st.integers(0, 6), st.lists(values, max_size=3).map(tuple))))
+def test_spooled_values_are_those_of_a_list(changes, tmp_path_factory):
+    spool = Spool(tmp_path_factory.getbasetemp())
+    ours, theirs = Spooled(spool, PAIRS, 7, "none"), ["none"] * 7
+
+    for row, value in changes:
+        ours[row] = theirs[row] = value
+        assert ours[row] == value
+
+    assert list(ours) == theirs
+    assert [*ours[2:5]] == theirs[2:5]
+    assert len(ours) == 7
+    assert ours[-1] == theirs[-1]
+    assert ours.lacking() == [row for row, value in enumerate(theirs) if value in ("none", ())]
+    assert [ours.is_there(row) for row in range(7)] == [value != "none" for value in theirs]
+    spool.close()
+
+
+def test_spooled_values_are_in_no_file_with_a_name_and_not_in_memory(tmp_path):
+    with_spool = StageStore(tmp_path)
+    tracemalloc.start()
+    kept = Spooled(with_spool.spool, PAIRS, 2_000)
+    for row in range(len(kept)):
+        kept[row] = (row, f"{row} " * 3_000)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert held < 1_500_000, "28 MB are on disk"
+    assert kept[1_234] == (1_234, "1234 " * 3_000)
+    assert kept[7] == (7, "7 " * 3_000)
+    assert [*tmp_path.rglob("*")] == []
+    with_spool.close()
+    with pytest.raises(ValueError, match="closed"):
+        kept[5]
+
+
+def test_a_spool_lies_elsewhere_where_the_cache_cannot_be_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("ragbench.store.items.os.access", lambda path, mode: False)
+    places = []
+    made = tempfile.SpooledTemporaryFile
+    monkeypatch.setattr(
+        "ragbench.store.items.tempfile.SpooledTemporaryFile",
+        lambda size, dir: places.append(dir) or made(size, dir=dir),
+    )
+
+    spool = Spool(tmp_path / "not there")
+
+    assert spool.get(spool.put(["a", 1.5])) == ["a", 1.5]
+    assert places == [None]
+    spool.close()
+
+
+def test_a_full_disk_is_said_where_values_are_spooled(tmp_path, monkeypatch):
+    spool = Spool(tmp_path)
+    spool.put(1)
+
+    def full(data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(spool._stream, "write", full)
+    with pytest.raises(DataError, match=r"cannot be written: No space left on device"):
+        spool.put(2)
+    monkeypatch.undo()
+    spool.close()

@@ -6,7 +6,7 @@ import pytest
 
 from ragbench.errors import DataError, OptionError
 from ragbench.text.analyze import Analyzer
-from ragbench.text.stopwords import built_in, load
+from ragbench.text.languages import built_in, load
 
 
 @pytest.mark.parametrize("language", built_in())

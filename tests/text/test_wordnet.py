@@ -9,8 +9,8 @@ import pytest
 from nltk.corpus.reader.wordnet import WordNetCorpusReader
 
 from ragbench.errors import DataError, MissingExtra
-from ragbench.text import wordnet as module
-from ragbench.text.wordnet import WordNet, find_wordnet
+from ragbench.score.text import meteor as module
+from ragbench.score.text.meteor import WordNet, find_wordnet
 from tests.text.wordnet_files import IRREGULAR, SENSES, write_wordnet
 
 PLURALS = ("bosses", "wolves", "boxes", "quizzes", "quizes", "churches", "dishes", "policemen")

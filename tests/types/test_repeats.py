@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.types import hit_block as repeats
-from ragbench.types.hit_block import Repeats, may_repeat
+from ragbench.types import rows as repeats
+from ragbench.types.rows import Repeats, may_repeat
 
 # the upper 17 bits choose the slot: two slots, and three keys in each
 KEYS = [(slot << 47) + rest for slot in (1, 2) for rest in (0, 1, 2)]

@@ -1,16 +1,32 @@
-"""Documents and queries of a data set: `corpus.jsonl`, `queries.jsonl` or TREC topics."""
+"""Documents and queries of a data set: files in the layout of BEIR, TREC topics, folders, tables.
+
+A corpus that people have is a folder of texts, or a table with a document in each row: `corpus:
+docs/` reads .txt and .md files, and with the extra `documents` also .pdf and .html files; `corpus:
+passages.csv` reads the formats of tables.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
-from urllib.parse import quote
 
+from ragbench.data.files.fields import content_id
 from ragbench.data.files.lines import plain_suffix, text_lines
-from ragbench.data.files.rows import Entry, read_jsonl
-from ragbench.errors import DataError
+from ragbench.data.files.rows import (
+    ID_ALLOWED,
+    SUFFIXES,
+    Entry,
+    encode_spaces,
+    id_problem,
+    read_jsonl,
+    read_rows,
+)
+from ragbench.errors import DataError, MissingExtra
 from ragbench.records.codec import kind
 from ragbench.types import Document, Query
 from ragbench.types.packed_documents import PackedDocuments
@@ -26,6 +42,18 @@ _LABEL = re.compile(r"^\s*(?:Number|Topic|Description|Narrative)\s*:\s*", re.IGN
 _DOCUMENT_FIELDS = frozenset({"_id", "title", "text", "metadata"})
 _SHOWN = 5
 _NO_VALUES: dict[str, object] = {}
+
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "id": ("_id", "id", "doc_id", "docid", "document_id", "passage_id", "chunk_id", "pid"),
+    "text": ("text", "content", "contents", "body", "passage", "page_content", "document", "chunk"),
+    "title": ("title", "heading"),
+}
+"""Part of a document -> the columns that are known for it, the first that is there is taken."""
+_HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
+_FENCE = re.compile(r" {0,3}(```|~~~)")
+_HIDDEN_TAGS = ("script", "style", "noscript", "template", "head")
+_BLANK_LINES = re.compile(r"\n\s*\n+")
+_EXTRA = "documents"
 
 
 def read_documents(path: Path) -> Iterator[Document]:
@@ -63,16 +91,6 @@ def read_metadata(entry: Entry, fields: frozenset[str]) -> dict[str, object]:
         raise entry.error(f"'metadata' is {kind(metadata)}", allowed="an object or null")
     extra = {key: value for key, value in entry.values.items() if key not in fields}
     return {**extra, **(metadata or {})}
-
-
-def encode_spaces(name: str) -> str:
-    """Write white space as in a URL, so that a name can be an id.
-
-    Example:
-        >>> encode_spaces("guides/Getting started.md")
-        'guides/Getting%20started.md'
-    """
-    return re.sub(r"[ \t\n\r\v\f]", lambda match: quote(match[0]), name)
 
 
 def empty_note(documents: Sequence[Document]) -> str | None:
@@ -167,3 +185,183 @@ def _cleaned(entry: Entry) -> Entry:
     for key, value in entry.values.items():
         entry.values[key] = " ".join(_LABEL.sub("", value).split())
     return entry
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Documents, and how they were read."""
+
+    documents: list[Document]
+    folder: str = ""
+    """The name of the folder that they come from; empty where they come from a file."""
+    notes: list[str] = field(default_factory=list)
+    """What was left out, and what is odd."""
+
+
+def read_corpus(path: Path) -> Corpus:
+    """Read a corpus: a folder of documents, or a file with a document in each row.
+
+    Raises:
+        DataError: No document, or one that cannot be read.
+        MissingExtra: .pdf or .html files, or Parquet, without what reads them.
+    """
+    if os.path.isdir(path):
+        return _read_folder(path)
+    return _read_table(path)
+
+
+def _read_folder(folder: Path) -> Corpus:
+    """Read the documents below a folder, in the order of their names.
+
+    The id is the path within the folder, with white space as %20, since run files are split at it;
+    the title is the first heading, or else the file's name. Hidden files are left out, empty ones
+    are empty documents.
+    """
+    paths = sorted(
+        (path.relative_to(folder) for path in folder.rglob("*") if path.is_file()),
+        key=lambda path: path.parts,
+    )
+    shown = [path for path in paths if not any(part[0] == "." for part in path.parts)]
+    wanted = [path for path in shown if path.suffix.lower() in _READERS]
+    if not wanted:
+        allowed = f"{', '.join(_READERS)} files"
+        raise DataError("no documents in the folder", file=folder, allowed=allowed)
+    notes = []
+    if others := Counter(path.suffix.lower() for path in shown if path not in set(wanted)):
+        kinds = ", ".join(
+            f"{count} {name or 'without an ending'}" for name, count in others.items()
+        )
+        notes.append(f"files of {folder} that are no documents: {kinds}")
+    documents = [_read_file(folder, path) for path in wanted]
+    if note := empty_note(documents):
+        notes.append(note)
+    return Corpus(documents, folder.resolve().name, notes)
+
+
+def _read_file(folder: Path, path: Path) -> Document:
+    whole = folder / path
+    text, title = ("", "")
+    if whole.stat().st_size:
+        text, title = _READERS[path.suffix.lower()](whole)
+    return Document(encode_spaces(path.as_posix()), text, title or path.name)
+
+
+def _read_plain(path: Path) -> tuple[str, str]:
+    return "".join(line for _, line in text_lines(path)), ""
+
+
+def _read_markdown(path: Path) -> tuple[str, str]:
+    text, _ = _read_plain(path)
+    return text, _first_heading(text) or ""
+
+
+def _first_heading(text: str) -> str | None:
+    """The first `# heading` outside of fenced code, where '#' starts a comment."""
+    fenced = False
+    for line in text.splitlines():
+        if _FENCE.match(line):
+            fenced = not fenced
+        elif not fenced and (match := _HEADING.match(line)) and match[1]:
+            return match[1]
+    return None
+
+
+def _read_html(path: Path) -> tuple[str, str]:
+    """The text that a reader sees, and the title of the page."""
+    try:
+        from bs4 import BeautifulSoup
+    except ImportError as error:
+        raise MissingExtra(f"corpus: {path.name}", "beautifulsoup4", _EXTRA) from error
+    page = BeautifulSoup(path.read_bytes(), "html.parser")
+    heading = page.title or page.find("h1")
+    title = " ".join(heading.get_text(" ").split()) if heading else ""
+    for tag in page.find_all(_HIDDEN_TAGS):
+        tag.decompose()
+    lines = (line.strip() for line in page.get_text("\n").splitlines())
+    return "\n".join(line for line in lines if line), title
+
+
+def _read_pdf(path: Path) -> tuple[str, str]:
+    """The text of all pages; one of scanned pages has none, and counts as empty."""
+    try:
+        from pypdf import PdfReader
+        from pypdf.errors import PyPdfError
+    except ImportError as error:
+        raise MissingExtra(f"corpus: {path.name}", "pypdf", _EXTRA) from error
+    try:
+        pages = [page.extract_text() for page in PdfReader(path).pages]
+    except (PyPdfError, OSError, ValueError, KeyError, RecursionError) as error:
+        reason = str(error).split("\n", 1)[0] or type(error).__name__
+        raise DataError(f"cannot be read as PDF: {reason}", file=path) from error
+    return _BLANK_LINES.sub("\n\n", "\n\n".join(pages)).strip(), ""
+
+
+_READERS: Mapping[str, Callable[[Path], tuple[str, str]]] = {
+    ".txt": _read_plain,
+    ".md": _read_markdown,
+    ".markdown": _read_markdown,
+    ".html": _read_html,
+    ".htm": _read_html,
+    ".pdf": _read_pdf,
+}
+"""Ending -> what reads a file's text and title."""
+
+
+def _read_table(path: Path) -> Corpus:
+    known = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
+    if os.path.exists(path) and plain_suffix(path) not in known:
+        allowed = f"{SUFFIXES}, or a folder of .txt and .md files"
+        raise DataError(f"'{path.name}' is no corpus", file=path, allowed=allowed)
+    documents: list[Document] = []
+    seen: dict[str, Entry] = {}
+    without_id = repeated = 0
+    columns: dict[str, str] = {}
+    for entry in read_rows(path, "corpus"):
+        columns = {part: name for part in _NAMES if (name := _column(entry, part))}
+        if "text" not in columns:
+            has = ", ".join(entry.values) or "none"
+            raise entry.error(f"no text (columns: {has})", allowed=", ".join(_NAMES["text"]))
+        document = _row_document(entry, columns)
+        if "id" not in columns:
+            without_id += 1
+            if document.id in seen:  # the same text is the same document
+                repeated += 1
+                continue
+            seen[document.id] = entry
+        else:
+            check_unique(document.id, columns["id"], entry, seen)
+        documents.append(document)
+    notes = [note] if (note := empty_note(documents)) else []
+    if without_id:
+        same = f"; {repeated} repeated ones left out" if repeated else ""
+        notes.append(f"{without_id} documents have no id: hashes of their texts{same}")
+    return Corpus(documents, notes=notes)
+
+
+def _column(entry: Entry, part: str) -> str | None:
+    return next((name for name in _NAMES[part] if name in entry.values), None)
+
+
+def _row_document(entry: Entry, columns: Mapping[str, str]) -> Document:
+    texts = {}
+    for part in ("text", "title"):
+        value = entry.values.get(columns.get(part, ""))
+        if value is None or value != value:  # an empty cell, which pandas writes as NaN
+            value = ""
+        if not isinstance(value, str):
+            allowed = "text" if part == "text" else "text or null"
+            raise entry.error(f"'{columns[part]}' is {kind(value)}", allowed=allowed)
+        texts[part] = value
+    name = content_id(texts["text"]) if "id" not in columns else _id(entry, columns["id"])
+    fields = frozenset(columns.values()) | {"metadata"}
+    return Document(name, texts["text"], texts["title"], read_metadata(entry, fields))
+
+
+def _id(entry: Entry, column: str) -> str:
+    value = entry.values[column]
+    if not isinstance(value, str):
+        return entry.id(column)
+    name = encode_spaces(value.strip())
+    if why := id_problem(name):
+        raise entry.error(f"'{column}' {why}: {value!r}", allowed=ID_ALLOWED)
+    return name

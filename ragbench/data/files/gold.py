@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from ragbench.data.files.collection import encode_spaces
-from ragbench.data.files.passages import read_printed_list
-from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem, parse_json
+from ragbench.data.files.fields import read_printed_list
+from ragbench.data.files.rows import ID_ALLOWED, Entry, encode_spaces, id_problem, parse_json
 from ragbench.records.codec import kind
 from ragbench.types import Document
 

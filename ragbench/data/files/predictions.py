@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragbench.data.files.collection import check_unique
-from ragbench.data.files.conversations import read_calls
+from ragbench.data.files.fields import Passages, read_calls, read_text, read_texts
 from ragbench.data.files.lines import plain_suffix, text_lines
-from ragbench.data.files.passages import Passages, read_text, read_texts
 from ragbench.data.files.rows import Entry, is_csv, read_rows
 from ragbench.errors import DataError
 from ragbench.types import Document, ToolCall

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
+from urllib.parse import quote
 
 from ragbench.data.files.lines import Source, plain_suffix, source_name, text_lines
 from ragbench.errors import DataError, MissingExtra
@@ -142,6 +143,16 @@ def id_problem(value: str) -> str | None:
         return "holds a NUL character"
     # bytes, not str: readers of run files split at ASCII white space only
     return None if data.split() == [data] else "holds white space"
+
+
+def encode_spaces(name: str) -> str:
+    """Write white space as in a URL, so that a name can be an id.
+
+    Example:
+        >>> encode_spaces("guides/Getting started.md")
+        'guides/Getting%20started.md'
+    """
+    return re.sub(r"[ \t\n\r\v\f]", lambda match: quote(match[0]), name)
 
 
 def read_jsonl(source: Source) -> Iterator[Entry]:

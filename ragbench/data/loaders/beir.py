@@ -11,8 +11,7 @@ from ragbench.data.files.collection import check_unique, empty_note, read_docume
 from ragbench.data.files.judgements import Judgements, dangling, merge_judgements, read_judgements
 from ragbench.data.files.lines import find_file
 from ragbench.data.files.rows import Entry, read_jsonl
-from ragbench.data.loaders.base import finished, parse_split
-from ragbench.data.loaders.packed_corpus import CorpusReader
+from ragbench.data.loaders.base import CorpusReader, finished, parse_split
 from ragbench.errors import DataError
 from ragbench.records.codec import kind
 from ragbench.registry import Option, nearest

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ragbench.data.files.columns import Columns
+from ragbench.data.files.fields import content_id, read_texts
 from ragbench.data.files.gold import DocumentNames, GoldIds, QuotedPassages, read_grades
-from ragbench.data.files.passages import content_id, read_texts
 from ragbench.data.files.rows import Entry
 from ragbench.errors import DataError
 from ragbench.types import Document

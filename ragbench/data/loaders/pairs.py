@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from ragbench.data.files.passages import content_id
+from ragbench.data.files.fields import content_id
 from ragbench.data.files.rows import Entry, read_rows
 from ragbench.data.loaders.base import finished
 from ragbench.data.loaders.records import system_name

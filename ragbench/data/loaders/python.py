@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from ragbench.data.files.collection import check_unique, empty_note
-from ragbench.data.files.conversations import failing
+from ragbench.data.files.fields import failing
 from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem
 from ragbench.data.loaders.base import Loader, fingerprint_collection, finished
 from ragbench.data.loaders.records import RecordTable

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from ragbench.data.files.collection import empty_note
+from ragbench.data.files.collection import Corpus, empty_note, read_corpus
 from ragbench.data.files.columns import (
     Columns,
     Named,
@@ -20,10 +20,8 @@ from ragbench.data.files.columns import (
     several_columns,
     with_paths,
 )
-from ragbench.data.files.conversations import Talk, TalkReader, talk_notes
-from ragbench.data.files.corpus import Corpus, read_corpus
+from ragbench.data.files.fields import Passages, Talk, TalkReader, read_text, read_texts, talk_notes
 from ragbench.data.files.gold import DocumentNames
-from ragbench.data.files.passages import Passages, read_text, read_texts
 from ragbench.data.files.rows import Entry, is_csv, read_rows
 from ragbench.data.loaders.base import (
     Previewed,
@@ -365,11 +363,10 @@ class Row:
 
     def parts(self, columns: Columns) -> dict[str, Any]:
         """The values by part, of the parts that a column plays."""
-        contexts = [{"id": d.id, "text": d.text} for d in self.contexts or ()]
         values: dict[str, Any] = {
             "id": self.query.id,
             "question": self.query.text,
-            "contexts": None if self.contexts is None else contexts,
+            "contexts": None if self.contexts is None else [each.text for each in self.contexts],
             "answer": self.answer,
             "reference": self.reference,
             "queries": self.queries,

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
+from ragbench.data.files.collection import Corpus, read_corpus
 from ragbench.data.files.columns import Named
-from ragbench.data.files.corpus import Corpus, read_corpus
 from ragbench.data.files.lines import plain_suffix, text_lines
-from ragbench.data.files.rows import Entry, is_csv, parse_json, read_json_array, read_rows
+from ragbench.data.files.rows import (
+    Entry,
+    encode_spaces,
+    is_csv,
+    parse_json,
+    read_json_array,
+    read_rows,
+)
 from ragbench.data.loaders.base import Previewed, SplitOption, finished, parse_split
 from ragbench.data.loaders.records import RecordTable
 from ragbench.data.traces import exports
-from ragbench.data.traces.collected import Hops, ReadTraces
-from ragbench.data.traces.roles import Reading
-from ragbench.data.traces.spans import Json, Kind, Span, tell_format
+from ragbench.data.traces.roles import Reading, Traced, Unclear, read_trace
+from ragbench.data.traces.spans import Json, Kind, Span, by_trace, tell_format
+from ragbench.data.traces.values import documents_in
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option, nearest
-from ragbench.types import Collection, Document, Qrels, Query, ToolCall
+from ragbench.types import Answered, Collection, Document, Qrels, Query, ToolCall, Turn
+
+Hops = Literal["apart", "joined"]
+"""Whether each retrieval of a trace is a system of its own, too."""
+GIVEN = "given"
+"""The system that the traces are."""
+_SHOWN = 3
+_USERS, _ASSISTANTS = ("user", "human"), ("assistant", "ai", "model")
 
 Format = Literal["auto", "openinference", "otlp", "langfuse", "langsmith", "mlflow"]
 _READERS: Mapping[str, Callable[[Iterable[Entry]], Iterator[Span]]] = {
@@ -29,6 +44,212 @@ _READERS: Mapping[str, Callable[[Iterable[Entry]], Iterator[Span]]] = {
     "langsmith": exports.read_langsmith,
     "mlflow": exports.read_mlflow,
 }
+
+
+@dataclass(slots=True)
+class ReadTraces:
+    """The traces of a file: those that are clear, and why the others are not."""
+
+    format: str
+    reading: Reading
+    spans: list[Span]
+    corpus: Corpus | None
+    traces: list[Traced] = field(default_factory=list)
+    unclear: dict[str, list[str]] = field(default_factory=dict)
+    """Cause -> ids of traces."""
+    turns: dict[str, tuple[Turn, ...]] = field(default_factory=dict)
+    """Id of a trace -> what was said before."""
+    unordered: int = 0
+    """Traces of sessions whose order is not known."""
+
+    def read(self) -> None:
+        """Put each trace together, and each session."""
+        for spans in by_trace(self.spans):
+            try:
+                self.traces.append(read_trace(spans, self.reading))
+            except Unclear as cause:
+                self.unclear.setdefault(str(cause), []).append(spans[0].trace)
+        for trace in self.traces:
+            self.turns[trace.id] = self._before(trace)
+
+    def _before(self, trace: Traced) -> tuple[Turn, ...]:
+        """The turns before a question: of its own input, or else the earlier traces."""
+        if trace.turns:
+            return tuple(
+                Turn("user" if message.role in _USERS else "assistant", message.text)
+                for message in trace.turns
+                if message.role in (*_USERS, *_ASSISTANTS) and message.text
+            )
+        if trace.session is None:
+            return ()
+        others = [each for each in self.traces if each.session == trace.session]
+        timed = [(each.start, each) for each in others if each.start is not None]
+        if len(timed) < len(others) or trace.start is None:
+            self.unordered += len(others) > 1
+            return ()
+        found: list[Turn] = []
+        for start, each in sorted(timed, key=lambda pair: pair[0]):
+            if start < trace.start and each.answer is not None:
+                texts = tuple(d.full_text for d in each.passages or ())
+                found += [Turn("user", each.question), Turn("assistant", each.answer, texts)]
+        return tuple(found)
+
+    @property
+    def queries(self) -> list[Query]:
+        """A question for each trace, with the id of the trace."""
+        return [
+            Query(_id(each), each.question, _metadata(each), self.turns[each.id])
+            for each in self.traces
+        ]
+
+    def systems(self, hops: Hops) -> dict[str, list[Answered]]:
+        """What the traces answered and retrieved, by system."""
+        has_tools = any(each.tool_calls for each in self.traces)
+        found = {
+            GIVEN: [
+                Answered(
+                    _id(each),
+                    each.answer,
+                    each.passages,
+                    each.queries,
+                    each.tool_calls if has_tools else None,
+                    error=each.error,
+                    usage=each.usage,
+                    latency_ms=each.latency_ms,
+                )
+                for each in self.traces
+            ]
+        }
+        most = max(len(each.retrievals) for each in self.traces)
+        is_single = most < 2 and not any(each.is_reranked for each in self.traces)
+        if hops == "joined" or is_single:
+            return found
+        for hop in range(most + 1):
+            name = f"{GIVEN}-hop-{hop}" if hop else f"{GIVEN}-union"
+            found[name] = [row for each in self.traces if (row := _of_hop(each, hop)) is not None]
+        return found
+
+    def preview(self, count: int) -> list[dict[str, Json]]:
+        """Return how the first traces were read: part -> value."""
+        return [_parts(each, self.turns[each.id]) for each in self.traces[:count]]
+
+    def notes(self) -> list[str]:
+        """How the file was read, a sentence each."""
+        kinds = Counter(self.reading.kind(span) for span in self.spans)
+        listed = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+        whole = len(self.traces) + sum(map(len, self.unclear.values()))
+        notes = [f"read as {self.format}: {_n(whole, 'trace')}, {_n(len(self.spans), 'span')}"]
+        notes[0] += f" ({listed})"
+        for kind in ("retriever", "reranker"):
+            named = (span.name for span in self.spans if self.reading.kind(span) == kind)
+            names = Counter(named).most_common()
+            if names:
+                notes.append(f"{kind}s: " + ", ".join(f"{name} ({n})" for name, n in names))
+        hops = Counter(len(each.retrievals) for each in self.traces)
+        notes.append(
+            "retrievals: "
+            + ", ".join(f"{_n(n, 'trace')} with {h}" for h, n in sorted(hops.items()))
+        )
+        notes += self._told()
+        sessions = {
+            e.session for e in self.traces if e.session and self.turns[e.id] and not e.turns
+        }
+        after = sum(bool(turns) for turns in self.turns.values())
+        if after:
+            where = f" (of {_n(len(sessions), 'session')})" if sessions else ""
+            notes.append(f"{_n(after, 'question')} after earlier turns{where}")
+        failed = [each for each in self.traces if each.error is not None]
+        for error, number in Counter(each.error for each in failed).most_common(_SHOWN):
+            notes.append(f"failed calls: {number}: {error}")
+        if renamed := sum(each.renamed for each in self.traces):
+            advice = "match: {level: document, id: metadata.document_id} counts them as one"
+            notes.append(f"{_n(renamed, 'passage')} with the id of another passage; {advice}")
+        return [*notes, *(self.corpus.notes if self.corpus else [])]
+
+    def _told(self) -> list[str]:
+        """Of how many traces the tokens, cost and time are known, and the models."""
+        n = len(self.traces)
+        known = {
+            "tokens": sum(each.usage.input_tokens is not None for each in self.traces),
+            "cost": sum(each.usage.usd is not None for each in self.traces),
+            "time": sum(each.latency_ms is not None for each in self.traces),
+        }
+        notes = ["known: " + ", ".join(f"{what} of {k} of {n}" for what, k in known.items())]
+        models = Counter(model for each in self.traces for model in each.models)
+        if models:
+            notes.append("models: " + ", ".join(f"{model} ({k})" for model, k in models.items()))
+        return notes
+
+    def warnings(self) -> list[str]:
+        """What was left out, and what may be a retrieval; a sentence each."""
+        warnings = []
+        for cause, ids in self.unclear.items():
+            shown = ", ".join(ids[:_SHOWN]) + (", ..." if len(ids) > _SHOWN else "")
+            verb = "is" if len(ids) == 1 else "are"
+            warnings.append(f"{_n(len(ids), 'trace')} {verb} left out: {cause} ({shown})")
+        returning = Counter(
+            (span.name, span.kind) for span in self.spans if self._returns_passages(span)
+        )
+        for (name, kind), number in returning.most_common(_SHOWN):
+            warnings.append(
+                f"'{name}' ({kind}, {number} times) returns passages, but is no retriever by its "
+                f"kind: if it is one, say kinds: {{{name}: retriever}}, or reranker"
+            )
+        if self.unordered:
+            what = f"{_n(self.unordered, 'trace')} of sessions without times"
+            warnings.append(f"{what}: their order is not known, and they have no earlier turns")
+        return warnings
+
+    def _returns_passages(self, span: Span) -> bool:
+        """Whether a step inside a trace returns nothing but passages, without being a retriever."""
+        if span.parent is None or self.reading.kind(span) not in ("chain", "tool", "unknown"):
+            return False
+        only = not isinstance(span.output, Mapping) or len(span.output) == 1
+        listed = (documents_in(span.output) or []) if only else []
+        return bool(listed) and all(isinstance(each, Mapping) for each in listed)
+
+
+def _id(trace: Traced) -> str:
+    return encode_spaces(trace.id)
+
+
+def _of_hop(trace: Traced, hop: int) -> Answered | None:
+    """What one retrieval of a trace returned, or all of them for 0; None where there is none."""
+    documents: list[Document] | None = trace.union if hop == 0 else None
+    for each in trace.retrievals:
+        if each.hop == hop:
+            documents = each.documents
+    if not trace.retrievals or documents is None:
+        return None if trace.error is None else Answered(_id(trace), error=trace.error)
+    return Answered(_id(trace), None, documents)
+
+
+def _metadata(trace: Traced) -> dict[str, Json]:
+    found = {
+        **trace.metadata,
+        "hops": len(trace.retrievals),
+        "retrievers": ", ".join(dict.fromkeys(each.span.name for each in trace.retrievals)),
+        "model": ", ".join(trace.models),
+        "session": trace.session,
+    }
+    return {key: value for key, value in found.items() if value not in (None, "")}
+
+
+def _parts(trace: Traced, turns: Sequence[Turn]) -> dict[str, Json]:
+    """The parts of a trace, for people."""
+    hops = [f"{each.span.name}: {len(each.documents)} passages" for each in trace.retrievals]
+    return {
+        "trace": trace.id,
+        "question": trace.question,
+        "turns": [f"{turn.role}: {turn.text}" for turn in turns],
+        "retrievals": hops,
+        "contexts": None if trace.passages is None else [d.full_text for d in trace.passages],
+        **({"answer": trace.answer} if trace.error is None else {"failed": trace.error}),
+    }
+
+
+def _n(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,8 +19,7 @@ from ragbench.data.files.collection import (
 from ragbench.data.files.judgements import Judgements, read_judgements, trec_id
 from ragbench.data.files.lines import plain_suffix, read_lines
 from ragbench.data.files.rows import Entry
-from ragbench.data.loaders.base import SplitOption, finished, parse_split
-from ragbench.data.loaders.packed_corpus import CorpusReader
+from ragbench.data.loaders.base import CorpusReader, SplitOption, finished, parse_split
 from ragbench.errors import DataError
 from ragbench.registry import Option
 from ragbench.types import Collection, Document

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ragbench.data.files.collection import encode_spaces
-from ragbench.data.files.passages import content_id
+from ragbench.data.files.fields import content_id
+from ragbench.data.files.rows import encode_spaces
 from ragbench.data.traces.spans import Json, Tree, first, parsed, text_of
 from ragbench.types import Document
 

@@ -15,7 +15,7 @@ from ragbench.data.trec.decimals import read_decimals, read_integers, read_numbe
 from ragbench.errors import DataError
 from ragbench.types import IntArray, Qrels
 from ragbench.types.byte_ids import ByteArray, ByteIds, HashArray, TextIds, joined_bytes, query_keys
-from ragbench.types.hit_block import HitBlock
+from ragbench.types.rows import HitBlock
 
 _SPACE, _TAB, _NEWLINE = (ord(character) for character in " \t\n")
 

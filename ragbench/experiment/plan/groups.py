@@ -15,8 +15,7 @@ from ragbench.comparison.differences import Slicing
 from ragbench.comparison.sources import ScoredSystems
 from ragbench.config.metrics import METADATA
 from ragbench.config.schema import ExperimentConfig, Match
-from ragbench.data.files.collection import encode_spaces
-from ragbench.data.files.rows import id_problem
+from ragbench.data.files.rows import encode_spaces, id_problem
 from ragbench.data.runs.run_folder import read_query_metadata
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest

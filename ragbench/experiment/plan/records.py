@@ -24,28 +24,13 @@ from ragbench.gates.base import GateFiles
 from ragbench.generate.base import App, Generator
 from ragbench.records.summary import Role
 from ragbench.retrieve.base import Retriever
+from ragbench.score.base import add_option
 from ragbench.score.judge.base import Judge, KeyedJudge, Rubric
-from ragbench.score.options import add_option
 from ragbench.score.text.base import Metric
 from ragbench.signature import fingerprint
 from ragbench.types import Collection, Document, Qrels, Query
 from ragbench.types.packed_documents import PackedDocuments
 from ragbench.types.records import Nugget
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """What the caller narrows a run to."""
-
-    limit: int | None = None
-    """A seeded sample of this many queries."""
-    only: tuple[str, ...] = ()
-    """Names of retrievers, generators or pairs; empty means all."""
-    judge: bool = True
-    judge_replay: bool = False
-    """Whether judges answer from stored replies alone; what is missing is an error."""
-    retry_failed: bool = False
-    """Whether items that failed before are asked again."""
 
 
 @dataclass(frozen=True, slots=True)

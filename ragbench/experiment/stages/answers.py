@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,7 +13,16 @@ from typing import Any
 from ragbench.config.schema import DEFAULT_PASSAGES, Component
 from ragbench.executors.base import Facts, Opened, Task
 from ragbench.executors.pool import Pool
-from ragbench.experiment.calls import Calls, Outcome, as_told, call_each, call_on, call_once, naming
+from ragbench.experiment.calls import (
+    Calls,
+    Mapped,
+    Outcome,
+    as_told,
+    call_on,
+    call_once,
+    calling,
+    naming,
+)
 from ragbench.experiment.plan.records import System
 from ragbench.experiment.records import Answers, Results, given_answers
 from ragbench.experiment.stages.base import (
@@ -23,9 +32,14 @@ from ragbench.experiment.stages.base import (
     Slot,
     StoredStage,
     Workspace,
-    telling,
+    keep_all,
 )
-from ragbench.experiment.stages.item_json import read_predicted, write_document, write_predicted
+from ragbench.experiment.stages.item_json import (
+    PREDICTED,
+    read_predicted,
+    write_document,
+    write_predicted,
+)
 from ragbench.experiment.stages.keys import STAGE_VERSIONS, passages_key, query_key, sample_key
 from ragbench.experiment.stages.matching import passages_of
 from ragbench.experiment.stages.retrieval import Retrieve, key_after
@@ -40,69 +54,51 @@ from ragbench.types.conversation import Turn
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
+class Ask:
+    """What a generator is asked once."""
+
     query: Query
     contexts: list[Document]
     sample: int
+    """Which of its answers; the first is 0."""
 
 
 def generate(
     generator: Generator,
-    queries: Sequence[Query],
-    contexts: Sequence[list[Document] | None],
-    retrieved: Sequence[Outcome[Retrieved]],
+    asked: Sequence[Ask],
     calls: Calls,
-    on_outcome: Callable[[int, Outcome[Prediction]], None] = lambda position, outcome: None,
-    samples: Sequence[int] = (),
     on: tuple[Pool, Component] | None = None,
-) -> list[Outcome[Prediction]]:
-    """Let a generator answer every query; a query whose retrieval failed is not asked.
+) -> Iterator[tuple[int, Outcome[Prediction]]]:
+    """Let a generator answer; yield number and outcome of each answer as soon as it is there.
 
-    Its contexts are None, and its outcome has the cause of that in `retrieved`. `samples` says
-    which of its answers each query is asked for, from 0. `on` are workers that answer in its place.
+    What is asked is looked at in its turn. `on` are workers that answer in its place.
     """
-    numbers = samples or [0] * len(queries)
-    asked = [position for position, documents in enumerate(contexts) if documents is not None]
-    tasks = [_Task(queries[each], contexts[each] or [], numbers[each]) for each in asked]
-    outcomes: list[Outcome[Prediction]] = [
-        Outcome(None, outcome.cause, outcome.detail) for outcome in retrieved
-    ]
-
-    def take(number: int, outcome: Outcome[Prediction | None]) -> None:
-        outcomes[asked[number]] = _known(outcome)
-        on_outcome(asked[number], outcomes[asked[number]])
-
-    if on is None:
-        call_each(lambda task: _ask(generator, task), tasks, calls, take)
-    else:
-        for number, answered in _asked_on(*on, generator, tasks, calls):
-            outcomes[asked[number]] = answered
-            on_outcome(asked[number], answered)
-    return outcomes
+    if on is not None:
+        yield from _asked_on(*on, generator, asked, calls)
+        return
+    for number, outcome in calling(lambda n: _ask(generator, asked[n]), range(len(asked)), calls):
+        yield number, _known(outcome)
 
 
 def _asked_on(
-    pool: Pool, component: Component, generator: Generator, tasks: Sequence[_Task], calls: Calls
+    pool: Pool, component: Component, generator: Generator, asked: Sequence[Ask], calls: Calls
 ) -> Iterator[tuple[int, Outcome[Prediction]]]:
     """The answers of workers."""
     options = {key: str(v) if isinstance(v, Path) else v for key, v in component.options.items()}
-    given = {
-        "type_name": component.type,
-        "options": options,
-        "called": [calls.owner, calls.timeout],
-    }
+    called = [calls.owner, calls.timeout]
+    given = {"type_name": component.type, "options": options, "called": called}
     task = Task(calls.owner, f"{__name__}:open_generator", given, _about(generator))
-    items = [
-        [
-            each.query.id,
-            each.query.text,
-            [asdict(turn) for turn in each.query.turns],
-            [write_document(document) for document in each.contexts],
-            each.sample,
-        ]
-        for each in tasks
+    return call_on(pool, task, Mapped(_write_ask, asked), calls, read_predicted)
+
+
+def _write_ask(ask: Ask) -> list[Any]:
+    return [
+        ask.query.id,
+        ask.query.text,
+        [asdict(turn) for turn in ask.query.turns],
+        [write_document(document) for document in ask.contexts],
+        ask.sample,
     ]
-    return call_on(pool, task, items, calls, read_predicted)
 
 
 def open_generator(type_name: str, options: Facts, called: Sequence[Any]) -> Opened:
@@ -113,8 +109,8 @@ def open_generator(type_name: str, options: Facts, called: Sequence[Any]) -> Ope
     def answer(item: Sequence[Any]) -> Facts:
         name, text, turns, contexts, sample = item
         query = Query(name, text, turns=tuple(map(Turn.from_fields, turns)))
-        task = _Task(query, [Document(*document) for document in contexts], sample)
-        outcome = call_once(lambda each: _ask(generator, each), task, Calls(*called))
+        ask = Ask(query, [Document(*document) for document in contexts], sample)
+        outcome = call_once(lambda each: _ask(generator, each), ask, Calls(*called))
         return write_predicted(_known(outcome))
 
     return Opened(lambda items: list(map(answer, items)), _about(generator))
@@ -126,17 +122,17 @@ def _about(generator: Generator) -> Facts:
     return {name: str(value) for name, value in parts.items()}
 
 
-def _ask(generator: Generator, task: _Task) -> Prediction | None:
+def _ask(generator: Generator, ask: Ask) -> Prediction | None:
     """One answer, with the passages that it was made from; None where a file has none."""
     try:
-        if task.sample:
-            answer: Any = generator.generate_sample(task.query, task.contexts, task.sample)
+        if ask.sample:
+            answer: Any = generator.generate_sample(ask.query, ask.contexts, ask.sample)
         else:
-            answer = generator.generate_for(task.query, task.contexts)
+            answer = generator.generate_for(ask.query, ask.contexts)
     except MissingPrediction:
         return None
     found = read_answer(answer)
-    return replace(found, contexts=task.contexts) if found.contexts is None else found
+    return replace(found, contexts=ask.contexts) if found.contexts is None else found
 
 
 def _known(outcome: Outcome[Prediction | None]) -> Outcome[Prediction]:
@@ -158,16 +154,12 @@ def ask_app(
     app: App,
     queries: Sequence[Query],
     calls: Calls,
-    on_outcome: Callable[[int, Outcome[Prediction]], None],
     corpus: Mapping[str, Document] = MappingProxyType({}),
-) -> None:
-    """Ask an app every query, and tell each outcome as soon as it is there.
+) -> Iterator[tuple[int, Outcome[Prediction]]]:
+    """Ask an app every query; yield each query's position and outcome as soon as it is there.
 
     Of passages of which it tells the id alone, the corpus has the texts.
     """
-
-    def take(position: int, outcome: Outcome[Prediction]) -> None:
-        on_outcome(position, naming(queries[position].id, as_told(outcome)))
 
     def ask(query: Query) -> Prediction:
         prediction = read_answer(app.answer(query.text))
@@ -176,7 +168,8 @@ def ask_app(
         told = [d if d.full_text else corpus.get(d.id, d) for d in prediction.contexts]
         return replace(prediction, contexts=told)
 
-    call_each(ask, queries, calls, take)
+    for position, outcome in calling(ask, queries, calls):
+        yield position, naming(queries[position].id, as_told(outcome))
 
 
 def _ranking(outcome: Outcome[Prediction]) -> Outcome[Retrieved]:
@@ -220,7 +213,7 @@ class Answer(StoredStage):
     def asked(self, rows: Sequence[int] | None = None) -> Answers:
         """Return the answers; only some queries are asked, the others are pending."""
 
-    def retrieved(self) -> list[Outcome[Retrieved]] | None:
+    def retrieved(self) -> Sequence[Outcome[Retrieved]] | None:
         """Return what it retrieved, in its order; None where it never says.
 
         An answer without passages beside others with some is one whose ranking is not known.
@@ -228,14 +221,14 @@ class Answer(StoredStage):
         outcomes = self.answers.outcomes
         if all(o.value is None or o.value.contexts is None for o in outcomes):
             return None
-        return [_ranking(outcome) for outcome in outcomes]
+        return Mapped(_ranking, outcomes)
 
     @property
     def is_known(self) -> bool:
         """Whether every answer is there, or has failed."""
         return PENDING not in self.answers.outcomes
 
-    read = staticmethod(read_predicted)
+    read, form = staticmethod(read_predicted), PREDICTED
 
     def write(self, value: Outcome[Prediction]) -> dict[str, Any]:
         """Write an outcome."""
@@ -269,24 +262,32 @@ class Generate(Answer):
 
     @cached_property
     def _contexts(self) -> tuple[Sequence[list[Document] | None], Sequence[Outcome[Retrieved]]]:
-        """Its passages: a retriever's first hits, or what no retriever found; None if it failed."""
+        """Its passages: a retriever's first hits, or what no retriever found; None if it failed.
+
+        They are read when somebody looks at them, from what the retriever found and the corpus.
+        """
         plan, control, outcomes = self.plan, self.system.control, self._source.outcomes
-        found = passages_of(outcomes, plan.corpus, self.passages)
+        first = Mapped(partial(passages_of, corpus=plan.corpus, passages=self.passages), outcomes)
+        found: Sequence[list[Document] | None] = first
         if control is None:
             return found, outcomes
         missing = Cause.NO_CONTEXTS
         if control == "no_context":
             found = [[] for _ in plan.queries]
         elif control == "gold_context":
-            found, missing = [self._relevant(query) for query in plan.queries], Cause.NO_RELEVANT
-        else:  # each query gets the passages of the one that follows it in a random order
+            found, missing = Mapped(self._relevant, plan.queries), Cause.NO_RELEVANT
+        elif len(plan.queries) > 1:
+            # each query gets the passages of the one that follows it in a random order
             order = self.workspace.in_random_order(range(len(plan.queries)))
             following = dict(zip(order, [*order[1:], *order[:1]], strict=True))
-            found = [found[following[row]] if len(order) > 1 else None for row in range(len(order))]
-        return found, [
-            Outcome(None, missing) if documents is None else Outcome(Retrieved([]))
-            for documents in found
-        ]
+            found = Mapped(first.__getitem__, [following[row] for row in range(len(order))])
+        else:
+            found = [None] * len(plan.queries)
+
+        def told(documents: list[Document] | None) -> Outcome[Retrieved]:
+            return Outcome(None, missing) if documents is None else Outcome(Retrieved([]))
+
+        return found, Mapped(told, found)
 
     def _relevant(self, query: Query) -> list[Document] | None:
         """The relevant documents, the most relevant first; None where there is none."""
@@ -322,20 +323,17 @@ class Generate(Answer):
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Ask in random order."""
-        contexts, retrieved = self._contexts
+        contexts, _ = self._contexts
         order, n = self.workspace.in_random_order(todo), len(self.plan.queries)
         generator, pool = self.plan.generators[self.generator], self.workspace.pool
         component = self.plan.component("generator", self.generator)
-        generate(
-            generator,
-            [self.plan.queries[row % n] for row in order],
-            [contexts[row % n] for row in order],
-            [retrieved[row % n] for row in order],
-            self.workspace.calls("generator", self.generator),
-            telling(order, keep, advance),
-            [row // n for row in order],
-            (pool, component) if pool and component and generator.computes else None,
-        )
+        calls = self.workspace.calls("generator", self.generator)
+        on = (pool, component) if pool and component and generator.computes else None
+
+        def ask_of(row: int) -> Ask:
+            return Ask(self.plan.queries[row % n], contexts[row % n] or [], row // n)
+
+        keep_all(generate(generator, Mapped(ask_of, order), calls, on), order, keep, advance)
 
     @property
     def computes(self) -> bool:
@@ -347,12 +345,12 @@ class Generate(Answer):
         """Return the answers; where retrieval failed, its cause."""
         n = len(self.plan.queries)
         chosen = None if rows is None else {r + s * n for r in rows for s in range(self.samples)}
-        found, retrieved = self.items(chosen), [*self._contexts[1]] * self.samples
-        outcomes = [
-            Outcome(None, of.cause, of.detail) if slot is None else outcome or PENDING
-            for outcome, slot, of in zip(found, self._slots, retrieved, strict=True)
-        ]
-        return Answers(self.system.name, outcomes, self.samples)
+        found = self.items(chosen, default=PENDING)
+        for row, slot in enumerate(self._slots):
+            if slot is None:
+                of = self._contexts[1][row % n]
+                found[row] = Outcome(None, of.cause, of.detail)
+        return Answers(self.system.name, found, self.samples)
 
     def forecast(self) -> Node:
         """Look up the answers; what a control gets is known when the retriever has found it."""
@@ -398,12 +396,13 @@ class AskApp(Answer):
         """Ask in random order."""
         order, name = self.workspace.in_random_order(todo), self.system.name
         asked, calls = [self.plan.queries[row] for row in order], self.workspace.calls("app", name)
-        take = telling(order, keep, advance)
-        ask_app(self.plan.apps[name], asked, calls, take, self.plan.corpus)
+        keep_all(
+            ask_app(self.plan.apps[name], asked, calls, self.plan.corpus), order, keep, advance
+        )
 
     def asked(self, rows: Sequence[int] | None = None) -> Answers:
         """Return the answers."""
-        return Answers(self.system.name, [outcome or PENDING for outcome in self.items(rows)])
+        return Answers(self.system.name, self.items(rows, default=PENDING))
 
     def forecast(self) -> Node:
         """Look up the answers."""

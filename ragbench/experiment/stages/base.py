@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ragbench import __version__
 from ragbench.errors import RagbenchError
@@ -27,8 +27,9 @@ from ragbench.redaction import Redactor, redactor
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item
 from ragbench.signature import fingerprint, order_key
-from ragbench.store.items import StageFile, StageStore
+from ragbench.store.items import Form, Spooled, StageFile, StageStore
 from ragbench.types import Cause, Document
+from ragbench.types.conversation import Json
 
 PENDING: Outcome[Any] = Outcome(None)
 """The outcome of an item that is not made yet: neither a value nor a cause."""
@@ -40,16 +41,13 @@ Keep = Callable[[int, Any], None]
 """Told an item's position and what was made of it."""
 
 
-def telling(
-    rows: Sequence[int], keep: Keep, advance: Advance
-) -> Callable[[int, Outcome[Any]], None]:
-    """Return what takes the outcomes of some rows, in their order, as soon as they are there."""
-
-    def take(number: int, outcome: Outcome[Any]) -> None:
+def keep_all(
+    found: Iterable[tuple[int, object]], rows: Sequence[int], keep: Keep, advance: Advance
+) -> None:
+    """Keep what comes of some rows, by its number among them, as soon as it is there."""
+    for number, outcome in found:
         keep(rows[number], outcome)
         advance(1)
-
-    return take
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +119,7 @@ class Workspace:
     work: dict[str, Work] = field(default_factory=dict)
     """Title of a stage -> how much of it was made."""
     retried: set[tuple[Path, str]] = field(default_factory=set)
-    """The items that were made in this run."""
+    """The items that were made in this run, where failed ones are made again."""
     prompts: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Id -> system and user words of the prompts that judges were sent."""
 
@@ -246,8 +244,15 @@ class Stage:
         return Node(self.title, work.items, work.stored, self.unit)
 
 
+Values = list[Json] | Spooled[Json]
+"""What came of the items of a stage."""
+
+
 class StoredStage(Stage, ABC):
     """A stage whose items are stored: it says where, how they are read and written, and made."""
+
+    form: ClassVar[Form | None] = None
+    """How its values go into the spool of the run; None: there are few, and memory holds them."""
 
     @abstractmethod
     def slots(self) -> list[Slot | None]:
@@ -286,39 +291,65 @@ class StoredStage(Stage, ABC):
         """Return how much progress shows for some items, and in which unit."""
         return len(todo), self.unit
 
-    def items(self, rows: Collection[int] | None = None) -> list[Any]:
+    def items(self, rows: Collection[int] | None = None, default: Json = None) -> Values:
         """Read the items that are stored and make the others, of `rows` alone where given.
 
         What is stored under an item's key is taken as it is. Items that failed are stored as
-        well, and made again only with `retry_failed`.
+        well, and made again only with `retry_failed`. One that is not there is `default`.
         """
         space, slots = self.workspace, self.slots()
-        found = [None if slot is None else self._stored(slot) for slot in slots]
-        wanted = {position: slot for position, slot in enumerate(slots) if slot is not None}
-        if space.share is not None:
-            wanted = {at: slot for at, slot in wanted.items() if space.own([slot.row])}
-        missing = {at: slot for at, slot in wanted.items() if found[at] is None}
-        space.work.setdefault(self.title, Work(len(wanted), len(wanted) - len(missing)))
-        if rows is not None:
-            chosen = set(rows)
-            missing = {at: slot for at, slot in missing.items() if slot.row in chosen}
-        if space.dry:
-            return found
-        missing = {at: slot for at, slot in missing.items() if slot.key != UNKNOWN}
+        found = self._room(len(slots), default)
+        n_wanted, missing = 0, []
+        for at, slot in enumerate(slots):
+            value = None if slot is None else self._stored(slot)
+            if value is not None:
+                found[at] = value
+            if slot is not None and (space.share is None or space.own([slot.row])):
+                n_wanted += 1
+                if value is None:
+                    missing.append(at)
+        space.work.setdefault(self.title, Work(n_wanted, n_wanted - len(missing)))
+        if not space.dry:
+            self._make_missing(slots, found, missing, rows)
+        return found
+
+    def _room(self, n: int, default: Json) -> Values:
+        """Room for values: in the spool of the run where the stage has a form for it."""
+        if self.form is None:
+            return [default] * n
+        return Spooled(self.workspace.store.spool, self.form, n, default)
+
+    def _make_missing(
+        self,
+        slots: Sequence[Slot | None],
+        found: Values,
+        positions: Iterable[int],
+        rows: Collection[int] | None,
+    ) -> None:
+        """Make the items at some positions, as far as all that they depend on is there."""
+        space, chosen = self.workspace, None if rows is None else set(rows)
+        missing = [
+            (at, slot)
+            for at in positions
+            if (slot := slots[at]) is not None
+            and slot.key != UNKNOWN
+            and (chosen is None or slot.row in chosen)
+        ]
 
         def keep(position: int, value: Any) -> None:
             stored, slot = self.write(value), slots[position]
             over_budget = cause_of(stored) is Cause.OVER_BUDGET
             if slot is not None and self.stores and not over_budget:
                 slot.file.put(slot.key, stored)
-                space.retried.add((slot.file.path, slot.key))
+                if space.retry_failed:
+                    space.retried.add((slot.file.path, slot.key))
             # as it would be read: a run that was resumed differs in nothing
             found[position] = self.read(stored)
 
         # what is stored of them has failed: its replies are of no use
-        again = {slot.row for slot in missing.values() if self.stores and slot.key in slot.file}
+        again = {slot.row for _, slot in missing if self.stores and slot.key in slot.file}
         for asked_again in (False, True):
-            todo = [at for at, slot in missing.items() if (slot.row in again) == asked_again]
+            todo = [at for at, slot in missing if (slot.row in again) == asked_again]
             if todo:
                 with space.asking(again=asked_again):
                     if not self.prepare():
@@ -326,8 +357,8 @@ class StoredStage(Stage, ABC):
                     with space.timed(self.title, *self.shown(todo)) as stage:
                         self.make(todo, keep, stage.advance)
         if space.share is not None:
-            space.shared[self.title] = self._shared(wanted.values())
-        return found
+            wanted = (slot for slot in slots if slot is not None and space.own([slot.row]))
+            space.shared[self.title] = self._shared(wanted)
 
     def nothing_made(self, rows: Sequence[int]) -> None:
         """Note that the items of some rows are all there, without being stored."""
@@ -339,10 +370,12 @@ class StoredStage(Stage, ABC):
 
     def _shared(self, wanted: Iterable[Slot]) -> SharedWork:
         """What has become of a share's items."""
-        kept = [slot.file.get(slot.key) for slot in wanted]
-        there = [stored for stored in kept if stored is not None]
-        n_failed = sum(map(self.failed, there))
-        return SharedWork(len(kept), len(kept) - len(there), n_failed, self.unit)
+        n, left, n_failed = 0, 0, 0
+        for slot in wanted:
+            n, stored = n + 1, slot.file.get(slot.key)
+            left += stored is None
+            n_failed += stored is not None and self.failed(stored)
+        return SharedWork(n, left, n_failed, self.unit)
 
     def _stored(self, slot: Slot) -> Any:
         """The value of an item that is stored, unless it is to be made again."""

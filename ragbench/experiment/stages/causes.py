@@ -238,7 +238,7 @@ class _Answering:
         return self.gold.plan
 
     @cached_property
-    def samples(self) -> list[list[Outcome[Prediction]]]:
+    def samples(self) -> list[Sequence[Outcome[Prediction]]]:
         """The outcomes sample by sample, each with one per query."""
         return [each.outcomes for each in self.answers.each()]
 

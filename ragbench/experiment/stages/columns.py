@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.experiment.calls import Outcome
+from ragbench.experiment.calls import Outcome, without_value
 from ragbench.experiment.plan.records import System
-from ragbench.experiment.records import Answers, Recorded, Results
+from ragbench.experiment.records import Answers, Results
 from ragbench.experiment.stages.answers import Answer
 from ragbench.experiment.stages.base import Stage, Workspace
 from ragbench.records.summary import Kind
@@ -42,13 +42,7 @@ class Failure:
 
 def failures(outcomes: Sequence[Outcome[Any]]) -> dict[int, Failure]:
     """Return row -> failure for the outcomes without a value."""
-    if isinstance(outcomes, Recorded):
-        return {}
-    return {
-        row: Failure(outcome.cause, outcome.detail)
-        for row, outcome in enumerate(outcomes)
-        if outcome.value is None
-    }
+    return {row: Failure(each.cause, each.detail) for row, each in without_value(outcomes)}
 
 
 def with_failures(column: ScoreColumn, failed: Mapping[int, Failure]) -> ScoreColumn:
@@ -175,7 +169,8 @@ class CountFailed(Stage):
     def collect(self, results: Results) -> None:
         """Add a warning where some failed."""
         answers = self._answer.answers
-        failed = [o.cause.word for o in answers.outcomes if o.value is None and o.cause.failed]
+        lacking = (outcome for _, outcome in without_value(answers.outcomes))
+        failed = [outcome.cause.word for outcome in lacking if outcome.cause.failed]
         if answers.samples == 1 or not failed:
             return
         said = ", ".join(f"{count} {cause}" for cause, count in sorted(Counter(failed).items()))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 
 from ragbench.config.schema import Match, RetrievalMetrics
-from ragbench.data.files.collection import encode_spaces
+from ragbench.data.files.rows import encode_spaces
 from ragbench.errors import DataError
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.plan.groups import document_id, keys_of
@@ -28,6 +28,7 @@ from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.types import Document, Qrels, Query, Retrieved, Run, ScoredDocument
 from ragbench.types.packed_documents import ids_of
 
+_BLOCK = 64  # queries
 _SEPARATORS = ("#", "::", ":", "_", "-", "/")
 """What usually stands between the id of a document and that of its part."""
 
@@ -40,19 +41,16 @@ def document_of(hit: ScoredDocument, corpus: Mapping[str, Document]) -> Document
 
 
 def passages_of(
-    outcomes: Sequence[Outcome[Retrieved]], corpus: Mapping[str, Document], passages: int
-) -> list[list[Document] | None]:
-    """Return for each query its first passages as documents with text; None where it failed.
+    outcome: Outcome[Retrieved], corpus: Mapping[str, Document], passages: int
+) -> list[Document] | None:
+    """Return the first passages that were found as documents with text; None where it failed.
 
     A hit's own text counts, else the corpus document's; a hit that has neither is left out.
     """
-    contexts: list[list[Document] | None] = []
-    for outcome in outcomes:
-        hits = None if outcome.value is None else outcome.value.documents
-        found = [document_of(hit, corpus) for hit in hits or ()]
-        known = [document for document in found if document is not None]
-        contexts.append(None if hits is None else known[:passages])
-    return contexts
+    if outcome.value is None:
+        return None
+    found = (document_of(hit, corpus) for hit in outcome.value.documents)
+    return list(islice((document for document in found if document is not None), passages))
 
 
 def ranked(
@@ -69,24 +67,11 @@ def ranked(
     `corpus` is None where ids of hits are not those of documents, `top_k` where a shorter list is
     nothing to speak of, `said` where the retriever itself is asked what it noted.
     """
-    covered = retriever.query_ids
-    rankings = {
-        query.id: outcome.value.documents
-        for query, outcome in zip(queries, outcomes, strict=True)
-        if outcome.value is not None and (covered is None or query.id in covered)
-    }
-    if isinstance(outcomes, Recorded):
-        run = outcomes.run(name)
-    elif retriever.ranks_by_score:
-        run = Run.from_dict(
-            {q: {d.id: d.score or 0.0 for d in hits} for q, hits in rankings.items()}, name
-        )
-    else:
-        run = Run.from_rankings(rankings, name)
+    run, strange = _run_of(name, retriever, queries, outcomes, corpus)
     notes = [*_notes(run), *(retriever.notes if said is None else said)]
     limited = top_k is not None and not retriever.ranks_by_score
     warnings = _never_full(outcomes, corpus, top_k or 0) if limited else []
-    if corpus is not None and (strange := _outside(rankings, corpus)):
+    if strange:
         remark = f"{strange} of {len(run)} hits have ids that the corpus lacks; they are unjudged"
         # a few may be a corpus that has moved on; more mean the wrong corpus, or other ids
         (warnings if strange > len(run) / 10 else notes).append(remark)
@@ -100,9 +85,50 @@ def ranked(
     )
 
 
-def _outside(rankings: Mapping[str, Sequence[ScoredDocument]], corpus: Sequence[Document]) -> int:
+Rankings = Mapping[str, Sequence[ScoredDocument]]
+
+
+def _run_of(
+    name: str,
+    retriever: Retriever,
+    queries: Sequence[Query],
+    outcomes: Sequence[Outcome[Retrieved]],
+    corpus: Sequence[Document] | None,
+) -> tuple[Run, int]:
+    """The run, and how many of its hits the corpus lacks; made some queries at a time."""
+    known, strange = None if corpus is None else frozenset(ids_of(corpus)), 0
+    recorded = outcomes.run(name) if isinstance(outcomes, Recorded) else None
+    parts = []
+    for rankings in _in_blocks(queries, outcomes, retriever.query_ids):
+        if known is not None:
+            strange += _outside(rankings, known)
+        elif recorded is not None:
+            break
+        if recorded is None and retriever.ranks_by_score:
+            scores = {q: {d.id: d.score or 0.0 for d in hits} for q, hits in rankings.items()}
+            parts.append(Run.from_dict(scores))
+        elif recorded is None:
+            parts.append(Run.from_rankings(rankings))
+    return Run.joined(parts, name) if recorded is None else recorded, strange
+
+
+def _in_blocks(
+    queries: Sequence[Query],
+    outcomes: Sequence[Outcome[Retrieved]],
+    covered: Collection[str] | None,
+) -> Iterator[Rankings]:
+    """Yield query -> hits, some queries at a time, so that not all hits are in memory."""
+    for start in range(0, len(queries), _BLOCK):
+        yield {
+            query.id: value.documents
+            for row, query in enumerate(queries[start : start + _BLOCK], start)
+            if (value := outcomes[row].value) is not None
+            and (covered is None or query.id in covered)
+        }
+
+
+def _outside(rankings: Rankings, known: frozenset[str]) -> int:
     """How many hits the corpus lacks; a repeated one counts once, as in the run."""
-    known = set(ids_of(corpus))
     return sum(
         len({hit.id if hit.document is None else hit.document for hit in hits} - known)
         for hits in rankings.values()

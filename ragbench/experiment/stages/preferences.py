@@ -22,6 +22,7 @@ from ragbench.experiment.stages.columns import (
     with_failures,
 )
 from ragbench.experiment.stages.judging import passage_texts, totals_of, use_of, warnings_on
+from ragbench.records.manifest import VerdictRow
 from ragbench.score.base import Advance, ScoreColumn
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
@@ -56,7 +57,8 @@ class JudgePairs(Stage):
         pairs = choose_pairs(answers, judge, _baseline(results.systems, plan.baseline))
         size = sum(len(plan.queries) * _samples(one, other) for one, other in pairs)
         with self.workspace.timed(self.title, size, "pairs") as stage:
-            preferences, warnings = _prefer(plan, name, judge, pairs, stage.advance)
+            preferences, warnings, words = _prefer(plan, name, judge, pairs, stage.advance)
+        self.workspace.prompts.update(words)
         results.preferences.append(preferences)
         results.warnings += warnings
 
@@ -121,7 +123,7 @@ def _prefer(
     judge: PlannedJudge,
     pairs: Sequence[tuple[Answers, Answers]],
     advance: Advance,
-) -> tuple[Preferences, list[str]]:
+) -> tuple[Preferences, list[str], Mapping[str, tuple[str, str]]]:
     before = totals_of(judge)
     compared: dict[str, list[ComparedPair]] = {rubric.name: [] for rubric in judge.pairwise}
     judgements = []
@@ -130,7 +132,7 @@ def _prefer(
         judged = judge_pairs(
             judge.judge, items, judge.pairwise, type_name=judge.type, advance=advance
         )
-        rows = [replace(row, system=one.name, other=other.name) for row in judged.rows]
+        rows = _rows(one.name, other.name, judged)
         judgements.append(replace(judged, rows=rows))
         for rubric, column in judged.columns.items():
             compared[rubric].append(_compared(plan.queries, one, other, items, column))
@@ -152,7 +154,17 @@ def _prefer(
         for rubric, found in compared.items()
     ]
     preferences = Preferences(name, entries, whole.rows, use_of(judge, whole, before))
-    return preferences, warnings_on("pairs", name, judge, whole)
+    return preferences, warnings_on("pairs", name, judge, whole), whole.words
+
+
+def _rows(one: str, other: str, judged: Judged) -> list[VerdictRow]:
+    """The verdicts with the names of the systems, and of the one that won."""
+    wins = [value for column in judged.columns.values() for value in column.values.tolist()]
+    winner = {1.0: one, 0.0: other}
+    return [
+        replace(row, system=one, other=other, winner=winner.get(won))
+        for row, won in zip(judged.rows, wins, strict=True)
+    ]
 
 
 def _samples(one: Answers, other: Answers) -> int:
@@ -197,7 +209,8 @@ def _joined(judgements: Sequence[Judged], judge: str) -> Judged:
     rows = [replace(row, judge=judge) for judged in judgements for row in judged.rows]
     models = {model for judged in judgements for model in judged.models}
     usage = add_usage(judged.usage for judged in judgements)
-    return Judged({}, rows, tuple(sorted(models)), usage)
+    words = {form: each for judged in judgements for form, each in judged.words.items()}
+    return Judged({}, rows, tuple(sorted(models)), usage, words=words)
 
 
 def _items(

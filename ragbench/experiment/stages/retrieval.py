@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, cast
@@ -10,7 +10,17 @@ from typing import Any, cast
 from ragbench.errors import AdapterError, RagbenchError
 from ragbench.executors.base import Json, Task
 from ragbench.executors.pool import Pool
-from ragbench.experiment.calls import Calls, Outcome, call_each, call_on, call_once, naming
+from ragbench.experiment.calls import (
+    Calls,
+    Mapped,
+    Outcome,
+    call_each,
+    call_on,
+    call_once,
+    calling,
+    naming,
+    without_value,
+)
 from ragbench.experiment.records import Ranked, Recorded, Results, Work
 from ragbench.experiment.stages.base import (
     PENDING,
@@ -21,9 +31,9 @@ from ragbench.experiment.stages.base import (
     Stage,
     StoredStage,
     Workspace,
-    telling,
+    keep_all,
 )
-from ragbench.experiment.stages.item_json import read_retrieved, write_retrieved
+from ragbench.experiment.stages.item_json import RETRIEVED, read_retrieved, write_retrieved
 from ragbench.experiment.stages.keys import STAGE_VERSIONS, hits_key, query_key
 from ragbench.experiment.stages.matching import match_hits, ranked, refuse_other_ids
 from ragbench.files import cache_folder
@@ -33,7 +43,7 @@ from ragbench.score.base import Advance
 from ragbench.store.items import StageFile
 from ragbench.types import Cause, Document, Query, Retrieved, Run, ScoredDocument
 
-OnOutcome = Callable[[int, Outcome[Retrieved]], None]
+Told = tuple[int, Outcome[Retrieved]]
 
 _BLOCK = 32  # queries a batch call; small enough that one that fails costs little
 
@@ -43,22 +53,17 @@ def retrieve(
     queries: Sequence[Query],
     top_k: int,
     calls: Calls,
-    on_outcome: OnOutcome = lambda position, outcome: None,
     rankings: Sequence[Sequence[Sequence[ScoredDocument]]] | None = None,
-) -> list[Outcome[Retrieved]]:
-    """Ask a retriever every query and return one outcome each, in order.
+) -> Iterator[Told]:
+    """Ask a retriever every query; yield each query's position and outcome as soon as it is there.
 
     A retriever that answers in batches is asked in blocks; where a block raises, hangs or has the
     wrong length, its queries are asked one by one, so that only the guilty one fails. What went
     wrong names the retriever and the query. `rankings` are for a retriever over others: for each of
     its sources a list of hits for each query.
     """
-
-    def take(position: int, outcome: Outcome[Retrieved]) -> None:
-        on_outcome(position, naming(queries[position].id, outcome))
-
-    outcomes = _asked(retriever, queries, top_k, calls, take, rankings)
-    return [naming(query.id, outcome) for query, outcome in zip(queries, outcomes, strict=True)]
+    for position, outcome in _asked(retriever, queries, top_k, calls, rankings):
+        yield position, naming(queries[position].id, outcome)
 
 
 def _asked(
@@ -66,9 +71,8 @@ def _asked(
     queries: Sequence[Query],
     top_k: int,
     calls: Calls,
-    on_outcome: OnOutcome,
     rankings: Sequence[Sequence[Sequence[ScoredDocument]]] | None,
-) -> list[Outcome[Retrieved]]:
+) -> Iterator[Told]:
     def answers_to(positions: Sequence[int]) -> list[Any]:
         asked = [queries[position] for position in positions]
         if rankings is None:
@@ -86,7 +90,8 @@ def _asked(
 
     everything = range(len(queries))
     if retriever.asks_one_by_one:
-        return call_each(ask_one, everything, calls, on_outcome)
+        yield from calling(ask_one, everything, calls)
+        return
 
     def ask(block: Sequence[int]) -> list[Outcome[Retrieved]]:
         answered = call_once(answers_to, block, calls)
@@ -96,13 +101,8 @@ def _asked(
         return [_read(answer, top_k, calls.owner, latency) for answer in answered.value]
 
     blocks = [everything[start : start + _BLOCK] for start in range(0, len(queries), _BLOCK)]
-
-    def take(number: int, block: Outcome[list[Outcome[Retrieved]]]) -> None:
-        for position, outcome in zip(blocks[number], block.value or (), strict=True):
-            on_outcome(position, outcome)
-
-    done = call_each(ask, blocks, Calls(calls.owner, None, calls.concurrency), take)
-    return [outcome for block in done for outcome in block.value or ()]
+    for number, answered in calling(ask, blocks, Calls(calls.owner, None, calls.concurrency)):
+        yield from zip(blocks[number], answered.value or (), strict=True)
 
 
 def search(
@@ -111,8 +111,7 @@ def search(
     retriever: Retriever,
     queries: Sequence[Query],
     calls: Calls,
-    on_outcome: OnOutcome,
-) -> None:
+) -> Iterator[Told]:
     """Let workers search the index of a retriever for every query, by its `search_task`."""
 
     def read(told: Json) -> Outcome[Retrieved]:
@@ -123,7 +122,7 @@ def search(
 
     texts = [query.text for query in queries]
     for position, outcome in call_on(pool, task, texts, calls, read):
-        on_outcome(position, naming(queries[position].id, outcome))
+        yield position, naming(queries[position].id, outcome)
 
 
 def _read(answer: Any, top_k: int, owner: str, latency_ms: float) -> Outcome[Retrieved]:
@@ -136,7 +135,7 @@ def _read(answer: Any, top_k: int, owner: str, latency_ms: float) -> Outcome[Ret
 
 _NOTES = "notes"  # an item of its own: the keys of the others are hashes
 
-Hits = list[list[ScoredDocument]]
+Hits = Sequence[list[ScoredDocument]]
 
 
 class Retrievers:
@@ -209,7 +208,7 @@ class Retrievers:
         retriever = self.plan.retrievers[name]
         inputs: dict[str, Any] = {"stage": STAGE_VERSIONS["retrieve"], "top_k": top_k}
         if retriever.indexes:
-            inputs["corpus"] = self.plan.collection.fingerprints.get("corpus")
+            inputs["corpus"] = self.plan.collection.fingerprint("corpus")
         if retriever.borrows:
             inputs["borrows"] = [self.key(each, 0) for each in retriever.sources]
         return self.workspace.component_key("retriever", name, **inputs)
@@ -240,8 +239,10 @@ class Retrieve(StoredStage):
             read = cast("Callable[[], Run]", self.retriever.recorded)
             return Recorded([query.id for query in self.plan.queries], read, self.top_k)
         failed, _ = self._inputs
-        found = self.items()
-        return [failed.get(row) or found[row] or PENDING for row in range(len(found))]
+        found = self.items(default=PENDING)
+        for row, outcome in failed.items():
+            found[row] = outcome
+        return found
 
     def found(self) -> Sequence[Outcome[Retrieved]]:
         """Return the outcomes."""
@@ -251,7 +252,7 @@ class Retrieve(StoredStage):
     def notes(self) -> list[str]:
         """What the retriever noted about its hits, also when they are stored."""
         kept = self._file.get(_NOTES)
-        notes = kept.get("notes") if isinstance(kept, dict) else None
+        notes = kept.get(_NOTES) if isinstance(kept, dict) else None
         return list(map(str, notes)) if isinstance(notes, list) else []
 
     @cached_property
@@ -262,16 +263,16 @@ class Retrieve(StoredStage):
     @cached_property
     def _inputs(self) -> tuple[dict[int, Outcome[Retrieved]], list[Hits]]:
         """The outcomes of rows that a source lacks; the first hits of each source with texts."""
-        rankings, failed = list[Hits](), dict[int, Outcome[Retrieved]]()
+        failed = dict[int, Outcome[Retrieved]]()
         for source in self.sources:
-            hits: Hits = []
-            for row, outcome in enumerate(source.outcomes):
-                if outcome.value is None:
-                    failed[row] = Outcome(None, outcome.cause, outcome.detail)
-                found = [] if outcome.value is None else outcome.value.documents[: self._depth]
-                hits.append([_with_text(hit, self.plan.corpus) for hit in found])
-            rankings.append(hits)
-        return failed, rankings
+            for row, outcome in without_value(source.outcomes):
+                failed[row] = Outcome(None, outcome.cause, outcome.detail)
+
+        def hits_in(outcome: Outcome[Retrieved]) -> list[ScoredDocument]:
+            found = [] if outcome.value is None else outcome.value.documents[: self._depth]
+            return [_with_text(hit, self.plan.corpus) for hit in found]
+
+        return failed, [Mapped(hits_in, source.outcomes) for source in self.sources]
 
     def slots(self) -> list[Slot | None]:
         """A query that failed in a source is not asked."""
@@ -309,19 +310,19 @@ class Retrieve(StoredStage):
         _, rankings = self._inputs
         queries = [self.plan.queries[row] for row in todo]
         calls = self.workspace.calls("retriever", self.name)
-        take = telling(todo, keep, advance)
         pool = self.workspace.pool
         task = self.retriever.search_task(self.top_k) if pool and pool.is_here else None
         if pool and task:
-            search(pool, task, self.retriever, queries, calls, take)
+            found = search(pool, task, self.retriever, queries, calls)
         else:
-            hits = [[source[row] for row in todo] for source in rankings] if self.sources else None
-            retrieve(self.retriever, queries, self.top_k, calls, take, hits)
+            hits = [Mapped(source.__getitem__, todo) for source in rankings]
+            found = retrieve(self.retriever, queries, self.top_k, calls, hits or None)
+        keep_all(found, todo, keep, advance)
         self._retrievers.note_encodings(self.name)
         if notes := list(self.retriever.notes):
-            self._file.put(_NOTES, {"notes": list(dict.fromkeys([*self.notes, *notes]))})
+            self._file.put(_NOTES, {_NOTES: list(dict.fromkeys([*self.notes, *notes]))})
 
-    read = staticmethod(read_retrieved)
+    read, form = staticmethod(read_retrieved), RETRIEVED
 
     def write(self, value: Outcome[Retrieved]) -> dict[str, Any]:
         """Write an outcome without the texts that the corpus has anyway."""

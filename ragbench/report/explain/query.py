@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ragbench.data.runs.query_view import AnswerView, Hit, QueryView, QueryViews, SystemView
 from ragbench.records.causes import CAUSE_CHANGES
-from ragbench.records.manifest import ClaimRow, VerdictRow
+from ragbench.records.manifest import ClaimRow, Passage, TextRow, VerdictRow
 from ragbench.report.text import cause_words, draw, printable, significant
 
 _INDENT = "  "
@@ -44,6 +44,7 @@ def render_query(
             lines += ["", *_system(system, drawn, hits, width)]
             if prompts is not None:
                 lines += _prompts(view, system, prompts)
+    lines += _beside(view, systems, width, prompts)
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
@@ -180,28 +181,52 @@ class Sent(NamedTuple):
 
 
 def prompts_sent(
-    views: QueryViews, view: QueryView, system: SystemView, verdict: VerdictRow
+    views: QueryViews, view: QueryView, system: SystemView | None, verdict: VerdictRow
 ) -> Iterator[Sent]:
     """Yield the prompts of a verdict, byte for byte; none in folders of older versions.
 
-    What only the run had, such as the other answer of a pair, is named: `[[other]]`.
+    `system` is whose answer it is on; None of one on a pair or a passage. A text that the run
+    folder does not have whole, such as a passage of a book, is named: `[[passage 1]]`.
     """
-    answer = next((a for a in system.answers if a.sample == verdict.sample), None)
-    texts = [
-        f"{each.title} {each.text}" if each.title else each.text or ""  # `Document.full_text`
-        for each in (answer and answer.passages) or ()
-    ]
-    known: dict[str, str] = {
-        "question": view.question,
-        "passages": "\n".join(texts),
-        **{f"passage {n}": text for n, text in enumerate(texts, start=1)},
-        **{f"reference {n}": text for n, text in enumerate(view.answers, start=1)},
+    answers = _answers_judged(view, system, verdict)
+    if verdict.document_id is not None:
+        passages = [_full_text(views.passage(view.id, verdict.document_id))]
+    else:
+        passages = [_full_text(each) for own in answers for each in (own and own.passages) or ()]
+    if verdict.other is not None:
+        passages = list(dict.fromkeys(passages))  # what both have read is shown once
+    known = {"question": view.question} | {
+        f"reference {n}": text for n, text in enumerate(view.answers, start=1)
     }
-    if answer is not None and answer.answer is not None:
-        known["answer"] = answer.answer
+    for name, own in zip(("answer", "other"), answers, strict=False):
+        if own is not None and own.answer is not None:
+            known[name] = own.answer
+    texts = [text for text in passages if text is not None]
+    known |= {f"passage {n}": text for n, text in enumerate(passages, start=1) if text is not None}
+    if len(texts) == len(passages):
+        known["passages"] = "\n".join(texts)
     for row in verdict.prompts:
         if (form := views.prompts.get(row.form)) is not None:
             yield Sent(form.system, row.filled(form, known), row.to)
+
+
+def _answers_judged(
+    view: QueryView, system: SystemView | None, verdict: VerdictRow
+) -> list[AnswerView | None]:
+    """The answer that a verdict is on, of a pair both; of a passage none."""
+    if system is not None:
+        return [next((a for a in system.answers if a.sample == verdict.sample), None)]
+    pair = [view.system(name) for name in (verdict.system, verdict.other) if name is not None]
+    found = [each.answers if each is not None else () for each in pair]
+    # where one has fewer samples, they meet the other's again
+    return [own[(verdict.sample or 0) % len(own)] if own else None for own in found]
+
+
+def _full_text(passage: Passage | None) -> str | None:
+    """The text as models are sent it, as `Document.full_text`; None where it is not there whole."""
+    if passage is None or passage.text is None or (isinstance(passage, TextRow) and passage.cut):
+        return None
+    return f"{passage.title} {passage.text}" if passage.title else passage.text
 
 
 def _prompts(view: QueryView, system: SystemView, views: QueryViews) -> Iterator[str]:
@@ -211,12 +236,34 @@ def _prompts(view: QueryView, system: SystemView, views: QueryViews) -> Iterator
             yield f"{_INDENT}prompt of the answer"
             yield from _as_sent(told(answer))
     for verdict in system.verdicts:
-        for sent in prompts_sent(views, view, system, verdict):
-            to = f", sent to {sent.to}" if sent.to else ""
-            yield f"{_INDENT}{printable(f'prompt of {verdict.rubric} by {verdict.judge}{to}')}"
-            for role, text in (("system", sent.system), ("user", sent.user)):
-                yield f"{_INDENT}{role}:"
-                yield from _as_sent(text)
+        yield from _judge_prompts(view, system, verdict, views)
+
+
+def _judge_prompts(
+    view: QueryView, system: SystemView | None, verdict: VerdictRow, views: QueryViews
+) -> Iterator[str]:
+    """What a judge was sent for one verdict."""
+    for sent in prompts_sent(views, view, system, verdict):
+        to = f", sent to {sent.to}" if sent.to else ""
+        yield f"{_INDENT}{printable(f'prompt of {verdict.rubric} by {verdict.judge}{to}')}"
+        for role, text in (("system", sent.system), ("user", sent.user)):
+            yield f"{_INDENT}{role}:"
+            yield from _as_sent(text)
+
+
+def _beside(
+    view: QueryView, systems: Sequence[str], width: int, prompts: QueryViews | None
+) -> Iterator[str]:
+    """What judges said of pairs of answers, and of passages that people had not judged."""
+    shown = set(systems) or {system.name for system in view.systems}
+    pairs = [row for row in view.pairs if {row.system, row.other} & shown]
+    for title, rows in (("which answer is better", pairs), ("graded by a judge", view.graded)):
+        if rows:
+            yield from ("", title)
+        for row in rows:
+            yield from _verdict(row, width)
+            if prompts is not None:
+                yield from _judge_prompts(view, None, row, prompts)
 
 
 def _as_sent(text: str) -> Iterator[str]:
@@ -226,10 +273,25 @@ def _as_sent(text: str) -> Iterator[str]:
 def _verdict(verdict: VerdictRow, width: int) -> Iterator[str]:
     score = significant(verdict.score) if verdict.score is not None else verdict.cause
     number = "" if verdict.sample is None else f" of answer {verdict.sample + 1}"
-    head = f"{printable(verdict.rubric)}{number} by {printable(verdict.judge)}: {printable(score)}"
-    yield _INDENT + head
+    said = f"{verdict.rubric}{number} by {verdict.judge}: {score}"
+    if verdict.other is not None:
+        said = f"{verdict.rubric}{number} by {verdict.judge}: {pair_in_words(verdict)}"
+    elif verdict.document_id is not None:
+        grade = verdict.cause if verdict.score is None else f"grade {verdict.grade}"
+        said = f"{verdict.document_id}: {grade} by {verdict.judge} ({verdict.rubric})"
+    yield _INDENT + printable(said)
     for line in verdict.reasoning.splitlines():
         yield from _wrapped(line, width, _INDENT)
+
+
+def pair_in_words(verdict: VerdictRow) -> str:
+    """Return which of two answers is better."""
+    if verdict.score is None:
+        return f"{verdict.system} and {verdict.other}: {verdict.cause}"
+    if verdict.better is None:
+        return f"neither of {verdict.system} and {verdict.other} is better"
+    worse = verdict.other if verdict.better == verdict.system else verdict.system
+    return f"{verdict.better} is better than {worse}"
 
 
 def _wrapped(text: str, width: int, head: str, lines: int | None = None) -> Iterator[str]:

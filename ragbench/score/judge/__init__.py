@@ -23,8 +23,8 @@ JUDGES = _Judges(
     "ragbench.judges",
     table={
         "lexical": "ragbench.score.judge.lexical:Lexical",
-        "openai": "ragbench.score.judge.openai:OpenAIJudge",
-        "langchain": "ragbench.score.judge.langchain:LangchainJudge",
+        "openai": "ragbench.score.judge.chat:OpenAIJudge",
+        "langchain": "ragbench.score.judge.chat:LangchainJudge",
         "nli": "ragbench.score.judge.nli:NLI",
     },
 )

@@ -419,7 +419,7 @@ def rehearse(judge: ModelJudge, items: Sequence[Item], rubrics: Sequence[Rubric]
     sentence in the low estimate, two in the high one.
 
     Example:
-        >>> from ragbench.score.judge.openai import OpenAIJudge
+        >>> from ragbench.score.judge.chat import OpenAIJudge
         >>> from ragbench.score.judge.rubric import load_rubric
         >>> judge = OpenAIJudge(model="gpt-4o-mini", api_key_env="NONE")
         >>> item = Item(question="Why?", answer="Because. So it is.", contexts=["It is so."])

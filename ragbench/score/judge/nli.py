@@ -8,8 +8,15 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
-from ragbench.embed.base import BatchTokens, ComputeDevice, Device
-from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
+from ragbench.embed.base import (
+    BatchTokens,
+    Checkpoint,
+    ComputeDevice,
+    Device,
+    choose_device,
+    find_checkpoint,
+    need_packages,
+)
 from ragbench.embed.encoders import computed_alone
 from ragbench.embed.entailment import EntailmentModel, has_classifier, tells_entailment
 from ragbench.embed.sentence_transformers import (

@@ -14,10 +14,10 @@ from typing import Any, Literal, NamedTuple, NoReturn
 from ragbench.errors import DataError, OptionError
 from ragbench.json_yaml import YamlError, load_yaml
 from ragbench.registry import DeclaredOption, Option, nearest
+from ragbench.score.base import read_options, split_options, write_options
 from ragbench.score.judge.base import NEEDS, Rubric
 from ragbench.score.judge.grounding import FORMULAS
 from ragbench.score.judge.published import RAGAS, NuggetScore, SupportScore
-from ragbench.score.options import read_options, split_options, write_options
 from ragbench.types.conversation import Fail, read_turns
 
 DEFAULT_RUBRICS = ("faithfulness", "answer_relevancy", "correctness")
@@ -119,7 +119,7 @@ def embedding_identity(rubric: Rubric) -> str | None:
     """
     if rubric.model is None:
         return None
-    from ragbench.embed.checkpoint import need_packages
+    from ragbench.embed.base import need_packages
     from ragbench.embed.sentence_transformers import EXTRA, PACKAGES, check_model
 
     need_packages(f"rubric '{rubric.name}'", EXTRA, PACKAGES)

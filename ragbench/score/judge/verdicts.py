@@ -10,13 +10,13 @@ import asyncio
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from ragbench.executors.base import Facts, Json, Lost, Opened, Task
 from ragbench.executors.pool import Pool
-from ragbench.records.manifest import VerdictRow
+from ragbench.records.manifest import VerdictRow, form_id
 from ragbench.score.base import Advance, ScoreColumn
 from ragbench.score.judge import JUDGES
 from ragbench.score.judge.base import (
@@ -99,6 +99,8 @@ class Judged:
     """What the replies took that the verdicts rest on, stored ones included."""
     left_out: tuple[str, ...] = ()
     """What the requests lacked, since the models refuse it."""
+    words: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Id -> the words of prompts, for system and user, that were sent for the rows."""
 
     @property
     def spreads(self) -> dict[str, float]:
@@ -171,7 +173,9 @@ def collect_verdicts(
             )
             rows.append(row)
     usage = add_usage([verdict.usage for verdict in verdicts])
-    return Judged(columns, rows, models, usage, _left_out(verdicts))
+    sent = {(prompt.system, prompt.user) for v in verdicts for prompt in v.prompts}
+    words = {form_id(*each): each for each in sent}
+    return Judged(columns, rows, models, usage, _left_out(verdicts), words)
 
 
 def _given_nuggets(items: Sequence[Item]) -> str | None:

@@ -13,8 +13,7 @@ import numpy as np
 
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import PYTHON, nearest
-from ragbench.score.base import Aggregate
-from ragbench.score.options import read_options, read_value, split_options
+from ragbench.score.base import Aggregate, read_options, read_value, split_options
 from ragbench.score.retrieval import MEASURES
 from ragbench.score.retrieval.base import (
     MeasureSpec,

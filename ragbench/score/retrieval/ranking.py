@@ -22,8 +22,7 @@ from ragbench.score.retrieval.kernel.positions import (
 )
 from ragbench.types import FloatArray, IntArray, Qrels, Run
 from ragbench.types.checks import LARGEST_GRADE
-from ragbench.types.hit_block import HitBlock, Repeats, without_repeats
-from ragbench.types.rows import borders
+from ragbench.types.rows import HitBlock, Repeats, borders, without_repeats
 
 Ties = Literal["docid", "stable", "average"]
 TrecEval = Literal[9, 10]

@@ -21,8 +21,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast, runtime_ch
 from ragbench.errors import AdapterError, DataError, OptionError
 from ragbench.registry import checked, plain_signature, source_print
 from ragbench.score.base import Advance as Advance
-from ragbench.score.base import Aggregate
-from ragbench.score.options import write_options
+from ragbench.score.base import Aggregate, write_options
 from ragbench.types.conversation import ToolCall
 from ragbench.types.scores import Direction
 

@@ -11,8 +11,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
-from ragbench.embed.base import BatchTokens, ComputeDevice, Device, Model
-from ragbench.embed.checkpoint import Checkpoint, choose_device, find_checkpoint, need_packages
+from ragbench.embed.base import (
+    BatchTokens,
+    Checkpoint,
+    ComputeDevice,
+    Device,
+    Model,
+    choose_device,
+    find_checkpoint,
+    need_packages,
+)
 from ragbench.embed.encoders import TokenEncoder, check_layer, truncation_notes
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option, nearest

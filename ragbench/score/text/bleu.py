@@ -20,8 +20,16 @@ from ragbench.score.text.base import (
     metric,
     reference_list,
 )
-from ragbench.score.text.ngrams import Counts, TokenizedText, TokenizedTexts, overlap
-from ragbench.score.text.tokenizers import WORD_TOKENIZERS, Tokenizer, note_unspaced, tokenizer
+from ragbench.score.text.tokenizers import (
+    WORD_TOKENIZERS,
+    Counts,
+    TokenizedText,
+    TokenizedTexts,
+    Tokenizer,
+    note_unspaced,
+    overlap,
+    tokenizer,
+)
 
 Smoothing = Literal["exp", "floor", "add-k", "none"]
 MaxOrder = Annotated[int, Option("Longest n-grams that are counted.", ge=1, le=20)]

@@ -21,8 +21,7 @@ from ragbench.score.text.base import (
     reference_list,
     takes_options_of,
 )
-from ragbench.score.text.ngrams import TokenizedText, overlap
-from ragbench.score.text.tokenizers import note_unspaced
+from ragbench.score.text.tokenizers import TokenizedText, note_unspaced, overlap
 from ragbench.types.scores import Value
 
 if TYPE_CHECKING:

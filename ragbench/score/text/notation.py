@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import PYTHON, declared_options, nearest
-from ragbench.score.options import read_options, split_options
+from ragbench.score.base import read_options, split_options
 from ragbench.score.text import METRICS
 from ragbench.score.text.base import Declaration, Metric, plain_metric
 

@@ -23,10 +23,16 @@ from ragbench.score.text.base import (
     metric,
     reference_list,
 )
-from ragbench.score.text.ngrams import TokenizedText, TokenizedTexts, overlap
-from ragbench.score.text.tokenizers import WORTH_A_SENTENCE, has_accented_words, tokenizer
+from ragbench.score.text.tokenizers import (
+    WORTH_A_SENTENCE,
+    TokenizedText,
+    TokenizedTexts,
+    has_accented_words,
+    overlap,
+    tokenizer,
+)
 from ragbench.text.analyze import load_stemmer
-from ragbench.text.scripts import is_latin, unicode_words
+from ragbench.text.languages import is_latin, unicode_words
 
 NGRAM_TYPES = {f"rouge{n}": n for n in range(1, 10)}
 TYPES = (*NGRAM_TYPES, "rougeL", "rougeLsum")

@@ -6,8 +6,15 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ragbench.embed.base import BatchTokens, ComputeDevice, Device, Model
-from ragbench.embed.checkpoint import choose_device, find_checkpoint, need_packages
+from ragbench.embed.base import (
+    BatchTokens,
+    ComputeDevice,
+    Device,
+    Model,
+    choose_device,
+    find_checkpoint,
+    need_packages,
+)
 from ragbench.embed.encoders import count_longer, truncation_notes
 from ragbench.embed.sentence_transformers import (
     DEFAULT_MODEL,

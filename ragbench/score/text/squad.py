@@ -18,14 +18,14 @@ from ragbench.score.text.base import (
     metric,
     reference_list,
 )
-from ragbench.score.text.ngrams import overlap
 from ragbench.score.text.tokenizers import (
     note_articles,
     note_only_articles,
     note_unspaced,
+    overlap,
     tokenizer,
 )
-from ragbench.text.scripts import split_unspaced
+from ragbench.text.languages import split_unspaced
 from ragbench.text.tokenize import normalize_answer
 from ragbench.types.scores import Value
 

@@ -29,8 +29,7 @@ from ragbench.score.text.base import (
     takes_options_of,
 )
 from ragbench.score.text.edit_table import Alignment, EditTable, TableRow, align
-from ragbench.score.text.ngrams import TokenizedTexts
-from ragbench.score.text.tokenizers import note_unspaced
+from ragbench.score.text.tokenizers import TokenizedTexts, note_unspaced
 from ragbench.types.scores import Value
 
 Normalized = Annotated[bool, Option("Split punctuation off words and resolve XML entities.")]

@@ -6,8 +6,8 @@ import pytest
 
 from ragbench.llm import Replies
 from ragbench.score.judge.base import Item
+from ragbench.score.judge.chat import OpenAIJudge
 from ragbench.score.judge.methods.prompt import rating_prompt
-from ragbench.score.judge.openai import OpenAIJudge
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.testing import FAULTS, ChatServer, Faults
 from tests.llm.test_engine import ENDS

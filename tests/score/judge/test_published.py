@@ -203,7 +203,7 @@ class Pool:
 def test_nuggets_of_a_pool_are_made_in_windows():
     """25 passages of two words: 10, 10 and 5 are read; 30 nuggets at most, 20 kept."""
     from ragbench.score.judge.base import Item
-    from ragbench.score.judge.openai import OpenAIJudge
+    from ragbench.score.judge.chat import OpenAIJudge
 
     script = Pool()
     passages = [f"{'e' if n % 3 == 0 else 'a'}{n} b{n}" for n in range(25)]

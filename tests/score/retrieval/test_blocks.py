@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ragbench.score.retrieval.ranking import BlockRanker, rank
 from ragbench.types import Qrels
 from ragbench.types.byte_ids import ByteIds
-from ragbench.types.hit_block import HitBlock
+from ragbench.types.rows import HitBlock
 from tests.score.retrieval.test_ranking import assert_same
 from tests.strategies import qrels_and_run
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ragbench as rb
-from ragbench.embed.checkpoint import find_checkpoint
+from ragbench.embed.base import find_checkpoint
 from ragbench.embed.encoders import TokenEncoder
 from ragbench.errors import DataError, OptionError
 from ragbench.score.text.columns import TextScorer, score_texts

@@ -11,7 +11,7 @@ from ragbench.errors import OptionError
 from ragbench.score.text import chrf as shared_ngrams
 from ragbench.score.text.chrf import chrf
 from ragbench.score.text.columns import score_texts
-from ragbench.score.text.ngrams import TokenizedText, overlap
+from ragbench.score.text.tokenizers import TokenizedText, overlap
 from tests.score.text.strategies import WORDS, texts
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases

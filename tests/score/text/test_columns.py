@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from ragbench.errors import AdapterError, DataError, OptionError
-from ragbench.score.text import METRICS, ngrams
+from ragbench.score.text import METRICS, tokenizers
 from ragbench.score.text.base import metric
 from ragbench.score.text.columns import TextScorer, score_texts
-from ragbench.score.text.ngrams import TokenizedTexts
 from ragbench.score.text.notation import parse_metric, text_notes
+from ragbench.score.text.tokenizers import TokenizedTexts
 from ragbench.types import Cause
 
 
@@ -274,7 +274,7 @@ def test_references_that_come_again_are_tokenised_once_block_by_block():
 
 
 def test_references_that_have_no_room_are_dropped_for_those_at_hand(monkeypatch):
-    monkeypatch.setattr(ngrams, "_ROOM", 3)
+    monkeypatch.setattr(tokenizers, "_ROOM", 3)
     texts = TokenizedTexts(str.split)
     for gold in ("a b", "c d", "e f", "g h"):
         texts.expect([("x", [gold])])

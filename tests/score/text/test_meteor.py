@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from nltk.translate.meteor_score import meteor_score
 
 from ragbench.errors import MissingExtra, OptionError
+from ragbench.score.text import meteor as module
 from ragbench.score.text.columns import score_texts
 from ragbench.score.text.meteor import meteor
 from ragbench.score.text.tokenizers import tokenizer
-from ragbench.text import wordnet
 from tests.score.text.strategies import texts
 from tests.text.test_wordnet import read_with_nltk
 
@@ -92,8 +92,8 @@ def test_without_wordnet_nothing_is_run(monkeypatch, tmp_path):
     for name in ("WNSEARCHDIR", "NLTK_DATA"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(wordnet, "_SYSTEM", ())
-    monkeypatch.setattr(wordnet.sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(module, "_SYSTEM", ())
+    monkeypatch.setattr(module.sys, "prefix", str(tmp_path))
     with pytest.raises(MissingExtra, match=r"metric 'meteor' needs the database of WordNet: "):
         score_texts([], [], ["meteor"])
     with pytest.raises(MissingExtra):

@@ -22,7 +22,7 @@
         made.setAttribute(name, value);
       }
     }
-    made.append(...children.flat().filter((child) => child !== null && child !== undefined));
+    made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
     return made;
   }
 
@@ -158,6 +158,22 @@
     return JSON.parse(await new Response(stream).text());
   }
 
+  /** Whether an element has come: the page is drawn and used while its data still come in. */
+  const isWhole = (id) => document.readyState !== "loading" || Boolean($(id) && $(id).nextElementSibling);
+
+  const arrived = (id) => new Promise((resolve) => {
+    const look = () => {
+      if (!isWhole(id)) return;
+      observer.disconnect();
+      removeEventListener("DOMContentLoaded", look);
+      resolve();
+    };
+    const observer = new MutationObserver(look);
+    observer.observe(document.body, { childList: true });
+    addEventListener("DOMContentLoaded", look);
+    look();
+  });
+
   function embedded(id) {
     const text = atob($(id).textContent);
     const bytes = new Uint8Array(text.length);
@@ -169,17 +185,14 @@
   let dataFile = null; // what the reader chose: the parts that are not in the page
   const kept = new Map(); // number of a part -> promise of it, the last used last
 
-  /** Where a part is: in the page, in the file beside it, or, for now, nowhere. */
-  function partBlob(n) {
-    if ($(`part-${n}`)) return embedded(`part-${n}`);
-    if (!dataFile) return null;
-    return dataFile.slice(index.offsets[n], index.offsets[n] + index.parts[n][2]);
-  }
+  const isInside = (n) => n < index.inside;
 
+  /** What a part holds, from the page or the file beside it; null where it is, for now, nowhere. */
   function part(n) {
-    const blob = kept.has(n) ? null : partBlob(n);
-    if (!kept.has(n) && blob === null) return null;
-    const promise = kept.get(n) || unpack(blob);
+    if (!isInside(n) && !dataFile) return null;
+    const promise = kept.get(n) || (isInside(n)
+      ? arrived(`part-${n}`).then(() => unpack(embedded(`part-${n}`)))
+      : unpack(dataFile.slice(index.offsets[n], index.offsets[n] + index.parts[n][2])));
     kept.delete(n);
     kept.set(n, promise);
     if (kept.size > PARTS_KEPT) kept.delete(kept.keys().next().value);
@@ -235,7 +248,7 @@
   async function passagesOf(query) {
     const wanted = new Set();
     for (const hits of query.hits) for (const hit of hits) wanted.add(hit[0]);
-    for (const gold of query.relevant) wanted.add(gold[0]);
+    for (const [k] of [...query.relevant, ...(query.graded || [])]) wanted.add(k);
     for (const { answers } of Object.values(query.systems)) {
       for (const answer of answers || []) for (const k of answer.read || []) wanted.add(k);
     }
@@ -246,6 +259,7 @@
 
   function prepare(read) {
     index = read;
+    index.inside = Number($("index").dataset.parts);
     index.placeOf = new Array(index.order.length);
     index.order.forEach((row, place) => (index.placeOf[row] = place));
     index.rowOf = new Map(index.ids.map((id, row) => [id, row]));
@@ -310,7 +324,6 @@
   /** The fragment as an object, with what it leaves out filled in. */
   function viewOf(fragment) {
     const given = Object.fromEntries(new URLSearchParams(fragment.replace(/^#/, "")));
-    if (!("queries" in given) && !("q" in given)) return null;
     const view = { ...given };
     if (!scoreOf(view.score)) view.score = index.scores.length ? index.scores[0].name : "";
     const answering = index.systems.filter((system) => system.answers);
@@ -434,13 +447,15 @@
     const has = (text) => Boolean(text) && text.toLowerCase().includes(words);
     if (has(query.text) || query.gold.some(has)) return true;
     const told = (k) => (typeof k === "string" ? has(k) : passages.has(k));
+    const said = ({ why, claims }) => has(why) || (claims || []).some((claim) => has(claim.text));
+    if ([...(query.pairs || []), ...(query.graded || []).map((own) => own[1])].some(said)) return true;
     if (query.hits.some((hits) => hits.some((hit) => told(hit[0])))) return true;
     for (const { answers, verdicts } of Object.values(query.systems)) {
       for (const answer of answers || []) {
         if (has(answer.text) || has(answer.detail)) return true;
         if ((answer.read || []).some(told)) return true;
       }
-      if ((verdicts || []).some(({ why, claims }) => has(why) || (claims || []).some((claim) => has(claim.text)))) return true;
+      if ((verdicts || []).some(said)) return true;
     }
     return false;
   }
@@ -621,18 +636,22 @@
     if (ticket !== drawn) return;
     if (!query) {
       const where = "Its texts are in the file beside this page, which is not chosen yet.";
-      $("detail").replaceChildren(heading(view, row, index.texts[row]), h("p", { class: "soft" }, where), scoreTable(view, row));
+      $("detail").replaceChildren(heading(view, row, index.texts[row]), h("p", { class: "soft" }, where), ...scoreTables(view, row));
       return;
     }
     const passages = await passagesOf(query);
     if (ticket !== drawn) return;
     const shown = [view.a, view.b].filter((name) => name !== NO_SYSTEM);
-    $("detail").replaceChildren(
+    const grades = new Map((query.graded || []).map(([k, verdict]) => [passages.get(k)[0], { ...verdict, k }]));
+    const pieces = [
       heading(view, row, query.text),
-      goldOf(query, passages),
-      h("div", { class: "sides" }, shown.map((name, i) => sideOf(view, row, query, passages, name, shown[1 - i], "AB"[i]))),
-      scoreTable(view, row),
-    );
+      goldOf(query, passages, grades),
+      pairsOf(view, query, passages),
+      h("div", { class: "sides" }, shown.map((name, i) => sideOf(view, row, query, passages, grades, name, shown[1 - i], "AB"[i]))),
+      gradedElsewhere(query, passages, grades, shown),
+      ...scoreTables(view, row),
+    ];
+    $("detail").replaceChildren(...pieces.filter(Boolean));
   }
 
   function heading(view, row, text) {
@@ -642,11 +661,13 @@
     return h("header", null, h("p", { class: "soft" }, bdi(index.ids[row]), " ", facts), h("h2", { id: "asked", dir: "auto" }, visible(text)));
   }
 
-  function goldOf(query, passages) {
+  function goldOf(query, passages, grades) {
     const gold = query.gold.map((text) => h("p", { class: "gold", dir: "auto" }, visible(text)));
     const rows = query.relevant.map(([k, grade, ranks]) => {
       const [id, title] = passages.get(k);
-      return h("tr", null, h("th", { scope: "row" }, bdi(title || id)), h("td", null, String(grade)),
+      const by = grades.get(id);
+      return h("tr", null, h("th", { scope: "row" }, bdi(title || id)),
+        h("td", null, String(grade), by ? h("small", null, visible(`by ${by.judge}`)) : null),
         ranks.map((rank) => h("td", { class: rank ? null : "missing" }, rank ? `#${rank}` : "not found")));
     });
     const heads = ["passage", "grade", ...index.rankings];
@@ -665,23 +686,33 @@
         h("tbody", null, rows)));
   }
 
-  /** All systems by all scores for this query; a system's name puts it beside A. */
-  function scoreTable(view, row) {
-    const scores = index.scores.filter(({ name }) => index.systems.some((s) => valueAt(s.name, name, row) !== null));
-    const rows = index.systems.map(({ name }) => {
-      const letter = name === view.a ? "A " : name === view.b ? "B " : "";
+  /** All systems by all scores for this query, those of rankings first; a system's name puts it beside A. */
+  function scoreTables(view, row) {
+    const own = ({ name }, score) => (index.values[name] || {})[score.name]?.[row] ?? null;
+    return ["rankings", "answers"].map((what) => {
+      const kind = index.scores.filter(({ kind }) => (kind === "retrieval") === (what === "rankings"));
+      const scores = kind.filter((score) => index.systems.some((system) => own(system, score) !== null));
+      const systems = index.systems.filter((system) => scores.some((score) => own(system, score) !== null)
+        || kind.some((score) => score.name in (index.values[system.name] || {})));
+      return scores.length ? scoreTable(view, row, what, systems, scores) : null;
+    }).filter(Boolean);
+  }
+
+  function scoreTable(view, row, what, systems, scores) {
+    const rows = systems.map(({ name }) => {
+      const letter = name === view.a ? "A" : name === view.b ? "B" : "";
       const choose = letter ? bdi(name) : h("a", { href: link({ b: name }) }, bdi(name));
       const failed = failureAt(name, row);
       return h("tr", null,
-        h("th", { scope: "row" }, letter ? h("b", { class: "letter" }, letter) : null, choose,
+        h("th", { scope: "row" }, letter ? [h("b", { class: `letter ${letter}` }, letter), " "] : null, choose,
           failed === null ? null : h("small", { class: "fail" }, `failed: ${visible(failed)}`),
           causeAt(name, row) === null ? null : h("small", null, spaced(causeAt(name, row)))),
         scores.map((score) => h("td", null, number((index.values[name] || {})[score.name]?.[row]))));
     });
-    return table("every system on this query; choose one to put it in the place of B", ["system", ...scores.map((s) => s.name)], rows);
+    return table(`${what} on this query; choose a system to put it in the place of B`, ["system", ...scores.map((s) => s.name)], rows);
   }
 
-  function sideOf(view, row, query, passages, name, other, letter) {
+  function sideOf(view, row, query, passages, grades, name, other, letter) {
     const { answers = [], verdicts = [], why = "", ms = null } = query.systems[name] || {};
     const others = (query.systems[other] || {}).answers || [];
     const failed = failureAt(name, row);
@@ -699,7 +730,7 @@
       claimList("Claims of the gold answer", claims.filter((claim) => claim.gold), "answer"),
       verdictList(verdicts, query, answers, passages),
       ms === null ? null : costLine({ ms }, "to retrieve"),
-      hitsOf(query, passages, name, other, claims, answers, letter === "A" ? "B" : "A"),
+      hitsOf(query, passages, grades, name, other, claims, answers, letter === "A" ? "B" : "A"),
       promptOf(answers[0], passages),
     );
   }
@@ -763,21 +794,67 @@
     return h("div", null, h("h4", null, "Judge"), verdicts.map((verdict) => {
       const sample = verdict.sample === undefined ? "" : `, answer ${verdict.sample + 1}`;
       const level = verdict.level === undefined ? "" : `, level ${verdict.level}`;
-      const spread = verdict.samples ? `, asked ${verdict.samples.length} times: ${verdict.samples.map((v) => number(v)).join(", ")}` : "";
-      const value = verdict.cause ? spaced(verdict.cause) : number(verdict.score);
-      const paid = verdict.usd ? `, ${number(verdict.usd)} USD` : "";
-      return h("details", { class: "judged" },
-        h("summary", null, `${visible(verdict.rubric)} `, verdict.cause && !verdict.failed ? "does not apply: " : null, h("b", { class: verdict.failed ? "fail" : null }, visible(value)),
-          h("span", { class: "soft" }, visible(`${level}${sample} · ${verdict.judge}`))),
-        h("p", { class: "why", dir: "auto" }, visible(verdict.why || "no reason given")),
-        h("p", { class: "soft" }, visible(`judged by ${verdict.model}${spread}${paid}`)),
-        sentTo(verdict, query, answers, passages),
-        verdict.raw ? h("div", null, h("h5", null, "raw reply"), h("pre", { tabindex: "0", role: "region", "aria-label": "raw reply" }, visible(verdict.raw))) : null);
+      const value = verdict.cause ? missing(verdict) : h("b", null, number(verdict.score));
+      const answer = answers[verdict.sample || 0] || {};
+      return judged(verdict, [`${visible(verdict.rubric)} `, value, h("span", { class: "soft" }, visible(`${level}${sample} · ${verdict.judge}`))],
+        textsOf(query, [answer.text], (answer.read || []).map((k) => passages.get(k))));
     }));
   }
 
+  const missing = (verdict) => [verdict.failed ? null : "does not apply: ", h("b", { class: verdict.failed ? "fail" : null }, spaced(verdict.cause))];
+
+  /** One verdict: what it says, and behind it the reason, what the judge was sent and what it replied. */
+  function judged(verdict, said, texts) {
+    const spread = verdict.samples ? `, asked ${verdict.samples.length} times: ${verdict.samples.map((v) => number(v)).join(", ")}` : "";
+    const paid = verdict.usd ? `, ${number(verdict.usd)} USD` : "";
+    return h("details", { class: "judged" }, h("summary", null, said),
+      h("p", { class: "why", dir: "auto" }, visible(verdict.why || "no reason given")),
+      h("p", { class: "soft" }, visible(`judged by ${verdict.model}${spread}${paid}`)),
+      sentTo(verdict, texts),
+      verdict.raw ? h("div", null, h("h5", null, "raw reply"), h("pre", { tabindex: "0", role: "region", "aria-label": "raw reply" }, visible(verdict.raw))) : null);
+  }
+
+  /** Which of two answers judges prefer: those of A and B first, those of other systems behind a click. */
+  function pairsOf(view, query, passages) {
+    if (!query.pairs) return null;
+    const letters = new Map([[view.a, "A"], [view.b, "B"]]);
+    const system = (name, strong) => [letters.has(name) ? [h("b", { class: `letter ${letters.get(name)}` }, letters.get(name)), " "] : null, h(strong ? "b" : "span", null, bdi(name))];
+    const drawn = query.pairs.map((verdict) => {
+      const [one, other] = verdict.pair;
+      const worse = verdict.winner === one ? other : one;
+      const said = verdict.cause ? [system(one), " and ", system(other), ": ", missing(verdict)]
+        : verdict.winner === undefined ? ["neither of ", system(one), " and ", system(other), " is better"]
+          : [system(verdict.winner, true), " is better than ", system(worse)];
+      const sample = verdict.sample === undefined ? "" : `, answer ${verdict.sample + 1}`;
+      const answers = verdict.pair.map((name) => (query.systems[name] || {}).answers || [])
+        .map((own) => own[(verdict.sample || 0) % own.length] || {});
+      const read = answers.flatMap((answer) => answer.read || []).map((k) => passages.get(k));
+      return judged(verdict, [said, h("span", { class: "soft" }, visible(` · ${verdict.rubric}${sample} · ${verdict.judge}`))],
+        textsOf(query, answers.map((answer) => answer.text), read, true));
+    });
+    const beside = (yes) => drawn.filter((_, i) => query.pairs[i].pair.every((name) => letters.has(name)) === yes);
+    const [own, others] = [beside(true), beside(false)];
+    return h("section", { class: "pairs", "aria-label": "which answer is better" }, h("h3", null, "Which answer is better"), own,
+      others.length ? h("details", null, h("summary", null, `${own.length ? "other pairs" : "not of A and B; other pairs"}: ${others.length}`), others) : null);
+  }
+
+  /** Which grade a judge gave a passage, and why. */
+  function gradeBy(verdict, query, passages) {
+    const said = verdict.cause ? missing(verdict) : h("b", null, `grade ${verdict.grade}`);
+    return judged(verdict, [said, h("span", { class: "soft" }, visible(` by ${verdict.judge} · ${verdict.rubric}`))],
+      textsOf(query, [], [passages.get(verdict.k)]));
+  }
+
+  /** The passages that a judge graded and that stand in neither ranking. */
+  function gradedElsewhere(query, passages, grades, shown) {
+    const seen = new Set(shown.flatMap((name) => query.hits[index.rankingOf[name]] || []).map(([k]) => passages.get(k)[0]));
+    const others = [...grades].filter(([id]) => !seen.has(id));
+    return others.length ? h("details", null, h("summary", null, `Graded by a judge, and not listed above: ${others.length}`),
+      h("ul", { class: "hits" }, others.map(([id, verdict]) => h("li", null, h("p", { class: "hit" }, bdi(passages.get(verdict.k)[1] || id), " ", h("span", { class: "soft" }, bdi(id))), gradeBy(verdict, query, passages))))) : null;
+  }
+
   /** The ranking of a system: what was read, what is relevant, which words match. */
-  function hitsOf(query, passages, name, other, claims, answers, letter) {
+  function hitsOf(query, passages, grades, name, other, claims, answers, letter) {
     const ranking = index.rankingOf[name];
     const hits = ranking === undefined ? [] : query.hits[ranking];
     const read = new Map();
@@ -793,7 +870,8 @@
     const asked = stems(query.text);
     const title = ranking === undefined ? "Passages that it read" : "Ranking";
     return h("div", null, h("h4", null, title), h("ol", { class: "hits" },
-      rows.map((hit) => hitRow(hit, passages.get(hit.k), asked, claims, otherHits, passages, letter, answers.length > 0))));
+      rows.map((hit) => hitRow(hit, passages.get(hit.k), asked, claims, otherHits, passages, letter, answers.length > 0,
+        grades.has(passages.get(hit.k)[0]) ? gradeBy(grades.get(passages.get(hit.k)[0]), query, passages) : null))));
   }
 
   /** Which claims a passage bears on: those of the answer, and of the gold answer. */
@@ -804,7 +882,7 @@
     });
   }
 
-  function hitRow(hit, [id, title, text], words, claims, otherHits, passages, letter, reads) {
+  function hitRow(hit, [id, title, text], words, claims, otherHits, passages, letter, reads, graded) {
     const supported = claims.filter((claim) => claim.supports.includes(hit.place));
     const against = claims.filter((claim) => claim.against.includes(hit.place));
     const there = otherHits === null ? -1 : otherHits.findIndex(([j]) => passages.get(j)[0] === id);
@@ -827,7 +905,7 @@
     return h("li", { class: hit.grade ? "relevant" : null },
       h("p", { class: "hit" }, h("b", null, hit.rank ? `#${hit.rank}` : "-"), " ", names,
         title && title !== id ? h("span", { class: "soft" }, " ", bdi(id)) : null, " ", meta),
-      h("p", { class: "badges" }, badges), body, text !== null && text.length > 160 ? more : null);
+      h("p", { class: "badges" }, badges), body, text !== null && text.length > 160 ? more : null, graded);
   }
 
   /** A passage with the words of the question marked, and the sentences that bear on claims. */
@@ -846,15 +924,19 @@
     return made;
   }
 
-  /** What a judge was sent for a verdict: its words, with the texts of the item put where they were. */
-  function sentTo(verdict, query, answers, passages) {
-    const answer = answers[verdict.sample || 0] || {};
-    const read = (answer.read || []).map((k) => passages.get(k))
-      .map(([, title, text]) => (text === null ? null : title ? `${title} ${text}` : text));
-    const known = { question: query.text, answer: answer.text };
-    if (!read.includes(null)) known.passages = read.join("\n");
-    read.forEach((text, i) => (known[`passage ${i + 1}`] = text));
+  /** The texts of an item by the names that prompts have for them; those that both of a pair read, once. */
+  function textsOf(query, [answer, other], read, once = false) {
+    let texts = read.map(([, title, text]) => (text === null ? null : title ? `${title} ${text}` : text));
+    if (once) texts = [...new Set(texts)];
+    const known = { question: query.text, answer, other };
+    if (!texts.includes(null)) known.passages = texts.join("\n");
+    texts.forEach((text, i) => (known[`passage ${i + 1}`] = text));
     query.gold.forEach((text, i) => (known[`reference ${i + 1}`] = text));
+    return known;
+  }
+
+  /** What a judge was sent for a verdict: its words, with the texts of the item put where they were. */
+  function sentTo(verdict, known) {
     const whole = (text) => text.startsWith("[[text]]") ? text.slice(8) : text.startsWith("[[") ? known[text.slice(2, -2)] ?? text : text;
     const sent = (verdict.prompts || []).filter(([form]) => form in index.prompts).map(([form, fence, texts, to]) => {
       const [system, user] = index.prompts[form];
@@ -922,15 +1004,22 @@
   }
 
   function show() {
-    const view = index && viewOf(location.hash);
-    const name = view ? "queries" : location.hash === "#pictures" ? "pictures" : "results";
+    const wanted = new URLSearchParams(location.hash.slice(1));
+    const asked = $("queries") && (wanted.has("queries") || wanted.has("q"));
+    const name = asked ? "queries" : location.hash === "#pictures" ? "pictures" : "results";
     for (const each of ["results", "pictures", "queries"]) {
       if (!$(each)) continue;
       $(each).hidden = each !== name;
       if (each === name) $(`to-${each}`).setAttribute("aria-current", "page");
       else $(`to-${each}`).removeAttribute("aria-current");
     }
-    if (!view) return;
+    if (!asked) return;
+    if (!index) {
+      $("status").textContent = "Unpacking…";
+      started ??= arrived("index").then(() => unpack(embedded("index"))).then(prepare).then(start);
+      return;
+    }
+    const view = viewOf(location.hash);
     const words = (view.find || "").toLowerCase().trim();
     if (words && view.deep !== "0" && deep.words !== words) searchDeep(words);
     if (!words || view.deep === "0") Object.assign(deep, { words: "", rows: new Set(), done: true });
@@ -1049,8 +1138,8 @@
 
   function start() {
     fillForm();
-    const inside = index.partsOf.queries.findIndex((n) => !$(`part-${n}`));
-    if (!$(`part-${index.parts.length - 1}`)) {
+    const inside = index.partsOf.queries.findIndex((n) => !isInside(n));
+    if (!isInside(index.parts.length - 1)) {
       const asked = inside < 0 ? index.ids.length : index.parts[index.partsOf.queries[inside]][1];
       $("beside").querySelector("p").textContent =
         `This page has the texts of the ${asked} queries where systems differ most. Those of the others ` +
@@ -1069,13 +1158,14 @@
     });
     $("chart").addEventListener("toggle", () => $("chart").open && drawChart(viewOf(location.hash)));
     addEventListener("keydown", arrows);
-    $("views").hidden = false;
     show();
   }
 
-  // The first screen stands before any of this: the tables are in the page as they are.
+  let started = null; // the promise of the index, which is unpacked when queries are first asked for
+
+  // The first screen stands before any of this: the tables are in the page as they are, and this
+  // script stands before the data.
   addEventListener("hashchange", show);
-  if ($("index")) unpack(embedded("index")).then(prepare).then(start);
-  else $("views").hidden = false;
+  $("views").hidden = false;
   show();
 })();

@@ -1,16 +1,22 @@
-"""Texts in any script: letters folded, words of every script, and what is written without spaces.
+"""Languages: their names and stop words, and the words of texts in any script.
 
 Latin, Greek, Cyrillic, Arabic, Hebrew, Indic scripts and Hangul have spaces between their words.
 Han, kana, Thai, Lao, Khmer and Burmese have none: there each character, with the marks that it
-carries, is a token.
+carries, is a token. Stop words are one list per language, `stopwords/<language>.txt`, or a file of
+the user's.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
+
+from ragbench.errors import DataError, OptionError
+from ragbench.registry import nearest
 
 # ruff: noqa: RUF002 - the characters of many scripts are the subject here
 
@@ -35,6 +41,27 @@ _PARTING = frozenset(
 _KEPT = ("<super>", "<sub>", "<fraction>")
 _TATWEEL = "\u0640"  # lengthens the line between two Arabic letters; no letter
 _PICTURES = 0x2300  # symbols from here on are pictures (emoji, dingbats), below signs such as ©
+
+_FOLDER = Path(__file__).with_name("stopwords")
+
+LANGUAGES = {
+    "ar": "arabic",
+    "da": "danish",
+    "de": "german",
+    "en": "english",
+    "es": "spanish",
+    "fi": "finnish",
+    "fr": "french",
+    "hu": "hungarian",
+    "it": "italian",
+    "nl": "dutch",
+    "no": "norwegian",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sv": "swedish",
+}
+"""Code -> name, for the languages that stemmers and stop words know."""
 
 
 def fold(code: int) -> str:
@@ -167,3 +194,53 @@ def is_latin(text: str) -> bool:
 @cache
 def _is_latin_letter(character: str) -> bool:
     return unicodedata.name(character, "").startswith("LATIN ")
+
+
+def language_name(language: str) -> str:
+    """Return the English name, in lower case, of a language given by code or name.
+
+    What is neither is returned in lower case: the caller says what is allowed.
+
+    Example:
+        >>> language_name("de"), language_name("German")
+        ('german', 'german')
+    """
+    word = language.strip().lower()
+    return LANGUAGES.get(word, word)
+
+
+def load(name: str) -> frozenset[str]:
+    """Return a set of stop words, in lower case.
+
+    The name is a language (`english` or `en`), `none` for the empty set, or the path of a file with
+    one word a line, where lines that start with `#` are comments.
+    """
+    if name == "none":
+        return frozenset()
+    if (language := language_name(name)) in built_in():
+        return _read_built_in(language)
+    path = Path(name)
+    if path.is_file():
+        return _read(path)
+    allowed = f"{', '.join([*built_in(), 'none'])}, or the path of a file"
+    raise OptionError("stopwords", "name", name, allowed, nearest(name, built_in()))
+
+
+@functools.cache
+def built_in() -> tuple[str, ...]:
+    """Return the names of the lists that come with ragbench."""
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.txt")))
+
+
+@functools.cache
+def _read_built_in(language: str) -> frozenset[str]:
+    return _read(_FOLDER / f"{language}.txt")
+
+
+def _read(path: Path) -> frozenset[str]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot be read as UTF-8 text: {error}", file=path) from error
+    lines = (unicodedata.normalize("NFC", line.strip().lower()) for line in text.splitlines())
+    return frozenset(line for line in lines if line and not line.startswith("#"))

@@ -1,0 +1,57 @@
+"""The memory of a run: a constant, and little for each item, however long its texts are."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+FEW, MANY = 150, 900
+
+RUN = """
+import json, sys
+from pathlib import Path
+import ragbench as rb
+
+kind, n, length = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+
+def text(row, of):
+    return " ".join(f"{of}{row}w{i % 50}" for i in range(length))
+
+def find(question, top_k):
+    row = int(question.split()[1])
+    return [{"id": f"d{row}.{i}", "text": text(row, f"p{i}")} for i in range(3)]
+
+def answer(question, contexts):
+    return f"it is {question.split()[1]}"
+
+queries = [{"id": f"q{i}", "text": f"question {i} of many"} for i in range(n)]
+run = rb.run_experiment(
+    {"name": "m", "output": "runs", "statistics": {"resamples": 100}},
+    dataset={"queries": queries, "qrels": {f"q{i}": {f"d{i}.1": 1} for i in range(n)}},
+    retrievers={"r": find},
+    generators={"g": answer} if kind == "answers" else {},
+)
+assert run.record.complete, run.record.warnings
+status = Path("/proc/self/status").read_text()
+print(json.dumps(int(status.partition("VmHWM:")[2].split()[0]) * 1024))
+"""
+
+
+def peak_bytes(folder, *arguments):
+    """The most memory that a process held which made a run."""
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, *map(str, arguments)],
+        cwd=folder, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("kind", ["rankings", "answers"])
+def test_long_passages_are_not_held(tmp_path, kind):
+    """Three passages of 8 kB an item: 18 MB of them are found, read and written."""
+    few, many = (peak_bytes(tmp_path / str(n), kind, n, 1_000) for n in (FEW, MANY))
+
+    assert (many - few) / (MANY - FEW) < 15_000, "34,000 and 65,000 where they were held"

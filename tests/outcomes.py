@@ -1,0 +1,18 @@
+"""What retrievers and generators are asked, as lists: the package itself holds no outcomes."""
+
+from ragbench.experiment.stages import answers, retrieval
+
+
+def in_order(found):
+    """The outcomes of pairs of position and outcome, in the order of the items."""
+    return [outcome for _, outcome in sorted(found, key=lambda pair: pair[0])]
+
+
+def retrieve(retriever, queries, top_k, calls, rankings=None):
+    return in_order(retrieval.retrieve(retriever, queries, top_k, calls, rankings))
+
+
+def generate(generator, queries, contexts, calls):
+    """One answer to each query, from its passages."""
+    tasks = [answers.Ask(*pair, 0) for pair in zip(queries, contexts, strict=True)]
+    return in_order(answers.generate(generator, tasks, calls))

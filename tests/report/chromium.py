@@ -1,0 +1,84 @@
+"""Chromium without a window, for the tests of pages; skipped with a reason where there is none.
+
+`pip install playwright` and a Chromium are needed: `apt-get install chromium`, or `playwright
+install chromium`.
+
+The page draws after an event, so no test may look at it right after an action: `expect` waits until
+what is said of the page is true, for as long as `PATIENCE`. `RAGBENCH_TEST_SLOWER=20` makes the
+browser so many times slower, which shows a test that does not wait.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import contextmanager
+
+import pytest
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+expect = sync_api.expect
+
+PATIENCE = 60_000  # ms; a machine may be busy, and waiting costs only a test that fails
+SLOWER = float(os.environ.get("RAGBENCH_TEST_SLOWER", "1"))
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+@contextmanager
+def launched():
+    """A browser."""
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    sandbox = [] if os.name == "nt" or os.geteuid() else ["--no-sandbox"]  # root has none
+    expect.set_options(timeout=PATIENCE)
+    with sync_api.sync_playwright() as started:
+        try:
+            opened = started.chromium.launch(executable_path=path, args=sandbox)
+        except sync_api.Error as error:
+            pytest.skip(f"no Chromium: {error.message.splitlines()[0]}")
+        yield opened
+        opened.close()
+
+
+def tab(browser, **options):
+    """A page of its own, which waits and is as slow as it is asked to be."""
+    page = browser.new_context(**{"viewport": {"width": 1400, "height": 900}, **options}).new_page()
+    page.set_default_timeout(PATIENCE)
+    if SLOWER > 1:
+        session = page.context.new_cdp_session(page)
+        session.send("Emulation.setCPUThrottlingRate", {"rate": SLOWER})
+    return page
+
+
+def load(page, path, fragment=""):
+    """Open a report and wait until its script has run."""
+    page.goto(f"{path.as_uri()}{fragment}")
+    expect(page.locator("#views")).to_be_visible()
+    if fragment.startswith("#queries"):
+        expect(page.locator("#status")).to_contain_text("queries")
+
+
+@contextmanager
+def visits(browser):
+    """What opens a page; an error in its console fails, and a request beside the page itself."""
+    pages, heard = [], []
+
+    def opened(path, fragment="", **options):
+        page = tab(browser, **options)
+        pages.append(page)
+        page.on("console", lambda message: heard.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: heard.append(f"error: {error}"))
+        page.on(
+            "request",
+            lambda request: (
+                None
+                if request.url.split("#")[0] == path.as_uri()
+                else heard.append(f"request: {request.url[:200]}")
+            ),
+        )
+        load(page, path, fragment)
+        return page
+
+    yield opened
+    for page in pages:
+        page.context.close()
+    assert heard == []

@@ -1,0 +1,221 @@
+"""Processes that start with everything imported: forks of one that imported it once.
+
+Each is a process of its own, with the arguments, folder, environment and streams that it is given,
+and can be killed; to import is most of what a small command, or a model, costs. That commands that
+start from nothing do and print the same is what `tests/cli/test_processes.py` is for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+PROGRAM = "import sys; from ragbench.cli import main; sys.argv[0] = 'ragbench'; main()"
+"""What the program `ragbench` is."""
+
+_CLIENT = """\
+#!{python} -IS
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect({address!r})
+    socket.send_fds(server, [b"3"], [0, 1, 2])
+    server.sendall(json.dumps([{code!r}, sys.argv[1:], os.getcwd(), dict(os.environ)]).encode())
+    server.shutdown(socket.SHUT_WR)
+    with server.makefile() as told:
+        pid, code = told.readline(), told.readline()
+if code.startswith("-"):
+    os.kill(os.getpid(), -int(code))
+sys.exit(int(code) if code else "the server of processes has ended")
+"""
+
+
+class Process:
+    """A process, as `subprocess.Popen` with pipes for its input and output."""
+
+    def __init__(self, server: socket.socket, stdin: IO[bytes], stdout: IO[bytes]) -> None:
+        self.stdin, self.stdout = stdin, stdout
+        self._told = server.makefile()
+        server.close()
+        self.pid = int(self._told.readline())
+        self.returncode: int | None = None
+
+    def kill(self) -> None:
+        """Kill it, unless it has ended."""
+        if self.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self) -> int:
+        """Wait for its end; returns the exit code."""
+        if self.returncode is None:
+            with self._told:
+                self.returncode = int(self._told.readline())
+        return self.returncode
+
+
+class Warm:
+    """A server of processes, which ends with this object."""
+
+    def __init__(self, folder: Path, imports: str = "ragbench.cli") -> None:
+        self.folder = folder
+        """Where the program `ragbench` lies, to be put before all others of `PATH`."""
+        self._address = str(folder / "socket")
+        program = folder / "ragbench"
+        program.write_text(
+            _CLIENT.format(python=sys.executable, address=self._address, code=PROGRAM)
+        )
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        self._server = subprocess.Popen(
+            [sys.executable, "-c", f"import {imports}, tests.warm as w; w.serve()", self._address],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._server.stdout is not None
+        assert self._server.stdout.readline() == "listening\n"
+
+    def popen(self, command: list[str], **options: Any) -> Process:
+        """Start `[python, ..., "-c", CODE, ARGUMENTS...]`, as `subprocess.Popen` would."""
+        at = command.index("-c")
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(self._address)
+        (read, stdin), (stdout, write) = os.pipe(), os.pipe()
+        socket.send_fds(server, [b"3"], [read, write, 2])
+        where, environment = options.get("cwd") or Path.cwd(), options.get("env") or os.environ
+        asked = [command[at + 1], command[at + 2 :], str(where), dict(environment)]
+        server.sendall(json.dumps(asked).encode())
+        server.shutdown(socket.SHUT_WR)
+        os.close(read)
+        os.close(write)
+        return Process(server, os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb"))
+
+    def run(self, code: str, *arguments: str, **options: Any) -> tuple[int, str]:
+        """Run code to its end; exit code and stdout."""
+        process = self.popen(["-c", code, *arguments], **options)
+        process.stdin.close()
+        with process.stdout:
+            printed = process.stdout.read().decode()
+        return process.wait(), printed
+
+    def close(self) -> None:
+        """End the server, which ends when its input does."""
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        self._server.stdin.close()
+        self._server.wait(timeout=300)
+        self._server.stdout.close()
+
+
+def serve() -> None:
+    """Fork for each connection; learn from each fork that has ended what to import for the next."""
+    import gc
+    import importlib
+    import select
+
+    learnt, teach = os.pipe()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(sys.argv[1])
+        listener.listen()
+        print("listening", flush=True)
+        while True:
+            gc.freeze()  # else each fork copies what its first collection touches
+            ready, _, _ = select.select([listener, learnt, 0], [], [])
+            with suppress(ChildProcessError):  # there is none
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            if 0 in ready:
+                return
+            if learnt in ready:
+                for file in os.read(learnt, 1 << 16).decode().splitlines():
+                    for name in Path(file).read_text(encoding="utf-8").split():
+                        with suppress(ImportError):  # made by its package, not found by its name
+                            importlib.import_module(name)
+                continue
+            connection, _ = listener.accept()
+            with connection:
+                if os.fork() == 0:
+                    listener.close()
+                    _wait_for_one(connection, teach)
+
+
+def _wait_for_one(connection: socket.socket, teach: int) -> NoReturn:
+    """Start a process, and tell who asked for it how it ended."""
+    _, (*streams,), _, _ = socket.recv_fds(connection, 1, 3)
+    with connection.makefile("rb") as request:
+        asked = json.load(request)
+    pid = os.fork()
+    if pid == 0:
+        connection.close()
+        _run(*asked, streams, teach)
+    for stream in (0, 1, *streams):
+        os.close(stream)
+    connection.sendall(f"{pid}\n".encode())
+    _, status = os.waitpid(pid, 0)
+    connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+    os._exit(0)
+
+
+def _run(
+    code: str,
+    words: list[str],
+    folder: str,
+    environment: dict[str, str],
+    streams: list[int],
+    teach: int,
+) -> NoReturn:
+    """Become the process that was asked for."""
+    import tempfile
+    import traceback
+    import warnings
+
+    known, address = {*sys.modules}, sys.argv[1]
+    os.setsid()
+    for target, stream in enumerate(streams):
+        os.dup2(stream, target)
+    os.closerange(3, teach)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = ["-c", *words]
+    tempfile.tempdir = None  # it is asked for again
+    if told := environment.get("PYTHONWARNINGS"):
+        warnings._processoptions(told.split(","))
+    # those of the server were made for other files
+    sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False, errors="backslashreplace")
+    status: object = 0
+    try:
+        exec(compile(code, "-c", "exec"), {"__name__": "__main__"})
+    except SystemExit as left:
+        status = left.code
+    except BaseException:  # noqa: BLE001 - as Python does
+        traceback.print_exc()
+        status = 1
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        _teach(sys.modules.keys() - known, address, teach)
+        os._exit(status if isinstance(status, int) else 0 if status is None else 1)
+
+
+def _teach(names: set[str], address: str, teach: int) -> None:
+    """Say which modules of packages were imported; those of tests are their own."""
+    import ragbench
+
+    packages = tuple({sys.prefix, sys.base_prefix, str(Path(ragbench.__file__).parent)})
+    files = {name: getattr(sys.modules[name], "__file__", None) or "" for name in names}
+    found = [name for name, file in files.items() if file.startswith(packages)]
+    if found:
+        lesson = f"{address}.{os.getpid()}"
+        Path(lesson).write_text(" ".join(found), encoding="utf-8")
+        os.write(teach, f"{lesson}\n".encode())  # a short line is written at once
