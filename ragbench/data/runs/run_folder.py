@@ -88,7 +88,7 @@ COST_COLUMNS = ("latency_ms", "tokens.input", "tokens.output", "usd")
 _NAMED = "the name of a run folder beside it"
 _LONGEST_CELL = 1 << 30  # characters; the csv module stops at 128 kB
 _MOST_KNOWN = 100_000  # cells whose number is remembered
-_RESERVED = re.compile(r"(?i:con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?|.*\.")
+_RESERVED = re.compile(r"(?i:con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?|.*[^.]\.+")
 """Devices of Windows, with any ending; and a point at the end, which it drops."""
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
