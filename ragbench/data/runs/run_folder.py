@@ -9,6 +9,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -166,19 +167,21 @@ def to_csv(header: Sequence[str], rows: Iterable[Sequence[str | float | None]]) 
     """
     stream = io.StringIO()
     for row in (header, *rows):
-        cells = [_cell(cell) for cell in row]
+        # most are numbers, and a call for each would take as long as writing it
+        cells = [repr(cell) if type(cell) is float else _cell(cell) for cell in row]
         stream.write(",".join(cells) if cells != [""] else '""')
         stream.write("\n")
     return stream.getvalue()
 
 
 def _cell(cell: str | float | None) -> str:
-    if type(cell) is float:  # most are
-        return repr(cell)
     if cell is None:
         return ""
-    if not isinstance(cell, str):
-        return repr(float(cell))
+    return _text(cell) if isinstance(cell, str) else repr(float(cell))
+
+
+@lru_cache(_MOST_KNOWN)  # every system comes with every query
+def _text(cell: str) -> str:
     text = inert(cell)
     return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
 
