@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from ragbench.comparison.evaluate import Evaluation, evaluate_run_file, refuse_unjudged
+from ragbench.comparison.evaluate import Evaluation, PairCounts, evaluate_run_file, refuse_unjudged
 from ragbench.comparison.systems import SystemScores
 from ragbench.data.runs.baseline import read_baseline
 from ragbench.data.runs.history import is_history, read_history
@@ -131,8 +131,9 @@ def from_evaluation(
     source: str, evaluation: Evaluation, run: Path | None = None, name: str | None = None
 ) -> ScoredSystems:
     """Return the one system of an evaluation, under its name or the tag of its run file."""
-    name = name or str(evaluation.counts.get("tag") or source)
-    of_texts = "predictions" in evaluation.counts
+    read = evaluation.read
+    of_texts = isinstance(read, PairCounts)
+    name = name or (None if isinstance(read, PairCounts) else read.tag) or source
     kind: Kind = "generation" if of_texts else "retrieval"
     kinds = dict.fromkeys(evaluation.columns, kind)
     retriever = None if of_texts else name
