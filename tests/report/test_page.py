@@ -490,6 +490,30 @@ def test_twenty_systems_on_paper_keep_every_column(tmp_path, browser):
     page.context.close()
 
 
+def test_pictures_on_paper_are_whole(tables, browser):
+    page = tab(browser, viewport={"width": 718, "height": 1000})  # 190 mm
+    load(page, tables, "#pictures")
+    page.emulate_media(media="print")
+
+    shown = page.locator("#pictures .picture:visible")
+    assert shown.count() > 3
+    for box in (picture.bounding_box() for picture in shown.all()):
+        assert 300 < box["width"] <= 718
+    page.context.close()
+
+
+def test_what_is_folded_is_printed(tables, visit):
+    page = visit(tables)
+    folded = page.locator("#results details:not([open])")
+    before = folded.count()
+    assert before > 1
+
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(folded).to_have_count(0)
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    expect(folded).to_have_count(before)
+
+
 def test_parts_hold_every_query_and_each_passage_once(tmp_path):
     """Read without a browser: what is packed is what was asked."""
     path = tmp_path / "report.data"

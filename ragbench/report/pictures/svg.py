@@ -6,6 +6,7 @@ dark. Every foreign text is escaped. Positions are pixels.
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 from collections.abc import Sequence
@@ -65,6 +66,13 @@ class Picture:
         style = f"<style>{STYLE}</style>" if alone else ""
         made = self._element("", 'role="img" aria-label', self._label, style + self.body)
         return made.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1) if alone else made
+
+    def image(self) -> str:
+        """Return an image with its title, for a notebook: no style of it reaches the page."""
+        file = self.svg(alone=True).encode("utf-8", "backslashreplace")
+        data = base64.b64encode(file).decode()
+        image = f'<img alt="{self._label}" src="data:image/svg+xml;base64,{data}">'
+        return f"<p>{escaped(self.title)}<br>{image}</p>"
 
     @property
     def _label(self) -> str:

@@ -1163,6 +1163,14 @@
 
   let started = null; // the promise of the index, which is unpacked when queries are first asked for
 
+  // paper has no click: what is folded in the results is printed
+  let unfolded = [];
+  addEventListener("beforeprint", () => {
+    unfolded = [...document.querySelectorAll("#results details:not([open])")];
+    for (const each of unfolded) each.open = true;
+  });
+  addEventListener("afterprint", () => unfolded.forEach((each) => (each.open = false)));
+
   // The first screen stands before any of this: the tables are in the page as they are, and this
   // script stands before the data.
   addEventListener("hashchange", show);
