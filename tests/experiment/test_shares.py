@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError, OptionError
-from ragbench.experiment.plan.records import Choices, Share
+from ragbench.experiment.plan.records import Share
 from ragbench.experiment.runner import run_experiment, run_share
 from ragbench.llm import Budget
+from ragbench.records.manifest import Choices
 from ragbench.testing import ChatServer
 from tests.experiment.moons import QUERIES, part_of
 from tests.experiment.test_exact_resume import of

@@ -317,16 +317,19 @@ def test_the_policy_forbids_what_is_not_the_script_of_the_page(made, browser):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1400])
-@pytest.mark.parametrize("fragment", ["", "#queries&q=q1"])
+@pytest.mark.parametrize("fragment", ["", "#pictures", "#queries&q=q1"])
 def test_accessible_at_every_width_in_light_and_dark(made, browser, scheme, width, fragment):
     """axe-core finds nothing, and nothing sticks out of the window."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
     size = {"width": width, "height": 900}
     page = tab(browser, viewport=size, color_scheme=scheme, bypass_csp=True)
     load(page, made, fragment)
-    if fragment:
+    if "q1" in fragment:
         title(page, 1)
 
+    assert not page.locator(".picture:visible").evaluate_all(
+        "all => all.filter(e => e.parentElement.scrollWidth > e.parentElement.clientWidth).length"
+    ), "no picture scrolls sideways"
     found = axe.Axe().run(page)
 
     serious = [
@@ -485,6 +488,30 @@ def test_twenty_systems_on_paper_keep_every_column(tmp_path, browser):
     assert len(widths) >= 2
     assert max(widths) <= 718
     page.context.close()
+
+
+def test_pictures_on_paper_are_whole(tables, browser):
+    page = tab(browser, viewport={"width": 718, "height": 1000})  # 190 mm
+    load(page, tables, "#pictures")
+    page.emulate_media(media="print")
+
+    shown = page.locator("#pictures .picture:visible")
+    assert shown.count() > 3
+    for box in (picture.bounding_box() for picture in shown.all()):
+        assert 300 < box["width"] <= 718
+    page.context.close()
+
+
+def test_what_is_folded_is_printed(tables, visit):
+    page = visit(tables)
+    folded = page.locator("#results details:not([open])")
+    before = folded.count()
+    assert before > 1
+
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(folded).to_have_count(0)
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    expect(folded).to_have_count(before)
 
 
 def test_parts_hold_every_query_and_each_passage_once(tmp_path):

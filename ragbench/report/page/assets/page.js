@@ -689,12 +689,11 @@
   /** All systems by all scores for this query, those of rankings first; a system's name puts it beside A. */
   function scoreTables(view, row) {
     const own = ({ name }, score) => (index.values[name] || {})[score.name]?.[row] ?? null;
+    const ranked = (system) => index.scores.some((score) => score.kind === "retrieval" && score.name in (index.values[system.name] || {}));
     return ["rankings", "answers"].map((what) => {
-      const kind = index.scores.filter(({ kind }) => (kind === "retrieval") === (what === "rankings"));
-      const scores = kind.filter((score) => index.systems.some((system) => own(system, score) !== null));
-      const systems = index.systems.filter((system) => scores.some((score) => own(system, score) !== null)
-        || kind.some((score) => score.name in (index.values[system.name] || {})));
-      return scores.length ? scoreTable(view, row, what, systems, scores) : null;
+      const systems = index.systems.filter((system) => ranked(system) === (what === "rankings"));
+      const scores = index.scores.filter((score) => systems.some((system) => own(system, score) !== null));
+      return systems.length ? scoreTable(view, row, what, systems, scores) : null;
     }).filter(Boolean);
   }
 
@@ -721,7 +720,7 @@
     const claims = claimsOf(verdicts);
     return h("section", { class: "side", "aria-label": `${letter}: ${visible(name)}` },
       h("h3", null, h("b", { class: "letter" }, letter), " ", bdi(name), " ", h("span", { class: "soft" }, `${view.score} ${value}`)),
-      cause === null ? null : h("p", { class: "cause" }, h("b", null, spaced(cause)), visible(`: ${index.causeWords[cause]}`),
+      cause === null ? null : h("p", { class: cause === "right" ? "cause well" : "cause" }, h("b", null, spaced(cause)), visible(`: ${index.causeWords[cause]}`),
         index.causeChanges[cause] ? h("span", { class: "change" }, h("b", null, "What to change:"), ` ${index.causeChanges[cause]}`) : null, why ? h("small", null, visible(why)) : null),
       failed === null ? null : h("p", { class: "fail" }, `failed: ${visible(failed)}`),
       answers.map((answer, i) => answerOf(answer, others[i], query, other, answers.length > 1 ? i + 1 : null)),
@@ -1162,6 +1161,14 @@
   }
 
   let started = null; // the promise of the index, which is unpacked when queries are first asked for
+
+  // paper has no click: what is folded in the results is printed
+  let unfolded = [];
+  addEventListener("beforeprint", () => {
+    unfolded = [...document.querySelectorAll("#results details:not([open])")];
+    for (const each of unfolded) each.open = true;
+  });
+  addEventListener("afterprint", () => unfolded.forEach((each) => (each.open = false)));
 
   // The first screen stands before any of this: the tables are in the page as they are, and this
   // script stands before the data.
