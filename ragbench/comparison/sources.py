@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from ragbench.data.runs.history import is_history, read_history
 from ragbench.data.runs.run_folder import LATEST, QUERIES_FILE, file_name, resolve_run_folder
 from ragbench.data.runs.run_scores import StoredScore, StoredScores, read_run_scores
 from ragbench.errors import DataError
+from ragbench.files import names_in
 from ragbench.records.summary import Early, Kind, Role, Summary
 from ragbench.registry import nearest
 from ragbench.score.base import Look, ScoreColumn
@@ -239,10 +241,10 @@ def read_scored(
             allowed="a path, an experiment, or what evaluate_run returns",
         )
     path, shown = Path(source), name or str(source)
-    if path.is_dir() or (path.name == LATEST and path.is_file()):
+    if os.path.isdir(path) or (path.name == LATEST and os.path.isfile(path)):
         return _read_run(path, shown)
-    if not path.exists():
-        siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+    if not os.path.exists(path):
+        siblings = names_in(path.parent)
         raise DataError(
             "no such file or folder",
             file=path,
@@ -269,7 +271,7 @@ def needs_qrels(source: Source) -> bool:
     if not isinstance(source, (str, Path)):
         return False
     path = Path(source)
-    if not path.is_file() or path.name == LATEST:
+    if not os.path.isfile(path) or path.name == LATEST:
         return False
     with path.open("rb") as stream:
         start = stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")

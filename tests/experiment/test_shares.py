@@ -323,7 +323,7 @@ def test_vectors_are_made_by_all_parts_and_read_by_each(
 
 @pytest.mark.slow
 def test_vectors_of_a_real_model(repository, cached, parts, last, minilm, example_data, tmp_path):
-    data = part_of(example_data, tmp_path / "data", 24, 60)
+    data = part_of(example_data, tmp_path / "data", 12, 30)
     config = {
         "name": "dense",
         "dataset": {"type": "beir", "path": str(data), "split": "test"},
@@ -338,8 +338,8 @@ def test_vectors_of_a_real_model(repository, cached, parts, last, minilm, exampl
     joined = last(config, numbers=(1, 2))
 
     assert contents(joined) == expected
-    assert work(joined)["retrieve minilm"] == 24, "the first round was of vectors alone"
-    assert work(joined)["encode minilm"] == 24, "of the queries; each document was encoded once"
+    assert work(joined)["retrieve minilm"] == 12, "the first round was of vectors alone"
+    assert work(joined)["encode minilm"] == 12, "of the queries; each document was encoded once"
 
 
 def test_part_of_a_sample(config, parts, last, cached):
