@@ -177,6 +177,22 @@ def test_previous_next_and_the_address_say_the_same(made, visit):
     title(again, 0)
 
 
+def test_a_part_of_a_bar_of_causes_leads_to_its_queries(tmp_path, visit):
+    folder, (summary, comparisons) = run_folder(tmp_path), results()
+    lost = {"ranked_too_low": 4, "not_retrieved": 8}
+    systems = (*summary.systems[:2], replace(summary.systems[2], causes=lost), summary.systems[3])
+    html.write_page(tmp_path / "r.html", replace(summary, systems=systems), comparisons, folder)
+    page = visit(tmp_path / "r.html")
+
+    page.locator("#results .wide [data-cause=ranked_too_low]").click()
+
+    expect(page.locator("#status")).to_have_text("4 of 12 queries · show all")
+    listed(page, "q0", "q3", "q6", "q9")
+    expect(page.get_by_label("A: bm25/gpt")).to_contain_text("ranked too low")
+    page.get_by_role("link", name="show all").click()
+    expect(page.locator("#status")).to_have_text("12 of 12 queries")
+
+
 def test_filters_and_order(made, visit):
     page = visit(made, "#queries")
     title(page, 0)
@@ -209,10 +225,11 @@ def test_search_reaches_answers_and_passages(made, visit):
     title(page, 0)
 
     page.get_by_label("find").fill("peak of 7 is")
-    expect(page.locator("#status")).to_have_text("1 of 12 queries")
+    expect(page.locator("#status")).to_have_text("1 of 12 queries · show all")
     listed(page, "q7")
     page.get_by_label("in answers and passages").uncheck()
-    expect(page.locator("#status")).to_have_text("0 of 12 queries")
+    expect(page.locator("#status")).to_have_text("0 of 12 queries · show all")
+    expect(page.locator("#list li")).to_have_count(0)
 
 
 def test_the_keyboard_alone_is_enough(made, visit):
@@ -414,6 +431,22 @@ def test_the_first_screen_says_what_is_best_and_what_not_to_trust(tables, visit)
     assert page.get_by_label("what not to trust").bounding_box()["y"] < 900
     for sheet in page.locator("#results .sheet:visible").all():
         assert sheet.evaluate("e => e.scrollWidth - e.clientWidth") <= 0, "nothing out of sight"
+
+
+def test_many_systems_leave_the_first_screen_to_the_results(tmp_path, visit):
+    lost = {"right": 3, "failed": 1}
+    systems = [
+        replace(results()[0].systems[0], name=f"retriever-{n}", causes=lost) for n in range(40)
+    ]
+    html.write_page(
+        tmp_path / "r.html", replace(results()[0], systems=tuple(systems)), results()[1]
+    )
+    page = visit(tmp_path / "r.html")
+
+    assert page.locator("#results .sheet").first.bounding_box()["y"] < 900
+    picture = page.locator(".first figure .scroll")
+    assert picture.evaluate("e => e.scrollHeight > e.clientHeight")
+    expect(picture).to_have_attribute("tabindex", "0")
 
 
 def test_many_warnings_leave_the_first_screen_to_the_results(tmp_path, visit):

@@ -126,10 +126,15 @@ class Drawing:
         fill = colour_of(colour)
         self.parts.append(f'<path fill="{fill}" d="{shape}"><title>{escaped(said)}</title></path>')
 
-    def bar(self, x: float, y: float, width: float, height: float, colour: str, said: str) -> None:
-        """Draw a filled rectangle."""
+    def bar(
+        self, x: float, y: float, width: float, height: float, colour: str, said: str, **data: str
+    ) -> None:
+        """Draw a filled rectangle; `data` is what the script of a page reads of it."""
+        more = "".join(f' data-{name}="{escaped(value)}"' for name, value in data.items())
         place = f'x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{max(height, 0):.1f}"'
-        self.parts.append(f'<rect {place} fill="{colour}"><title>{escaped(said)}</title></rect>')
+        self.parts.append(
+            f'<rect {place} fill="{colour}"{more}><title>{escaped(said)}</title></rect>'
+        )
 
     def count(self, x: float, y: float, count: int, on: str) -> None:
         """Write a number on a bar: of a `dark` or `light` colour, or of that of the `text`."""
