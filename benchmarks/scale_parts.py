@@ -79,7 +79,7 @@ def write_rows(folder: Path, rows: int) -> None:
 
 def took(command: Sequence[str], folder: Path) -> Line:
     """Run a command to its end; what it printed as JSON, its times and its memory."""
-    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
+    environment = {"PYTHONPYCACHEPREFIX": str(folder / "compiled"), **os.environ}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment |= {"RAGBENCH_CACHE": str(folder / "cache"), "PYTHONPATH": str(ROOT)}
     start = time.perf_counter()
@@ -178,7 +178,7 @@ def made(kind: str):  # type: ignore[no-untyped-def]
             return [text.count(" ") + 1 for text in texts]
 
     Path("model").mkdir(exist_ok=True)
-    Path("model/config.json").write_text('{"model_type": "bert"}')
+    Path("model/config.json").write_text('{"model_type": "bert"}', encoding="utf-8")
     retriever = Dense(model=str(Path("model").resolve()), index=kind)
     retriever._open = lambda: CachedEmbedder(Words(), cache_folder() / VECTORS_FILE)
     return retriever

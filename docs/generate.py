@@ -5,9 +5,9 @@ python docs/generate.py
 
 from __future__ import annotations
 
+import io
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -113,16 +113,24 @@ def _rubric(entry: dict[str, Any]) -> str:
 
 
 def _printed_by(*arguments: str) -> str:
-    """What the command prints in a process of its own, at a fixed width."""
-    done = subprocess.run(
-        [sys.executable, "-m", "ragbench", *arguments],
-        env={**os.environ, "COLUMNS": "90"},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=True,
-    )
-    return done.stdout.replace("python -m ragbench", "ragbench")
+    """What the command prints at a fixed width."""
+    from ragbench.cli import main
+
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    before, environment = (sys.argv, sys.stdout, sys.stderr), os.environ.copy()
+    sys.argv, sys.stdout = ["ragbench", *arguments], printed
+    os.environ["COLUMNS"] = "90"
+    try:
+        main()
+    except SystemExit as left:
+        if left.code:
+            raise
+    finally:
+        sys.argv, sys.stdout, sys.stderr = before
+        os.environ.clear()
+        os.environ.update(environment)
+    printed.seek(0)
+    return printed.read()
 
 
 def _commands() -> list[str]:

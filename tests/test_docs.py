@@ -92,8 +92,10 @@ def test_generated_pages_are_not_stale(repository, name):
 
 
 @pytest.mark.slow
-def test_what_is_measured_is_what_the_page_shows(repository):
+def test_what_is_measured_is_what_the_page_shows(repository, monkeypatch):
     import runpy
+
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", "")  # with what is compiled already
 
     sizes = {
         "documents": ["--documents", "300", "--queries", "3"],

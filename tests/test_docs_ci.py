@@ -26,7 +26,7 @@ def page(repository):
 
 
 @pytest.fixture(scope="module")
-def shell(page, repository, tmp_path_factory):
+def shell(page, repository, tmp_path_factory, warm):
     """Run a command of the page in a checkout that has the config: exit code and output."""
     checkout = tmp_path_factory.mktemp("checkout")
     (checkout / "datasets").symlink_to(repository / "datasets")
@@ -35,13 +35,14 @@ def shell(page, repository, tmp_path_factory):
     commands = checkout / "bin"
     commands.mkdir()
     # what the step `pip install ragbench` would have put there
-    for name, module in (("ragbench", "ragbench"), ("pytest", "pytest -p ragbench.pytest_plugin")):
-        script = commands / name
-        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {module} "$@"\n')
-        script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    script = commands / "pytest"
+    script.write_text(
+        f'#!/bin/sh\nexec "{sys.executable}" -m pytest -p ragbench.pytest_plugin "$@"\n'
+    )
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
     base = {
         **os.environ,
-        "PATH": f"{commands}:{os.environ['PATH']}",
+        "PATH": f"{commands}:{warm.folder}:{os.environ['PATH']}",
         "PYTHONPATH": str(repository),
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
     }

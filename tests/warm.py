@@ -31,6 +31,8 @@ with socket.socket(socket.AF_UNIX) as server:
     server.shutdown(socket.SHUT_WR)
     with server.makefile() as told:
         pid, code = told.readline(), told.readline()
+if code.startswith("-"):
+    os.kill(os.getpid(), -int(code))
 sys.exit(int(code) if code else "the server of processes has ended")
 """
 
@@ -134,7 +136,7 @@ def serve() -> None:
                 return
             if learnt in ready:
                 for file in os.read(learnt, 1 << 16).decode().splitlines():
-                    for name in Path(file).read_text().split():
+                    for name in Path(file).read_text(encoding="utf-8").split():
                         with suppress(ImportError):  # made by its package, not found by its name
                             importlib.import_module(name)
                 continue
@@ -171,7 +173,9 @@ def _run(
     teach: int,
 ) -> NoReturn:
     """Become the process that was asked for."""
+    import tempfile
     import traceback
+    import warnings
 
     known, address = {*sys.modules}, sys.argv[1]
     os.setsid()
@@ -182,6 +186,9 @@ def _run(
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = ["-c", *words]
+    tempfile.tempdir = None  # it is asked for again
+    if told := environment.get("PYTHONWARNINGS"):
+        warnings._processoptions(told.split(","))
     # those of the server were made for other files
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
     sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
@@ -210,5 +217,5 @@ def _teach(names: set[str], address: str, teach: int) -> None:
     found = [name for name, file in files.items() if file.startswith(packages)]
     if found:
         lesson = f"{address}.{os.getpid()}"
-        Path(lesson).write_text(" ".join(found))
+        Path(lesson).write_text(" ".join(found), encoding="utf-8")
         os.write(teach, f"{lesson}\n".encode())  # a short line is written at once

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from ragbench.calibration.labels import Ratings
 from ragbench.calibration.sheet import Scale
 from ragbench.errors import DataError
 from ragbench.records.certificate import (
+    KAPPA,
     AgreementFound,
     Confusion,
     CorrelationLevel,
@@ -38,9 +38,7 @@ from ragbench.stats.agreement import (
 from ragbench.stats.krippendorff import alpha
 from ragbench.stats.mean import mean_interval
 from ragbench.stats.resampling import Statistic
-
-if TYPE_CHECKING:
-    from ragbench.types import FloatArray
+from ragbench.types import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ class _Row:
 
 _TABLE = {
     "raw": _Row(raw_share, "nominal", True, 0.0),
-    "kappa": _Row(kappa, "nominal", True),
+    KAPPA: _Row(kappa, "nominal", True),
     "kappa_linear": _Row(partial(kappa, weights="linear"), "interval", True),
     "kappa_quadratic": _Row(partial(kappa, weights="quadratic"), "interval", True),
     "alpha_nominal": _Row(partial(alpha, level="nominal"), "nominal", True),

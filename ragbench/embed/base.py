@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from ragbench.errors import DataError, MissingExtra, OptionError
 from ragbench.json_yaml import load_json
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Vectors = NDArray[np.float32]
-    """Shape (n, d), float32."""
-
+Vectors: TypeAlias = "NDArray[np.float32]"
+"""Shape (n, d), float32; a text, so that nothing here needs NumPy."""
 Device = Literal["auto", "cpu", "cuda"]
 """Where a model computes; `auto` is a GPU where there is one."""
 Advance = Callable[[int], None]
@@ -201,11 +201,11 @@ class Checkpoint:
 
 def find_checkpoint(owner: str, model: str) -> Checkpoint:
     """Tell a folder from a hub name; nothing is loaded."""
-    folder = Path(model).expanduser()
-    if (folder / "config.json").is_file() or (folder / "modules.json").is_file():
+    folder = Path(os.path.expanduser(model))
+    if any(os.path.isfile(folder / name) for name in ("config.json", "modules.json")):
         return Checkpoint(owner, model, folder)
     looks_like_a_path = model.count("/") > 1 or model.startswith((".", "/", "~")) or "\\" in model
-    if not model.strip() or looks_like_a_path or folder.exists():
+    if not model.strip() or looks_like_a_path or os.path.exists(folder):
         raise OptionError(owner, "model", model, ALLOWED)
     return Checkpoint(owner, model, None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -25,11 +25,16 @@ from ragbench.types.records import add_usage
 
 
 def outcomes_of(results: Results, system: str) -> Sequence[Outcome[Any]]:
-    """Return what came of the calls that a system's latency and usage are of; none of a file's."""
+    """Return what came of the calls that a system's latency and usage are of.
+
+    Of a file it is one for all queries: one is like the other.
+    """
     answers, ranking = results.answers.get(system), results.rankings.get(system)
     if answers is not None:
         return answers.outcomes
-    return [] if ranking is None else ranking.outcomes
+    if ranking is None:
+        return []
+    return ranking.outcomes[:1] if isinstance(ranking.outcomes, Recorded) else ranking.outcomes
 
 
 def _costs_of(results: Results, system: str) -> dict[str, FloatArray]:
@@ -42,10 +47,9 @@ def _costs_of(results: Results, system: str) -> dict[str, FloatArray]:
     if not outcomes:
         return {}
     samples = 1 if answers is None else answers.samples
-    if isinstance(outcomes, Recorded):  # of a file: one is like the other
-        rows = np.array([list(_costs(outcomes[0]))] * len(outcomes), np.float64)
-    else:
-        rows = np.array([list(_costs(outcome)) for outcome in outcomes], np.float64)
+    rows = np.array([list(_costs(outcome)) for outcome in outcomes], np.float64)
+    if answers is None:
+        rows = rows.repeat(len(results.rankings[system].outcomes) // len(rows), axis=0)
     found = dict(zip(COST_COLUMNS, rows.T.reshape(len(COST_COLUMNS), samples, -1), strict=True))
     times = found.pop("latency_ms")
     known = ~np.isnan(times)
@@ -62,10 +66,15 @@ def with_costs(results: Results) -> list[SystemScores]:
 def format_costs(systems: Sequence[SystemScores], query_ids: Sequence[str]) -> str:
     """Write `costs.csv`: a row for each system and query, an empty cell where not known."""
     rows = (
-        [system.name, query, *(finite(system.costs[name][row]) for name in COST_COLUMNS)]
+        row
         for system in systems
         if system.costs
-        for row, query in enumerate(query_ids)
+        for row in zip(
+            repeat(system.name),
+            query_ids,
+            *(map(finite, system.costs[name].tolist()) for name in COST_COLUMNS),
+            strict=False,
+        )
     )
     return to_csv(["system", "query_id", *COST_COLUMNS], rows)
 

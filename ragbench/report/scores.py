@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ragbench.comparison.evaluate import SCHEMA
+from ragbench.comparison.evaluate import SCHEMA, Evaluation
 from ragbench.comparison.systems import finite
 from ragbench.report.text import interval, printable, side_by_side, significant
 from ragbench.types.checks import id_bytes
 from ragbench.types.scores import Cause
-
-if TYPE_CHECKING:
-    from ragbench.comparison.evaluate import Evaluation
-
 
 ALL = "all"
 """What stands in the place of the query in a row that is about all of them, as in trec_eval."""
@@ -97,7 +93,7 @@ def _system(scored: Scored, per_query: bool, summary: bool) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": scored.name,
         "file": scored.source,
-        "counts": dict(evaluation.counts),
+        "counts": evaluation.counts,
     }
     if summary:
         found["scores"] = {name: score.to_dict() for name, score in evaluation.summary.items()}

@@ -252,12 +252,16 @@ class TextIds(Sequence[str]):
         start, stop, step = place.indices(len(self))
         if step != 1:
             return [self[row] for row in range(start, stop, step)]
+        return self.text(start, stop).split("\n") if start < stop else []
+
+    def text(self, start: int, stop: int) -> str:
+        """Return some ids as one text, a line end between two."""
         if start >= stop:
-            return []
+            return ""
         ids = self.as_bytes
         end = int(ids.starts[stop - 1] + ids.lengths[stop - 1])
         text = ids.data[int(ids.starts[start]) : end].tobytes()
-        return text.decode("utf-8", "surrogateescape").split("\n")
+        return text.decode("utf-8", "surrogateescape")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self[:])

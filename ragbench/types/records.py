@@ -5,12 +5,15 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ragbench.types.conversation import ToolCall, Turn
 
 if TYPE_CHECKING:
     from ragbench.types.columnar import Qrels
+
+Part = Literal["corpus", "queries", "qrels", "answers"]
+"""A part of a data set that is read as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +187,10 @@ class Collection:
     """How the data were read, one sentence each: counts, duplicates, what was left out."""
     warnings: list[str] = field(default_factory=list)
     """What makes numbers doubtful, one sentence each: gold that could not be placed."""
+
+    def fingerprint(self, part: Part) -> str | None:
+        """Return the content hash of a part; None for one that it does not have."""
+        return self.fingerprints.get(part)
 
 
 IMPORTANCES = ("vital", "okay")

@@ -1,9 +1,9 @@
 """Commands that last say how far they are where no bar moves: `calibrate`, `nuggets`, `score`."""
 
+import functools
 import os
 import re
 import subprocess
-import sys
 
 import pytest
 
@@ -19,10 +19,16 @@ from tests.score.judge.scripted import Held, Script
 pytestmark = pytest.mark.slow  # processes and servers
 
 
-def said_meanwhile(arguments, wanted, go_on, cwd):
+@pytest.fixture
+def said_meanwhile(warm):
+    """What a command says that goes on when something is said."""
+    return functools.partial(_said_meanwhile, warm.folder / "ragbench")
+
+
+def _said_meanwhile(program, arguments, wanted, go_on, cwd):
     """Start a command that waits, and let it go on when it has said what is wanted."""
     with subprocess.Popen(
-        [sys.executable, "-m", "ragbench", *map(str, arguments)],
+        [program, *map(str, arguments)],
         cwd=cwd,
         env={**os.environ, "RAGBENCH_PROGRESS": "0.05"},
         stdin=subprocess.PIPE,
@@ -40,7 +46,7 @@ def said_meanwhile(arguments, wanted, go_on, cwd):
     return lines
 
 
-def test_calibrate_says_how_many_answers_were_asked_about(tmp_path, monkeypatch):
+def test_calibrate_says_how_many_answers_were_asked_about(said_meanwhile, tmp_path, monkeypatch):
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
     held = Held(Script())
     with ChatServer(held) as server:
@@ -57,7 +63,7 @@ def test_calibrate_says_how_many_answers_were_asked_about(tmp_path, monkeypatch)
     assert any(re.match("ask openai again: 60 answers in ", line) for line in lines)
 
 
-def test_nuggets_say_how_many_queries_are_made(config, tmp_path):  # noqa: F811
+def test_nuggets_say_how_many_queries_are_made(said_meanwhile, config, tmp_path):  # noqa: F811
     held = Held(Maker())
     with ChatServer(held) as server:
         block = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": ["fluency"]}
@@ -73,7 +79,7 @@ def test_nuggets_say_how_many_queries_are_made(config, tmp_path):  # noqa: F811
     assert any(re.match(r"make nuggets \(openai\): 5 queries in ", line) for line in lines)
 
 
-def test_score_says_how_much_of_a_run_file_is_read(tmp_path):
+def test_score_says_how_much_of_a_run_file_is_read(said_meanwhile, tmp_path):
     (tmp_path / "qrels").write_text(QRELS)
 
     def give(process):
@@ -85,11 +91,11 @@ def test_score_says_how_much_of_a_run_file_is_read(tmp_path):
     assert any(re.match("score -: 0 MB in ", line) for line in lines)
 
 
-def test_what_is_soon_over_says_nothing(tmp_path):
+def test_what_is_soon_over_says_nothing(warm, tmp_path):
     (tmp_path / "qrels").write_text(QRELS)
     (tmp_path / "run").write_text(RUN_A)
     done = subprocess.run(
-        [sys.executable, "-m", "ragbench", "score", "qrels", "run"],
+        [warm.folder / "ragbench", "score", "qrels", "run"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

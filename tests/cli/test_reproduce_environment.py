@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -36,17 +35,22 @@ def environment(variables):
     return {**kept, **variables}
 
 
-def process(folder, *arguments, **variables):
+@pytest.fixture(scope="module")
+def process(warm):
     """Run a command as a process in an environment of nothing but what is given."""
-    return subprocess.run(
-        [sys.executable, "-m", "ragbench", *map(str, arguments)],
-        cwd=folder,
-        env=environment(variables),
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
+
+    def run(folder, *arguments, **variables):
+        return subprocess.run(
+            [warm.folder / "ragbench", *map(str, arguments)],
+            cwd=folder,
+            env=environment(variables),
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            check=False,
+        )
+
+    return run
 
 
 @pytest.fixture
@@ -60,7 +64,7 @@ def ragbench(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def experiment(tmp_path_factory, example_data):
+def experiment(tmp_path_factory, example_data, process):
     """A working directory with a run of K1=0.1 and one of K1=3, which is the latest."""
     folder = tmp_path_factory.mktemp("two-runs")
     (folder / "exp.yaml").write_text(K1)
@@ -176,7 +180,7 @@ def test_a_run_of_an_older_version_says_what_it_cannot_know(two_runs, ragbench):
     assert same.returncode == 0, same.stdout
 
 
-def test_another_value_is_not_taken_for_the_run_that_was_stopped(tmp_path, example_data):
+def test_another_value_is_not_taken_for_the_run_that_was_stopped(process, tmp_path, example_data):
     """`kill -9` in the middle of a run, which another value then must not resume."""
     (tmp_path / "dies.py").write_text(
         "import os\n"

@@ -55,7 +55,7 @@ class Slow:
 """
 
 
-def test_an_index_that_takes_long_says_how_far_it_is(repository, tmp_path):
+def test_an_index_that_takes_long_says_how_far_it_is(repository, tmp_path, warm):
     data = repository / "datasets/example"
     (tmp_path / "slow.py").write_text(SLOW)
     (tmp_path / "slow.yaml").write_text(
@@ -65,7 +65,7 @@ def test_an_index_that_takes_long_says_how_far_it_is(repository, tmp_path):
     log = tmp_path / "log"
     with log.open("wb") as stream:
         done = subprocess.run(
-            [sys.executable, "-m", "ragbench", "run", "slow.yaml"],
+            [warm.folder / "ragbench", "run", "slow.yaml"],
             cwd=tmp_path,
             env={**os.environ, "LOG": str(log), "RAGBENCH_PROGRESS": "0.05"},
             stdout=subprocess.DEVNULL,
@@ -246,7 +246,7 @@ def test_a_mistake_of_ours_is_one_line_with_a_log(tmp_path, monkeypatch):
     assert done.returncode == 70
     assert "Traceback" not in done.stderr
     log = done.stderr.strip().rsplit(" ", 1)[-1]
-    with open(log) as stream:
+    with open(log, encoding="utf-8") as stream:
         assert "ZeroDivisionError: ours" in stream.read()
     os.unlink(log)
 

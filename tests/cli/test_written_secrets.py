@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import zlib
 from contextlib import closing
 from sqlite3 import connect
@@ -217,8 +216,8 @@ _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'"
 class Shell:
     """Runs commands in a folder, and keeps all that they print."""
 
-    def __init__(self, folder):
-        self.folder, self.printed = folder, b""
+    def __init__(self, folder, program):
+        self.folder, self.program, self.printed = folder, program, b""
         (folder / "tmp").mkdir()
         kept = ("PATH", "PYTHONPATH", "HOME", "LANG")
         self.environment = {
@@ -231,7 +230,7 @@ class Shell:
     def __call__(self, *command, code=(0,), **environment):
         """Run a command as a process of its own: the user's code prints, warns and logs."""
         done = subprocess.run(
-            [sys.executable, "-m", "ragbench", *map(str, command)],
+            [self.program, *map(str, command)],
             cwd=self.folder,
             env={**self.environment, **environment},
             capture_output=True,
@@ -300,9 +299,9 @@ def _plain(cell):
 
 
 @pytest.mark.slow(first=True)
-def test_no_planted_secret_is_written(tmp_path):
+def test_no_planted_secret_is_written(tmp_path, warm):
     (tmp_path / "hostile.py").write_text(COMPONENTS)
-    shell = Shell(tmp_path)
+    shell = Shell(tmp_path, warm.folder / "ragbench")
     with EchoServer() as server:
         (tmp_path / "c.yaml").write_text(yaml.safe_dump(config(server.url), allow_unicode=True))
         more = ("--set", f"retrievers.own.access_token={LITERAL['set']}")

@@ -231,3 +231,16 @@ def test_robust03_counts(lent_data):
 
     assert (len(qrels.query_ids), len(qrels)) == (100, 128796)
     assert (run.name, len(run.query_ids), len(run)) == ("pircRBa1", 100, 100_000)
+
+
+def test_many_queries_are_written_as_each_by_itself():
+    """More than become text together, with scores that come again, 0.0 beside -0.0."""
+    run = {
+        f"q{n}": {f"d{d}": [0.1, -0.0, 0.0, 1 / 3, 5e-324][(d + n) % 5] for d in range(n % 4)}
+        for n in range(250)
+    }
+
+    alone = [format_run({query: hits}, tag="t") for query, hits in run.items() if hits]
+
+    assert format_run(run, tag="t") == "".join(alone)
+    assert {line.split()[4] for line in alone if line.count("\n") == 1} >= {"0.0", "-0.0"}

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from ragbench.errors import DataError
-from ragbench.experiment.plan.records import Choices
 from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment
+from ragbench.records.manifest import Choices
 from ragbench.store.items import DamagedItems
 from ragbench.types import Retrieved
 from tests.experiment.moons import QUERIES, write_jsonl
@@ -357,7 +357,7 @@ def test_another_version_of_the_code_computes_again(config, repository, tmp_path
     """What stands in the cache was computed by rules that may not be those of now."""
     first = run_experiment(config)
     package = tmp_path / "newer" / "ragbench"
-    shutil.copytree(repository / "ragbench", package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(repository / "ragbench", package)  # with what is compiled
     with (package / module).open("a") as file:
         file.write("\n# another rule\n")
     (tmp_path / "again.yaml").write_text(yaml.safe_dump({**config, "name": first.path.parent.name}))

@@ -9,10 +9,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ragbench.data.runs import query_view
 from ragbench.data.runs.query_view import QueryViews
+from ragbench.data.runs.run_folder import read_comparisons, read_summary
 from ragbench.experiment.runner import run_experiment
+from ragbench.report.page import rankings
+from ragbench.report.page.html import write_page
 from ragbench.report.page.pack import read_data, write_data
-from ragbench.report.page.rankings import SHOWN_HITS, rounded
+from ragbench.report.page.rankings import SHOWN_HITS, blocks_of, rounded
+from ragbench.types import Run
 
 
 @example([1.7975e308, -1.7975e308, 1.4e-45, 5e-324])
@@ -103,6 +108,9 @@ def test_a_page_says_of_each_query_what_the_run_folder_does(tmp_path, seed, text
         "cache": str(folder / "cache"),
     }
     made = run_experiment(config).path
+    by_run = (made / "report.html").read_bytes()
+    write_page(made / "report.html", read_summary(made), read_comparisons(made), made)
+    assert (made / "report.html").read_bytes() == by_run, "what the run has at hand says the same"
 
     index, queries, passages = unpacked(made, folder / "report.data")
 
@@ -140,3 +148,45 @@ def test_a_page_says_of_each_query_what_the_run_folder_does(tmp_path, seed, text
             for score, value in system.scores.items():
                 found = index["values"][system.name][score][index["ids"].index(view.id)]
                 assert found == (None if value is None else float(f"{value:.4g}"))
+
+
+def test_a_run_parses_nothing_of_what_it_just_wrote(tmp_path, monkeypatch):
+    def parsed(*_, **__):
+        raise AssertionError("read again")
+
+    monkeypatch.setattr(query_view, "per_query_rows", parsed)
+    monkeypatch.setattr(query_view, "read_causes", parsed)
+    monkeypatch.setattr(rankings, "open_run_stream", parsed)
+    (tmp_path / "topics.tsv").write_text("q1\tone?\n")
+    (tmp_path / "qrels").write_text("q1 0 d1 1\n")
+    (tmp_path / "a.trec").write_text("q1 Q0 d1 1 0.5 t\n")
+    dataset = {"type": "trec", "qrels": "qrels", "topics": "topics.tsv"}
+    config = {
+        "dataset": {
+            key: value if key == "type" else str(tmp_path / value) for key, value in dataset.items()
+        },
+        "retrievers": {"a": {"type": "run_file", "path": str(tmp_path / "a.trec")}},
+        "output": str(tmp_path / "runs"),
+        "cache": str(tmp_path / "cache"),
+    }
+
+    assert (run_experiment(config).path / "report.html").is_file()
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 70])
+def test_blocks_of_a_run_have_all_of_it(monkeypatch, n):
+    monkeypatch.setattr(rankings, "_ROWS_A_BLOCK", 7)
+    hits = {f"q{q}": {f"d{d}": float(-d) for d in range(q * 5 % 13)} for q in range(n)}
+
+    blocks = list(blocks_of(Run.from_dict(hits)))
+
+    found = {
+        name.decode(): {
+            block.documents[row].decode(): float(block.scores[row])
+            for row in range(block.starts[place], block.starts[place + 1])
+        }
+        for block in blocks
+        for place, name in enumerate(block.query_ids)
+    }
+    assert found == {query: own for query, own in hits.items() if own}
+    assert all(len(block) <= 7 or len(block.query_ids) == 1 for block in blocks)

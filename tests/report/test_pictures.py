@@ -252,9 +252,14 @@ def test_wide_names_have_room(name):
         CauseFlow(system=a, baseline=b, same=9, moves=moves)
         for a, b in ((name, "bm25"), ("bm25", name))
     )
+    caused = replace(summary, systems=systems), replace(comparisons, causes=flows)
     pictures = [
-        *interval_pictures(summary, comparisons),
-        *causes_pictures(replace(summary, systems=systems), replace(comparisons, causes=flows)),
+        each
+        for narrow in (False, True)
+        for each in (
+            *interval_pictures(summary, comparisons, narrow),
+            *causes_pictures(*caused, narrow),
+        )
     ]
     for picture in pictures:
         for text in parsed(picture).iter(f"{SVG}text"):

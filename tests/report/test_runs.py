@@ -15,8 +15,8 @@ from ragbench.report.runs.run_list import lay_out_list, trends_of
 from ragbench.report.text import printable, sparkline
 from tests.experiment.conftest import config, data  # noqa: F401  fixtures
 from tests.experiment.moons import QUERIES
+from tests.report.chromium import expect
 from tests.report.strategies import HOSTILE
-from tests.report.test_page import browser, sync_api, visit  # noqa: F401  fixtures
 
 pytestmark = pytest.mark.slow  # seconds: real runs, and a browser
 
@@ -104,7 +104,7 @@ def test_other_judgements_break_a_trend(several, tmp_path):
     assert "they are not the same number" in page.runs.labels[0]
 
 
-def test_the_page_of_several_runs_in_a_browser(several, tmp_path, visit):  # noqa: F811
+def test_the_page_of_several_runs_in_a_browser(several, tmp_path, visit):
     path = tmp_path / "side.html"
     said = []
     write_pages(several, path, said.append)
@@ -112,15 +112,15 @@ def test_the_page_of_several_runs_in_a_browser(several, tmp_path, visit):  # noq
 
     assert len(said) == 2
     lead = page.locator(".lead p").first
-    sync_api.expect(lead).to_contain_text("retrievers.bm25.stopwords: none -> ")
-    sync_api.expect(page.get_by_role("heading", name="what changed, what moved")).to_be_visible()
+    expect(lead).to_contain_text("retrievers.bm25.stopwords: none -> ")
+    expect(page.get_by_role("heading", name="what changed, what moved")).to_be_visible()
     trend = page.get_by_role("img", name="over 3 runs")
-    sync_api.expect(trend.first).to_be_visible()
+    expect(trend.first).to_be_visible()
     rows = page.get_by_role("region", name="what changed, what moved: the runs").locator("tbody tr")
-    sync_api.expect(rows).to_have_count(3)
-    sync_api.expect(rows.nth(2)).to_contain_text("without retrievers.exact")
+    expect(rows).to_have_count(3)
+    expect(rows.nth(2)).to_contain_text("without retrievers.exact")
     moved = page.get_by_role("region", name="moved most on").first
-    sync_api.expect(moved).to_contain_text("<script>window.owned = 1</script>")
+    expect(moved).to_contain_text("<script>window.owned = 1</script>")
     assert "\u202e" not in page.locator("body").inner_text()
     assert page.evaluate("window.owned") is None
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
@@ -134,24 +134,24 @@ def test_the_page_of_several_runs_in_a_browser(several, tmp_path, visit):  # noq
     assert max(widths) <= 719
 
 
-def test_the_page_of_a_list_in_a_browser(several, tmp_path, visit):  # noqa: F811
+def test_the_page_of_a_list_in_a_browser(several, tmp_path, visit):
     shutil.copytree(several[0], several[0].parent / "broken")
     (several[0].parent / "broken" / "summary.json").write_text("{")
     path = tmp_path / "list.html"
     write_list(path, list_runs(several[0].parent), several[0].parent)
     page = visit(path, viewport={"width": 1280, "height": 900})
 
-    sync_api.expect(page.locator(".lead p")).to_contain_text("moons: the newest of 3 runs, of 2")
-    sync_api.expect(page.get_by_role("img", name="over 3 runs: bm25: ")).to_be_visible()
+    expect(page.locator(".lead p")).to_contain_text("moons: the newest of 3 runs, of 2")
+    expect(page.get_by_role("img", name="over 3 runs: bm25: ")).to_be_visible()
     rows = page.get_by_role("region", name="the runs, oldest first").locator("tbody tr")
-    sync_api.expect(rows).to_have_count(3)
-    sync_api.expect(rows.first).to_contain_text("the first run")
-    sync_api.expect(page.get_by_text("not a whole run: broken")).to_be_visible()
+    expect(rows).to_have_count(3)
+    expect(rows.first).to_contain_text("the first run")
+    expect(page.get_by_text("not a whole run: broken")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_both_pages_are_accessible(several, tmp_path, browser, scheme):  # noqa: F811
+def test_both_pages_are_accessible(several, tmp_path, browser, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
     write_pages(several, tmp_path / "side.html")
     write_list(tmp_path / "list.html", list_runs(several[0].parent), several[0].parent)

@@ -1,10 +1,9 @@
 """Everything that a run folder knows about one query: question, gold, rankings, answers, cause.
 
-`QueryViews` reads a run folder once, keeps the places of its lines, and gives the queries one by
-one as records: for the terminal, for pages and for Python. It needs no data set: what a run was
-asked, what is gold and the texts near the top of its rankings lie in `questions.jsonl` and
-`texts.jsonl`. Folders of older versions lack these files; the questions are then empty texts, and
-passages have the texts that predictions hold.
+`QueryViews` keeps the places of a folder's lines, and gives the queries one by one as records. It
+needs no data set: what a run was asked, what is gold and the texts near the top of its rankings lie
+in `questions.jsonl` and `texts.jsonl`. Folders of older versions lack these files; the questions
+are then empty texts, and passages have the texts that predictions hold.
 """
 
 from __future__ import annotations
@@ -153,8 +152,7 @@ class QueryView:
 class QueryViews:
     """The queries of a run folder; make one for many, it reads each file once.
 
-    Memory grows with the number of lines, not with the texts in them. A query costs the reading
-    of its own lines.
+    Memory grows with the number of lines, not with the texts in them.
 
     Example:
         >>> views = QueryViews("runs/quickstart/latest")              # doctest: +SKIP
@@ -162,17 +160,29 @@ class QueryViews:
         ['right', 'right']
     """
 
-    def __init__(self, run: str | Path, *, bare: bool = False) -> None:
+    def __init__(
+        self,
+        run: str | Path,
+        *,
+        bare: bool = False,
+        columns: Mapping[str, Mapping[str, FloatArray]] | None = None,
+        causes: Mapping[str, Mapping[str, CauseRow]] | None = None,
+        latency: Mapping[tuple[str, str], float] | None = None,
+    ) -> None:
         """Open a run folder, or the newest run of an experiment's folder.
 
-        If `bare`, its queries are without rankings and scores: who wants those of all queries
-        reads `columns` and the files of `rankings`, at much less cost.
+        If `bare`, its queries are without rankings and scores: `columns` and the files of
+        `rankings` have those of all at much less cost. What of it is at hand is not read again.
 
         Raises:
             DataError: There is no run, or one of its files is not what it should be.
         """
         self.folder, self._bare = resolve_run_folder(Path(run)), bare
         self.summary: Summary = read_summary(self.folder)
+        at_hand = {"columns": columns, "_causes": causes, "_latency": latency}
+        self._files: dict[tuple[str, str], Lines] = {}
+        self._read: dict[Path, RankingFile] = {}
+        vars(self).update({name: value for name, value in at_hand.items() if value is not None})
 
     @cached_property
     def ids(self) -> list[str]:
@@ -323,7 +333,7 @@ class QueryViews:
         return read_query_metadata(path) if path.is_file() else {}
 
     @cached_property
-    def _causes(self) -> dict[str, dict[str, CauseRow]]:
+    def _causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
         return read_causes(self.folder / CAUSES_FILE)
 
     @cached_property
@@ -342,25 +352,16 @@ class QueryViews:
     def _unscored(self) -> Lines:
         return Lines(self.folder / "unscored.jsonl")
 
-    @cached_property
-    def _files(self) -> dict[str, Lines]:
-        return {}
-
     def _lines(self, kind: str, system: str) -> Lines:
-        name = f"{kind}/{file_name(system)}.jsonl"
-        if name not in self._files:
-            self._files[name] = Lines(self.folder / name)
-        return self._files[name]
+        if (kind, system) not in self._files:
+            self._files[kind, system] = Lines(self.folder / kind / f"{file_name(system)}.jsonl")
+        return self._files[kind, system]
 
     def _verdicts(self, kind: str, query: str) -> tuple[VerdictRow, ...]:
         """The verdicts of all judges in a folder of `judgements/`, on a query."""
         judges = sorted(path.stem for path in (self.folder / "judgements" / kind).glob("*.jsonl"))
         lines = (self._lines(f"judgements/{kind}", judge) for judge in judges)
         return tuple(row for each in lines for row in each.read(VerdictRow, query))
-
-    @cached_property
-    def _read(self) -> dict[Path, RankingFile]:
-        return {}
 
     def _ranking(self, system: SystemSummary) -> RankingFile | None:
         """The ranking of a system: its own, or that of its retriever."""
@@ -379,10 +380,12 @@ class QueryViews:
         texts: Texts,
         missing: Sequence[UnscoredRow],
     ) -> SystemView:
-        answers = tuple(self._answers(system, query))
+        judgements = self._lines("judgements", system.name)
+        answered = self._lines("predictions", system.name)
+        answers = tuple(_answers(answered, query)) if answered else ()
         passages = next((a.passages for a in answers if a.passages is not None), ())
         own = {passage.id: passage for passage in passages or ()}
-        ranking = self._ranking(system)
+        ranking = None if self._bare else self._ranking(system)
         found = [] if ranking is None else ranking.hits(query)
         lost = self._causes.get(system.name, {}).get(query)
         whose = system.name if system.generator is None else system.retriever
@@ -400,10 +403,10 @@ class QueryViews:
             why="" if lost is None else lost.why,
             ranking=tuple(hits),
             answers=answers,
-            verdicts=tuple(self._lines("judgements", system.name).read(VerdictRow, query)),
+            verdicts=tuple(judgements.read(VerdictRow, query)) if judgements else (),
             scores={} if self._bare else {name: cells.get(name) for name in system.scores},
             ranking_ms=None
-            if system.retriever is None or system.name not in self.rankings
+            if not self._latency or system.retriever is None or system.name not in self.rankings
             else self._latency.get((system.retriever, query)),
             unscored={
                 row.measure: row
@@ -412,21 +415,21 @@ class QueryViews:
             },
         )
 
-    def _answers(self, system: SystemSummary, query: str) -> Iterator[AnswerView]:
-        lines = self._lines("predictions", system.name)
-        for value, line in lines.values(query):
-            if isinstance(value, dict) and "cause" in value:
-                failed = from_json(FailedPrediction, value, file=lines.path, line=line)
-                yield AnswerView(None, failed.cause, failed.detail, failed.sample)
-                continue
-            row = from_json(PredictionRow, value, file=lines.path, line=line)
-            yield AnswerView(
-                row.answer,
-                sample=row.sample,
-                passages=row.contexts,
-                queries=tuple(row.queries),
-                prediction=row,
-            )
+
+def _answers(lines: Lines, query: str) -> Iterator[AnswerView]:
+    for value, line in lines.values(query):
+        if isinstance(value, dict) and "cause" in value:
+            failed = from_json(FailedPrediction, value, file=lines.path, line=line)
+            yield AnswerView(None, failed.cause, failed.detail, failed.sample)
+            continue
+        row = from_json(PredictionRow, value, file=lines.path, line=line)
+        yield AnswerView(
+            row.answer,
+            sample=row.sample,
+            passages=row.contexts,
+            queries=tuple(row.queries),
+            prediction=row,
+        )
 
 
 def read_query_view(run: str | Path, query: str) -> QueryView:

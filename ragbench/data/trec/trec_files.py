@@ -38,7 +38,7 @@ from ragbench.data.trec.text import (
 )
 from ragbench.errors import DataError
 from ragbench.files import write_atomically
-from ragbench.types import Qrels, Run
+from ragbench.types import FloatArray, Qrels, Run
 from ragbench.types.byte_ids import ByteIds, TextIds, query_keys
 from ragbench.types.rows import HitBlock, Repeats, without_repeats
 
@@ -283,6 +283,7 @@ def _segments(file: IO[bytes], start: int, end: int) -> Iterator[tuple[bytes, by
 
 
 _NO_HITS = "# a run without hits\n"
+_QUERIES_AT_ONCE = 100  # whose ids and scores become texts together
 
 
 def read_qrels(source: Source) -> Qrels:
@@ -359,17 +360,29 @@ def run_lines(run: Run, tag: str | None = None) -> Iterator[str]:
     if not len(run):
         yield _NO_HITS
     ranked, ranks = run.best_first(), list[str]()
-    starts = ranked.starts.tolist()
-    for query, first, end in zip(ranked.query_ids, starts, starts[1:], strict=False):
-        documents = ranked.documents[first:end]
+    starts, n = ranked.starts.tolist(), len(ranked.query_ids)
+    for some in range(0, n, _QUERIES_AT_ONCE):
+        base, until = starts[some], starts[min(some + _QUERIES_AT_ONCE, n)]
+        documents = ranked.documents[base:until]
         _check_ids(documents, "document id")
-        # a line that starts with '#' is a comment, and a byte order mark at the start is dropped
-        head = f" {query} Q0" if query[0] in "#\ufeff" else f"{query} Q0"
-        ranks += [f" {rank} " for rank in range(len(ranks) + 1, end - first + 1)]
-        if first < end:
-            texts = map(repr, ranked.scores[first:end].tolist())
-            hits = f" {tag}\n{head} ".join(map("".join, zip(documents, ranks, texts, strict=False)))
-            yield f"{head} {hits} {tag}\n"
+        texts = _reprs(ranked.scores[base:until])
+        for row in range(some, min(some + _QUERIES_AT_ONCE, n)):
+            query, first, end = ranked.query_ids[row], starts[row] - base, starts[row + 1] - base
+            # a line that starts with '#' is a comment; a byte order mark at the start is dropped
+            head = f" {query} Q0" if query[0] in "#\ufeff" else f"{query} Q0"
+            ranks += [f" {rank} " for rank in range(len(ranks) + 1, end - first + 1)]
+            if first < end:
+                rows = zip(documents[first:end], ranks, texts[first:end], strict=False)
+                hits = f" {tag}\n{head} ".join(map("".join, rows))
+                yield f"{head} {hits} {tag}\n"
+
+
+def _reprs(scores: FloatArray) -> list[str]:
+    """Each score with all its digits, as a text that is made once for all of its bits."""
+    bits, place = np.unique(scores.view(np.int64), return_inverse=True)
+    texts = np.array(list(map(repr, bits.view(np.float64).tolist())), np.object_)
+    found: list[str] = texts[place].tolist()
+    return found
 
 
 def _check_ids(names: Sequence[str], noun: str) -> None:

@@ -8,9 +8,10 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
+from functools import partial
 from importlib import metadata
-from itertools import chain, repeat
+from itertools import chain, groupby, repeat
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from ragbench.config.dump import dump_config
 from ragbench.data.loaders.python import PASSED
 from ragbench.data.runs.query_view import PROMPTS_FILE, QUESTIONS_FILE, TEXTS_FILE
 from ragbench.data.runs.run_folder import (
+    COST_COLUMNS,
     QUERIES_FILE,
     file_name,
     format_query_metadata,
@@ -42,15 +44,17 @@ from ragbench.experiment.calls import Outcome
 from ragbench.experiment.costs import format_costs, with_costs
 from ragbench.experiment.gates import gate_run
 from ragbench.experiment.output.summary import make_summary
-from ragbench.experiment.plan.records import Choices, Noun, Plan, Repetition
+from ragbench.experiment.plan.records import Noun, Plan, Repetition
 from ragbench.experiment.records import Answers, Ranked, Recorded, Results
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.stages.causes import cause_rows
 from ragbench.experiment.stages.matching import document_of
 from ragbench.generate.base import Generator
 from ragbench.records import codec
+from ragbench.records.causes import CauseRow
 from ragbench.records.codec import Record, cleaned
 from ragbench.records.manifest import (
+    Choices,
     FailedPrediction,
     Manifest,
     Passage,
@@ -64,10 +68,11 @@ from ragbench.records.manifest import (
     UsageRow,
     VerdictRow,
 )
+from ragbench.records.summary import Summary
 from ragbench.redaction import redactor
 from ragbench.report.ci import render_junit
 from ragbench.report.markdown import render_markdown
-from ragbench.report.page.html import write_page
+from ragbench.report.page.html import Known, write_page
 from ragbench.score.base import ScoreColumn
 from ragbench.types import Cause, Document, FloatArray, Prediction, Retrieved
 
@@ -93,7 +98,7 @@ def make_manifest(plan: Plan, results: Results, choices: Choices, started: float
         platform=f"{sys.platform} {platform.machine()}",
         packages={name: _version(name) for name in _PACKAGES},
         seed=plan.config.seed,
-        choices=asdict(choices),
+        choices=choices,
         live=(
             *(["dataset"] if plan.config.dataset.type == PASSED else []),
             *sorted(name for name, component in components.items() if component is None),
@@ -150,6 +155,7 @@ def write_run(
 
     # the one door through which every text goes that somebody else wrote
     clean = redactor(plan.config.secrets)
+    causes = _causes(results, ids := [query.id for query in plan.queries])
     summary = cleaned(gate_run(plan, results, make_summary(plan, results, run_id)), clean)
     manifest = cleaned(make_manifest(plan, results, choices, started), clean)
     if repetition is not None:
@@ -159,10 +165,10 @@ def write_run(
         "manifest.json": to_json(codec.to_json(manifest)),
         "summary.json": to_json(codec.to_json(summary)),
         "per_query.csv": _per_query(plan, results.systems),
-        "costs.csv": format_costs(with_costs(results), [query.id for query in plan.queries]),
+        "costs.csv": format_costs(with_costs(results), ids),
         FINGERPRINTS_FILE: _fingerprints(plan, results),
         QUESTIONS_FILE: _lines(_question_rows(plan, results), clean),
-        CAUSES_FILE: format_causes(cause_rows(results.causes, [q.id for q in plan.queries])),
+        CAUSES_FILE: format_causes(chain.from_iterable(own.values() for own in causes.values())),
         "unscored.jsonl": _lines(_unscored(plan, results), clean),
         "comparisons.json": to_json(codec.to_json(results.comparisons)),
         "report.md": render_markdown(summary, results.comparisons),
@@ -189,12 +195,46 @@ def write_run(
             (PromptForm(id=form, system=system, user=user) for form, (system, user) in forms), clean
         )
 
-    def write_html(folder: Path) -> None:
-        write_page(folder / "report.html", summary, results.comparisons, folder)
-
-    latest = repetition is None
-    folder = write_run_folder(home, run_id, contents, finish=write_html, is_latest=latest)
+    finish, latest = partial(_write_html, plan, summary, results, causes), repetition is None
+    folder = write_run_folder(home, run_id, contents, finish=finish, is_latest=latest)
     return Experiment(folder, summary, results.comparisons)
+
+
+def _causes(results: Results, query_ids: Sequence[str]) -> dict[str, dict[str, CauseRow]]:
+    rows = cause_rows(results.causes, query_ids)
+    return {
+        system: {row.query_id: row for row in own}
+        for system, own in groupby(rows, key=lambda row: row.system)
+    }
+
+
+def _write_html(
+    plan: Plan,
+    summary: Summary,
+    results: Results,
+    causes: Mapping[str, Mapping[str, CauseRow]],
+    folder: Path,
+) -> None:
+    """Write the page; what is at hand is not read again from the files that were just written."""
+    columns = {
+        system.name: {
+            name: np.where(np.isfinite(column.values), column.values, np.nan)
+            for name, column in system.columns.items()
+        }
+        for system in results.systems
+    }
+    runs = {
+        file_name(name): partial(getattr, ranking, "run")
+        for name, ranking in results.rankings.items()
+    }
+    latency = {
+        (system.name, plan.queries[row].id): float(times[row])
+        for system in with_costs(results)
+        if (times := system.costs.get(COST_COLUMNS[0])) is not None
+        for row in np.flatnonzero(~np.isnan(times)).tolist()
+    }
+    path, known = folder / "report.html", Known(columns, causes, latency, runs)
+    write_page(path, summary, results.comparisons, folder, known=known)
 
 
 def _lines(rows: Iterable[Record], clean: Callable[[str], str]) -> Iterator[str]:

@@ -13,15 +13,7 @@ from typing import Any
 from ragbench.config.schema import DEFAULT_PASSAGES, Component
 from ragbench.executors.base import Facts, Opened, Task
 from ragbench.executors.pool import Pool
-from ragbench.experiment.calls import (
-    Calls,
-    Outcome,
-    as_told,
-    call_on,
-    call_once,
-    calling,
-    naming,
-)
+from ragbench.experiment.calls import Calls, Outcome, as_told, call_on, call_once, calling, naming
 from ragbench.experiment.plan.records import System
 from ragbench.experiment.records import Answers, Results, given_answers
 from ragbench.experiment.stages.base import (
@@ -85,11 +77,8 @@ def _asked_on(
 ) -> Iterator[tuple[int, Outcome[Prediction]]]:
     """The answers of workers."""
     options = {key: str(v) if isinstance(v, Path) else v for key, v in component.options.items()}
-    given = {
-        "type_name": component.type,
-        "options": options,
-        "called": [calls.owner, calls.timeout],
-    }
+    called = [calls.owner, calls.timeout]
+    given = {"type_name": component.type, "options": options, "called": called}
     task = Task(calls.owner, f"{__name__}:open_generator", given, _about(generator))
     return call_on(pool, task, Mapped(_write_ask, asked), calls, read_predicted)
 

@@ -15,16 +15,7 @@ from ragbench.experiment.doubts import warnings_on
 from ragbench.experiment.plan.records import Plan, PlannedJudge
 from ragbench.experiment.records import Answers, EarlyJudge, Results
 from ragbench.experiment.stages.answers import Answer
-from ragbench.experiment.stages.base import (
-    PENDING,
-    Keep,
-    Node,
-    Slot,
-    Stage,
-    StoredStage,
-    Values,
-    Workspace,
-)
+from ragbench.experiment.stages.base import PENDING, Keep, Node, Slot, Stage, StoredStage, Workspace
 from ragbench.experiment.stages.columns import add_samples, split_samples, with_failures_of
 from ragbench.experiment.stages.item_json import (
     Stored,
@@ -67,7 +58,7 @@ def passage_texts(outcome: Outcome[Any]) -> list[str] | None:
 class _Given(Mapping[str, Verdict]):
     """The verdicts on one item, each read when somebody looks at it."""
 
-    def __init__(self, found: Values, names: Sequence[str], start: int) -> None:
+    def __init__(self, found: Sequence[Json], names: Sequence[str], start: int) -> None:
         self._found, self._names, self._start = found, names, start
 
     def __getitem__(self, name: str) -> Verdict:
@@ -176,7 +167,7 @@ class Verdicts(StoredStage):
         clean, known = self.workspace.without_secrets, self.workspace.prompts
         stored, rows = write_verdict(value), []
         for each in value.prompts:
-            words = clean({"prompt": [each.system, each.user]})["prompt"]
+            (words,) = clean({"prompt": [each.system, each.user]}).values()
             form = form_id(*words)
             if form not in known:
                 if self.stores and form not in self._forms:

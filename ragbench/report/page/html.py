@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import astuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from functools import cache
 from importlib import resources
 from itertools import accumulate
@@ -28,9 +28,26 @@ from ragbench.report.pictures.svg import Picture
 if TYPE_CHECKING:
     from jinja2 import Template
 
+    from ragbench.records.causes import CauseRow
+    from ragbench.types import FloatArray, Run
+
 MAILED = 12_000_000
 """Bytes of data that a page holds; in base64 and mailed this is 21 MB, where 25 MB is usual."""
 _DATA = "<!--data-->"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a run has at hand when its folder is written."""
+
+    columns: Mapping[str, Mapping[str, FloatArray]] | None = None
+    """System -> score -> the value of each query, NaN where there is none."""
+    causes: Mapping[str, Mapping[str, CauseRow]] | None = None
+    """System -> query -> its line."""
+    latency: Mapping[tuple[str, str], float] | None = None
+    """Retriever and query -> milliseconds, where they are known."""
+    runs: Mapping[str, Callable[[], Run]] = field(default_factory=dict)
+    """The name of a file of rankings, without its ending -> what it holds."""
 
 
 def render_html(summary: Summary, comparisons: Comparisons) -> str:
@@ -46,19 +63,26 @@ def write_page(
     run: Path | None = None,
     *,
     mailed: int = MAILED,
+    known: Known | None = None,
 ) -> None:
     """Write the page, with the queries of a run folder where there is one.
 
     The page loads nothing: its security policy allows the script that it holds, by its hash, and
     no request. Every foreign text is escaped, or set as text by the script. Queries are packed
     part by part, so that memory does not grow with their texts. Beyond `mailed` bytes of them, the
-    others are in a file beside the page, `report.data`, which a reader chooses to see them.
+    others are in a file beside the page, `report.data`, which a reader chooses to see them. `known`
+    is what some files of the folder say, where it is at hand: they are not parsed then.
     """
     beside = path.with_suffix(".data")
-    views = None if run is None else QueryViews(run, bare=True)
+    known = known or Known()
+    views = None
+    if run is not None:
+        views = QueryViews(
+            run, bare=True, columns=known.columns, causes=known.causes, latency=known.latency
+        )
     curves, values = Curves(), dict[str, dict[str, list[float | None]]]()
     if views is not None:
-        curves = write_data(beside, views, {**_head(summary), "file": beside.name})
+        curves = write_data(beside, views, {**_head(summary), "file": beside.name}, known.runs)
         values = judged_values(summary, views)
     drawn = pictures(summary, comparisons, curves, values)
     frame = _frame(summary, comparisons, drawn, asks=views is not None)
@@ -169,7 +193,7 @@ def _drawn(page: Layout, drawn: Sequence[Picture], *, asks: bool) -> str:
     return _template().render(
         page=page,
         asks=asks,
-        pictures=[(picture, picture.svg()) for picture in drawn],
+        pictures=[(picture, picture.shown()) for picture in drawn],
         drawn=_grouped(drawn),
         css=css,
         script=script,
@@ -202,7 +226,7 @@ def _grouped(drawn: Sequence[Picture]) -> list[tuple[str, list[tuple[Picture, st
     for picture in drawn:
         title = next((title for part, title in _GROUPS.items() if part in picture.name), None)
         if title is not None:
-            found[title].append((picture, picture.svg()))
+            found[title].append((picture, picture.shown()))
     return [(title, own) for title, own in found.items() if own]
 
 

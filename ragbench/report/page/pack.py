@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 import numpy as np
@@ -28,9 +29,18 @@ from ragbench.json_yaml import load_json
 from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES
 from ragbench.records.codec import Record, from_json
 from ragbench.records.manifest import ClaimRow, Passage, TextRow, UsageRow, VerdictRow
-from ragbench.report.page.rankings import ShownHits, add_to_curves, read_rankings, rounded
+from ragbench.report.page.rankings import (
+    FirstHits,
+    ShownHits,
+    add_to_curves,
+    read_rankings,
+    rounded,
+    rounded_number,
+    telling_first,
+)
 from ragbench.report.pictures.curves import Curves
 from ragbench.text.languages import load as load_stopwords
+from ragbench.types import Run
 
 SCHEMA = "ragbench.page/1"
 _FOOTER = 80  # bytes
@@ -77,15 +87,22 @@ class _Parts(Record):
     """Kind, number of the first query or passage, and bytes of each part."""
 
 
-def write_data(path: Path, views: QueryViews, head: Mapping[str, object]) -> Curves:
+def write_data(
+    path: Path,
+    views: QueryViews,
+    head: Mapping[str, object],
+    runs: Mapping[str, Callable[[], Run]] = MappingProxyType({}),
+) -> Curves:
     """Pack all queries of a run folder into a file; of their texts one part is in memory.
 
-    `head` is what the index says of the run as a whole. Returned is where the rankings have what
-    is relevant, which is known when all queries have come by.
+    `head` is what the index says of the run as a whole, `runs` the rankings that are at hand, by
+    the names of their files. Returned is where the rankings have what is relevant, which is known
+    when all queries have come by.
     """
     curves = Curves()
     with written_whole(path) as stream:
-        index = compressed({**head, **_write_parts(stream, views, curves)})
+        found = {**head, **_write_parts(stream, views, curves, runs)}
+        index = compressed(_json(found))
         start = stream.tell()
         stream.write(index)
         footer = json.dumps({"schema": SCHEMA, "index": [start, len(index)]})
@@ -115,37 +132,56 @@ def read_data(path: Path) -> Packed:
     return Packed(index, sizes)
 
 
-def _write_parts(stream: IO[bytes], views: QueryViews, curves: Curves) -> dict[str, object]:
+def _write_parts(
+    stream: IO[bytes], views: QueryViews, curves: Curves, runs: Mapping[str, Callable[[], Run]]
+) -> dict[str, object]:
     """Write all parts; return the index of what was written."""
-    ids, order = views.ids, _telling_first(views)
-    judged, rankings, ranking_of = read_rankings(views)
+    ids, order = views.ids, telling_first(views)
+    judged, rankings, ranking_of = read_rankings(views, runs)
     add_to_curves(curves, rankings, judged)
     passages, seen = _Passages(), _Seen()
     parts: list[tuple[str, int, int]] = []
 
-    def write(kind: str, first: int, rows: object) -> None:
-        data = compressed(rows)
+    def write(kind: str, first: int, text: str) -> None:
+        data = compressed(text)
         stream.write(data)
         parts.append((kind, first, len(data)))
 
+    none = np.zeros((len(judged.rows), 0), np.int64)
+    ranks = np.column_stack([none, *(own.judged for own in rankings.values())])
+    starts = judged.rows.starts.tolist()
+    ends = (judged.rows.starts[:-1] + judged.relevant).tolist()
+    shown = [own.parts(order, judged, _QUERIES_A_PART) for own in rankings.values()]
     for first in range(0, len(order), _QUERIES_A_PART):
         rows = order[first : first + _QUERIES_A_PART]
         found = [views[ids[row]] for row in rows]
         for row, view in zip(rows, found, strict=True):
             seen.add(row, view)
         queries = [
-            _query(view, [own.ranks_of(row, judged) for own in rankings.values()], passages)
+            _query(view, ranks[starts[row] : ends[row]].tolist(), passages)
             | _beside(view, views, passages)
             for row, view in zip(rows, found, strict=True)
         ]
         texts = [views.texts_of(view.id) for view in found]
-        shown = [
-            _hits(own.of(rows, judged), found, texts, own.owner, passages)
-            for own in rankings.values()
+        hits = [
+            _hits(next(part), found, texts, own.owner, passages)
+            for part, own in zip(shown, rankings.values(), strict=True)
         ]
-        write("queries", first, {"queries": queries, "hits": shown})
+        write("queries", first, f'{{"queries":{_json(queries)},"hits":[{",".join(hits)}]}}')
         for number, waiting in passages.waiting(first + _QUERIES_A_PART >= len(order)):
-            write("passages", number, waiting)
+            write("passages", number, _json(waiting))
+    index = _index(views, rankings, ranking_of, seen)
+    return {**index, "order": order, "parts": parts}
+
+
+def _index(
+    views: QueryViews,
+    rankings: Mapping[str, FirstHits],
+    ranking_of: Mapping[str, str],
+    seen: _Seen,
+) -> dict[str, object]:
+    """What is known of every query at a glance, but for where its part is."""
+    ids = views.ids
     names = list(rankings)
     return {
         "ids": [_cut(each, "word") for each in ids],
@@ -161,8 +197,6 @@ def _write_parts(stream: IO[bytes], views: QueryViews, curves: Curves) -> dict[s
         "causeWords": {name: CAUSE_SAYS[name].partition(": ")[2] for name in CAUSES},
         "causeChanges": CAUSE_CHANGES,
         "stopwords": sorted(load_stopwords("english")),
-        "order": order,
-        "parts": parts,
         "prompts": {
             form: [_cut(each.system, "prompt"), _cut(each.user, "prompt")]
             for form, each in views.prompts.items()
@@ -172,23 +206,13 @@ def _write_parts(stream: IO[bytes], views: QueryViews, curves: Curves) -> dict[s
     }
 
 
-def compressed(value: object) -> bytes:
-    """Return JSON in gzip, the same bytes for the same value."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def compressed(text: str) -> bytes:
+    """Return JSON in gzip, the same bytes for the same text."""
     return gzip.compress(text.encode("utf-8", "backslashreplace"), 6, mtime=0)
-
-
-def _telling_first(views: QueryViews) -> list[int]:
-    """Rows in the order of what they tell: how far systems lie apart, and how often one fails."""
-    apart = np.zeros(len(views.ids))
-    for score in dict.fromkeys(name for own in views.columns.values() for name in own):
-        values = np.array([own[score] for own in views.columns.values() if score in own])
-        known = ~np.isnan(values)
-        spread = np.where(known, values, -np.inf).max(axis=0)
-        spread -= np.where(known, values, np.inf).min(axis=0)
-        apart += np.where(known.sum(axis=0) > 1, np.minimum(spread, 1.0), 0.0)
-    order: list[int] = np.argsort(-apart, kind="stable").tolist()
-    return order
 
 
 @dataclass(slots=True)
@@ -234,15 +258,6 @@ def _coded(values: Mapping[int, tuple[str, ...]], n: int) -> dict[str, object]:
     each = [[numbers[name] for name in values.get(row, ())] or [-1] for row in range(n)]
     rows = [own[0] if len(own) == 1 else own for own in each]
     return {"names": [_cut(name, "word") for name in names], "rows": rows}
-
-
-def _rounded(value: float | None) -> float | None:
-    """Round one number as `rounded` does a column."""
-    if value is None or not math.isfinite(value):
-        return None
-    short = float(f"{value:.4g}")
-    short = short if math.isfinite(short) else value
-    return int(short) if short.is_integer() and abs(short) < 1e15 else short
 
 
 def _cut(text: str, kind: str, goes_on: bool = False) -> str:
@@ -295,19 +310,19 @@ def _query(
 ) -> dict[str, object]:
     """What the page shows of one query beside its hits; what is empty is left out.
 
-    `ranks` has, for each ranking, the rank of each document that is relevant.
+    `ranks` has, for each document that is relevant, its rank in each ranking.
     """
     return {
         "text": _cut(view.question, "question"),
         "gold": [_cut(text, "answer") for text in view.answers],
         "relevant": [
             (passages.number(each.id, each.title, each.text, each.cut), each.grade, found)
-            for each, *found in list(zip(view.gold, *ranks, strict=True))[:_MOST_GOLD]
+            for each, found in list(zip(view.gold, ranks, strict=True))[:_MOST_GOLD]
         ],
         "systems": {
             system.name: _filled(
                 why=_cut(system.why, "reason"),
-                ms=_rounded(system.ranking_ms),
+                ms=rounded_number(system.ranking_ms),
                 answers=[_answer(each, passages) for each in system.answers],
                 verdicts=[_verdict(row) for row in system.verdicts],
             )
@@ -333,33 +348,47 @@ def _hits(
     texts: Sequence[Texts],
     owner: int,
     passages: _Passages,
-) -> dict[str, object]:
-    """What the page shows of one ranking for the queries of a part, as columns.
+) -> str:
+    """What the page shows of one ranking for the queries of a part, as columns, in JSON.
 
     `owner` is the place of the system whose ranking it is, of which the passages may be, too.
     """
-    ids: list[str | int] = []
-    at = 0
+    ids: str | list[int | str] = found.ids
+    if any(texts) or any(view.systems[owner].answers for view in views):
+        ids = _numbers(found, views, texts, owner, passages)
+    elif found.longest > _LONGEST["word"]:
+        ids = [_cut(name, "word") for name in found.ids.split("\n")]
+    # one text, a line each, is unpacked quickly, and no id holds a line end
+    if not isinstance(ids, str) and all(isinstance(each, str) for each in ids):
+        ids = "\n".join(map(str, ids))
+    return (
+        f'{{"counts":{_json(found.counts)},"ids":{_json(ids)},"scores":[{found.scores}],'
+        f'"judged":{_json(found.judged)}}}'
+    )
+
+
+def _numbers(
+    found: ShownHits,
+    views: Sequence[QueryView],
+    texts: Sequence[Texts],
+    owner: int,
+    passages: _Passages,
+) -> list[int | str]:
+    """The number of each passage, or its id where no more of it is known."""
+    names, ids = iter(found.ids.split("\n")), list[int | str]()
     for view, text_of, count in zip(views, texts, found.counts, strict=True):
-        names, at = found.ids[at : at + count], at + count
         system = view.systems[owner]
         read = next((each.passages for each in system.answers if each.passages is not None), ())
         own = {passage.id: passage for passage in read}
         whose = system.name if system.generator is None else system.retriever
-        for name in names:
+        for name in islice(names, count):
             text = own.get(name) or (text_of(whose, name) if text_of else None)
             if text is None:
                 ids.append(passages.number(name))
             else:
                 cut = isinstance(text, TextRow) and text.cut
                 ids.append(passages.number(name, text.title, text.text, cut))
-    return {
-        "counts": found.counts,
-        # one text, a line each, is unpacked quickly, and no id holds a line end
-        "ids": "\n".join(map(str, ids)) if all(isinstance(each, str) for each in ids) else ids,
-        "scores": found.scores,
-        "judged": found.judged,
-    }
+    return ids
 
 
 def _filled(**values: object) -> dict[str, object]:
@@ -374,11 +403,11 @@ def _answer(view: AnswerView, passages: _Passages) -> dict[str, object]:
     read = row.contexts
     return {"text": None if row.answer is None else _cut(row.answer, "answer")} | _filled(
         read=None if read is None else [passages.number(p.id, p.title, p.text) for p in read],
-        ms=_rounded(row.latency_ms),
+        ms=rounded_number(row.latency_ms),
         queries=[_cut(text, "question") for text in row.queries],
         prompt=_cut(row.prompt or "", "prompt"),
         tokens=[used.input_tokens, used.output_tokens],
-        usd=_rounded(used.usd),
+        usd=rounded_number(used.usd),
     )
 
 
@@ -387,11 +416,11 @@ def _verdict(row: VerdictRow) -> dict[str, object]:
         rubric=row.rubric,
         pair=None if row.other is None else [row.system, row.other],
         winner=row.better,
-        orders=[_rounded(value) for value in row.orders],
+        orders=[rounded_number(value) for value in row.orders],
         grade=row.grade if isinstance(row.grade, int) else None,
         judge=row.judge,
         model=row.model,
-        score=_rounded(row.score),
+        score=rounded_number(row.score),
         level=row.level,
         why=_cut(row.reasoning, "reason"),
         claims=[_claim(claim) for claim in row.claims[:_MOST_CLAIMS]],
@@ -400,8 +429,8 @@ def _verdict(row: VerdictRow) -> dict[str, object]:
         cause="" if row.cause == "scored" else row.cause,
         failed=row.status == "failed" or None,
         sample=row.sample,
-        samples=[_rounded(value) for value in row.samples] if len(row.samples) > 1 else None,
-        usd=_rounded(row.usage.usd),
+        samples=[rounded_number(value) for value in row.samples] if len(row.samples) > 1 else None,
+        usd=rounded_number(row.usage.usd),
         prompts=[
             [each.form, each.fence, [_cut(text, "passage") for text in each.texts], each.to]
             for each in row.prompts

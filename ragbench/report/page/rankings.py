@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.trec.trec_files import ScatteredQueriesError, open_run_stream
 from ragbench.report.pictures.curves import Curves
 from ragbench.score.retrieval.ranking import BlockRanker
-from ragbench.types import FloatArray, IntArray, Qrels
-from ragbench.types.byte_ids import TextIds, numbered, spans
+from ragbench.types import FloatArray, IntArray, Qrels, Run
+from ragbench.types.byte_ids import ByteIds, TextIds, numbered, spans
 from ragbench.types.checks import id_bytes
 from ragbench.types.rows import HitBlock, borders
 
@@ -57,10 +61,14 @@ class ShownHits:
 
     counts: list[int]
     """Query -> how many hits it has."""
-    ids: list[str]
-    scores: list[float | None]
+    ids: str
+    """A line each."""
+    scores: str
+    """As JSON has them, a comma between two."""
     judged: list[tuple[int, int]]
     """Place and grade of each hit that is judged."""
+    longest: int
+    """Bytes of the longest id of the ranking."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +88,8 @@ class FirstHits:
     """Judged row -> its rank; 0 where the ranking does not have it."""
 
     @classmethod
-    def read(cls, path: Path, judged: Judged, owner: int) -> FirstHits:
-        """Read a run file block by block; ties fall by id, as they were scored."""
+    def read(cls, source: Path | Run, judged: Judged, owner: int) -> FirstHits:
+        """Read a run, or a run file block by block; ties fall by id, as they were scored."""
         found: list[_Block] = []
 
         def passed(blocks: Iterable[HitBlock]) -> Iterator[HitBlock]:
@@ -90,9 +98,9 @@ class FirstHits:
                 yield block
 
         ranker = BlockRanker(judged.rows)
-        ranked = ranker.rank(())
-        if path.stat().st_size:
-            with open_run_stream(path) as stream:
+        ranked = ranker.rank(passed(blocks_of(source)) if isinstance(source, Run) else ())
+        if isinstance(source, Path) and source.stat().st_size:
+            with open_run_stream(source) as stream:
                 try:
                     ranked = ranker.rank(passed(stream.blocks()))
                 except ScatteredQueriesError:
@@ -109,28 +117,54 @@ class FirstHits:
         scores = np.concatenate([np.zeros(0), *(block.scores for block in found)])
         return cls(owner, names, scores, starts, counts, ranks)
 
-    def ranks_of(self, query: int, judged: Judged) -> list[int]:
-        """Return the rank of each relevant document of a query, the best first; 0 for none."""
-        start = int(judged.rows.starts[query])
-        found: list[int] = self.judged[start : start + int(judged.relevant[query])].tolist()
-        return found
-
-    def of(self, queries: Sequence[int], judged: Judged) -> ShownHits:
-        """Return the hits of some queries."""
-        own = np.array(queries, np.int64)
+    def parts(self, order: Sequence[int], judged: Judged, size: int) -> Iterator[ShownHits]:
+        """Yield the hits of so many queries at a time, in an order of all queries."""
+        own = np.array(order, np.int64)
         counts = self.counts[own]
+        ends = np.cumsum(counts)
         rows = spans(self.starts[own], self.starts[own] + counts)
+        names = TextIds.of(self.names.as_bytes.take(rows))
+        scores = _json_numbers(self.scores[rows])
         known = spans(judged.rows.starts[own], judged.rows.starts[own + 1])
         whose = np.repeat(np.arange(len(own)), np.diff(judged.rows.starts)[own])
         shown = (self.judged[known] > 0) & (self.judged[known] <= SHOWN_HITS)
-        places = (np.cumsum(counts) - counts)[whose[shown]] + self.judged[known[shown]] - 1
-        grades = judged.grades[known[shown]]
-        return ShownHits(
-            counts.tolist(),
-            list(TextIds.of(self.names.as_bytes.take(rows))),
-            rounded(self.scores[rows]),
-            list(zip(places.tolist(), grades.tolist(), strict=True)),
+        whose, known = whose[shown], known[shown]
+        places = (ends - counts)[whose] + self.judged[known] - 1
+        grades = judged.grades[known]
+        longest = int(names.as_bytes.lengths.max(initial=0))
+        for first in range(0, len(own), size):
+            start = int(ends[first] - counts[first])
+            end = int(ends[min(first + size, len(own)) - 1])
+            among = slice(*np.searchsorted(whose, (first, first + size)).tolist())
+            yield ShownHits(
+                counts[first : first + size].tolist(),
+                names.text(start, end),
+                ",".join(scores[start:end].tolist()),
+                list(zip((places[among] - start).tolist(), grades[among].tolist(), strict=True)),
+                longest,
+            )
+
+
+_ROWS_A_BLOCK = 1 << 16
+
+
+def blocks_of(run: Run) -> Iterator[HitBlock]:
+    """Give a run in memory in blocks of whole queries, as a file of it is read."""
+    ids, starts = run.document_ids, run.starts
+    first, n = 0, len(run.query_ids)
+    while first < n:
+        last = max(int(np.searchsorted(starts, starts[first] + _ROWS_A_BLOCK, "right")) - 1, 0)
+        last = min(max(last, first + 1), n)
+        rows = slice(int(starts[first]), int(starts[last]))
+        has_hits = np.diff(starts[first : last + 1]) > 0
+        names = (id_bytes(name) for name in run.query_ids[first:last])
+        yield HitBlock(
+            [name for name, has in zip(names, has_hits.tolist(), strict=True) if has],
+            np.append(starts[first:last][has_hits], starts[last]) - starts[first],
+            ByteIds(ids.data, ids.starts[rows], ids.lengths[rows]),
+            run.scores[rows],
         )
+        first = last
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +192,26 @@ class _Block:
 
 def rounded(values: FloatArray) -> list[float | None]:
     """Round to the four digits that are enough for a list; None where there is no finite number."""
+    found: list[float | None] = _each_once(values, lambda value: value).tolist()
+    return found
+
+
+def rounded_number(value: float | None) -> float | None:
+    """Round one number as `rounded` does a column."""
+    if value is None or not math.isfinite(value):
+        return None
+    short = float(f"{value:.4g}")
+    short = short if math.isfinite(short) else value
+    return int(short) if short.is_integer() and abs(short) < 1e15 else short
+
+
+def _json_numbers(values: FloatArray) -> NDArray[np.object_]:
+    """The rounded numbers as texts."""
+    return _each_once(values, json.dumps)
+
+
+def _each_once(values: FloatArray, make: Callable[[float | None], object]) -> NDArray[np.object_]:
+    """Round numbers, and make something of each that there is once, however often it comes."""
     finite = np.isfinite(values)
     known = np.where(finite, values, 0.0)
     size = np.floor(np.log10(np.abs(known), where=known != 0, out=np.zeros(len(known))))
@@ -167,16 +221,23 @@ def rounded(values: FloatArray) -> list[float | None]:
     short = np.rint(known / down * up) / up * down
     short[far] = [float(f"{value:.4g}") for value in known[far].tolist()]
     short = np.where(np.isfinite(short), short, known)  # the largest ones cannot be rounded up
-    return [
-        None if not real else int(value) if value.is_integer() and abs(value) < 1e15 else value
-        for value, real in zip(short.tolist(), finite.tolist(), strict=True)
-    ]
+    distinct, place = np.unique(np.where(finite, short, np.nan), return_inverse=True)
+    made = np.empty(len(distinct), np.object_)
+    made[:] = [make(None if value != value else _whole(value)) for value in distinct.tolist()]
+    return made[place]
 
 
-def read_rankings(views: QueryViews) -> tuple[Judged, dict[str, FirstHits], dict[str, str]]:
+def _whole(value: float) -> float:
+    return int(value) if value.is_integer() and abs(value) < 1e15 else value
+
+
+def read_rankings(
+    views: QueryViews, runs: Mapping[str, Callable[[], Run]] = MappingProxyType({})
+) -> tuple[Judged, dict[str, FirstHits], dict[str, str]]:
     """Read what is judged, the rankings of a run by their names, and system -> its ranking.
 
-    A pair has that of its retriever, a control none.
+    A pair has that of its retriever, a control none. `runs` are what the files of rankings hold,
+    where that is at hand.
     """
     judged, systems = Judged.of(views), views.summary.systems
     ranking_of = {
@@ -186,10 +247,11 @@ def read_rankings(views: QueryViews) -> tuple[Judged, dict[str, FirstHits], dict
     }
     first = {name: system for system, name in reversed(ranking_of.items())}
     places = {system.name: place for place, system in enumerate(systems)}
-    rankings = {
-        name: FirstHits.read(views.rankings[first[name]], judged, places[first[name]])
-        for name in dict.fromkeys(ranking_of.values())
-    }
+    rankings = {}
+    for name in dict.fromkeys(ranking_of.values()):
+        path = views.rankings[first[name]]
+        source = runs[path.stem]() if path.stem in runs else path
+        rankings[name] = FirstHits.read(source, judged, places[first[name]])
     return judged, rankings, ranking_of
 
 
@@ -200,3 +262,16 @@ def add_to_curves(curves: Curves, rankings: Mapping[str, FirstHits], judged: Jud
     ends = borders(judged.relevant.tolist(), len(judged.relevant))
     for name, ranking in rankings.items():
         curves.add(name, ranking.judged[rows], judged.grades[rows], ends)
+
+
+def telling_first(views: QueryViews) -> list[int]:
+    """Return rows in the order of what they tell: by how far systems lie apart."""
+    apart = np.zeros(len(views.ids))
+    for score in dict.fromkeys(name for own in views.columns.values() for name in own):
+        values = np.array([own[score] for own in views.columns.values() if score in own])
+        known = ~np.isnan(values)
+        spread = np.where(known, values, -np.inf).max(axis=0)
+        spread -= np.where(known, values, np.inf).min(axis=0)
+        apart += np.where(known.sum(axis=0) > 1, np.minimum(spread, 1.0), 0.0)
+    order: list[int] = np.argsort(-apart, kind="stable").tolist()
+    return order

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ragbench.report.pictures.svg import Drawing, Picture, Scale, axis_left, legend_of, width_of
+from ragbench.report.pictures.svg import MARGIN, NARROW, Drawing, Picture, Scale, axis_left, room_of
 from ragbench.types import FloatArray, IntArray
 from ragbench.types.byte_ids import spans
 
@@ -88,7 +88,7 @@ def _interpolated(query: IntArray, ranks: IntArray, sizes: IntArray) -> FloatArr
     return points
 
 
-def curve_pictures(curves: Curves) -> Iterator[Picture]:
+def curve_pictures(curves: Curves, narrow: bool = False) -> Iterator[Picture]:
     """Scores over the length of the list that is read, and precision over recall."""
     if not curves.queries:
         return
@@ -98,24 +98,25 @@ def curve_pictures(curves: Curves) -> Iterator[Picture]:
         means = curves.means(sums)
         title = f"{name}@k over k, {counted} judged queries"
         file = f"{name.lower()}-over-k"
-        yield _lines(file, title, "k", name, _KS.tolist(), means, logarithmic=True)
+        yield _lines(file, title, ("k", name), _KS.tolist(), means, narrow, logarithmic=True)
     tenths = [tenth / 10 for tenth in range(11)]
     means = curves.means(curves.interpolated)
     title = f"interpolated precision over recall, {counted} judged queries"
-    yield _lines("precision-recall", title, "recall", "precision", tenths, means)
+    yield _lines("precision-recall", title, ("recall", "precision"), tenths, means, narrow)
 
 
 def _lines(
     file: str,
     title: str,
-    below: str,
-    beside: str,
+    axes: tuple[str, str],
     xs: Sequence[float],
     series: Mapping[str, Sequence[float]],
+    narrow: bool,
     *,
     logarithmic: bool = False,
 ) -> Picture:
-    drawing, left, right, bottom = Drawing(), 46.0, 46.0 + _PLOT, 260.0
+    drawing, left, bottom, (below, beside) = Drawing(), 46.0, 260.0, axes
+    right = NARROW - MARGIN if narrow else left + _PLOT
     place = math.log10 if logarithmic else float
     across = Scale.fit([place(x) for x in xs], left, right)
     up = Scale.fit([y for own in series.values() for y in own], bottom, 24)
@@ -133,6 +134,5 @@ def _lines(
         said = f"{name}: {ys[at]:.3g} at {below} {xs[at]:g}"
         drawing.mark(*points[at], number, said)
         told.append(said)
-    end = legend_of(drawing, list(series), right + 18, 36)
-    width = right + 40 + width_of(list(series))
-    return drawing.done(file, title, "; ".join(told), width, max(bottom + 34, end))
+    size = room_of(drawing, list(series), right, bottom + 34, narrow)
+    return drawing.done(file, title, "; ".join(told), *size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from ragbench.records.comparison import (
     ComparedRuns,
@@ -16,21 +17,22 @@ from ragbench.records.summary import Latency, Summary, SystemSummary
 from ragbench.report.pictures.causes import causes_pictures
 from ragbench.report.pictures.curves import Curves, curve_pictures
 from ragbench.report.pictures.svg import (
+    MARGIN,
+    NARROW,
     Drawing,
     Picture,
+    Rows,
     Scale,
     axis_below,
     axis_left,
     colour_of,
-    legend_of,
+    room_of,
     slug,
-    width_of,
 )
 from ragbench.report.pictures.trend import trend_pictures
 from ragbench.report.text import counted, ends_of, significant
 
-_ROW = 20
-_PLOT, _GAP = 230.0, 40.0
+_PLOT = 230.0
 _DEEPEST = 100
 _BINS = 10
 Values = Mapping[str, Mapping[str, Sequence[float | None]]]
@@ -40,21 +42,26 @@ Values = Mapping[str, Mapping[str, Sequence[float | None]]]
 def pictures(
     summary: Summary, comparisons: Comparisons, curves: Curves, values: Values
 ) -> list[Picture]:
-    """Draw every picture that the results of a run have something for."""
-    found = [
-        *causes_pictures(summary, comparisons),
-        *(trend_pictures(comparisons) if isinstance(comparisons, ComparedRuns) else ()),
-        *interval_pictures(summary, comparisons),
-        *curve_pictures(curves),
-        *trade_pictures(summary),
-        *judge_pictures(summary, values),
-        *control_pictures(comparisons),
-        *slice_pictures(comparisons),
-    ]
-    return [picture for picture in found if picture is not None]
+    """Draw every picture that the results of a run have something for, each for telephones, too."""
+    wide, narrow = (
+        [
+            *causes_pictures(summary, comparisons, small),
+            *(trend_pictures(comparisons, small) if isinstance(comparisons, ComparedRuns) else ()),
+            *interval_pictures(summary, comparisons, small),
+            *curve_pictures(curves, small),
+            *trade_pictures(summary, small),
+            *judge_pictures(summary, values, small),
+            *control_pictures(comparisons, small),
+            *slice_pictures(comparisons, small),
+        ]
+        for small in (False, True)
+    )
+    return [replace(own, narrow=small) for own, small in zip(wide, narrow, strict=True) if own]
 
 
-def interval_pictures(summary: Summary, comparisons: Comparisons) -> Iterator[Picture]:
+def interval_pictures(
+    summary: Summary, comparisons: Comparisons, narrow: bool = False
+) -> Iterator[Picture]:
     """Means with intervals, and beside them the paired differences, which decide."""
     families = {family.measure: family for family in comparisons.measures}
     names = dict.fromkeys(name for system in summary.systems for name in system.scores)
@@ -63,37 +70,42 @@ def interval_pictures(summary: Summary, comparisons: Comparisons) -> Iterator[Pi
             s for s in summary.systems if name in s.scores and s.scores[name].mean is not None
         ]
         if systems:
-            yield _intervals(
-                f"intervals-{number:02}-{slug(name)}", name, systems, families.get(name)
-            )
+            file = f"intervals-{number:02}-{slug(name)}"
+            yield _intervals(file, name, systems, families.get(name), narrow)
 
 
 def _intervals(
-    file: str, name: str, systems: Sequence[SystemSummary], family: MeasureComparison | None
+    file: str,
+    name: str,
+    systems: Sequence[SystemSummary],
+    family: MeasureComparison | None,
+    narrow: bool,
 ) -> Picture:
     made = {} if family is None else {c.system: c for c in family.comparisons}
     made = {s: c for s, c in made.items() if c.difference is not None}
-    drawing, left = Drawing(), width_of([s.name for s in systems]) + 12
-    bottom = 24.0 + _ROW * len(systems)
+    drawing, rows = Drawing(), Rows([s.name for s in systems], narrow)
+    left, bottom, plot = rows.left, rows.bottom(24), (138.0 if narrow and made else _PLOT)
+    beside = left + plot + (2 * MARGIN if narrow else 40)
     scores = [(s, s.scores[name], ends_of(s.scores[name].interval)) for s in systems]
     seen = [x for _, score, ends in scores for x in (score.mean or 0.0, *(ends or ()))]
-    means = Scale.fit(seen, left, left + _PLOT)
+    means = Scale.fit(seen, left, left + plot)
     axis_below(drawing, means, 20, bottom)
     best = family.best if family is not None else None
     shows_best = any(system.name == best for system in systems)
-    drawing.text(left, 13, f"{name}{'; triangle: the best' if shows_best else ''}")
+    # on a page the name stands above the picture as well
+    best_is = "triangle: the best" if shows_best else ""
+    drawing.text(left, 13, best_is if narrow else "; ".join(filter(None, [name, best_is])))
     changes = [
         x for c in made.values() for x in (c.difference or 0.0, *(ends_of(c.interval) or ()))
     ]
-    apart = Scale.fit(changes, left + _PLOT + _GAP, left + 2 * _PLOT + _GAP, zero=True)
+    apart = Scale.fit(changes, beside, beside + plot, zero=True)
     if made:
         axis_below(drawing, apart, 20, bottom)
         drawing.rule(apart(0), 20, down=bottom - 20, strong=True)
-        drawing.text(left + _PLOT + _GAP, 13, "difference from the baseline")
+        drawing.text(beside, 13, "difference" if narrow else "difference from the baseline")
     told = []
     for row, (system, score, ends) in enumerate(scores):
-        y = 34.0 + row * _ROW
-        drawing.text(left - 8, y + 4, system.name, at="end")
+        y = rows.place(drawing, 24, row)
         said = f"{system.name} {significant(score.mean)}"
         colour = 2 if system.name == best else 0
         _whisker(drawing, means, y, score.mean or 0.0, ends, colour, said)
@@ -105,7 +117,7 @@ def _intervals(
             _whisker(drawing, apart, y, change.difference, ends_of(change.interval), colour, said)
             told.append(said)
     lower = " (lower is better)" if scores[0][1].direction == "lower" else ""
-    width = left + _PLOT + 20 + (_PLOT + _GAP if made else 0)
+    width = (beside if made else left) + plot + MARGIN
     return drawing.done(file, f"{name}{lower}", "; ".join(told), width, bottom + 20)
 
 
@@ -130,7 +142,7 @@ def _outcome_colour(change: Difference, direction: str) -> int:
     return 2 if ((change.difference or 0) > 0) == (direction != "lower") else 1
 
 
-def trade_pictures(summary: Summary) -> Iterator[Picture]:
+def trade_pictures(summary: Summary, narrow: bool = False) -> Iterator[Picture]:
     """Quality against what it takes; what nothing beats on both is joined."""
     for kind in ("retrieval", "generation", "judge"):
         for what, unit in (("latency", "median ms a query"), ("cost", "USD for all queries")):
@@ -149,13 +161,21 @@ def trade_pictures(summary: Summary) -> Iterator[Picture]:
                     having.append((system.name, taken, score.mean))
                     lower = score.direction == "lower"
             if name is not None and len(having) > 1:
-                yield _trade(f"{slug(name)}-against-{what}", name, unit, having, lower)
+                file = f"{slug(name)}-against-{what}"
+                yield _trade(file, name, unit, having, lower=lower, narrow=narrow)
 
 
 def _trade(
-    file: str, name: str, unit: str, points: Sequence[tuple[str, float, float]], lower: bool
+    file: str,
+    name: str,
+    unit: str,
+    points: Sequence[tuple[str, float, float]],
+    *,
+    lower: bool,
+    narrow: bool,
 ) -> Picture:
-    drawing, left, right, bottom = Drawing(), 46.0, 46.0 + 2 * _PLOT, 260.0
+    drawing, left, bottom = Drawing(), 46.0, 260.0
+    right = NARROW - MARGIN if narrow else left + 2 * _PLOT
     across = Scale.fit([math.log10(x) for _, x, _ in points], left + 10, right - 10)
     up = Scale.fit([y for *_, y in points], bottom - 10, 34)
     axis_left(drawing, up, left, right)
@@ -177,13 +197,9 @@ def _trade(
         told.append(said)
     drawing.text(left, 13, f"{name}{', lower is better' if lower else ''}")
     drawing.text(right, bottom + 28, f"{unit} (log scale)", at="end")
-    names = [p[0] for p in points]
-    end = legend_of(drawing, names, right + 18, 36)
+    size = room_of(drawing, [p[0] for p in points], right, bottom + 34, narrow)
     told.append(f"on the front: {', '.join(p[0] for p in front)}")
-    width = right + 40 + width_of(names)
-    return drawing.done(
-        file, f"{name} against {unit}", "; ".join(told), width, max(bottom + 34, end)
-    )
+    return drawing.done(file, f"{name} against {unit}", "; ".join(told), *size)
 
 
 def _log_ticks(scale: Scale) -> list[float]:
@@ -198,7 +214,9 @@ def _log_ticks(scale: Scale) -> list[float]:
     return found if len(found) > 1 else [10**scale.low, 10**scale.high]
 
 
-def judge_pictures(summary: Summary, values: Values) -> Iterator[Picture | None]:
+def judge_pictures(
+    summary: Summary, values: Values, narrow: bool = False
+) -> Iterator[Picture | None]:
     """How the scores of judges are spread, and how far two judges agree on one rubric."""
     judged = {
         name: score.judge
@@ -211,7 +229,7 @@ def judge_pictures(summary: Summary, values: Values) -> Iterator[Picture | None]
         known = {s: [v for v in own if v is not None] for s, own in having.items()}
         known = {s: own for s, own in known.items() if own}
         if known:
-            yield _histograms(f"spread-{slug(name)}", name, known)
+            yield _histograms(f"spread-{slug(name)}", name, known, narrow)
     by_rubric: dict[str, list[str]] = defaultdict(list)
     for name in judged:
         by_rubric[name.partition("(")[0]].append(name)
@@ -221,13 +239,16 @@ def judge_pictures(summary: Summary, values: Values) -> Iterator[Picture | None]
                 yield _agreement(rubric, first, second, values)
 
 
-def _histograms(file: str, name: str, known: Mapping[str, Sequence[float]]) -> Picture:
-    drawing, left = Drawing(), width_of(list(known)) + 12
+def _histograms(
+    file: str, name: str, known: Mapping[str, Sequence[float]], narrow: bool
+) -> Picture:
+    height = 44.0
+    drawing, rows = Drawing(), Rows(list(known), narrow, height)
+    left = rows.left
     low, high = 0.0, max(1.0, *(v for own in known.values() for v in own))
-    across = Scale(low, high, left, left + _PLOT * 1.5)
-    height, told = 44.0, []
+    across, told = Scale(low, high, left, rows.right(_PLOT * 1.5)), []
     for row, (system, own) in enumerate(known.items()):
-        bottom = 30.0 + (row + 1) * height
+        bottom = rows.place(drawing, 30, row) + height / 2
         counts = [0] * _BINS
         for value in own:
             counts[min(_BINS - 1, max(0, int((value - low) / (high - low) * _BINS)))] += 1
@@ -239,13 +260,12 @@ def _histograms(file: str, name: str, known: Mapping[str, Sequence[float]]) -> P
             said = f"{system}: {count} of {len(own)} from {ends}"
             drawing.bar(left + place * step + 1, bottom - tall, step - 2, tall, colour_of(0), said)
         drawing.rule(left, bottom, right=across.end - left, strong=True)
-        drawing.text(left - 8, bottom - 8, system, at="end")
         told.append(f"{system}: {counts[0]} lowest, {counts[-1]} highest, of {len(own)}")
-    bottom = 30.0 + len(known) * height
+    bottom = rows.bottom(30)
     axis_below(drawing, across, bottom, bottom)
     drawing.text(left, 16, name)
     title = f"{name}: how many answers have which score"
-    return drawing.done(file, title, "; ".join(told), across.end + 20, bottom + 22)
+    return drawing.done(file, title, "; ".join(told), across.end + MARGIN, bottom + 22)
 
 
 def _agreement(rubric: str, first: str, second: str, values: Values) -> Picture | None:
@@ -278,7 +298,7 @@ def _agreement(rubric: str, first: str, second: str, values: Values) -> Picture 
     return drawing.done(name, f"agreement on {rubric}: {told}", told, left + 270, bottom + 36)
 
 
-def control_pictures(comparisons: Comparisons) -> Iterator[Picture]:
+def control_pictures(comparisons: Comparisons, narrow: bool = False) -> Iterator[Picture]:
     """What perfect passages, none or wrong ones give, beside what the baseline's give."""
     by_score = defaultdict(list)
     for control in comparisons.controls:
@@ -291,13 +311,12 @@ def control_pictures(comparisons: Comparisons) -> Iterator[Picture]:
         }
         # those of a generator one below the other, the best first
         rows.sort(key=lambda row: (row[0], -row[3]))
-        drawing, left = Drawing(), width_of([name for *_, name, _ in rows]) + 12
-        bottom = 24.0 + _ROW * len(rows)
-        scale = Scale.fit([row[3] for row in rows], left, left + 1.5 * _PLOT, zero=True)
+        drawing, bars = Drawing(), Rows([name for *_, name, _ in rows], narrow)
+        left, bottom = bars.left, bars.bottom(24)
+        scale = Scale.fit([row[3] for row in rows], left, bars.right(1.5 * _PLOT), zero=True)
         axis_below(drawing, scale, 20, bottom)
         for row, (_, own, name, mean) in enumerate(rows):
-            y, wide = 34.0 + row * _ROW, scale(mean) - scale(0)
-            drawing.text(left - 8, y + 4, name, at="end")
+            y, wide = bars.place(drawing, 24, row), scale(mean) - scale(0)
             drawing.bar(scale(0), y - 6, wide, 12, colour_of(own), f"{name} {mean:.3g}")
         for own, text in enumerate(("with other passages", "with what was retrieved")):
             x = left + 150 * own
@@ -305,42 +324,57 @@ def control_pictures(comparisons: Comparisons) -> Iterator[Picture]:
             drawing.text(x + 17, bottom + 36, text)
         told = "; ".join(f"{name} {mean:.3g}" for *_, name, mean in rows)
         title = f"{score} with gold, no or other passages than what was retrieved"
-        width = max(scale.end, left + 310) + 20
+        width = max(scale.end + MARGIN, left + 310)
         yield drawing.done(f"controls-{slug(score)}", title, told, width, bottom + 44)
 
 
-def slice_pictures(comparisons: Comparisons) -> Iterator[Picture]:
+def slice_pictures(comparisons: Comparisons, narrow: bool = False) -> Iterator[Picture]:
     """Differences by slices of the queries, with their intervals."""
     groups = defaultdict(list)
     for row in comparisons.slices:
         if row.difference is not None:
             groups[row.field, row.measure].append(row)
     for (name, measure), rows in groups.items():
-        labels = [f"{row.slice}: {row.system}" for row in rows]
-        drawing, left = Drawing(), width_of(labels) + 12
-        bottom = 24.0 + _ROW * len(rows)
-        seen = [x for r in rows for x in (r.difference or 0.0, *(ends_of(r.interval) or ()))]
-        scale = Scale.fit(seen, left, left + 1.5 * _PLOT, zero=True)
-        axis_below(drawing, scale, 20, bottom)
-        drawing.rule(scale(0), 20, down=bottom - 20, strong=True)
-        told = []
-        for n, (row, label) in enumerate(zip(rows, labels, strict=True)):
-            y = 34.0 + n * _ROW
-            said = f"{label} {row.difference:+.3g} over {row.n} queries"
-            drawing.text(left - 8, y + 4, label, at="end")
-            _whisker(
-                drawing,
-                scale,
-                y,
-                row.difference or 0.0,
-                ends_of(row.interval),
-                1 if row.worse else 7,
-                said,
-            )
-            told.append(said)
+        found = []
+        for row in rows:
+            label, change = f"{row.slice}: {row.system}", row.difference or 0.0
+            said = f"{label} {change:+.3g} over {row.n} queries"
+            found.append((label, change, ends_of(row.interval), 1 if row.worse else 7, said))
         title = f"{measure} by {name}: difference from the baseline"
-        file = f"slices-{slug(name)}-{slug(measure)}"
-        yield drawing.done(file, title, "; ".join(told[:40]), scale.end + 20, bottom + 20)
+        yield _changes(f"slices-{slug(name)}-{slug(measure)}", title, found, narrow)
+
+
+def difference_pictures(comparisons: Comparisons) -> Iterator[Picture]:
+    """Paired differences from the baselines by each measure, where the means are not at hand."""
+    for family in comparisons.measures:
+        found = []
+        for made in family.comparisons:
+            if made.difference is not None:
+                said = f"{made.system} {made.difference:+.3g} against {made.baseline}"
+                colour = _outcome_colour(made, family.direction)
+                found.append((made.system, made.difference, ends_of(made.interval), colour, said))
+        if found:
+            title = f"{family.measure}: difference from the baseline"
+            yield _changes(f"differences-{slug(family.measure)}", title, found)
+
+
+def _changes(
+    file: str,
+    title: str,
+    found: Sequence[tuple[str, float, tuple[float, float] | None, int, str]],
+    narrow: bool = False,
+) -> Picture:
+    """Name, difference, interval, colour and words of each row, beside the line of none."""
+    drawing, rows = Drawing(), Rows([name for name, *_ in found], narrow)
+    seen = [x for _, change, ends, *_ in found for x in (change, *(ends or ()))]
+    left, bottom = rows.left, rows.bottom(24)
+    scale = Scale.fit(seen, left, rows.right(1.5 * _PLOT), zero=True)
+    axis_below(drawing, scale, 20, bottom)
+    drawing.rule(scale(0), 20, down=bottom - 20, strong=True)
+    for row, (_, change, ends, colour, said) in enumerate(found):
+        _whisker(drawing, scale, rows.place(drawing, 24, row), change, ends, colour, said)
+    told = "; ".join(said for *_, said in found[:40])
+    return drawing.done(file, title, told, scale.end + MARGIN, bottom + 20)
 
 
 def difference_picture(

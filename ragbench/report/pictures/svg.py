@@ -6,7 +6,9 @@ dark. Every foreign text is escaped. Positions are pixels.
 
 from __future__ import annotations
 
+import base64
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -19,14 +21,17 @@ SHAPES = 4
 DASHES = ("", "6 3", "2 3", "8 3 2 3")
 _FONT = 7.0  # pixels that a character of 12 pixels takes, about
 _LONGEST = 34  # columns, of which a wide character takes two
+NARROW, MARGIN = 348.0, 18.0
+"""Pixels that a picture for a telephone takes, and what is left free beside a plot."""
 
 STYLE = (
     "svg.picture{font:12px system-ui,sans-serif;color:#1c2430;background:#fff}"
     ".picture text{fill:currentColor}.picture .soft{fill:#5a6675}"
-    ".picture .on-dark{fill:#fff}.picture .on-light{fill:#000}"
+    ".picture .on-dark{fill:#fff}.picture .on-light{fill:#000}.picture .on-text{fill:#fff}"
     ".picture .grid{stroke:#d8dee5;fill:none}.picture .axis{stroke:#5a6675;fill:none}"
     "@media(prefers-color-scheme:dark){svg.picture{color:#e4e9ef;background:#12161c}"
-    ".picture .soft{fill:#a3afbd}.picture .grid{stroke:#364150}.picture .axis{stroke:#a3afbd}}"
+    ".picture .soft{fill:#a3afbd}.picture .grid{stroke:#364150}.picture .axis{stroke:#a3afbd}"
+    ".picture .on-text{fill:#12161c}}"
 )
 """What a file brings along; a page has its own."""
 
@@ -43,16 +48,41 @@ class Picture:
     body: str
     width: float
     height: float
+    narrow: Picture | None = None
+    """The same for a telephone, for pages."""
+
+    def shown(self) -> str:
+        """Return what a page holds: an element of each width, and its style shows what fits."""
+        if self.narrow is None:
+            return self.svg()
+        wide = self._element("wide", "aria-hidden", "true", self.body)
+        # nobody points at a mark with a finger
+        bare = re.sub("<title>[^<]*</title>", "", self.narrow.body)
+        narrow = self.narrow._element("narrow", "aria-hidden", "true", bare)
+        return f'<span role="img" aria-label="{self._label}">{wide}{narrow}</span>'
 
     def svg(self, *, alone: bool = False) -> str:
         """Return the element; `alone` as the text of a file of its own."""
-        w, h = f"{self.width:g}", f"{self.height:g}"
-        space = ' xmlns="http://www.w3.org/2000/svg"' if alone else ""
         style = f"<style>{STYLE}</style>" if alone else ""
-        label = escaped(f"{self.title}: {self.told}")
+        made = self._element("", 'role="img" aria-label', self._label, style + self.body)
+        return made.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1) if alone else made
+
+    def image(self) -> str:
+        """Return an image with its title, for a notebook: no style of it reaches the page."""
+        file = self.svg(alone=True).encode("utf-8", "backslashreplace")
+        data = base64.b64encode(file).decode()
+        image = f'<img alt="{self._label}" src="data:image/svg+xml;base64,{data}">'
+        return f"<p>{escaped(self.title)}<br>{image}</p>"
+
+    @property
+    def _label(self) -> str:
+        return escaped(f"{self.title}: {self.told}")
+
+    def _element(self, kind: str, name: str, value: str, body: str) -> str:
+        w, h = f"{self.width:g}", f"{self.height:g}"
+        kinds = f"picture {kind}".strip()
         size = f'width="{w}" height="{h}" viewBox="0 0 {w} {h}"'
-        head = f'<svg{space} class="picture" role="img" aria-label="{label}" {size}>'
-        return f"{head}{style}{self.body}</svg>"
+        return f'<svg class="{kinds}" {name}="{value}" {size}>{body}</svg>'
 
 
 @dataclass(slots=True)
@@ -64,8 +94,9 @@ class Drawing:
     def text(self, x: float, y: float, text: str, *, at: str = "start", soft: bool = False) -> None:
         """Write a line; `at` is which end of it lies at x."""
         kind = ' class="soft"' if soft else ""
+        anchor = "" if at == "start" else f' text-anchor="{at}"'
         shown = escaped(shortened(text))
-        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{at}"{kind}>{shown}</text>')
+        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}"{anchor}{kind}>{shown}</text>')
 
     def line(self, points: Sequence[tuple[float, float]], colour: int, *, width: float = 2) -> None:
         """Join points, in the colour and dashes of a series."""
@@ -95,15 +126,19 @@ class Drawing:
         fill = colour_of(colour)
         self.parts.append(f'<path fill="{fill}" d="{shape}"><title>{escaped(said)}</title></path>')
 
-    def bar(self, x: float, y: float, width: float, height: float, colour: str, said: str) -> None:
-        """Draw a filled rectangle."""
+    def bar(
+        self, x: float, y: float, width: float, height: float, colour: str, said: str, **data: str
+    ) -> None:
+        """Draw a filled rectangle; `data` is what the script of a page reads of it."""
+        more = "".join(f' data-{name}="{escaped(value)}"' for name, value in data.items())
         place = f'x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{max(height, 0):.1f}"'
-        self.parts.append(f'<rect {place} fill="{colour}"><title>{escaped(said)}</title></rect>')
+        self.parts.append(
+            f'<rect {place} fill="{colour}"{more}><title>{escaped(said)}</title></rect>'
+        )
 
-    def count(self, x: float, y: float, count: int, *, dark: bool) -> None:
-        """Write a number on a bar, which is dark or light whatever the page is."""
-        kind = "on-dark" if dark else "on-light"
-        self.parts.append(f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{count}</text>')
+    def count(self, x: float, y: float, count: int, on: str) -> None:
+        """Write a number on a bar: of a `dark` or `light` colour, or of that of the `text`."""
+        self.parts.append(f'<text class="on-{on}" x="{x:.1f}" y="{y:.1f}">{count}</text>')
 
     def band(
         self,
@@ -125,6 +160,43 @@ class Drawing:
     def done(self, name: str, title: str, told: str, width: float, height: float) -> Picture:
         """Return the picture."""
         return Picture(name, printable(title), printable(told), "".join(self.parts), width, height)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Where the rows of a picture lie: their names beside the plot, or above it on a telephone."""
+
+    names: Sequence[str]
+    narrow: bool
+    tall: float = 20
+    """Pixels of a row without its name."""
+
+    @property
+    def left(self) -> float:
+        """Where the plot begins."""
+        return MARGIN if self.narrow else width_of(self.names) + 12
+
+    def right(self, plot: float) -> float:
+        """Return where a plot ends that takes so many pixels where there is room."""
+        return NARROW - MARGIN if self.narrow else self.left + plot
+
+    @property
+    def step(self) -> float:
+        """Pixels from a row to the next."""
+        return self.tall + (16 if self.narrow else 0)
+
+    def bottom(self, top: float) -> float:
+        """Return where the last row ends."""
+        return top + self.step * len(self.names)
+
+    def place(self, drawing: Drawing, top: float, row: int) -> float:
+        """Write the name of a row, and return the middle of its plot."""
+        y = top + (row + 1) * self.step - self.tall / 2
+        if self.narrow:
+            drawing.text(self.left, y - self.tall / 2 - 2, self.names[row])
+        else:
+            drawing.text(self.left - 8, y + 4, self.names[row], at="end")
+        return y
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +262,16 @@ def axis_left(drawing: Drawing, scale: Scale, left: float, right: float) -> None
         drawing.text(left - 5, scale(tick) + 4, f"{tick:.3g}", at="end", soft=True)
 
 
-def legend_of(drawing: Drawing, names: Sequence[str], x: float, y: float) -> float:
-    """Name the series, a line each; return where the next line would be."""
+def room_of(
+    drawing: Drawing, names: Sequence[str], right: float, bottom: float, narrow: bool
+) -> tuple[float, float]:
+    """Name the series beside a plot, or below it on a telephone; return width and height of all."""
+    x, y = (16.0, bottom + 14) if narrow else (right + 18, 36.0)
     for colour, name in enumerate(names):
         drawing.mark(x + 5, y - 4, colour, name)
         drawing.text(x + 16, y, name)
         y += 17
-    return y
+    return max(right + MARGIN, x + 22 + width_of(names)), max(bottom, y)
 
 
 def escaped(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ragbench.comparison.compare_runs import short_names
 from ragbench.records.comparison import ComparedRuns
 from ragbench.records.summary import SystemScore
-from ragbench.report.pictures.svg import Drawing, Picture, Scale, axis_left, legend_of, width_of
+from ragbench.report.pictures.svg import MARGIN, NARROW, Drawing, Picture, Scale, axis_left, room_of
 from ragbench.report.text import ends_of, significant
 
 _PLOT = 340.0
@@ -17,9 +17,12 @@ Trend = Mapping[str, Sequence[SystemScore | None]]
 """System -> its score in each run; None where a run lacks it."""
 
 
-def trend_picture(name: str, measure: str, runs: Sequence[str], trend: Trend) -> Picture:
+def trend_picture(
+    name: str, measure: str, runs: Sequence[str], trend: Trend, narrow: bool = False
+) -> Picture:
     """Draw the means of a score over runs, with the interval of each."""
-    drawing, left, right, bottom = Drawing(), 46.0, 46.0 + _PLOT, 220.0
+    drawing, left, bottom = Drawing(), 46.0, 220.0
+    right = NARROW - MARGIN if narrow else left + _PLOT
     means = [s.mean for own in trend.values() for s in own if s is not None and s.mean is not None]
     ends = [ends_of(s.interval) for own in trend.values() for s in own if s is not None]
     up = Scale.fit([*means, *(x for pair in ends if pair for x in pair)], bottom, 24)
@@ -27,7 +30,7 @@ def trend_picture(name: str, measure: str, runs: Sequence[str], trend: Trend) ->
     axis_left(drawing, up, left, right)
     drawing.text(left, 13, measure)
     for place, run in enumerate(runs):
-        if len(runs) <= _NAMED or place in (0, len(runs) - 1):
+        if len(runs) <= (_NAMED // 2 if narrow else _NAMED) or place in (0, len(runs) - 1):
             # the name's end tells runs of one day apart
             short = run if len(run) <= 13 else f"…{run[-12:]}"
             drawing.text(across(place), bottom + 18, short, at="middle", soft=True)
@@ -49,10 +52,9 @@ def trend_picture(name: str, measure: str, runs: Sequence[str], trend: Trend) ->
         _joined(drawing, points, number)
         values = (significant(None if score is None else score.mean) for score in scores)
         told.append(f"{system}: {', '.join(values)}")
-    end = legend_of(drawing, list(trend), right + 18, 36)
-    width = right + 40 + width_of(list(trend))
+    size = room_of(drawing, list(trend), right, bottom + 30, narrow)
     title = f"{measure} over {len(runs)} runs"
-    return drawing.done(name, title, "; ".join(told), width, max(bottom + 30, end))
+    return drawing.done(name, title, "; ".join(told), *size)
 
 
 def run_of(runs: Sequence[str], place: int) -> str:
@@ -69,7 +71,7 @@ def _joined(
     return []
 
 
-def trend_pictures(found: ComparedRuns) -> Iterator[Picture]:
+def trend_pictures(found: ComparedRuns, narrow: bool = False) -> Iterator[Picture]:
     """Draw the first score of each kind over the runs that are compared, in their order."""
     if len(found.runs) < 2:
         return
@@ -80,4 +82,4 @@ def trend_pictures(found: ComparedRuns) -> Iterator[Picture]:
             if family.measure in system.scores:
                 own = trend.setdefault(system.system, [None] * len(names))
                 own[found.sources.index(system.source)] = system.scores[family.measure]
-        yield trend_picture(f"trend-{number}", family.measure, names, trend)
+        yield trend_picture(f"trend-{number}", family.measure, names, trend, narrow)

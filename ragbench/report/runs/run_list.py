@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ragbench.comparison.compare_runs import short_names
@@ -122,10 +122,10 @@ def lay_out_list(entries: Sequence[RunEntry], folder: Path) -> tuple[Layout, lis
     notes = (*(note for each in found for note in each.notes), *_broken(entries, folder))
     headlines = tuple(_newest(entries))
     chapter = Chapter("the runs", headlines, notes, tuple(grid for grid in grids if grid.rows))
-    pictures = [
-        trend_picture(f"trend-{n}", f"{each.score} of {each.experiment}", each.runs, each.systems)
-        for n, each in enumerate(found)
-    ]
+    pictures = []
+    for n, each in enumerate(found):
+        about = f"trend-{n}", f"{each.score} of {each.experiment}", each.runs, each.systems
+        pictures.append(replace(trend_picture(*about), narrow=trend_picture(*about, narrow=True)))
     return Layout.of_chapter(
         printable(folder.name), counted(len(entries), "runs"), chapter
     ), pictures
