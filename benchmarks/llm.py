@@ -92,7 +92,7 @@ def ask_engine(
 
 
 def resident_mb() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
     return pages * resource.getpagesize() / 2**20
 
 

@@ -100,7 +100,10 @@ def commands(run: str, qrels: str) -> dict[str, list[str]]:
 
 def measure(command: list[str]) -> tuple[Cost, str]:
     """Run a command in a fresh process."""
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8") as out,
+        tempfile.TemporaryFile("w+", encoding="utf-8") as err,
+    ):
         start = time.perf_counter()
         process = subprocess.Popen(command, stdout=out, stderr=err)
         _, status, used = os.wait4(process.pid, 0)
@@ -158,7 +161,10 @@ def compare_dicts(folder: Path, rows: int) -> float:
     import pytrec_eval
 
     paths = write_files(folder, rows)
-    with open(paths[0]) as run_file, open(paths[1]) as qrels_file:
+    with (
+        open(paths[0], encoding="utf-8") as run_file,
+        open(paths[1], encoding="utf-8") as qrels_file,
+    ):
         run, qrels = pytrec_eval.parse_run(run_file), pytrec_eval.parse_qrel(qrels_file)
     return compare_calls(f"{rows} rows from dicts", run, qrels)
 

@@ -178,7 +178,7 @@ def made(kind: str):  # type: ignore[no-untyped-def]
             return [text.count(" ") + 1 for text in texts]
 
     Path("model").mkdir(exist_ok=True)
-    Path("model/config.json").write_text('{"model_type": "bert"}')
+    Path("model/config.json").write_text('{"model_type": "bert"}', encoding="utf-8")
     retriever = Dense(model=str(Path("model").resolve()), index=kind)
     retriever._open = lambda: CachedEmbedder(Words(), cache_folder() / VECTORS_FILE)
     return retriever

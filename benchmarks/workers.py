@@ -193,12 +193,12 @@ def _children() -> set[int]:
 
 
 def _cpu(pid: int | str) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def _peak_mb(pid: int | str) -> float:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 

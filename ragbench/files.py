@@ -7,6 +7,7 @@ name. They hold the id of their process: what one that was killed has left, the 
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -62,7 +63,7 @@ def remove_left_over(folder: Path, name: str = "") -> None:
 
 def _is_running(process: int) -> bool:
     """Whether a process is at work here; Windows has no harmless way to ask."""
-    if os.name == "nt":
+    if sys.platform == "win32":
         return True
     try:
         os.kill(process, 0)
@@ -71,6 +72,14 @@ def _is_running(process: int) -> bool:
     except PermissionError:  # somebody else's
         return True
     return True
+
+
+def names_in(folder: Path) -> list[str]:
+    """Return what a folder holds, to suggest a name; nothing where it cannot be read."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
@@ -233,8 +242,10 @@ def _wait_for(stream: IO[bytes]) -> None:
                 stream.seek(0)
                 msvcrt.locking(stream.fileno(), msvcrt.LK_LOCK, 1)
                 break
-            except OSError:  # it gives up after ten seconds; a run takes longer
-                continue
+            except OSError as error:
+                # it gives up after ten seconds; a run takes longer
+                if error.errno not in (errno.EACCES, errno.EDEADLK):
+                    raise
     else:
         import fcntl
 
@@ -245,6 +256,8 @@ def point_at(link: Path, target: str) -> None:
     """Make `link` a symbolic link to `target`; a file with its name where links cannot be made."""
     temporary = temporary_beside(link)
     temporary.unlink(missing_ok=True)
+    if sys.platform == "win32" and link.is_symlink():
+        link.unlink()  # nothing takes the place of a link to a folder there
     try:
         temporary.symlink_to(target)
     except OSError:  # Windows without the privilege, some network file systems
@@ -273,7 +286,8 @@ def network_file_system(path: Path) -> str | None:
 
 
 def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+    # Windows puts only what may be written on disk
+    descriptor = os.open(path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -282,5 +296,5 @@ def _sync(path: Path) -> None:
 
 def _sync_folder(path: Path) -> None:
     """Put a rename on disk; Windows cannot open a folder and needs no such call."""
-    if os.name != "nt":
+    if sys.platform != "win32":
         _sync(path)

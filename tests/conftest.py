@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import re
 import shutil
 import signal
 import sys
@@ -81,6 +82,16 @@ def _keep_to_profile(item: pytest.Item) -> None:
     if own is not None and settings.get_current_profile_name() == "fast":
         few = min(own.max_examples, settings.default.max_examples)
         item.obj._hypothesis_internal_use_settings = settings(own, max_examples=few)
+
+
+_ALL_SLOW = re.compile(rb"^pytestmark = pytest\.mark\.slow\b", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out, unread, what holds slow tests alone, where none is wanted."""
+    if config.option.markexpr != "not slow" or collection_path.suffix != ".py":
+        return None
+    return True if _ALL_SLOW.search(collection_path.read_bytes()) else None
 
 
 @pytest.hookimpl(wrapper=True)

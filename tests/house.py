@@ -33,7 +33,7 @@ LIMITS: dict[str, float] = {
     # their trends; pictures for papers; claims as data; what judges were sent; indexes
     # and corpora that are mapped
     "files": 374,
-    "lines": 85_876,
+    "lines": 86_065,
     "imports, % of code": 10.3,
     "modules in a folder": 15,
     "modules in a family's folder": 17,
@@ -45,9 +45,9 @@ LIMITS: dict[str, float] = {
     "modules under 100 lines with one user": 1,
     "circles inside folders": 0,
     # bodies of requests and errors, which clients and servers write as they like
-    "Any": 1_039,
-    "dict[str, Any]": 345,
-    "results read by string key": 19,
+    "Any": 1_036,
+    "dict[str, Any]": 344,
+    "results read by string key": 0,
 }
 """Figure -> the most that it may be."""
 

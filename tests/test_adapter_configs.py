@@ -6,7 +6,7 @@ import runpy
 import pytest
 
 from ragbench import run_experiment
-from ragbench.experiment.plan.records import Choices
+from ragbench.records.manifest import Choices
 from ragbench.testing import ChatServer
 from tests.retrieve.search_server import Reply, SearchServer
 

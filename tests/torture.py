@@ -10,6 +10,7 @@ import argparse
 import re
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,35 @@ PROGRAMS = {
     ),
 }
 """What is done -> the files of tests that do it."""
+
+
+OTHER_SYSTEMS = {
+    "consoles in cp1252, cp437, Latin-1, ASCII and the locale C": (
+        "each command on streams of these encodings: `tests/cli/test_consoles.py`"
+    ),
+    "open files that nobody removes or replaces, locks by `msvcrt`, `os.fsync`, `os.kill`": (
+        "whole runs where `os` refuses what Windows does: `tests/test_other_systems.py`"
+    ),
+    "`latest` where links need a right": "the same, with and without it",
+    "names that Windows has for itself (`con`, `nul.txt`, `a.`) or that differ only in case": (
+        "refused before a run: `tests/config/test_names.py`, `tests/test_other_systems.py`"
+    ),
+    "names too long for a file": "one line from each command: `tests/cli/test_long_names.py`",
+    "folders that tell no case apart": "a run whose paths are folded before the system sees them",
+    "encodings of files": (
+        "the linter (`PLW1514`) wants one of each; commands under `-X warn_default_encoding`"
+    ),
+    "time zones": "runs in three",
+}
+"""What of Windows and macOS Linux can show -> how."""
+
+NOT_SHOWN = """\
+Not shown, because it takes the system itself: consoles and Ctrl-Break of Windows; files that
+several processes have open there (two runs that append to the items of one cache may damage a
+line, which is told and made again); paths beyond 260 characters; access lists (a cache that may
+only be read is known by its permission bits); programs that hold new files for a moment.
+Temporary files of killed writers stay on Windows, where no harmless call tells whether a
+process is alive."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +149,16 @@ def page(programs: Sequence[Outcome], fuzzed: Sequence[Fuzzed]) -> str:
             "| what reads the bytes | by | inputs | findings | CPU seconds |",
             "|---|---|---|---|---|",
             *(each.row for each in fuzzed),
+            "",
+            "## Windows and macOS",
+            "",
+            "All figures above are of Linux. Of other systems Linux can show this:",
+            "",
+            "| what | how |",
+            "|---|---|",
+            *(f"| {what} | {how} |" for what, how in OTHER_SYSTEMS.items()),
+            "",
+            *textwrap.wrap(" ".join(NOT_SHOWN.split()), 100),
             "",
         ]
     )

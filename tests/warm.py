@@ -136,7 +136,7 @@ def serve() -> None:
                 return
             if learnt in ready:
                 for file in os.read(learnt, 1 << 16).decode().splitlines():
-                    for name in Path(file).read_text().split():
+                    for name in Path(file).read_text(encoding="utf-8").split():
                         with suppress(ImportError):  # made by its package, not found by its name
                             importlib.import_module(name)
                 continue
@@ -217,5 +217,5 @@ def _teach(names: set[str], address: str, teach: int) -> None:
     found = [name for name, file in files.items() if file.startswith(packages)]
     if found:
         lesson = f"{address}.{os.getpid()}"
-        Path(lesson).write_text(" ".join(found))
+        Path(lesson).write_text(" ".join(found), encoding="utf-8")
         os.write(teach, f"{lesson}\n".encode())  # a short line is written at once

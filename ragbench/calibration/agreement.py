@@ -15,6 +15,7 @@ from ragbench.calibration.labels import Ratings
 from ragbench.calibration.sheet import Scale
 from ragbench.errors import DataError
 from ragbench.records.certificate import (
+    KAPPA,
     AgreementFound,
     Confusion,
     CorrelationLevel,
@@ -56,7 +57,7 @@ class _Row:
 
 _TABLE = {
     "raw": _Row(raw_share, "nominal", True, 0.0),
-    "kappa": _Row(kappa, "nominal", True),
+    KAPPA: _Row(kappa, "nominal", True),
     "kappa_linear": _Row(partial(kappa, weights="linear"), "interval", True),
     "kappa_quadratic": _Row(partial(kappa, weights="quadratic"), "interval", True),
     "alpha_nominal": _Row(partial(alpha, level="nominal"), "nominal", True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import signal
@@ -59,6 +60,13 @@ _PLACES = {
 """Command -> module and function, where it is not `command` of the module of its name."""
 
 _ISSUES = "https://github.com/ragbench/ragbench/issues"
+
+
+_OF_THE_MACHINE = frozenset(
+    {errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC}
+    | {errno.EISDIR, errno.ENOTDIR, errno.EINVAL, errno.EIO, errno.EMFILE, errno.EFBIG}
+)
+"""Of files, what is wrong with a name, a disk or a permission, and not with ragbench."""
 
 
 class _LazyGroup(click.Group):
@@ -123,8 +131,8 @@ def _end_as_ctrl_c_does() -> None:
     """Let SIGTERM, and SIGHUP unless `nohup` has it ignored, interrupt in order, with code 130."""
     if threading.current_thread() is not threading.main_thread():
         return
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)  # Windows has no SIGHUP
+    for name in ("SIGTERM", "SIGHUP", "SIGBREAK"):
+        number = getattr(signal, name, None)  # Windows has the last one in place of SIGHUP
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
 
@@ -134,7 +142,7 @@ def _open_closed_streams() -> bool:
     lost = sys.stdout is None
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open until the end
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open until the end
     return lost
 
 
@@ -158,9 +166,11 @@ def _exit_code() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), behind(sys.stdout).fileno())
         return 0
     except OSError as error:
-        if error.filename is not None:  # a file of ours: the log says which
-            return _internal_error()
-        echo(f"cannot write the result: {error.strerror}", err=True)
+        if error.filename is not None and error.errno not in _OF_THE_MACHINE:
+            return _internal_error()  # a file of ours that should be there: the log says which
+        where = "the result" if error.filename is None else os.fsdecode(error.filename)
+        verb = "write" if error.filename is None else "use"
+        echo(f"cannot {verb} {where}: {error.strerror}", err=True)
         return EXIT_BAD_INPUT
     except BaseException as error:  # noqa: BLE001 - ours: one line, the log has the rest
         return _interrupted() if is_interrupt(error) else _internal_error()

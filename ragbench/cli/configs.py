@@ -163,7 +163,8 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     from ragbench.errors import MissingExtra
     from ragbench.experiment.plan.components import missing_keys, readiness
     from ragbench.experiment.plan.plan import make_plan
-    from ragbench.experiment.plan.records import Choices, LiveComponents
+    from ragbench.experiment.plan.records import LiveComponents
+    from ragbench.records.manifest import Choices
 
     try:
         plan = make_plan(config, collection, Choices(), LiveComponents(), calls=False)
@@ -220,9 +221,7 @@ def _value(value: Any) -> str:
     if value is None:
         return "none"
     if isinstance(value, (list, tuple)):
-        texts = (part["text"] if isinstance(part, dict) else part for part in value)
-        shown = " | ".join(map(str, texts))
-        return f"{len(value)}: {_short(shown)}" if value else "0"
+        return f"{len(value)}: {_short(' | '.join(map(str, value)))}" if value else "0"
     return _short(str(value))
 
 

@@ -63,9 +63,10 @@ def command(
     from ragbench.data.runs.run_folder import to_json
     from ragbench.experiment.plan.components import missing_keys, readiness
     from ragbench.experiment.plan.plan import load_collection, make_plan
-    from ragbench.experiment.plan.records import Choices, LiveComponents, Share
+    from ragbench.experiment.plan.records import LiveComponents, Share
     from ragbench.experiment.plan.uncalled import loads_by_code, uncalled_components
     from ragbench.experiment.stages.graph import forecast, nothing_known
+    from ragbench.records.manifest import Choices
 
     share = None if shard is None else Share.parse(shard)
     checked = load_config(config, overrides=overrides)

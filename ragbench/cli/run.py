@@ -86,8 +86,9 @@ def command(
     from ragbench.config.load import load_config
     from ragbench.data.runs.run_folder import to_json
     from ragbench.errors import AdapterError, is_interrupt
-    from ragbench.experiment.plan.records import Choices, Share
+    from ragbench.experiment.plan.records import Share
     from ragbench.experiment.runner import run_experiment, run_share
+    from ragbench.records.manifest import Choices
     from ragbench.redaction import redact
     from ragbench.report.progress import Progress
     from ragbench.report.terminal import STYLES

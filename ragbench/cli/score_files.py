@@ -123,15 +123,13 @@ def _score(
     with _reading(run) as told:
         found = rank_run_file(run, qrels, named, rules, workers=workers, told=told)
         evaluation = evaluate_ranked_file(found, named, rules)
-    counts = dict(evaluation.counts)
-    tag = str(counts.pop("tag"))
     refuse_unjudged(evaluation, run)
     grades = found.evidence.grades
     strings = [] if length is None else relevance_strings(grades, length)
     return Scored(
-        tag,
+        found.tag,
         run,
-        replace(evaluation, counts=counts),
+        evaluation,
         dict(zip(grades.query_ids, strings, strict=False)),
         frozenset(evaluation.query_ids[position] for position in grades.missing),
     )

@@ -75,7 +75,7 @@ def echo(text: str = "", *, err: bool = False, bold: bool = False) -> None:
     That of click looks for the console behind `sys.stdout` on Windows, and goes around the door.
     """
     stream = sys.stderr if err else sys.stdout
-    if bold and stream.isatty() and os.name != "nt":
+    if bold and stream.isatty() and sys.platform != "win32":
         behind(stream).write(f"\x1b[1m{visible(printed(text))}\x1b[0m\n")
     else:
         stream.write(f"{text}\n")

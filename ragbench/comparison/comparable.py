@@ -11,6 +11,7 @@ import numpy as np
 from ragbench.comparison.same_queries import MOVING, SHOWN, hold_together
 from ragbench.comparison.sources import ScoredSystems
 from ragbench.comparison.systems import SystemScores
+from ragbench.data.runs.run_scores import QUERIES
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import PYTHON, nearest
 from ragbench.score.retrieval.notation import parse_measure
@@ -141,7 +142,7 @@ def _set_difference(
 
 def _other_questions(sources: Sequence[ScoredSystems]) -> list[str]:
     """Say which sources were asked other questions, where it is not known which questions."""
-    asked = [(source, source.data.get("queries")) for source in sources]
+    asked = [(source, source.data.get(QUERIES)) for source in sources]
     return [
         f"the questions differ: fingerprint {mine} in {one.source}, {theirs} in {other.source}"
         for (one, mine), (other, theirs) in combinations(asked, 2)

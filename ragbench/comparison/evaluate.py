@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeGuard, cast, overload
@@ -15,7 +15,7 @@ from ragbench.data.trec import trec_files
 from ragbench.errors import DataError, OptionError
 from ragbench.score.base import ScoreColumn
 from ragbench.score.retrieval.notation import parse_measures
-from ragbench.score.retrieval.score_run import Rules, score_ranked, score_run
+from ragbench.score.retrieval.score_run import Rules, RunCounts, score_ranked, score_run
 from ragbench.types import Qrels, Run
 from ragbench.types.checks import ids_of, no_ids
 from ragbench.types.columnar import QueryFingerprints
@@ -40,6 +40,21 @@ Nested = Mapping[str, Mapping[str, Any]]
 """Query -> document -> number."""
 
 
+@dataclass(frozen=True, slots=True)
+class PairCounts:
+    """How predictions and references were read."""
+
+    predictions: int
+    without_prediction: int
+    """References without a prediction."""
+    without_reference: int
+    """Predictions without a reference."""
+
+    def to_dict(self) -> dict[str, int]:
+        """Return a JSON-ready mapping."""
+        return asdict(self)
+
+
 @dataclass(frozen=True, repr=False)
 class Evaluation:
     """The scores of one system, with everything that a number must carry.
@@ -51,8 +66,8 @@ class Evaluation:
     """The items that were scored, in the order of the columns."""
     columns: Mapping[str, ScoreColumn] = field(repr=False)
     """Score -> its values, causes and signature."""
-    counts: Mapping[str, Any]
-    """How the input was read: queries, missing ones, repeated documents and the like."""
+    read: RunCounts | PairCounts
+    """How the input was read."""
     confidence: float = 0.95
     """Level of the intervals."""
     fingerprints: QueryFingerprints = field(default_factory=dict, repr=False)
@@ -67,6 +82,11 @@ class Evaluation:
             name: summarize(column, confidence=self.confidence)
             for name, column in self.columns.items()
         }
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """How the input was read: queries, missing ones, repeated documents and the like."""
+        return self.read.to_dict()
 
     @property
     def mean(self) -> dict[str, float]:
@@ -96,7 +116,7 @@ class Evaluation:
         return {
             "schema": SCHEMA,
             "confidence": self.confidence,
-            "counts": dict(self.counts),
+            "counts": self.counts,
             "scores": {name: summary.to_dict() for name, summary in self.summary.items()},
             "per_query": {
                 name: {item: finite(value) for item, value in values.items()}
@@ -178,8 +198,7 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
         judged_only=judged_only,
     )
     columns = {column.name: column for column in scored.columns}
-    counts = scored.counts.to_dict()
-    return Evaluation(scored.query_ids, columns, counts, confidence, scored.fingerprints)
+    return Evaluation(scored.query_ids, columns, scored.counts, confidence, scored.fingerprints)
 
 
 def _with_scores(run: object) -> Run | Nested:
@@ -322,11 +341,11 @@ def score_pairs(
     scorer = TextScorer(metrics)
     advance = progress and Counted(progress, scorer.steps(len(gold)))
     columns = {column.name: column for column in scorer.score(predictions, gold, advance)}
-    counts = {
-        "predictions": len(predictions),
-        "without_prediction": sum(prediction is None for prediction in predictions),
-        "without_reference": sum(not each for each in gold),
-    }
+    counts = PairCounts(
+        predictions=len(predictions),
+        without_prediction=sum(prediction is None for prediction in predictions),
+        without_reference=sum(not each for each in gold),
+    )
     # here: what run folders are read with would be a part of each start of `ragbench score`
     from ragbench.data.runs.run_lines import answer_fingerprints
 
@@ -373,7 +392,7 @@ def evaluate_run_file(  # noqa: PLR0913  as evaluate_run
     parsed = parse_measures(measures)
     judged = qrels if isinstance(qrels, Qrels) else trec_files.read_qrels(qrels)
     found = rank_run_file(run, judged, parsed, rules, workers=workers, _chunk_bytes=_chunk_bytes)
-    evaluation = evaluate_ranked_file(found, parsed, rules, confidence=confidence)
+    evaluation = evaluate_ranked_file(found, parsed, rules, confidence=confidence, tag=found.tag)
     return replace(evaluation, fingerprints=judged.query_fingerprints())
 
 
@@ -383,6 +402,7 @@ def evaluate_ranked_file(
     rules: Rules,
     *,
     confidence: float = 0.95,
+    tag: str | None = None,
 ) -> Evaluation:
     """Score what was ranked by the same rules; the scores are named as the measures are."""
     scored = score_ranked(
@@ -394,13 +414,14 @@ def evaluate_ranked_file(
         duplicates=found.duplicates,
     )
     columns = {column.name: column for column in scored.columns}
-    counts = scored.counts.to_dict() | {"tag": found.tag}
+    counts = replace(scored.counts, tag=tag)
     return Evaluation(scored.query_ids, columns, counts, confidence)
 
 
 def refuse_unjudged(evaluation: Evaluation, run: object) -> None:
     """Refuse a run that shares no query with the judgements: its scores would be about nothing."""
-    if evaluation.counts["missing"] == evaluation.counts["queries"]:
+    read = evaluation.read
+    if isinstance(read, RunCounts) and read.missing == read.queries:
         raise DataError(
             "no query of the run is judged",
             file=run,

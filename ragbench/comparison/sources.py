@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,13 +10,14 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from ragbench.comparison.evaluate import Evaluation, evaluate_run_file, refuse_unjudged
+from ragbench.comparison.evaluate import Evaluation, PairCounts, evaluate_run_file, refuse_unjudged
 from ragbench.comparison.systems import SystemScores
 from ragbench.data.runs.baseline import read_baseline
 from ragbench.data.runs.history import is_history, read_history
 from ragbench.data.runs.run_folder import LATEST, QUERIES_FILE, file_name, resolve_run_folder
 from ragbench.data.runs.run_scores import StoredScore, StoredScores, read_run_scores
 from ragbench.errors import DataError
+from ragbench.files import names_in
 from ragbench.records.summary import Early, Kind, Role, Summary
 from ragbench.registry import nearest
 from ragbench.score.base import Look, ScoreColumn
@@ -131,8 +133,9 @@ def from_evaluation(
     source: str, evaluation: Evaluation, run: Path | None = None, name: str | None = None
 ) -> ScoredSystems:
     """Return the one system of an evaluation, under its name or the tag of its run file."""
-    name = name or str(evaluation.counts.get("tag") or source)
-    of_texts = "predictions" in evaluation.counts
+    read = evaluation.read
+    of_texts = isinstance(read, PairCounts)
+    name = name or (None if isinstance(read, PairCounts) else read.tag) or source
     kind: Kind = "generation" if of_texts else "retrieval"
     kinds = dict.fromkeys(evaluation.columns, kind)
     retriever = None if of_texts else name
@@ -238,10 +241,10 @@ def read_scored(
             allowed="a path, an experiment, or what evaluate_run returns",
         )
     path, shown = Path(source), name or str(source)
-    if path.is_dir() or (path.name == LATEST and path.is_file()):
+    if os.path.isdir(path) or (path.name == LATEST and os.path.isfile(path)):
         return _read_run(path, shown)
-    if not path.exists():
-        siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+    if not os.path.exists(path):
+        siblings = names_in(path.parent)
         raise DataError(
             "no such file or folder",
             file=path,
@@ -268,7 +271,7 @@ def needs_qrels(source: Source) -> bool:
     if not isinstance(source, (str, Path)):
         return False
     path = Path(source)
-    if not path.is_file() or path.name == LATEST:
+    if not os.path.isfile(path) or path.name == LATEST:
         return False
     with path.open("rb") as stream:
         start = stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")

@@ -12,7 +12,7 @@ from ragbench.config.options import check_options, resolve_path
 from ragbench.config.problems import Report, some_of
 from ragbench.config.schema import Component, Metrics
 from ragbench.config.tree import Item
-from ragbench.config.yaml_reader import UNREADABLE
+from ragbench.config.yaml_reader import UNREADABLE, decode, read_yaml
 from ragbench.gates.base import Gate, KnownNames
 from ragbench.gates.kinds import gate_options, make_gate
 from ragbench.gates.scores import KnownScore, KnownScores, known_rubric, known_score
@@ -143,3 +143,30 @@ def _file_of(gate: Gate, entry: _WrittenGate, known: KnownNames, base: Path) -> 
         if gate.may_be_new(path):
             return Path(os.path.abspath(base / os.path.expanduser(str(item.value))))
     return resolve_path(item, base, entry.report)
+
+
+def written_gates(path: Path) -> tuple[Item, ...]:
+    """Return the gates of a file as they are written; none where it cannot be read.
+
+    Loading the file as a config says why, with the place.
+    """
+    report = Report()
+    try:
+        text = decode(path.read_bytes(), str(path), report)
+    except OSError:
+        return ()
+    tree = None if text is None else read_yaml(text, str(path), report)
+    gates = None if tree is None else tree.get("gates")
+    return () if gates is None else gates.items
+
+
+def baseline_of(gate: Item) -> str | None:
+    """Return the baseline file that a gate is written against; None where it names none."""
+    against = gate.get("against")
+    name = "" if against is None else str(against.value)
+    return name if name.endswith(".json") else None
+
+
+def is_about_costs(gate: Item) -> bool:
+    """Whether a gate, as it is written, limits how much a cost rises."""
+    return gate.get("max_increase") is not None

@@ -56,17 +56,8 @@ MAX_VARIANTS = 100
 
 _RESOLVED = (
     *("name", "seed", "dataset", "retrievers", "generators", "apps", "controls", "metrics"),
-    *(
-        "statistics",
-        "causes",
-        "gates",
-        "max_failed",
-        "budget",
-        "executor",
-        "cache",
-        "cache_also",
-        "output",
-    ),
+    *("statistics", "causes", "gates", "max_failed", "budget", "executor"),
+    *("cache", "cache_also", "output"),
 )
 """The order of a resolved config."""
 

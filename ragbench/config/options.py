@@ -13,6 +13,7 @@ from ragbench.config.problems import Report, some_of
 from ragbench.config.tree import Entry, Item
 from ragbench.config.yaml_reader import UNREADABLE
 from ragbench.errors import DataError, OptionError, Place, RagbenchError
+from ragbench.files import names_in
 from ragbench.registry import (
     PYTHON,
     DeclaredOption,
@@ -257,7 +258,7 @@ def resolve_path(item: Item, base: Path, report: Report) -> Path | None:
     path = Path(os.path.abspath(base / os.path.expanduser(text))) if "\0" not in text else None
     if path is not None and os.path.exists(path):
         return path
-    close = nearest(path.name, _names_in(path.parent)) if path is not None else None
+    close = nearest(path.name, names_in(path.parent)) if path is not None else None
     directory = os.path.dirname(item.written)
     report.wrong(
         item,
@@ -266,13 +267,6 @@ def resolve_path(item: Item, base: Path, report: Report) -> Path | None:
         os.path.join(directory, close) if close else None,
     )
     return None
-
-
-def _names_in(folder: Path) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:  # the folder is not there either: nothing to suggest
-        return []
 
 
 _OF_MODELS = ("config.json", "modules.json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -201,11 +202,11 @@ class Checkpoint:
 
 def find_checkpoint(owner: str, model: str) -> Checkpoint:
     """Tell a folder from a hub name; nothing is loaded."""
-    folder = Path(model).expanduser()
-    if (folder / "config.json").is_file() or (folder / "modules.json").is_file():
+    folder = Path(os.path.expanduser(model))
+    if any(os.path.isfile(folder / name) for name in ("config.json", "modules.json")):
         return Checkpoint(owner, model, folder)
     looks_like_a_path = model.count("/") > 1 or model.startswith((".", "/", "~")) or "\\" in model
-    if not model.strip() or looks_like_a_path or folder.exists():
+    if not model.strip() or looks_like_a_path or os.path.exists(folder):
         raise OptionError(owner, "model", model, ALLOWED)
     return Checkpoint(owner, model, None)
 

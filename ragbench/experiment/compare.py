@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any, get_args
@@ -34,12 +35,16 @@ from ragbench.records.comparison import ComparedRuns
 from ragbench.registry import nearest
 from ragbench.report.comparison.base import lay_out_comparison
 from ragbench.report.comparison.table import render_table
+from ragbench.report.headline import outcome_of
+from ragbench.report.pictures.draw import difference_pictures
+from ragbench.report.text import printable
 from ragbench.types import Qrels
 from ragbench.types.tables import html_table, number
 
 FAMILIES = get_args(Families)
 MOVED = 5
 """How many queries of each comparison are shown."""
+_FEW = 6
 
 
 @dataclass(frozen=True, repr=False)
@@ -104,17 +109,31 @@ class Comparison:
                 family.measure,
                 made.system,
                 made.baseline,
-                number(made.difference, made.interval),
+                _signed(made.difference, made.interval),
                 number(made.p_adjusted),
+                outcome_of(made, family.direction),
             ]
             for family in self.record.measures
             for made in family.comparisons
         ]
-        heads = ["measure", "system", "against", "difference", "adjusted p"]
-        return html_table(lay_out_comparison(self.record).subject, heads, rows)
+        heads = ["measure", "system", "against", "difference", "adjusted p", "verdict"]
+        drawn = "".join(each.image() for each in islice(difference_pictures(self.record), 1))
+        return drawn + html_table(lay_out_comparison(self.record).subject, heads, rows)
 
     def __repr__(self) -> str:
-        return f"<Comparison: {lay_out_comparison(self.record).subject}>"
+        found = [
+            f"{made.system} {family.measure} {_signed(made.difference)} {outcome_of(made, way)}"
+            for family in self.record.measures[:1]
+            for made, way in ((each, family.direction) for each in family.comparisons)
+        ]
+        more = [f"{len(found) - _FEW} more"] if len(found) > _FEW else []
+        scores = ", ".join(printable(text.rstrip()) for text in (*found[:_FEW], *more))
+        return f"<Comparison: {lay_out_comparison(self.record).subject}; {scores}>"
+
+
+def _signed(value: float | None, interval: Sequence[float | None] | None = None) -> str:
+    """A difference, whose sign is always written."""
+    return ("+" if value is not None and value > 0 else "") + number(value, interval)
 
 
 def compare(  # noqa: PLR0913  the public signature: a keyword per rule

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.comparison.sources import HasRunFolder, Source
+from ragbench.config.gates import baseline_of, is_about_costs, written_gates
 from ragbench.config.load import load_config
-from ragbench.config.problems import Report
-from ragbench.config.tree import Item
-from ragbench.config.yaml_reader import decode, read_yaml
 from ragbench.data.runs.baseline import write_baseline
 from ragbench.data.runs.run_scores import read_run_scores
 from ragbench.errors import DataError
@@ -68,19 +66,17 @@ def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collecte
 
     With `update`, gates against baseline files are left out: these will be written.
     """
-    gates = _gates(path)
+    gates = written_gates(path)
     # place of a gate -> the baseline file that it names
     written = {
-        index: str(against.value)
-        for index, gate in enumerate(gates)
-        if (against := gate.get("against")) is not None and str(against.value).endswith(".json")
+        index: file for index, gate in enumerate(gates) if (file := baseline_of(gate)) is not None
     }
     overrides: dict[str, Any] = {}
     files: dict[Path, bool] = {}
     if update and written:
         for index, file in written.items():
             target = path.parent / file if baseline is None else Path(baseline).absolute()
-            costs = gates[index].get("max_increase") is not None
+            costs = is_about_costs(gates[index])
             files[target] = costs or files.get(target, False)
         others = [gate for index, gate in enumerate(gates) if index not in written]
         overrides = {"gates": [gate.as_written() for gate in others]}
@@ -128,15 +124,3 @@ def keep_baseline(now: Source, path: str, *, costs: bool = False) -> None:
         found = f"a baseline of {type(now).__name__}"
         raise DataError(found, file=path, allowed="an experiment, or a run folder")
     write_baseline(path, read_run_scores(folder), costs=costs)
-
-
-def _gates(path: Path) -> tuple[Item, ...]:
-    """The gates as they are written; none of a file that cannot be read: checking it says why."""
-    report = Report()
-    try:
-        text = decode(path.read_bytes(), str(path), report)
-    except OSError:  # checking it says so, with its place
-        return ()
-    tree = None if text is None else read_yaml(text, str(path), report)
-    gates = None if tree is None else tree.get("gates")
-    return () if gates is None else gates.items

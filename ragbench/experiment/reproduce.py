@@ -32,12 +32,13 @@ from ragbench.experiment.named_code import (
     refuse_sending,
     texts_of,
 )
-from ragbench.experiment.plan.records import Choices, Repetition
+from ragbench.experiment.plan.records import Repetition
 from ragbench.experiment.progress import Progress
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.runner import run_experiment
 from ragbench.json_yaml import load_yaml
-from ragbench.records.manifest import EnvironmentVariable, Manifest
+from ragbench.records.codec import Record, from_json
+from ragbench.records.manifest import Choices, EnvironmentVariable, Manifest
 from ragbench.records.summary import Summary
 from ragbench.secrets import MASK, secret_fingerprint
 
@@ -88,8 +89,7 @@ def _repeated(
             file=folder,
             allowed="a run whose components are all in its config",
         )
-    kept = dict(manifest.choices)
-    choices = Choices(**{**kept, "only": tuple(kept.get("only", ())), "retry_failed": False})
+    choices = replace(manifest.choices, retry_failed=False)
     here = Path.cwd()
     search = [here, folder] if trust else [here] if not here.is_relative_to(folder) else []
     places = places_of_code(folder / "config.yaml", search)
@@ -122,6 +122,13 @@ def _repeated(
     return Reproduction(folder, again, environment, [*_surroundings(manifest, new)], [*numbers])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Written(Record):
+    """What a config says of where it writes."""
+
+    output: str = ""
+
+
 def _load_config(
     folder: Path, known: Mapping[str, EnvironmentVariable], code: Sequence[Path]
 ) -> ExperimentConfig:
@@ -136,10 +143,10 @@ def _load_config(
     except ConfigError:
         # a folder that was moved by itself, as CI keeps it: where this working directory writes
         found = load_yaml(file.read_text(encoding="utf-8"))
-        output = found.get("output", "") if isinstance(found, dict) else ""
         summary = read_summary(folder)
-        home = Path(str(output)) / summary.name / summary.run_id
-        with contextlib.suppress(ConfigError):
+        with contextlib.suppress(ConfigError, DataError):
+            output = from_json(_Written, found).output
+            home = Path(output) / summary.name / summary.run_id
             return load_config(file, base_dir=home, environment=variables, code=code)
         raise
 

@@ -28,6 +28,7 @@ from ragbench.records.causes import AnswerCause, CauseRow
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary, SystemScore, SystemSummary
+from ragbench.report.pictures.causes import causes_pictures
 from ragbench.types.tables import html_table, number
 
 _RIGHT: AnswerCause = "right"
@@ -121,16 +122,35 @@ class Experiment:
         return f"<Experiment {self.record.name} ({self.path}): {systems}{more}>"
 
     def _repr_html_(self) -> str:
-        systems = self.record.systems
-        names = list(dict.fromkeys(name for system in systems for name in system.scores))
+        # where answers are lost is first; the flow between systems is on the page
+        drawn = [each.image() for each in causes_pictures(self.record, self.compared)][:1]
+        name = f"{self.record.name} {self.record.run_id}".rstrip()
+        tables = [self._table(f"{name}: {what}", what) for what in ("rankings", "answers")]
+        return "".join((*drawn, *filter(None, tables)))
+
+    def _table(self, caption: str, what: str) -> str | None:
+        """The means of a kind of scores; None where there are none."""
+        found = [
+            (system, {n: s for n, s in system.scores.items() if (s.kind == "retrieval") == of})
+            for of in (what == "rankings",)
+            for system in self.record.systems
+        ]
+        names = list(dict.fromkeys(name for _, scores in found for name in scores))
         rows = []
-        for system in systems:
-            found = (system.scores.get(name) for name in names)
-            right = str(system.causes[_RIGHT]) if system.causes else ""
-            cells = ("" if s is None else number(s.mean, s.interval) for s in found)
-            rows.append([system.name, right, *cells])
-        caption = f"{self.record.name} {self.record.run_id}".rstrip()
-        return html_table(caption, ["system", "right", *names], rows)
+        for system, scores in found:
+            if scores:
+                right = str(system.causes[_RIGHT]) if system.causes else ""
+                cells = (
+                    ""
+                    if (score := scores.get(name)) is None
+                    # the interval below the mean, so that many scores have room
+                    else number(score.mean, score.interval)
+                    .replace(" [", "\n[")
+                    .replace(", ", ",\N{NO-BREAK SPACE}")
+                    for name in names
+                )
+                rows.append([system.name, right, *cells])
+        return html_table(caption, ["system", "right", *names], rows) if rows else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary, JSON-ready."""

@@ -16,7 +16,7 @@ from ragbench.data.runs.run_folder import check_output
 from ragbench.experiment.output.files import write_run
 from ragbench.experiment.plan.components import build_executor, connected, workers_of
 from ragbench.experiment.plan.plan import load_collection, make_plan
-from ragbench.experiment.plan.records import Choices, LiveComponents, Plan, Repetition, Share
+from ragbench.experiment.plan.records import LiveComponents, Plan, Repetition, Share
 from ragbench.experiment.progress import Progress, Silent
 from ragbench.experiment.records import SharedRun
 from ragbench.experiment.result import Experiment
@@ -32,6 +32,7 @@ from ragbench.experiment.stages.base import Workspace
 from ragbench.experiment.stages.graph import run_stages, share_stages
 from ragbench.files import cache_folder
 from ragbench.llm import Budget, Replies
+from ragbench.records.manifest import Choices
 from ragbench.store.items import StageStore
 
 

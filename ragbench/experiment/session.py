@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -153,7 +154,8 @@ def run_in(folder: Path, given: str | None = None) -> Iterator[Session]:
         if session.finished:
             state.unlink(missing_ok=True)
     finally:
-        (folder / _LOCK).unlink(missing_ok=True)
+        with suppress(OSError):  # Windows removes no open file: an empty one stays
+            (folder / _LOCK).unlink()
         stream.close()
 
 
@@ -205,21 +207,21 @@ def _locked(folder: Path) -> IO[str]:
 
 def _lock(stream: IO[str]) -> bool:
     """Take the lock of the operating system; False where another process has it."""
-    if os.name == "nt":
+    if sys.platform == "win32":
         import msvcrt
 
         try:
-            # far behind the text, since Windows makes locked bytes unreadable; where there is no
-            # such function, mypy is told to ignore it
+            # far behind the text, since Windows makes locked bytes unreadable
             stream.seek(1 << 20)
-            msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+            msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
         except OSError:
             return False
         return True
-    import fcntl
+    else:
+        import fcntl
 
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True

@@ -59,6 +59,8 @@ class Decision:
     """Of an undecided difference: what so many queries can decide."""
     evidence: Evidence | None = None
     """What the commits of a history say together."""
+    interval: tuple[float, float] | None = None
+    """Of a mean: its limits, NaN where it has none."""
 
 
 @dataclass(frozen=True, slots=True)

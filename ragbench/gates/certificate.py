@@ -20,6 +20,7 @@ from ragbench.gates.base import (
 )
 from ragbench.records.certificate import (
     CERTIFICATE_SCHEMA,
+    KAPPA,
     AgreementFound,
     RequiredCertificate,
 )
@@ -79,7 +80,7 @@ class Certificate(Gate):
                 allowed=", ".join(rubrics),
                 nearest=nearest(self.rubric, rubrics),
             )
-        if "kappa" not in rubrics[self.rubric].agreement:
+        if KAPPA not in rubrics[self.rubric].agreement:
             raise DataError(f"'{self.rubric}' has no kappa", file=self.certificate)
         files.certificates[self.file] = certificate
 
@@ -105,7 +106,7 @@ class Certificate(Gate):
             judges = ", ".join(others)
             why = f"the certificate is of {certified}, and this run was judged by {judges}"
             return Decision("undecided", why)
-        return self.decide_kappa(certificate.rubrics[self.rubric].agreement["kappa"])
+        return self.decide_kappa(certificate.rubrics[self.rubric].agreement[KAPPA])
 
     def decide_kappa(self, kappa: AgreementFound) -> Decision:
         """Decide by the kappa of a certificate, or the lower end of its interval.

@@ -111,7 +111,7 @@ class Limit(MeasureGate):
         if math.isnan(value):
             failed = f"; {n_failed} failed" if n_failed else ""
             nothing = "the score has no interval" if found.n else f"nothing was scored{failed}"
-            return Decision("undecided", nothing, facts)
+            return Decision("undecided", nothing, facts, interval=found.interval)
         verdict = within(value, self.min, self.max)
         why = f"mean {found.mean:.4g} over {found.n} queries"
         if self.decide == "interval":
@@ -122,12 +122,13 @@ class Limit(MeasureGate):
         at_ends = (
             "undecided" if math.isnan(end) else within(end, self.min, self.max) for end in ends
         )
-        return unless_turned(Decision(verdict, why, facts), n_failed, at_ends)
+        decision = Decision(verdict, why, facts, interval=found.interval)
+        return unless_turned(decision, n_failed, at_ends)
 
     def is_settled(self, found: Decision) -> bool:
         """Whether the interval does not hold the limit."""
-        low, high = found.facts.get("interval") or (None, None)
-        return low is not None and high is not None and not low <= self.limit <= high
+        low, high = found.interval or (math.nan, math.nan)
+        return math.isfinite(low) and math.isfinite(high) and not low <= self.limit <= high
 
     def _compared(self, found: ScoreSummary) -> float:
         """The number that is compared with the limit; NaN where there is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -92,7 +93,7 @@ def load_prompt(source: str, system: str | None = None, owner: str = "prompt") -
     """
     built_in = sorted(path.stem for path in _FOLDER.glob("*.yaml"))
     path = _FOLDER / f"{source}.yaml" if source in built_in else Path(source)
-    if not path.is_file():
+    if not os.path.isfile(path):
         allowed = f"{', '.join(built_in)}, or a file: .yaml with system and user, or .j2"
         raise OptionError(owner, "prompt", source, allowed, nearest(source, built_in))
     try:

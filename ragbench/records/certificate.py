@@ -184,6 +184,10 @@ class ProbedRubric(JudgedRubric):
     """Whether it says the same twice."""
 
 
+KAPPA = "kappa"
+"""The statistic that gates read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifiedRubric(JudgedRubric):
     """A judge against people by one rubric."""

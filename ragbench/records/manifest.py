@@ -59,6 +59,21 @@ class EnvironmentVariable(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Choices(Record):
+    """What the caller narrows a run to."""
+
+    limit: int | None = None
+    """A seeded sample of this many queries."""
+    only: tuple[str, ...] = ()
+    """Names of retrievers, generators or pairs; empty means all."""
+    judge: bool = True
+    judge_replay: bool = False
+    """Whether judges answer from stored replies alone; what is missing is an error."""
+    retry_failed: bool = False
+    """Whether items that failed before are asked again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest(Record):
     """Versions, data fingerprints, signatures, seeds and timings; never a secret."""
 
@@ -70,8 +85,7 @@ class Manifest(Record):
     packages: Mapping[str, str | None] = field(default_factory=dict)
     """Package whose version may move a number -> its version; None where it is not installed."""
     seed: int | None = None
-    choices: Mapping[str, Any] = field(default_factory=dict)
-    """What the command line chose."""
+    choices: Choices = field(default_factory=Choices)
     live: tuple[str, ...] = ()
     """Components that were Python objects, which no file describes."""
     versions: Mapping[str, Prose] = field(default_factory=dict)

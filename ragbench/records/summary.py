@@ -374,8 +374,6 @@ class Summary(Record):
     complete: bool = True
     """Whether so many items were scored that the means are to be trusted."""
     dataset: Dataset | None = None
-    counts: Mapping[str, int] = optional({})
-    """`queries`: how many were asked, where they are a sample."""
     budget: Spending | None = optional()
     """What was spent, where there is a budget."""
     seed: int | None = None

@@ -143,13 +143,13 @@ def _headlines(
 
 def _subject(summary: Summary) -> str:
     """Describe data, systems and baseline: `example/test, 66 queries, 3 retrievers, ...`."""
-    dataset, asked = summary.dataset or Dataset(), summary.counts.get("queries")
-    total = asked if dataset.queries is None else dataset.queries
+    dataset = summary.dataset or Dataset()
     parts = [printable(dataset.name)] if dataset.name else []
-    if total is not None:
-        limited = f"{asked} of " if asked is not None and asked != total else ""
-        parts.append(limited + counted(total, "queries"))
-    sizes = {"documents": dataset.documents, "judgements": dataset.judgements}
+    sizes = {
+        "queries": dataset.queries,
+        "documents": dataset.documents,
+        "judgements": dataset.judgements,
+    }
     parts += [counted(size, noun) for noun, size in sizes.items() if size is not None]
     parts += _system_counts(summary.systems)
     if summary.baseline:

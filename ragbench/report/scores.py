@@ -97,7 +97,7 @@ def _system(scored: Scored, per_query: bool, summary: bool) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": scored.name,
         "file": scored.source,
-        "counts": dict(evaluation.counts),
+        "counts": evaluation.counts,
     }
     if summary:
         found["scores"] = {name: score.to_dict() for name, score in evaluation.summary.items()}

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragbench.report.scores import ALL, Scored
+from ragbench.score.retrieval.score_run import RunCounts
 from ragbench.score.retrieval.trec_eval import FAMILIES, print_parameters
 from ragbench.types.checks import id_bytes
 
@@ -162,7 +163,9 @@ def _query_lines(
 
 
 def _fact_lines(scored: Scored, facts: Collection[str]) -> Iterable[str]:
-    known = {"runid": scored.name, "num_q": str(scored.evaluation.counts["scored"])}
+    read = scored.evaluation.read
+    n = read.scored if isinstance(read, RunCounts) else len(scored.evaluation.query_ids)
+    known = {"runid": scored.name, "num_q": str(n)}
     return (_line(fact, ALL, known[fact]) for fact in known if fact in facts)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -77,7 +78,7 @@ class RunFile(Retriever):
 
 def _state_of(path: Path) -> tuple[int, int] | None:
     """What changes when a file does; None of a pipe and the like."""
-    if not path.is_file():
+    if not os.path.isfile(path):
         return None
     stat = path.stat()
     return stat.st_size, stat.st_mtime_ns

@@ -19,8 +19,8 @@ from typing import TypeVar
 from ragbench.errors import DataError
 from ragbench.files import locked_beside, remove_left_over, temporary_beside
 from ragbench.store.kinds import FileKind, use_journal
-from ragbench.store.pages import is_log_damaged, log_of
-from ragbench.store.salvage import is_ours, salvage
+from ragbench.store.pages import is_log_damaged
+from ragbench.store.salvage import is_ours, keep_aside, salvage
 
 File = TypeVar("File", bound="DatabaseFile")
 Result = TypeVar("Result")
@@ -87,7 +87,10 @@ class DatabaseFile:
         # closed in the lock: SQLite removes by its name the log of what it closes
         with _alone_at(self.path), closing(self._connection):
             if _identity(self.path) == self._opened:
-                _replace_by_what_is_whole(self.path, self.kind, error)
+                try:
+                    _replace_by_what_is_whole(self.path, self.kind, error, self._connection)
+                except OSError as cause:
+                    raise unusable(self.path, self.kind, cause) from None
         return connect(self.path, self.kind)
 
     def _take(self, connection: sqlite3.Connection) -> None:
@@ -142,7 +145,7 @@ def connect(path: Path, kind: FileKind, *, thorough: bool = False) -> sqlite3.Co
                 with closing(connection):
                     if not is_damage(error, path, kind):
                         raise
-                    _replace_by_what_is_whole(path, kind, error)
+                    _replace_by_what_is_whole(path, kind, error, connection)
             except BaseException:
                 connection.close()
                 raise
@@ -266,8 +269,13 @@ def _check_all(connection: sqlite3.Connection) -> None:
         raise sqlite3.DatabaseError(" ".join(str(found).split()))
 
 
-def _replace_by_what_is_whole(path: Path, kind: FileKind, error: Exception) -> None:
-    """Put a new file with the whole rows in the place of a damaged one, which is kept aside."""
+def _replace_by_what_is_whole(
+    path: Path, kind: FileKind, error: Exception, connection: sqlite3.Connection
+) -> None:
+    """Put a new file with the whole rows in the place of a damaged one, which is kept aside.
+
+    `connection` is ours to it, which Windows wants closed.
+    """
     temporary = temporary_beside(path)
     temporary.unlink(missing_ok=True)
     try:
@@ -279,15 +287,7 @@ def _replace_by_what_is_whole(path: Path, kind: FileKind, error: Exception) -> N
             kept, lost = salvage(path, kind, made)
         finally:
             made.close()
-        aside = _aside(path)
-        # the log goes first: SQLite would apply one that is left behind to the new file
-        if log_of(path).exists():
-            log_of(path).rename(log_of(aside))
-        path.with_name(f"{path.name}-shm").unlink(missing_ok=True)
-        try:
-            os.link(path, aside)
-        except OSError:  # no hard links here: for a moment there is no file
-            path.rename(aside)
+        aside = keep_aside(path, connection)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -317,16 +317,6 @@ def _tell(path: Path, kind: FileKind, error: Exception, counts: tuple[int, int],
         f"and made again; {what}"
     )
     warnings.warn(DamagedDatabase(text), stacklevel=2)
-
-
-def _aside(path: Path) -> Path:
-    """A name for a damaged file, beside it, which is not in use."""
-    number = 1
-    while True:
-        found = path.with_name(f"{path.stem}.damaged-{number}{path.suffix}")
-        if not found.exists() and not log_of(found).exists():
-            return found
-        number += 1
 
 
 @contextmanager

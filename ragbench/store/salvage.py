@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from ragbench.store.kinds import FileKind
-from ragbench.store.pages import MAGIC, records
+from ragbench.store.pages import MAGIC, log_of, records
 
 
 def is_ours(path: Path, kind: FileKind) -> bool:
@@ -53,3 +56,38 @@ def whole_rows(path: Path, kind: FileKind, seen: set[object]) -> Iterator[tuple[
             seen.add(values[key])
             if kind.fits(values[key], values[content], values[checksum]):
                 yield values
+
+
+def keep_aside(path: Path, connection: sqlite3.Connection) -> Path:
+    """Give a damaged file with its log another name, which is returned; it may keep the old one.
+
+    `connection` is ours to it, which Windows wants closed.
+    """
+    aside = _aside(path)
+    log, index = log_of(path), path.with_name(f"{path.name}-shm")
+    if sys.platform == "win32":  # no open file is moved there, and closing may remove the log
+        for each, copy in ((log, log_of(aside)), (path, aside)):
+            if each.exists():
+                shutil.copyfile(each, copy)
+        connection.close()
+    # the log goes first: SQLite would apply one that is left behind to the new file
+    elif log.exists():
+        log.rename(log_of(aside))
+    log.unlink(missing_ok=True)
+    index.unlink(missing_ok=True)
+    if not aside.exists():
+        try:
+            os.link(path, aside)
+        except OSError:  # no hard links here: for a moment there is no file
+            path.rename(aside)
+    return aside
+
+
+def _aside(path: Path) -> Path:
+    """A name for a damaged file, beside it, which is not in use."""
+    number = 1
+    while True:
+        found = path.with_name(f"{path.stem}.damaged-{number}{path.suffix}")
+        if not found.exists() and not log_of(found).exists():
+            return found
+        number += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from ragbench.types.conversation import ToolCall, Turn
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from ragbench.types.columnar import Qrels
 
 Number = TypeVar("Number", int, float)
+Part = Literal["corpus", "queries", "qrels", "answers"]
+"""A part of a data set that is read as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +181,10 @@ class Collection:
     """How the data were read, one sentence each: counts, duplicates, what was left out."""
     warnings: list[str] = field(default_factory=list)
     """What makes numbers doubtful, one sentence each: gold that could not be placed."""
+
+    def fingerprint(self, part: Part) -> str | None:
+        """Return the content hash of a part; None for one that it does not have."""
+        return self.fingerprints.get(part)
 
 
 IMPORTANCES = ("vital", "okay")

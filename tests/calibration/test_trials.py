@@ -2,8 +2,6 @@
 
 import csv
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,18 +9,17 @@ from scipy.stats import kendalltau, spearmanr
 from sklearn.metrics import cohen_kappa_score, confusion_matrix, roc_auc_score
 
 from tests.calibration.trial import ragtruth, summeval
+from tests.commands import run_command
 
 pytestmark = pytest.mark.slow
 
 
 def _calibrate(run, labels, *options):
     """Return what the command prints, as tables and as JSON."""
-    call = [sys.executable, "-m", "ragbench", "calibrate", str(run), "--labels", str(labels)]
-    printed = [
-        subprocess.run([*call, *options, *form], capture_output=True, text=True, check=True).stdout
-        for form in ([], ["--json"])
-    ]
-    return printed[0], json.loads(printed[1])["rubrics"]["context_overlap"]
+    call = ["calibrate", run, "--labels", labels, *options]
+    tables, found = (run_command(*call, *form) for form in ([], ["--json"]))
+    assert (tables.returncode, found.returncode) == (0, 0), tables.stderr + found.stderr
+    return tables.stdout, json.loads(found.stdout)["rubrics"]["context_overlap"]
 
 
 def _sides(run, labels, column):

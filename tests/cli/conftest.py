@@ -30,7 +30,9 @@ def score(monkeypatch, capsysbinary):
 
     def run(*arguments, stdin=b""):
         monkeypatch.setattr(sys, "argv", ["ragbench", "score", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin))))
+        monkeypatch.setattr(
+            sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin)), encoding="utf-8")
+        )
         with pytest.raises(SystemExit) as exited:
             main()
         printed = capsysbinary.readouterr()

@@ -105,6 +105,6 @@ def test_stored_items_of_the_wrong_shape_are_made_again(
         done = run_command("run", config, *JUDGED_RUN, cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
-    again = Path(tmp_path / "runs/quickstart/latest/summary.json").read_text()
+    again = Path(tmp_path / "runs/quickstart/latest/summary.json").read_text(encoding="utf-8")
     for old, new in zip(before, json.loads(again)["systems"], strict=True):
         assert old["scores"] == new["scores"]

@@ -41,13 +41,13 @@ def test_json(quickstart):
 @pytest.mark.parametrize("rubrics", [["answer_relevancy"], ["faithfulness", "answer_relevancy"]])
 def test_calls_are_those_that_a_run_sends(quickstart, monkeypatch, rubrics):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    Path("rows.jsonl").write_text(ROWS)
+    Path("rows.jsonl").write_text(ROWS, encoding="utf-8")
     columns = {"question": "question", "answer": "answer", "reference": "reference"}
     with ChatServer(Script(), model="m") as server:
         judge = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": rubrics}
         dataset = {"type": "records", "path": "rows.jsonl", "columns": columns}
         config = {"dataset": dataset, "metrics": {"generation": [], "judge": judge}}
-        Path("exp.yaml").write_text(yaml.safe_dump(config))
+        Path("exp.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
 
         code, text, problems = quickstart("plan", "exp.yaml", "--json")
         assert code == 0, problems

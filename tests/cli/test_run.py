@@ -246,7 +246,7 @@ def test_a_mistake_of_ours_is_one_line_with_a_log(tmp_path, monkeypatch):
     assert done.returncode == 70
     assert "Traceback" not in done.stderr
     log = done.stderr.strip().rsplit(" ", 1)[-1]
-    with open(log) as stream:
+    with open(log, encoding="utf-8") as stream:
         assert "ZeroDivisionError: ours" in stream.read()
     os.unlink(log)
 

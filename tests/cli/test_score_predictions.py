@@ -108,7 +108,7 @@ def test_tables_of_references_add_up(here):
 def test_csv_and_gzip(here, system):
     expected = system("--predictions", "p.jsonl", "--references", "r.jsonl", "-m", "rouge1", "-q")
     rows = [json.loads(line) for line in PREDICTIONS.splitlines()]
-    with open(here / "p.csv", "w", newline="") as stream:
+    with open(here / "p.csv", "w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, ["query_id", "answer"])
         writer.writeheader()
         writer.writerows(rows)

@@ -251,7 +251,7 @@ def test_sources(tmp_path, monkeypatch, kind, scattered):
     with subprocess.Popen([sys.executable, "-c", COPY, path], stdout=subprocess.PIPE) as sender:
         stream = sender.stdout
         if kind == "stdin":
-            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(stream))
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(stream, encoding="utf-8"))
         if "gzip" in kind:
             with gzip.open(stream) as source:
                 assert_same(source, read_run(path))

@@ -138,7 +138,7 @@ def test_all_problems_at_once(problems):
 def test_what_the_data_decide_is_left_to_the_run(load):
     """Without a metrics block any score that there is may be meant; records name systems."""
     data = {"dataset": {"type": "records", "path": "r.jsonl"}}
-    with open("r.jsonl", "w") as file:
+    with open("r.jsonl", "w", encoding="utf-8") as file:
         file.write('{"question": "q", "answer": "a", "reference": "b"}\n')
 
     config = load_config(

@@ -95,7 +95,7 @@ def test_honest_text_is_read_however_long(tmp_path, monkeypatch):
 
 def test_standard_input_is_held_to_the_same(bomb, monkeypatch):
     packed = io.BufferedReader(io.BytesIO(bomb(b"x" * (1 << 20)).read_bytes()))
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(packed))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(packed, encoding="utf-8"))
 
     with pytest.raises(DataError, match="-: gzip has made"):
         list(lines.read_lines(lines.standard_input()))

@@ -13,7 +13,7 @@ def open_doubles(log="", model="m1", wait=0.0, alone=True):
 
     def compute(items):
         if log:
-            with Path(log).open("a") as stream:
+            with Path(log).open("a", encoding="utf-8") as stream:
                 stream.write(f"{os.getpid()} {items[0]}\n")
         print("this is no reply")
         return [_double(item, wait) for item in items]

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.experiment.plan.records import Choices
 from ragbench.experiment.runner import run_experiment
+from ragbench.records.manifest import Choices
 from ragbench.types import Document, Prediction
 from tests.experiment.moons import ANSWERS, CORPUS, QUERIES
 from tests.experiment.test_stages import contents, work

@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.experiment.plan.records import Choices
 from ragbench.experiment.runner import run_experiment
+from ragbench.records.manifest import Choices
 from ragbench.testing import ChatServer
 from ragbench.testing.chat_answers import Answer
 from tests.experiment.test_stages import contents

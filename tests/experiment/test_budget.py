@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from ragbench.experiment.plan.records import Choices
 from ragbench.experiment.runner import run_experiment
+from ragbench.records.manifest import Choices
 from ragbench.signature import fingerprint
 from ragbench.testing import ChatServer
 from tests.experiment.test_stages import contents

@@ -8,8 +8,8 @@ import pytest
 from ragbench.comparison.method import look_confidence
 from ragbench.errors import ConfigError
 from ragbench.experiment.compare import compare
-from ragbench.experiment.plan.records import Choices
 from ragbench.experiment.runner import run_experiment
+from ragbench.records.manifest import Choices
 from ragbench.score.base import Look
 from ragbench.stats import interim_interval, spending_bounds
 from ragbench.testing import ChatServer

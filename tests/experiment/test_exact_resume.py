@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from ragbench import run_experiment
-from ragbench.experiment.plan.records import Choices
+from ragbench.records.manifest import Choices
 from ragbench.store.vectors import VECTORS_FILE, DamagedVectors
 from tests.experiment.moons import part_of
 from tests.experiment.test_stages import contents, work

@@ -10,8 +10,8 @@ import ragbench as rb
 from ragbench.comparison.sources import read_scored
 from ragbench.data.runs.baseline import read_baseline
 from ragbench.errors import DataError
-from ragbench.experiment.plan.records import Choices
 from ragbench.experiment.runner import run_experiment
+from ragbench.records.manifest import Choices
 from ragbench.testing import ChatServer
 from ragbench.testing.chat_answers import Answer
 from tests.commands import run_command

@@ -243,7 +243,9 @@ def test_a_clock_that_is_set_back(command, undisturbed):
     before = command.server.counters.requests
     assert command.run()[0] == 0
     assert command.server.counters.requests == before
-    manifest = Path(command.output / "moons" / "latest" / "manifest.json").read_text()
+    manifest = Path(command.output / "moons" / "latest" / "manifest.json").read_text(
+        encoding="utf-8"
+    )
     assert '"seconds": -' not in manifest
 
 

@@ -11,7 +11,8 @@ import ragbench as rb
 from ragbench.config.schema import Fill
 from ragbench.data.runs.run_lines import FINGERPRINTS_FILE, read_fingerprints
 from ragbench.errors import ConfigError, DataError
-from ragbench.experiment.plan.records import Choices, PlannedFill
+from ragbench.experiment.plan.records import PlannedFill
+from ragbench.records.manifest import Choices
 from ragbench.report.terminal import render_terminal
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.testing import ChatServer

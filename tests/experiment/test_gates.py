@@ -7,9 +7,9 @@ import pytest
 from ragbench.data.runs.baseline import write_baseline
 from ragbench.data.runs.run_scores import read_run_scores
 from ragbench.errors import ConfigError, DataError
-from ragbench.experiment.plan.records import Choices
 from ragbench.experiment.result import exit_code_of, load_experiment
 from ragbench.experiment.runner import run_experiment
+from ragbench.records.manifest import Choices
 from tests.experiment.moons import CORPUS
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases

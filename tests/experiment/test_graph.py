@@ -6,11 +6,12 @@ import pytest
 
 from ragbench.config.load import load_config
 from ragbench.experiment.plan.plan import load_collection, make_plan
-from ragbench.experiment.plan.records import Choices, LiveComponents
+from ragbench.experiment.plan.records import LiveComponents
 from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.stages import graph
 from ragbench.experiment.stages.base import Slot, StoredStage
 from ragbench.experiment.stages.keys import query_key
+from ragbench.records.manifest import Choices
 from tests.experiment.moons import QUERIES
 
 

@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.experiment.plan.records import Choices
 from ragbench.experiment.runner import run_experiment
 from ragbench.llm import Replies
+from ragbench.records.manifest import Choices
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
 from ragbench.testing import ChatServer
 from ragbench.testing.chat_answers import Answer

@@ -30,7 +30,7 @@ def polite(
     words: Annotated[str, Option("A file of polite words.", refers_to="path_or_name")] = "please",
 ):
     """Return 1 where a polite word occurs."""
-    known = Path(words).read_text().split() if Path(words).is_file() else [words]
+    known = Path(words).read_text(encoding="utf-8").split() if Path(words).is_file() else [words]
     return float(any(word in prediction.lower() for word in known))
 
 

@@ -1,6 +1,8 @@
 """Results in a notebook: short representations with scores, escaped tables, data frames."""
 
+import base64
 import re
+from xml.etree import ElementTree
 
 import pytest
 
@@ -10,6 +12,12 @@ from ragbench.types.scores import Verdict
 HOSTILE = "<script>alert(1)</script>\u202e\x1b"
 QRELS = {"q1": {"d1": 1}, "q2": {"d2": 1}}
 RUN = {"q1": {"d1": 2.0, "d2": 1.0}, "q2": {"d1": 2.0, "d2": 1.0}}
+
+
+def picture(html):
+    """The image that a notebook shows, which has to be XML."""
+    data = re.search('<img alt="[^"]*" src="data:image/svg[+]xml;base64,([^"]*)">', html)[1]
+    return ElementTree.fromstring(base64.b64decode(data))
 
 
 def test_an_evaluation_shows_its_scores():
@@ -25,7 +33,14 @@ def test_an_experiment_is_short_and_has_scores(config):
     assert len(repr(experiment)) < 500
     mean = experiment.summary["systems"][0]["scores"]["ndcg@10"]["mean"]
     assert f"bm25: ndcg@10 {mean:#.3g}" in repr(experiment)
-    assert "<td>bm25/extractive</td>" in experiment._repr_html_()
+    html = experiment._repr_html_()
+    assert "<td>bm25/extractive</td>" in html
+    [rankings, answers] = re.findall("<table><caption>.*?: (.*?)</caption>(.*?)</table>", html)
+    assert [name for name, _ in (rankings, answers)] == ["rankings", "answers"]
+    assert f"<td>{mean:#.3g}<br>[" in rankings[1]
+    assert "ndcg@10" not in answers[1]
+    root = picture(html)
+    assert root.get("aria-label").startswith("where answers are lost: of 5 questions bm25 has ")
 
 
 def test_an_experiment_as_a_frame(config):
@@ -47,7 +62,15 @@ def test_a_comparison(config):
     frame = found.to_pandas()
 
     assert set(frame["system"]) >= {"exact"}
-    assert len(frame) == found._repr_html_().count("<tr>") - 1
+    html = found._repr_html_()
+    assert len(frame) == html.count("<tr>") - 1
+    first = frame.iloc[0]
+    said = f"{first['system']} {first['measure']} "
+    assert said in repr(found)
+    assert f"{first['system']} {first['difference']:+.3g} against" in picture(html).get(
+        "aria-label"
+    )
+    assert "<th>verdict</th>" in html
 
 
 def test_a_verdict():

@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from ragbench.errors import ConfigError
-from ragbench.experiment.plan.records import Choices
 from ragbench.experiment.runner import run_experiment
+from ragbench.records.manifest import Choices
 from ragbench.report.terminal import render_terminal
 from ragbench.testing import ChatServer
 from tests.experiment.moons import QUERIES

@@ -107,7 +107,7 @@ def test_undecided_is_skipped_or_fails(session, experiment):
         {"measure": "ndcg@10", "system": "empty", "max_drop": 0.0},
         retrievers={"bm25": {"type": "bm25"}, "empty": {"type": "python:worse:search"}},
     )
-    with open("worse.py", "w") as file:
+    with open("worse.py", "w", encoding="utf-8") as file:
         file.write("def search(question, top_k):\n    return ['luna', 'titan', 'io'][:top_k]\n")
 
     lenient, said = session("moons.ragbench.yaml")

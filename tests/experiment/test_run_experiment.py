@@ -195,7 +195,7 @@ def test_a_block_that_is_given_is_taken_as_it_is(config):
 
 
 def test_only_and_limit_narrow_a_run(config):
-    from ragbench.experiment.plan.records import Choices
+    from ragbench.records.manifest import Choices
 
     summary = rb.run_experiment(config, choices=Choices(limit=3, only=("exact",))).summary
 
@@ -215,7 +215,7 @@ def test_no_judge_runs_that_the_config_does_not_name(config):
 
 
 def test_no_judge(config):
-    from ragbench.experiment.plan.records import Choices
+    from ragbench.records.manifest import Choices
 
     experiment = rb.run_experiment(config, choices=Choices(judge=False))
 
@@ -321,7 +321,7 @@ def test_a_generator_that_lacks_the_baseline_is_compared_among_its_own(config):
 
 
 def test_judge_signatures_tell_samples_of_queries_apart(config):
-    from ragbench.experiment.plan.records import Choices
+    from ragbench.records.manifest import Choices
 
     def signature(**choices):
         run = rb.run_experiment(config, choices=Choices(**choices))

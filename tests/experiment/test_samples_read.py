@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from ragbench.calibration.judged_run import read_judged_run
 from ragbench.cli import group
 from ragbench.comparison.sources import read_scored
-from ragbench.experiment.plan.records import Choices
 from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment
+from ragbench.records.manifest import Choices
 from ragbench.testing import ChatServer
 from ragbench.testing.chat_answers import Answer
 from tests.commands import run_command

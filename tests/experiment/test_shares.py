@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError, OptionError
-from ragbench.experiment.plan.records import Choices, Share
+from ragbench.experiment.plan.records import Share
 from ragbench.experiment.runner import run_experiment, run_share
 from ragbench.llm import Budget
+from ragbench.records.manifest import Choices
 from ragbench.testing import ChatServer
 from tests.experiment.moons import QUERIES, part_of
 from tests.experiment.test_exact_resume import of
@@ -322,7 +323,7 @@ def test_vectors_are_made_by_all_parts_and_read_by_each(
 
 @pytest.mark.slow
 def test_vectors_of_a_real_model(repository, cached, parts, last, minilm, example_data, tmp_path):
-    data = part_of(example_data, tmp_path / "data", 24, 60)
+    data = part_of(example_data, tmp_path / "data", 12, 30)
     config = {
         "name": "dense",
         "dataset": {"type": "beir", "path": str(data), "split": "test"},
@@ -337,8 +338,8 @@ def test_vectors_of_a_real_model(repository, cached, parts, last, minilm, exampl
     joined = last(config, numbers=(1, 2))
 
     assert contents(joined) == expected
-    assert work(joined)["retrieve minilm"] == 24, "the first round was of vectors alone"
-    assert work(joined)["encode minilm"] == 24, "of the queries; each document was encoded once"
+    assert work(joined)["retrieve minilm"] == 12, "the first round was of vectors alone"
+    assert work(joined)["encode minilm"] == 12, "of the queries; each document was encoded once"
 
 
 def test_part_of_a_sample(config, parts, last, cached):

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from ragbench.errors import DataError
-from ragbench.experiment.plan.records import Choices
 from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment
+from ragbench.records.manifest import Choices
 from ragbench.store.items import DamagedItems
 from ragbench.types import Retrieved
 from tests.experiment.moons import QUERIES, write_jsonl

@@ -87,7 +87,6 @@ def summary() -> dict[str, Any]:
         "baseline": "bm25",
         "seed": 13,
         "confidence": 0.95,
-        "counts": {"queries": 66},
         "warnings": ["judge: 3 of 60 replies of bm25/gpt could not be read; the mean is over 57"],
         "notes": ["bertscore was left out: bert-score is not installed"],
         "judges": {"lexical": {"type": "lexical", "model": "lexical/1", "label": LEXICAL}},

@@ -25,7 +25,7 @@ ATTRIBUTES = re.findall(
     r"\S+",
     """lang charset http-equiv content id name class role tabindex aria-label aria-hidden scope
     width height viewbox d x y text-anchor hidden href data-v preserveaspectratio fill stroke
-    stroke-width stroke-dasharray opacity""",
+    stroke-width stroke-dasharray opacity data-system data-cause""",
 )
 
 

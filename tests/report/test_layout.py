@@ -103,13 +103,6 @@ def test_an_app_outside_the_grid_is_compared_with_what_it_was_compared_with():
     assert section.against == "vs bm25"
 
 
-def test_a_limited_run_says_how_many_queries_it_asked(example):
-    summary, comparisons = example
-    summary["counts"] = {"queries": 20}
-
-    assert lay_out(summary, comparisons).subject.startswith("example/test, 20 of 66 queries, ")
-
-
 def test_signatures_stand_once_unless_systems_differ(example):
     summary, comparisons = example
     summary["systems"][1]["scores"]["ndcg@10"]["signature"] = "ndcg@10|other"

@@ -177,6 +177,22 @@ def test_previous_next_and_the_address_say_the_same(made, visit):
     title(again, 0)
 
 
+def test_a_part_of_a_bar_of_causes_leads_to_its_queries(tmp_path, visit):
+    folder, (summary, comparisons) = run_folder(tmp_path), results()
+    lost = {"ranked_too_low": 4, "not_retrieved": 8}
+    systems = (*summary.systems[:2], replace(summary.systems[2], causes=lost), summary.systems[3])
+    html.write_page(tmp_path / "r.html", replace(summary, systems=systems), comparisons, folder)
+    page = visit(tmp_path / "r.html")
+
+    page.locator("#results .wide [data-cause=ranked_too_low]").click()
+
+    expect(page.locator("#status")).to_have_text("4 of 12 queries · show all")
+    listed(page, "q0", "q3", "q6", "q9")
+    expect(page.get_by_label("A: bm25/gpt")).to_contain_text("ranked too low")
+    page.get_by_role("link", name="show all").click()
+    expect(page.locator("#status")).to_have_text("12 of 12 queries")
+
+
 def test_filters_and_order(made, visit):
     page = visit(made, "#queries")
     title(page, 0)
@@ -209,10 +225,11 @@ def test_search_reaches_answers_and_passages(made, visit):
     title(page, 0)
 
     page.get_by_label("find").fill("peak of 7 is")
-    expect(page.locator("#status")).to_have_text("1 of 12 queries")
+    expect(page.locator("#status")).to_have_text("1 of 12 queries · show all")
     listed(page, "q7")
     page.get_by_label("in answers and passages").uncheck()
-    expect(page.locator("#status")).to_have_text("0 of 12 queries")
+    expect(page.locator("#status")).to_have_text("0 of 12 queries · show all")
+    expect(page.locator("#list li")).to_have_count(0)
 
 
 def test_the_keyboard_alone_is_enough(made, visit):
@@ -488,6 +505,30 @@ def test_twenty_systems_on_paper_keep_every_column(tmp_path, browser):
     assert len(widths) >= 2
     assert max(widths) <= 718
     page.context.close()
+
+
+def test_pictures_on_paper_are_whole(tables, browser):
+    page = tab(browser, viewport={"width": 718, "height": 1000})  # 190 mm
+    load(page, tables, "#pictures")
+    page.emulate_media(media="print")
+
+    shown = page.locator("#pictures .picture:visible")
+    assert shown.count() > 3
+    for box in (picture.bounding_box() for picture in shown.all()):
+        assert 300 < box["width"] <= 718
+    page.context.close()
+
+
+def test_what_is_folded_is_printed(tables, visit):
+    page = visit(tables)
+    folded = page.locator("#results details:not([open])")
+    before = folded.count()
+    assert before > 1
+
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(folded).to_have_count(0)
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    expect(folded).to_have_count(before)
 
 
 def test_parts_hold_every_query_and_each_passage_once(tmp_path):

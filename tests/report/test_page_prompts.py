@@ -211,6 +211,8 @@ def test_the_page_says_which_answer_is_better_and_why(preferred, visit):
     page = visit(run / "report.html", "#queries&q=q1&a=near%2Fbrief&b=far%2Fbrief")
     pairs = page.get_by_label("which answer is better")
 
+    scored = page.get_by_label("answers on this query")
+    expect(scored.locator("tbody th"), "without scores of their own").to_have_count(4)
     own = pairs.locator("> details.judged")
     expect(own.locator("> summary")).to_have_text(
         "A near/brief is better than B far/brief · pairwise · gpt"

@@ -7,6 +7,7 @@ passages.csv` reads the formats of tables.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -204,7 +205,7 @@ def read_corpus(path: Path) -> Corpus:
         DataError: No document, or one that cannot be read.
         MissingExtra: .pdf or .html files, or Parquet, without what reads them.
     """
-    if path.is_dir():
+    if os.path.isdir(path):
         return _read_folder(path)
     return _read_table(path)
 
@@ -307,7 +308,8 @@ _READERS: Mapping[str, Callable[[Path], tuple[str, str]]] = {
 
 
 def _read_table(path: Path) -> Corpus:
-    if path.exists() and plain_suffix(path) not in (".jsonl", ".json", ".csv", ".tsv", ".parquet"):
+    known = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
+    if os.path.exists(path) and plain_suffix(path) not in known:
         allowed = f"{SUFFIXES}, or a folder of .txt and .md files"
         raise DataError(f"'{path.name}' is no corpus", file=path, allowed=allowed)
     documents: list[Document] = []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -290,7 +291,7 @@ def read_parquet(path: Path, subject: str) -> Iterator[Entry]:
         import pyarrow.parquet
     except ImportError as error:
         raise MissingExtra(f"{subject}: {path.name}", "pyarrow", "parquet") from error
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise DataError("no such file", file=path)
     if path.stat().st_size == 0:
         raise DataError("the file is empty", file=path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -43,8 +44,8 @@ class Beir(CorpusReader):
 
     def load(self) -> Collection:
         """Read and check the folder."""
-        if not self._path.is_dir():
-            found = "a file, expected a folder" if self._path.exists() else "no such folder"
+        if not os.path.isdir(self._path):
+            found = "a file, expected a folder" if os.path.exists(self._path) else "no such folder"
             raise DataError(found, file=self._path)
         queries = read_queries(self._required("queries.jsonl"))
         corpus = find_file(self._path, "corpus.jsonl")

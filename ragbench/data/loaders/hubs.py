@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -78,7 +79,7 @@ class HuggingFace(TableLoader):
             from datasets import load_dataset
         except ImportError as error:
             raise MissingExtra("dataset 'huggingface'", "datasets", "huggingface") from error
-        is_local = Path(self._path).is_dir()
+        is_local = os.path.isdir(self._path)
         try:
             # streamed: files that are here already need no second copy in the cache
             splits = load_dataset(self._path, self._subset, streaming=is_local)

@@ -363,11 +363,10 @@ class Row:
 
     def parts(self, columns: Columns) -> dict[str, Any]:
         """The values by part, of the parts that a column plays."""
-        contexts = [{"id": d.id, "text": d.text} for d in self.contexts or ()]
         values: dict[str, Any] = {
             "id": self.query.id,
             "question": self.query.text,
-            "contexts": None if self.contexts is None else contexts,
+            "contexts": None if self.contexts is None else [each.text for each in self.contexts],
             "answer": self.answer,
             "reference": self.reference,
             "queries": self.queries,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -118,7 +119,7 @@ def read_trec_corpus(path: Path) -> Iterator[Document]:
 
 
 def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
+    if not os.path.isdir(path):
         return [path]
     return sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
 

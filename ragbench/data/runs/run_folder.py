@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 
 from ragbench.data.files.rows import no_constant
 from ragbench.errors import DataError
-from ragbench.files import check_writable, folder_written_atomically, point_at
+from ragbench.files import check_writable, folder_written_atomically, names_in, point_at
 from ragbench.json_yaml import load_json
 from ragbench.records.codec import from_json
 from ragbench.records.comparison import (
@@ -87,6 +88,8 @@ COST_COLUMNS = ("latency_ms", "tokens.input", "tokens.output", "usd")
 _NAMED = "the name of a run folder beside it"
 _LONGEST_CELL = 1 << 30  # characters; the csv module stops at 128 kB
 _MOST_KNOWN = 100_000  # cells whose number is remembered
+_RESERVED = re.compile(r"(?i:con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?|.*[^.]\.+")
+"""Devices of Windows, with any ending; and a point at the end, which it drops."""
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
@@ -113,6 +116,8 @@ def unfit_names(systems: Iterable[str]) -> Iterator[tuple[str, str, str]]:
         if size > LONGEST_NAME:
             found = f"{shown(name)} is too long for a file: {size} bytes"
             yield name, found, f"at most {LONGEST_NAME}"
+        if _RESERVED.fullmatch(file):
+            yield name, f"'{name}' is no name of a file on Windows", "another name"
         folded = unicodedata.normalize("NFC", file).casefold()
         before, first = taken.setdefault(folded, (place, name))
         if before == place:
@@ -277,14 +282,14 @@ def _encode(text: str) -> bytes:
 
 def resolve_run_folder(path: Path) -> Path:
     """Return the run folder that a path means: itself, or what its `latest` points at."""
-    if (path / "summary.json").is_file():
+    if os.path.isfile(path / "summary.json"):
         return path
-    if path.name == LATEST and path.is_file():  # where links cannot be made
+    if path.name == LATEST and os.path.isfile(path):  # where links cannot be made
         return resolve_run_folder(_pointed_at(path))
-    if (path / LATEST).exists():
+    if os.path.exists(path / LATEST):
         return resolve_run_folder(path / LATEST)
     inside = sorted(found.parent.name for found in path.glob(f"*/{LATEST}"))
-    siblings = [p.name for p in path.parent.iterdir() if p.is_dir()] if path.parent.is_dir() else []
+    siblings = [name for name in names_in(path.parent) if os.path.isdir(path.parent / name)]
     near = nearest(path.name, (name for name in siblings if name != path.name))
     raise DataError(
         "no run here",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from ragbench.data.runs.run_folder import LATEST, read_manifest, read_summary
 from ragbench.errors import DataError, OptionError
+from ragbench.files import names_in
 from ragbench.json_yaml import load_yaml
 from ragbench.records.summary import Summary, SystemScore
 from ragbench.registry import nearest
@@ -74,9 +76,8 @@ def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:
         OptionError: No run has the score.
     """
     root = Path(folder)
-    if not root.is_dir():
-        siblings = [p.name for p in root.parent.iterdir()] if root.parent.is_dir() else []
-        near = nearest(root.name, siblings)
+    if not os.path.isdir(root):
+        near = nearest(root.name, names_in(root.parent))
         raise DataError("no such folder", file=root, allowed="a folder of runs", nearest=near)
     names: dict[str, None] = {}
     read = [_read(path, score, names) for path in sorted(_run_folders(root))]

@@ -81,7 +81,8 @@ class StoredScores:
     """What each query was; empty where an older version wrote the file."""
 
 
-IDENTIFYING = ("queries", "qrels", "answers")
+QUERIES = "queries"
+IDENTIFYING = (QUERIES, "qrels", "answers")
 """Parts of a data set that scores depend on; systems may search different corpora."""
 
 Table = Mapping[str, Mapping[str, Mapping[str, float | None]]]

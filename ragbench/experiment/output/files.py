@@ -8,7 +8,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from importlib import metadata
 from itertools import chain, groupby, repeat
@@ -44,7 +44,7 @@ from ragbench.experiment.calls import Outcome
 from ragbench.experiment.costs import format_costs, with_costs
 from ragbench.experiment.gates import gate_run
 from ragbench.experiment.output.summary import make_summary
-from ragbench.experiment.plan.records import Choices, Noun, Plan, Repetition
+from ragbench.experiment.plan.records import Noun, Plan, Repetition
 from ragbench.experiment.records import Answers, Ranked, Recorded, Results
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.stages.causes import cause_rows
@@ -54,6 +54,7 @@ from ragbench.records import codec
 from ragbench.records.causes import CauseRow
 from ragbench.records.codec import Record, cleaned
 from ragbench.records.manifest import (
+    Choices,
     FailedPrediction,
     Manifest,
     Passage,
@@ -97,7 +98,7 @@ def make_manifest(plan: Plan, results: Results, choices: Choices, started: float
         platform=f"{sys.platform} {platform.machine()}",
         packages={name: _version(name) for name in _PACKAGES},
         seed=plan.config.seed,
-        choices=asdict(choices),
+        choices=choices,
         live=(
             *(["dataset"] if plan.config.dataset.type == PASSED else []),
             *sorted(name for name, component in components.items() if component is None),

@@ -16,7 +16,7 @@ from ragbench.data.loaders.python import as_loader
 from ragbench.errors import DataError
 from ragbench.experiment.plan.components import build_app, build_generator
 from ragbench.experiment.plan.groups import cluster_labels, document_id, slicings
-from ragbench.experiment.plan.records import Choices, LiveComponents, Plan
+from ragbench.experiment.plan.records import LiveComponents, Plan
 from ragbench.experiment.plan.scores import choose_scores
 from ragbench.experiment.plan.systems import (
     ChosenSystems,
@@ -31,6 +31,7 @@ from ragbench.experiment.plan.systems import (
 from ragbench.files import cache_folder
 from ragbench.gates.decide import check_gate_names, read_gate_files
 from ragbench.generate.base import Generator
+from ragbench.records.manifest import Choices
 from ragbench.registry import PYTHON, nearest
 from ragbench.retrieve.base import Retriever
 from ragbench.score.judge.rubric import load_rubric

@@ -34,21 +34,6 @@ from ragbench.types.records import Nugget
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
-    """What the caller narrows a run to."""
-
-    limit: int | None = None
-    """A seeded sample of this many queries."""
-    only: tuple[str, ...] = ()
-    """Names of retrievers, generators or pairs; empty means all."""
-    judge: bool = True
-    judge_replay: bool = False
-    """Whether judges answer from stored replies alone; what is missing is an error."""
-    retry_failed: bool = False
-    """Whether items that failed before are asked again."""
-
-
-@dataclass(frozen=True, slots=True)
 class Share:
     """One of several parts of a run, which make its items side by side, each in a cache of its own.
 

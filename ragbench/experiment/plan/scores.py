@@ -15,8 +15,9 @@ from ragbench.experiment.plan.components import (
     doubtful_nuggets,
     each_made,
 )
-from ragbench.experiment.plan.records import Choices, PlannedFill, PlannedJudge, with_contexts
+from ragbench.experiment.plan.records import PlannedFill, PlannedJudge, with_contexts
 from ragbench.experiment.plan.systems import ChosenSystems
+from ragbench.records.manifest import Choices
 from ragbench.score.judge.judge import load_rubrics
 from ragbench.score.retrieval.base import no_average
 from ragbench.score.retrieval.evidence import SUBTOPICS_ALLOWED

@@ -85,11 +85,8 @@ def _asked_on(
 ) -> Iterator[tuple[int, Outcome[Prediction]]]:
     """The answers of workers."""
     options = {key: str(v) if isinstance(v, Path) else v for key, v in component.options.items()}
-    given = {
-        "type_name": component.type,
-        "options": options,
-        "called": [calls.owner, calls.timeout],
-    }
+    called = [calls.owner, calls.timeout]
+    given = {"type_name": component.type, "options": options, "called": called}
     task = Task(calls.owner, f"{__name__}:open_generator", given, _about(generator))
     return call_on(pool, task, Mapped(_write_ask, asked), calls, read_predicted)
 

@@ -177,7 +177,7 @@ class Verdicts(StoredStage):
         clean, known = self.workspace.without_secrets, self.workspace.prompts
         stored, rows = write_verdict(value), []
         for each in value.prompts:
-            words = clean({"prompt": [each.system, each.user]})["prompt"]
+            (words,) = clean({"prompt": [each.system, each.user]}).values()
             form = form_id(*words)
             if form not in known:
                 if self.stores and form not in self._forms:

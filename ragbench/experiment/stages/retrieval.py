@@ -208,7 +208,7 @@ class Retrievers:
         retriever = self.plan.retrievers[name]
         inputs: dict[str, Any] = {"stage": STAGE_VERSIONS["retrieve"], "top_k": top_k}
         if retriever.indexes:
-            inputs["corpus"] = self.plan.collection.fingerprints.get("corpus")
+            inputs["corpus"] = self.plan.collection.fingerprint("corpus")
         if retriever.borrows:
             inputs["borrows"] = [self.key(each, 0) for each in retriever.sources]
         return self.workspace.component_key("retriever", name, **inputs)
@@ -252,7 +252,7 @@ class Retrieve(StoredStage):
     def notes(self) -> list[str]:
         """What the retriever noted about its hits, also when they are stored."""
         kept = self._file.get(_NOTES)
-        notes = kept.get("notes") if isinstance(kept, dict) else None
+        notes = kept.get(_NOTES) if isinstance(kept, dict) else None
         return list(map(str, notes)) if isinstance(notes, list) else []
 
     @cached_property
@@ -320,7 +320,7 @@ class Retrieve(StoredStage):
         keep_all(found, todo, keep, advance)
         self._retrievers.note_encodings(self.name)
         if notes := list(self.retriever.notes):
-            self._file.put(_NOTES, {"notes": list(dict.fromkeys([*self.notes, *notes]))})
+            self._file.put(_NOTES, {_NOTES: list(dict.fromkeys([*self.notes, *notes]))})
 
     read, form = staticmethod(read_retrieved), RETRIEVED
 

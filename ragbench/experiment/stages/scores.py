@@ -354,7 +354,7 @@ def _texts_of(answers: Answers) -> list[str | None]:
 
 def _ranking_parts(ranking: Ranked, gold: Gold, plan: Plan) -> list[str]:
     """All that the scores of a ranking depend on but the measures."""
-    rules, prints = plan.config.metrics.retrieval, plan.collection.fingerprints
+    rules, fingerprint_of = plan.config.metrics.retrieval, plan.collection.fingerprint
     qrels = "none" if gold.qrels is None else gold.qrels.fingerprint()
     return [
         code_in("ragbench.score.retrieval"),
@@ -364,8 +364,8 @@ def _ranking_parts(ranking: Ranked, gold: Gold, plan: Plan) -> list[str]:
         fingerprint(ranking.run.query_ids),
         qrels,
         repr(gold.source),
-        prints.get("answers", "none"),
-        prints.get("corpus", "none"),
+        fingerprint_of("answers") or "none",
+        fingerprint_of("corpus") or "none",
     ]
 
 

@@ -54,6 +54,8 @@ def causes_pictures(
                 18,
                 _CAUSE_COLOURS[cause],
                 f"{system.name}: {count} of {n} {cause_words(cause)}",
+                system=system.name,
+                cause=cause,
             )
             if width > 22:
                 drawing.count(x + 4, y + 13, count, _ON.get(cause, "light"))

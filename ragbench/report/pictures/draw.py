@@ -335,30 +335,46 @@ def slice_pictures(comparisons: Comparisons, narrow: bool = False) -> Iterator[P
         if row.difference is not None:
             groups[row.field, row.measure].append(row)
     for (name, measure), rows in groups.items():
-        labels = [f"{row.slice}: {row.system}" for row in rows]
-        drawing, places = Drawing(), Rows(labels, narrow)
-        left, bottom = places.left, places.bottom(24)
-        seen = [x for r in rows for x in (r.difference or 0.0, *(ends_of(r.interval) or ()))]
-        scale = Scale.fit(seen, left, places.right(1.5 * _PLOT), zero=True)
-        axis_below(drawing, scale, 20, bottom)
-        drawing.rule(scale(0), 20, down=bottom - 20, strong=True)
-        told = []
-        for n, (row, label) in enumerate(zip(rows, labels, strict=True)):
-            y = places.place(drawing, 24, n)
-            said = f"{label} {row.difference:+.3g} over {row.n} queries"
-            _whisker(
-                drawing,
-                scale,
-                y,
-                row.difference or 0.0,
-                ends_of(row.interval),
-                1 if row.worse else 7,
-                said,
-            )
-            told.append(said)
+        found = []
+        for row in rows:
+            label, change = f"{row.slice}: {row.system}", row.difference or 0.0
+            said = f"{label} {change:+.3g} over {row.n} queries"
+            found.append((label, change, ends_of(row.interval), 1 if row.worse else 7, said))
         title = f"{measure} by {name}: difference from the baseline"
-        file = f"slices-{slug(name)}-{slug(measure)}"
-        yield drawing.done(file, title, "; ".join(told[:40]), scale.end + MARGIN, bottom + 20)
+        yield _changes(f"slices-{slug(name)}-{slug(measure)}", title, found, narrow)
+
+
+def difference_pictures(comparisons: Comparisons) -> Iterator[Picture]:
+    """Paired differences from the baselines by each measure, where the means are not at hand."""
+    for family in comparisons.measures:
+        found = []
+        for made in family.comparisons:
+            if made.difference is not None:
+                said = f"{made.system} {made.difference:+.3g} against {made.baseline}"
+                colour = _outcome_colour(made, family.direction)
+                found.append((made.system, made.difference, ends_of(made.interval), colour, said))
+        if found:
+            title = f"{family.measure}: difference from the baseline"
+            yield _changes(f"differences-{slug(family.measure)}", title, found)
+
+
+def _changes(
+    file: str,
+    title: str,
+    found: Sequence[tuple[str, float, tuple[float, float] | None, int, str]],
+    narrow: bool = False,
+) -> Picture:
+    """Name, difference, interval, colour and words of each row, beside the line of none."""
+    drawing, rows = Drawing(), Rows([name for name, *_ in found], narrow)
+    seen = [x for _, change, ends, *_ in found for x in (change, *(ends or ()))]
+    left, bottom = rows.left, rows.bottom(24)
+    scale = Scale.fit(seen, left, rows.right(1.5 * _PLOT), zero=True)
+    axis_below(drawing, scale, 20, bottom)
+    drawing.rule(scale(0), 20, down=bottom - 20, strong=True)
+    for row, (_, change, ends, colour, said) in enumerate(found):
+        _whisker(drawing, scale, rows.place(drawing, 24, row), change, ends, colour, said)
+    told = "; ".join(said for *_, said in found[:40])
+    return drawing.done(file, title, told, scale.end + MARGIN, bottom + 20)
 
 
 def difference_picture(

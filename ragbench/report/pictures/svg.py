@@ -6,6 +6,7 @@ dark. Every foreign text is escaped. Positions are pixels.
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 from collections.abc import Sequence
@@ -66,6 +67,13 @@ class Picture:
         made = self._element("", 'role="img" aria-label', self._label, style + self.body)
         return made.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1) if alone else made
 
+    def image(self) -> str:
+        """Return an image with its title, for a notebook: no style of it reaches the page."""
+        file = self.svg(alone=True).encode("utf-8", "backslashreplace")
+        data = base64.b64encode(file).decode()
+        image = f'<img alt="{self._label}" src="data:image/svg+xml;base64,{data}">'
+        return f"<p>{escaped(self.title)}<br>{image}</p>"
+
     @property
     def _label(self) -> str:
         return escaped(f"{self.title}: {self.told}")
@@ -118,10 +126,15 @@ class Drawing:
         fill = colour_of(colour)
         self.parts.append(f'<path fill="{fill}" d="{shape}"><title>{escaped(said)}</title></path>')
 
-    def bar(self, x: float, y: float, width: float, height: float, colour: str, said: str) -> None:
-        """Draw a filled rectangle."""
+    def bar(
+        self, x: float, y: float, width: float, height: float, colour: str, said: str, **data: str
+    ) -> None:
+        """Draw a filled rectangle; `data` is what the script of a page reads of it."""
+        more = "".join(f' data-{name}="{escaped(value)}"' for name, value in data.items())
         place = f'x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{max(height, 0):.1f}"'
-        self.parts.append(f'<rect {place} fill="{colour}"><title>{escaped(said)}</title></rect>')
+        self.parts.append(
+            f'<rect {place} fill="{colour}"{more}><title>{escaped(said)}</title></rect>'
+        )
 
     def count(self, x: float, y: float, count: int, on: str) -> None:
         """Write a number on a bar: of a `dark` or `light` colour, or of that of the `text`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import typing
 from collections.abc import Mapping, Sequence
@@ -82,7 +83,7 @@ def load_rubric(name: str | Path | Mapping[str, Any]) -> Rubric:
     if is_built_in(name):
         return _built_in(str(name))
     known = built_in_rubrics()
-    if Path(name).is_file():
+    if os.path.isfile(name):
         return read_rubric(Path(name))
     allowed = f"{', '.join(known)}, or the path of a file"
     raise OptionError("rubric", "name", str(name), allowed, nearest(str(name), known))

@@ -41,10 +41,15 @@ class RunCounts:
     """Retrieved documents that were dropped because their query had them already."""
     judged_share: float | None
     """Share of the retrieved documents of judged queries that are judged; None without any."""
+    tag: str | None = None
+    """What the run file calls its run; None for a run that comes from no file."""
 
-    def to_dict(self) -> dict[str, int | float | None]:
-        """Return a JSON-ready mapping."""
-        return asdict(self)
+    def to_dict(self) -> dict[str, int | float | str | None]:
+        """Return a JSON-ready mapping; without a tag where there is none."""
+        found = asdict(self)
+        if self.tag is None:
+            del found["tag"]
+        return found
 
 
 @dataclass(frozen=True, slots=True)

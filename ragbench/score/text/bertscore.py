@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import functools
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -78,7 +79,7 @@ def choose_layer(model: str, num_layers: int | None) -> int:
     if (name := table_name(model)) in table:
         return table[name]
     allowed = f"a number of layers: bert-score's table has none for '{model}'"
-    close = None if Path(model).is_dir() else nearest(model, table)  # a folder is not misspelt
+    close = None if os.path.isdir(model) else nearest(model, table)  # a folder is not misspelt
     raise OptionError(OWNER, "num_layers", num_layers, allowed, close)
 
 
@@ -87,8 +88,8 @@ def find_baseline(model: str, baseline: str) -> Path:
 
     `baseline` is a file, or a language that bert-score ships baselines of the usual models for.
     """
-    path = Path(baseline).expanduser()
-    if path.is_file():
+    path = Path(os.path.expanduser(baseline))
+    if os.path.isfile(path):
         return path
     folder = _shipped()
     shipped = folder / baseline / f"{table_name(model)}.tsv"

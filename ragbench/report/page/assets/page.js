@@ -321,6 +321,8 @@
     given: "order of the data",
   };
 
+  const FILTERS = ["find", "cause", "slice", "min", "max", "failed"];
+
   /** The fragment as an object, with what it leaves out filled in. */
   function viewOf(fragment) {
     const given = Object.fromEntries(new URLSearchParams(fragment.replace(/^#/, "")));
@@ -588,7 +590,9 @@
       drawMore(view);
       const found = listed.rows.length;
       const searching = deep.done ? "" : "; still searching answers and passages";
-      $("status").textContent = `${found} of ${index.ids.length} queries${searching}`;
+      const filtered = FILTERS.some((name) => view[name]);
+      const all = h("a", { href: link(Object.fromEntries(["q", ...FILTERS].map((name) => [name, null]))) }, "show all");
+      $("status").replaceChildren(`${found} of ${index.ids.length} queries${searching}`, ...(filtered ? [" · ", all] : []));
     }
     for (const other of $("list").querySelectorAll("[aria-current]")) other.removeAttribute("aria-current");
     const current = [...$("list").querySelectorAll("a")].find((a) => a.dataset.row === String(index.rowOf.get(q)));
@@ -628,7 +632,7 @@
     const ticket = ++drawn;
     const row = index.rowOf.get(view.q);
     if (row === undefined) {
-      const said = view.q === undefined ? "Choose a query." : `No query is called ${visible(view.q)}.`;
+      const said = view.q === undefined ? "No query is found: see the filters above." : `No query is called ${visible(view.q)}.`;
       $("detail").replaceChildren(h("p", { class: "soft" }, said));
       return;
     }
@@ -689,12 +693,11 @@
   /** All systems by all scores for this query, those of rankings first; a system's name puts it beside A. */
   function scoreTables(view, row) {
     const own = ({ name }, score) => (index.values[name] || {})[score.name]?.[row] ?? null;
+    const ranked = (system) => index.scores.some((score) => score.kind === "retrieval" && score.name in (index.values[system.name] || {}));
     return ["rankings", "answers"].map((what) => {
-      const kind = index.scores.filter(({ kind }) => (kind === "retrieval") === (what === "rankings"));
-      const scores = kind.filter((score) => index.systems.some((system) => own(system, score) !== null));
-      const systems = index.systems.filter((system) => scores.some((score) => own(system, score) !== null)
-        || kind.some((score) => score.name in (index.values[system.name] || {})));
-      return scores.length ? scoreTable(view, row, what, systems, scores) : null;
+      const systems = index.systems.filter((system) => ranked(system) === (what === "rankings"));
+      const scores = index.scores.filter((score) => systems.some((system) => own(system, score) !== null));
+      return systems.length ? scoreTable(view, row, what, systems, scores) : null;
     }).filter(Boolean);
   }
 
@@ -721,7 +724,7 @@
     const claims = claimsOf(verdicts);
     return h("section", { class: "side", "aria-label": `${letter}: ${visible(name)}` },
       h("h3", null, h("b", { class: "letter" }, letter), " ", bdi(name), " ", h("span", { class: "soft" }, `${view.score} ${value}`)),
-      cause === null ? null : h("p", { class: "cause" }, h("b", null, spaced(cause)), visible(`: ${index.causeWords[cause]}`),
+      cause === null ? null : h("p", { class: cause === "right" ? "cause well" : "cause" }, h("b", null, spaced(cause)), visible(`: ${index.causeWords[cause]}`),
         index.causeChanges[cause] ? h("span", { class: "change" }, h("b", null, "What to change:"), ` ${index.causeChanges[cause]}`) : null, why ? h("small", null, visible(why)) : null),
       failed === null ? null : h("p", { class: "fail" }, `failed: ${visible(failed)}`),
       answers.map((answer, i) => answerOf(answer, others[i], query, other, answers.length > 1 ? i + 1 : null)),
@@ -1056,7 +1059,7 @@
       .filter(([, a, b]) => a !== null && b !== null);
     const place = $("chart").querySelector("div");
     if (!pairs.length) {
-      place.replaceChildren(h("p", { class: "soft" }, "No query has this score of both A and B."));
+      place.replaceChildren(h("p", { class: "soft" }, view.b === NO_SYSTEM ? "Choose a system B: the picture is of the differences from it." : "No query that is found has this score of both A and B."));
       return;
     }
     place.replaceChildren(sortedBars(pairs, view, lower), scatter(pairs, view, lower));
@@ -1162,6 +1165,21 @@
   }
 
   let started = null; // the promise of the index, which is unpacked when queries are first asked for
+
+  // a part of a bar of causes leads to its queries; a keyboard has the filter of the other view
+  for (const bar of $("queries") ? document.querySelectorAll("#results [data-cause]") : []) {
+    bar.addEventListener("click", () => {
+      location.hash = `queries&${new URLSearchParams({ a: bar.dataset.system, b: NO_SYSTEM, cause: bar.dataset.cause })}`;
+    });
+  }
+
+  // paper has no click: what is folded in the results is printed
+  let unfolded = [];
+  addEventListener("beforeprint", () => {
+    unfolded = [...document.querySelectorAll("#results details:not([open])")];
+    for (const each of unfolded) each.open = true;
+  });
+  addEventListener("afterprint", () => unfolded.forEach((each) => (each.open = false)));
 
   // The first screen stands before any of this: the tables are in the page as they are, and this
   // script stands before the data.
