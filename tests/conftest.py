@@ -215,6 +215,8 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
     """What starts commands as processes that have imported what those before them did."""
     from tests.warm import Warm
 
+    if not hasattr(os, "fork"):
+        pytest.skip("processes cannot be forked here")
     server = Warm(tmp_path_factory.mktemp("warm"))
     yield server
     server.close()
@@ -225,6 +227,8 @@ def warm_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
     """The same for processes that load models."""
     from tests.warm import Warm
 
+    if not hasattr(os, "fork"):
+        pytest.skip("processes cannot be forked here")
     pytest.importorskip("sentence_transformers")
     server = Warm(tmp_path_factory.mktemp("models"), "sentence_transformers")
     yield server

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -39,9 +38,7 @@ from ragbench.stats.agreement import (
 from ragbench.stats.krippendorff import alpha
 from ragbench.stats.mean import mean_interval
 from ragbench.stats.resampling import Statistic
-
-if TYPE_CHECKING:
-    from ragbench.types import FloatArray
+from ragbench.types import FloatArray
 
 
 @dataclass(frozen=True, slots=True)

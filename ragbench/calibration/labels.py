@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +18,7 @@ from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
 from ragbench.score.judge.base import Rubric
 from ragbench.signature import Signature, fingerprint_json
-
-if TYPE_CHECKING:
-    from ragbench.types import FloatArray
-
+from ragbench.types import FloatArray
 
 _NEAREST_LIMIT = 20_000  # looking for the nearest of more ids would take seconds
 

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,11 +23,8 @@ from ragbench.score.judge.verdicts import judge_all
 from ragbench.stats.correlation import spearman
 from ragbench.stats.mean import mean_interval
 from ragbench.stats.student import t_quantile
+from ragbench.types import FloatArray
 from ragbench.types.scores import Verdict
-
-if TYPE_CHECKING:
-    from ragbench.types import FloatArray
-
 
 Probe = Literal["position", "authority", "injection"]
 """What is changed before the judge is asked again."""

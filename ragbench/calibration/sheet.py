@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -15,10 +15,8 @@ from ragbench.errors import OptionError
 from ragbench.registry import nearest
 from ragbench.score.judge.base import Rubric
 from ragbench.signature import Signature, fingerprint
+from ragbench.types import FloatArray
 from ragbench.types.conversation import Turn
-
-if TYPE_CHECKING:
-    from ragbench.types import FloatArray
 
 _MOST_LEVELS = 20
 _ALLOWED = "two different numbers as in 1..5, the worst first (0..1, or 1..0 where 1 is bad)"

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeGuard, cast, overload
+from typing import Any, BinaryIO, Literal, TypeGuard, cast, overload
 
 from ragbench.comparison.run_file import RankedFile, rank_run_file
 from ragbench.comparison.systems import ScoreSummary, finite, summarize
 from ragbench.data.trec import trec_files
 from ragbench.errors import DataError, OptionError
 from ragbench.score.base import ScoreColumn
-from ragbench.score.retrieval.notation import parse_measures
+from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules, RunCounts, score_ranked, score_run
 from ragbench.types import Qrels, Run
 from ragbench.types.checks import ids_of, no_ids
@@ -29,10 +29,6 @@ from ragbench.types.tables import (
     number,
     texts_of_table,
 )
-
-if TYPE_CHECKING:
-    from ragbench.score.retrieval.notation import Measure
-
 
 SCHEMA = "ragbench.scores/1"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from ragbench.errors import DataError, MissingExtra, OptionError
 from ragbench.json_yaml import load_json
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Vectors = NDArray[np.float32]
-    """Shape (n, d), float32."""
-
+Vectors: TypeAlias = "NDArray[np.float32]"
+"""Shape (n, d), float32; a text, so that nothing here needs NumPy."""
 Device = Literal["auto", "cpu", "cuda"]
 """Where a model computes; `auto` is a GPU where there is one."""
 Advance = Callable[[int], None]

@@ -8,14 +8,13 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragbench.embed.base import Advance, Device, Embedder, Encodings, tell_nobody
+from ragbench.embed.base import Advance, Device, Embedder, Encodings, Vectors, tell_nobody
 from ragbench.embed.sentence_transformers import normalize_rows
 from ragbench.errors import DataError
 from ragbench.files import cache_folder
 from ragbench.store.vectors import VECTORS_FILE, StoredVectors, vector_key
 
 if TYPE_CHECKING:
-    from ragbench.embed.base import Vectors
     from ragbench.executors.pool import Pool
 
 _AT_ONCE = 512  # texts between two writes: what a kill may cost

@@ -7,13 +7,18 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from ragbench.embed.base import Advance, Checkpoint, Device, as_unicode, choose_device, tell_nobody
+from ragbench.embed.base import (
+    Advance,
+    Checkpoint,
+    Device,
+    Vectors,
+    as_unicode,
+    choose_device,
+    tell_nobody,
+)
 from ragbench.errors import OptionError
-
-if TYPE_CHECKING:
-    from ragbench.embed.base import Vectors
 
 _COUNTS = ("encoder_layers", "num_encoder_layers", "num_hidden_layers")
 _POSITIONS = ("max_encoder_position_embeddings", "max_position_embeddings")

@@ -14,6 +14,7 @@ from ragbench.embed.base import (
     Advance,
     Checkpoint,
     Device,
+    Vectors,
     as_unicode,
     choose_device,
     find_checkpoint,
@@ -25,7 +26,6 @@ from ragbench.executors.base import Facts, Json, Lost, Opened, Task, WorkerEnded
 from ragbench.executors.pool import Pool
 
 if TYPE_CHECKING:
-    from ragbench.embed.base import Vectors
     from ragbench.types import FloatArray
 
 

@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ragbench.comparison.evaluate import SCHEMA
+from ragbench.comparison.evaluate import SCHEMA, Evaluation
 from ragbench.comparison.systems import finite
 from ragbench.report.text import interval, printable, side_by_side, significant
 from ragbench.types.checks import id_bytes
 from ragbench.types.scores import Cause
-
-if TYPE_CHECKING:
-    from ragbench.comparison.evaluate import Evaluation
-
 
 ALL = "all"
 """What stands in the place of the query in a row that is about all of them, as in trec_eval."""

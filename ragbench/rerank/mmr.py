@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ragbench.embed.base import (
     KeepVectors,
     Model,
     QueryPrompt,
+    Vectors,
     find_checkpoint,
 )
 from ragbench.embed.cached import CachedEmbedder, open_embedder
@@ -25,9 +26,6 @@ from ragbench.files import cache_folder
 from ragbench.registry import Option
 from ragbench.rerank.base import Reranker, hit_texts
 from ragbench.types import FloatArray, Query, ScoredDocument
-
-if TYPE_CHECKING:
-    from ragbench.embed.base import Vectors
 
 DEFAULT_LAMBDA = 0.5
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ragbench.embed.base import (
     KeepVectors,
     Model,
     QueryPrompt,
+    Vectors,
     find_checkpoint,
     tell_nobody,
 )
@@ -43,9 +44,6 @@ from ragbench.signature import fingerprint
 from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
 from ragbench.types import Document, IntArray, Query, ScoredDocument
 from ragbench.types.packed_documents import content_of, ids_of
-
-if TYPE_CHECKING:
-    from ragbench.embed.base import Vectors
 
 _OWNER = "retriever 'dense'"
 _FORMAT = "1"

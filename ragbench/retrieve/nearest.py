@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
 
-from ragbench.embed.base import need_packages
+from ragbench.embed.base import Vectors, need_packages
 from ragbench.embed.sentence_transformers import dot_products
 from ragbench.types import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from ragbench.embed.base import Vectors
 
 
 def id_ranks(ids: Sequence[str]) -> IntArray:

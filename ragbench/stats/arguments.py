@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ragbench.errors import OptionError
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from ragbench.types import FloatArray
+from ragbench.types import FloatArray
 
 _ROUNDING = 1e-6
 """A value this far outside its range, relative to the width of the range, is a rounding error:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.stats.student import t_quantile
+from ragbench.types import FloatArray
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from ragbench.types import FloatArray
-
-    BoolArray = NDArray[np.bool_]
+BoolArray = NDArray[np.bool_]
 
 StrengthRule = Literal["mle", "plus_tie"]
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ragbench.errors import OptionError
 from ragbench.stats.agreement import FEWEST, Agreement, Level, constant, mean_agreement, pair_of
 from ragbench.stats.mean import mean_interval
 from ragbench.stats.resampling import LeftOut, Statistic, undefined
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from ragbench.types import FloatArray
-
+from ragbench.types import FloatArray
 
 Coefficient = Literal["pearson", "spearman", "kendall"]
 

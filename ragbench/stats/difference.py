@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
@@ -20,11 +21,7 @@ from ragbench.stats.resampling import (
 )
 from ragbench.stats.score_intervals import score_interval, tilting_interval
 from ragbench.stats.student import t_quantile
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from ragbench.types import FloatArray
+from ragbench.types import FloatArray
 
 DifferenceMethod = Literal["default", "percentile", "bca"]
 DifferenceRule = Literal[

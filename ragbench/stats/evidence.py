@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.stats.arguments import cluster_codes
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from ragbench.types import FloatArray
+from ragbench.types import FloatArray
 
 ENOUGH_UNITS = 12
 """A commit with fewer scored queries, or clusters, is not bet on."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ragbench.stats import arguments
 from ragbench.stats.arguments import cluster_codes
 from ragbench.stats.difference import difference_interval
 from ragbench.stats.resampling import RESAMPLES
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from ragbench.types import FloatArray
+from ragbench.types import FloatArray
 
 FEW = 20
 """Fewer queries say nothing of an amount without an upper end: the next may cost anything."""

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.stats.agreement import NO_ITEMS, Agreement, Level, constant, mean_agreement
 from ragbench.stats.resampling import LeftOut, undefined
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from ragbench.types import FloatArray
+from ragbench.types import FloatArray
 
 LEVELS: tuple[Level, ...] = ("nominal", "ordinal", "interval")
 

@@ -5,21 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.stats.arguments import cluster_codes, cluster_units
 from ragbench.stats.resampling import RESAMPLES, bca_bootstrap, percentile_bootstrap
 from ragbench.stats.student import t_quantile
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from ragbench.types import FloatArray
-
+from ragbench.types import FloatArray
 
 MeanMethod = Literal["default", "percentile", "bca"]
 MeanRule = Literal["wilson", "plus_two", "t", "percentile", "bca", "undefined"]

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.stats.arguments import cluster_sums
 from ragbench.stats.difference import paired_differences
 from ragbench.stats.paired_tests import EXACT_UP_TO, SumsOf, all_flips, random_flips, tolerance
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-
-    from ragbench.types import FloatArray
+from ragbench.types import FloatArray
 
 
 def holm_p_values(p_values: ArrayLike) -> FloatArray:

@@ -10,23 +10,17 @@ all columns of a table at once, by one matrix product per block.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from statistics import NormalDist
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.stats.student import t_sf
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import ArrayLike
-
-    from ragbench.types import FloatArray
+from ragbench.types import FloatArray
 
 SumsOf: TypeAlias = Callable[[NDArray[np.intp]], NDArray[np.float64]]
 """Returns what `random_flips` would give for some columns, by their places, as one block."""

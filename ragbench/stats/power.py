@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ragbench.errors import OptionError
 from ragbench.stats import arguments, score_intervals
 from ragbench.stats.student import t_quantile
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike
-
-    from ragbench.types import FloatArray
+from ragbench.types import FloatArray
 
 _NORMAL = NormalDist()
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)

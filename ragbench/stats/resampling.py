@@ -13,18 +13,14 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ragbench.stats import arguments
 from ragbench.stats.student import t_quantile
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from ragbench.types import FloatArray
-
+from ragbench.types import FloatArray
 
 RESAMPLES = 10_000
 _BLOCK_BYTES = 8 * 2**20

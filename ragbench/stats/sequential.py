@@ -7,23 +7,18 @@ on.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.stats.difference import DifferenceInterval, difference_interval
 from ragbench.stats.resampling import RESAMPLES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-
-    from ragbench.types import FloatArray
+from ragbench.types import FloatArray
 
 LOOKS = 5
 """More looks save little, and each costs a little of the last one's width."""

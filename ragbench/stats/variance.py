@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from ragbench.types import FloatArray
+from ragbench.types import FloatArray
 
 Level = Literal["query", "generator", "judge"]
 LEVELS: tuple[Level, ...] = ("query", "generator", "judge")

@@ -1,6 +1,7 @@
 """`ragbench calibrate` of a language model's verdicts: asked again, drawn and certified."""
 
 import json
+import shutil
 
 import pytest
 import yaml
@@ -11,6 +12,36 @@ from tests.cli.bridges import bridge_records, label
 from tests.score.judge.scripted import Script
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs and servers
+KEY = "sk-the-users-own-key"
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A judge's, which says 3."""
+    with ChatServer(Script(level=3)) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def finished(server, tmp_path_factory):
+    """A folder with a run with that judge, and the path of the run."""
+    folder = tmp_path_factory.mktemp("asked")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAGBENCH_CACHE", str(folder / "cache"))
+        patch.setenv("OPENAI_API_KEY", KEY)
+        block = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": ["fluency"]}
+        return folder, judged(folder, "asked", bridge_records(), judge=block).resolve()
+
+
+@pytest.fixture
+def run(finished, tmp_path, monkeypatch):
+    """A copy of the run, which the test may change, beside its data and its cache."""
+    folder, path = finished
+    place = tmp_path / "asked"
+    shutil.copytree(folder, place, symlinks=True)
+    monkeypatch.setenv("RAGBENCH_CACHE", str(place / "cache"))
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    return place / path.relative_to(folder.resolve())
 
 
 def _upside_down(row):
@@ -146,14 +177,10 @@ def test_the_samples_of_a_jury_are_compared_within_each_model(calibrate, tmp_pat
     ],
 )
 def test_a_key_goes_to_no_address_that_only_a_run_folder_names(
-    calibrate, tmp_path, monkeypatch, trusted, asks
+    calibrate, server, run, trusted, asks
 ):
     """The judge's address was changed in the folder: whose it is, only the user can say."""
-    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-the-users-own-key")
-    with ChatServer(Script(level=3)) as server, ChatServer(Script(level=3)) as foreign:
-        block = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": ["fluency"]}
-        run = judged(tmp_path, "asked", bridge_records(), judge=block)
+    with ChatServer(Script(level=3)) as foreign:
         config = run / "config.yaml"
         config.write_text(config.read_text("utf-8").replace(server.url, foreign.url), "utf-8")
         origin = foreign.url.removesuffix("/v1")
@@ -186,24 +213,19 @@ def test_a_key_goes_to_no_address_that_only_a_run_folder_names(
     ],
 )
 def test_no_variable_is_sent_that_only_a_run_folder_names(
-    calibrate, tmp_path, monkeypatch, change, trusted, asks
+    calibrate, server, run, monkeypatch, change, trusted, asks
 ):
     """Also where the address is the provider's own, or the one of the user's environment."""
-    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-the-users-own-key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "aws-the-users-own-key")
-    with ChatServer(Script(level=3)) as server:
-        block = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": ["fluency"]}
-        run = judged(tmp_path, "asked", bridge_records(), judge=block)
-        config = yaml.safe_load((run / "config.yaml").read_text("utf-8"))
-        config["metrics"]["judge"] |= change
-        (run / "config.yaml").write_text(yaml.safe_dump(config), "utf-8")
-        before = server.counters.requests
-        options = [word for each in (server.url, *trusted) for word in ("--trust", each)]
+    config = yaml.safe_load((run / "config.yaml").read_text("utf-8"))
+    config["metrics"]["judge"] |= change
+    (run / "config.yaml").write_text(yaml.safe_dump(config), "utf-8")
+    before = server.counters.requests
+    options = [word for each in (server.url, *trusted) for word in ("--trust", each)]
 
-        code, _, problem = calibrate("--probe", "injection", "--sample", 3, *options, of=run)
+    code, _, problem = calibrate("--probe", "injection", "--sample", 3, *options, of=run)
 
-        assert (server.counters.requests > before) is asks
+    assert (server.counters.requests > before) is asks
     assert code == (0 if asks else 2), problem
     if not asks:
         named = "AWS_SECRET_ACCESS_KEY, a variable that the run folder names, would be sent"

@@ -433,6 +433,22 @@ def test_the_first_screen_says_what_is_best_and_what_not_to_trust(tables, visit)
         assert sheet.evaluate("e => e.scrollWidth - e.clientWidth") <= 0, "nothing out of sight"
 
 
+def test_many_systems_leave_the_first_screen_to_the_results(tmp_path, visit):
+    lost = {"right": 3, "failed": 1}
+    systems = [
+        replace(results()[0].systems[0], name=f"retriever-{n}", causes=lost) for n in range(40)
+    ]
+    html.write_page(
+        tmp_path / "r.html", replace(results()[0], systems=tuple(systems)), results()[1]
+    )
+    page = visit(tmp_path / "r.html")
+
+    assert page.locator("#results .sheet").first.bounding_box()["y"] < 900
+    picture = page.locator(".first figure .scroll")
+    assert picture.evaluate("e => e.scrollHeight > e.clientHeight")
+    expect(picture).to_have_attribute("tabindex", "0")
+
+
 def test_many_warnings_leave_the_first_screen_to_the_results(tmp_path, visit):
     summary, comparisons = results()
     told = [f"{n} of 78 verdicts failed" for n in range(40)]

@@ -6,13 +6,14 @@ import asyncio
 import itertools
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol
 
 from ragbench.embed.base import (
     BatchTokens,
     Checkpoint,
     ComputeDevice,
     Device,
+    Vectors,
     choose_device,
     find_checkpoint,
     need_packages,
@@ -36,9 +37,6 @@ from ragbench.score.judge.verdicts import failed_verdict
 from ragbench.text.analyze import Analyzer
 from ragbench.text.tokenize import sentences
 from ragbench.types.scores import Ruling, Verdict
-
-if TYPE_CHECKING:
-    from ragbench.embed.base import Vectors
 
 DEFAULT_MODEL = "cross-encoder/nli-deberta-v3-base"
 _OWNER = "nli"

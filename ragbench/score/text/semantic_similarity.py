@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from ragbench.embed.base import (
     BatchTokens,
     ComputeDevice,
     Device,
     Model,
+    Vectors,
     choose_device,
     find_checkpoint,
     need_packages,
@@ -27,9 +28,6 @@ from ragbench.embed.sentence_transformers import (
 from ragbench.registry import Option
 from ragbench.score.text.base import Advance, Column, Metric, Options, Row, metric, paired_rows
 from ragbench.types.scores import Value
-
-if TYPE_CHECKING:
-    from ragbench.embed.base import Vectors
 
 _OWNER = "semantic_similarity"
 
