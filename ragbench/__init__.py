@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         evaluate_run as evaluate_run,
         evaluate_texts as evaluate_texts,
     )
-    from ragbench.data.trec.trec_files import (
+    from ragbench.data.files.trec_files import (
         read_qrels as read_qrels,
         read_run as read_run,
         write_run as write_run,
@@ -93,7 +93,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "adapters.trace_writer": ("TraceWriter",),
     "comparison.evaluate": ("Evaluation", "evaluate_run", "evaluate_texts"),
-    "data.trec.trec_files": ("read_qrels", "read_run", "write_run"),
+    "data.files.trec_files": ("read_qrels", "read_run", "write_run"),
     "errors": (
         "AdapterError",
         "ConfigError",

@@ -54,7 +54,7 @@ FOLLOWED = [
         "measure",
         "best_grade",
         MEASURES,
-        '        "mrr": f"{_HERE}.first_hits:reciprocal_rank",\n',
+        '        "mrr": f"{_HERE}.reader_models:reciprocal_rank",\n',
         '        "best_grade": f"{_HERE}.best_grade:best_grade",\n',
         "measures",
         (

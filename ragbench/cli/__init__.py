@@ -15,7 +15,7 @@ from typing import NoReturn
 import click
 
 from ragbench import __version__
-from ragbench.cli.streams import behind, echo, open_doors
+from ragbench.cli.output import behind, echo, open_doors
 from ragbench.errors import (
     EXIT_BAD_INPUT,
     EXIT_INTERNAL,
@@ -52,10 +52,13 @@ _PLACES = {
     "validate": "configs:validate",
     "init": "configs:init",
     "schema": "configs:schema",
-    "show": "explain:show",
+    "explain": "report:explain",
+    "show": "report:show",
     "runs": "report:runs",
     "baseline": "compare:baseline",
+    "plan": "run:plan",
     "reproduce": "run:reproduce",
+    "nuggets": "rubric:nuggets",
 }
 """Command -> module and function, where it is not `command` of the module of its name."""
 

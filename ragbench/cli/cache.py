@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from ragbench.cli.streams import echo
-
-if TYPE_CHECKING:
-    from ragbench.store.maintenance import Stored
+from ragbench.cli.output import echo
+from ragbench.store.maintenance import KINDS, Stored, remove, stored_in, to_prune, verify
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 _AGE = {"h": 1 / 24, "d": 1.0, "w": 7.0}
@@ -38,7 +35,6 @@ def command(ctx: click.Context, path: Path | None) -> None:
 
 
 def _show(folder: Path) -> None:
-    from ragbench.store.maintenance import KINDS, stored_in
 
     found = stored_in(folder)
     echo(f"{folder}: {_size(sum(each.size for each in found))} in {len(found)} files")
@@ -59,8 +55,6 @@ def prune(folder: Path, older_than: str | None, max_size: str | None) -> None:
 
     A run that is at work ends well; what is removed under it, the next one makes again.
     """
-    from ragbench.store.maintenance import remove, stored_in, to_prune
-
     if older_than is None and max_size is None:
         raise click.UsageError("say what to remove: --older-than AGE, --max-size SIZE, or both")
     days = None if older_than is None else _days(older_than)
@@ -74,7 +68,6 @@ def prune(folder: Path, older_than: str | None, max_size: str | None) -> None:
 def verify_command(ctx: click.Context) -> None:
     """Check every checksum; the next run computes damaged items again."""
     from ragbench.errors import EXIT_BAD_INPUT
-    from ragbench.store.maintenance import stored_in, verify
 
     found = stored_in(ctx.obj)
     total = 0
@@ -99,8 +92,6 @@ def clear(folder: Path, replies: bool, yes: bool) -> None:
     A run that is at work ends well; what is removed under it, replies that were paid for among
     them, the next one makes again.
     """
-    from ragbench.store.maintenance import remove, stored_in
-
     gone = [each for each in stored_in(folder) if replies or each.kind != "replies"]
     if gone and not yes:
         if not sys.stdin.isatty():

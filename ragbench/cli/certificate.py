@@ -26,24 +26,18 @@ from ragbench.calibration.sheet import (
     draw,
     sheet_rows,
 )
-from ragbench.cli.output import write_json, write_notes, write_result
-from ragbench.cli.streams import behind
+from ragbench.cli.output import behind, write_json, write_notes, write_result
 from ragbench.config.load import load_saved
 from ragbench.data.loaders.pairs import read_pairs
 from ragbench.data.runs.run_folder import to_csv, to_json
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.costs import totals_of
-from ragbench.experiment.named_code import check_trust
 from ragbench.experiment.plan.components import build_judge, connected
 from ragbench.experiment.plan.plan import load_collection
+from ragbench.experiment.reproduce import check_trust
 from ragbench.files import cache_folder, write_atomically
 from ragbench.records import codec
-from ragbench.records.certificate import (
-    Certificate,
-    PreferenceCertificate,
-    ProbeFound,
-    ProbeReport,
-)
+from ragbench.records.certificate import Certificate, PreferenceCertificate, ProbeFound, ProbeReport
 from ragbench.registry import nearest
 from ragbench.report.calibration import render_certificate, render_preferences, render_probes
 from ragbench.report.progress import Progress

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragbench.cli.output import confidence_type
-from ragbench.cli.streams import echo
+from ragbench.cli.output import (
+    confidence_type,
+    echo,
+    report_to_github,
+    terminal_width,
+    write_json,
+    write_notes,
+    write_result,
+)
 
 if TYPE_CHECKING:
     from ragbench.experiment.compare import Comparison
@@ -102,9 +109,8 @@ def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options
     compared. With BASE alone, its systems are compared with its own baseline. Scores with other
     data, options or judges are refused, with a list of the differences.
     """
-    from ragbench.cli.output import report_to_github, write_json, write_result
     from ragbench.experiment.compare import compare
-    from ragbench.report.comparison.base import gate_line
+    from ragbench.report.comparison import gate_line
 
     if strict and not options["fail_if"]:
         raise click.UsageError("--strict is for --fail-if")
@@ -124,8 +130,7 @@ def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options
 
 def _render(found: Comparison, form: str) -> str:
     if form == "table":
-        from ragbench.cli.output import terminal_width
-        from ragbench.report.comparison.table import render_table
+        from ragbench.report.comparison import render_table
 
         return render_table(found.record, width=terminal_width())
     if form == "json":
@@ -138,12 +143,12 @@ def _render(found: Comparison, form: str) -> str:
 
         name = " ".join(found.record.sources)
         return render_junit(Summary(name=name, systems=(), gates=_gates(found)))
-    from ragbench.report.comparison import formats
+    from ragbench.report import comparison
 
     render = {
-        "csv": formats.render_csv,
-        "latex": formats.render_latex,
-        "markdown": formats.render_markdown,
+        "csv": comparison.render_csv,
+        "latex": comparison.render_latex,
+        "markdown": comparison.render_markdown,
     }
     return render[form](found.record)
 
@@ -187,7 +192,6 @@ def baseline(run: Path, output: Path | None, append: Path | None, costs: bool) -
 
     With --append the run becomes a line of a history, over which gates add up evidence.
     """
-    from ragbench.cli.output import write_notes
     from ragbench.data.runs.baseline import write_baseline
     from ragbench.data.runs.history import append_to_history, is_history, start_history
     from ragbench.data.runs.run_scores import read_run_scores

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragbench.cli.output import config_argument, overrides_option, write_json
-from ragbench.cli.streams import echo
+from ragbench.cli.output import config_argument, echo, overrides_option, write_json
 
 if TYPE_CHECKING:
     from ragbench.types import Collection

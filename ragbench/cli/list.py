@@ -7,15 +7,12 @@ import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from ragbench.cli.output import terminal_width, write_json
-from ragbench.cli.streams import echo
-
-if TYPE_CHECKING:
-    from ragbench.registry import Family
+from ragbench.cli.output import echo, terminal_width, write_json
+from ragbench.registry import Family, declared_options, summary_line
 
 _FAMILIES = {
     "retrievers": "ragbench.retrieve:RETRIEVERS",
@@ -129,7 +126,6 @@ def _word(value: Any) -> str:
 def _components(kind: str) -> list[Listed]:
     """The members of a family; measures by their groups."""
     from ragbench.errors import DataError
-    from ragbench.registry import summary_line
     from ragbench.score.retrieval.base import spec_of
 
     module, _, name = _FAMILIES[kind].partition(":")
@@ -205,7 +201,6 @@ def _rubrics() -> list[Listed]:
 
 
 def _options(component: Any) -> list[ListedOption]:
-    from ragbench.registry import declared_options
 
     cutoff = getattr(getattr(component, "measure_spec", None), "cutoff", None)
     return [

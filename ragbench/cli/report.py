@@ -1,4 +1,4 @@
-"""Pages of finished runs: `ragbench report RUN...` writes one again, `runs` lists many."""
+"""Pages of finished runs: `ragbench report RUN...`, `runs`, `explain RUN` and `show RUN QUERY`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ragbench.cli.streams import echo
+from ragbench.cli.output import echo, terminal_width, write_json, write_result
+from ragbench.records.causes import CAUSES, AnswerCause
 
 if TYPE_CHECKING:
-    from ragbench.data.runs.run_list import RunEntry
+    from ragbench.data.runs.history import RunEntry
+    from ragbench.report.explanation import Explanation
 
 
 @click.command(name="report")
@@ -47,7 +49,7 @@ def command(
     config and data, and what moved in scores, causes and queries. If they are not comparable, the
     page lists what differs.
     """
-    from ragbench.experiment.output.pages import FIGURES, PAGES, write_figures, write_pages
+    from ragbench.experiment.pages import FIGURES, PAGES, write_figures, write_pages
 
     asked = [FIGURES[0]] if kinds is None else list(dict.fromkeys(map(str.strip, kinds.split(","))))
     if kinds is not None and figures is None:
@@ -90,11 +92,10 @@ def runs(folder: Path, score: str | None, output: Path | None, form: str) -> Non
     config and the data since the run before of the same name. Below the list the score of each
     system goes on over the runs. Folders that are no whole runs are named, with what is wrong.
     """
-    from ragbench.cli.output import write_json, write_result
+    from ragbench.data.runs.history import list_runs
     from ragbench.data.runs.run_folder import to_json
-    from ragbench.data.runs.run_list import list_runs
-    from ragbench.experiment.output.pages import PAGES, write_list
-    from ragbench.report.runs.run_list import list_lines
+    from ragbench.experiment.pages import PAGES, write_list
+    from ragbench.report.runs import list_lines
 
     if output is not None and output.suffix not in PAGES:
         raise click.UsageError(f"-o {output}: a page ends in {' or '.join(PAGES)}")
@@ -111,7 +112,7 @@ def runs(folder: Path, score: str | None, output: Path | None, form: str) -> Non
 
 def _as_json(entry: RunEntry, folder: Path) -> dict[str, object]:
     from ragbench.records.codec import to_json
-    from ragbench.report.runs.run_list import place_of
+    from ragbench.report.runs import place_of
 
     return {
         "path": place_of(entry, folder),
@@ -127,3 +128,112 @@ def _as_json(entry: RunEntry, folder: Path) -> dict[str, object]:
         "changed": list(entry.changed),
         "problem": entry.problem,
     }
+
+
+@click.command(name="explain")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--system", metavar="S", help="One system: bm25, bm25/gpt.")
+@click.option(
+    "--cause",
+    type=click.Choice(CAUSES),
+    metavar="C",
+    help=f"Queries of one cause: {', '.join(CAUSES)}.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "markdown", "json"]),
+    default="table",
+    show_default=True,
+    help="json has every query.",
+)
+def explain(run: Path, system: str | None, cause: str | None, form: str) -> None:
+    """Say where the systems of RUN lose answers: retrieval, ranking, generation, or nowhere.
+
+    A line per system with how many queries have which cause; what moved against the baseline; then
+    the queries that are not right, each with its reason. RUN is a run folder, or the folder of an
+    experiment. Nothing is run, and nothing that RUN names is imported.
+    """
+    from ragbench.report import explanation
+
+    found = _explain(run, system, cause)
+    if form == "json":
+        from ragbench.data.runs.run_folder import to_json
+
+        write_json(to_json(explanation.explained(found)))
+    elif form == "markdown":
+        write_result(explanation.render_markdown(found))
+    else:
+        write_result(explanation.render_table(found, width=terminal_width()))
+
+
+def _explain(run: Path, system: str | None, cause: str | None) -> Explanation:
+    from typing import cast
+
+    from ragbench.data.runs.query_view import QueryViews
+    from ragbench.data.runs.run_folder import read_comparisons
+    from ragbench.errors import DataError
+    from ragbench.registry import nearest, shown
+    from ragbench.report.explanation import Explanation
+
+    views = QueryViews(run)
+    causes = views.causes()
+    if not causes:
+        allowed = "a run of this version: run the experiment again, what is stored is not made anew"
+        raise DataError("no causes.csv", file=views.folder, allowed=allowed)
+    if system is not None and system not in causes:
+        near = nearest(system, causes)
+        known = ", ".join(causes)
+        raise DataError(f"no system {shown(system)}", file=run, allowed=known, nearest=near)
+    rows = [
+        row
+        for name, of_system in causes.items()
+        for row in of_system.values()
+        if system in (None, name) and cause in (None, row.cause)
+    ]
+    questions = {query: views.question(query) for query in {row.query_id for row in rows}}
+    return Explanation(
+        views.summary,
+        read_comparisons(views.folder),
+        rows,
+        questions,
+        system,
+        cast("AnswerCause | None", cause),
+    )
+
+
+@click.command(name="show")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("query")
+@click.option(
+    "--system", "systems", multiple=True, metavar="S", help="One system; repeatable. Default: all."
+)
+@click.option(
+    "--hits",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="Show N hits of each ranking; gold documents below them are shown as well.",
+)
+@click.option("--prompts", is_flag=True, help="Show what generators and judges were sent, in full.")
+def show(run: Path, query: str, systems: tuple[str, ...], hits: int, prompts: bool) -> None:
+    """Show one query of RUN: question, gold, rankings with grades, answers, verdicts, cause.
+
+    QUERY is an id, or words that stand in one question alone. Nothing is run, and nothing that RUN
+    names is imported.
+    """
+    from ragbench.data.runs.query_view import QueryViews
+    from ragbench.errors import DataError
+    from ragbench.registry import nearest, shown
+    from ragbench.report.query import render_query
+
+    views = QueryViews(run)
+    known = [system.name for system in views.summary.systems]
+    for name in systems:
+        if name not in known:
+            near, allowed = nearest(name, known), ", ".join(known)
+            raise DataError(f"no system {shown(name)}", file=run, allowed=allowed, nearest=near)
+    view = views[views.find(query)]
+    sent, width = views if prompts else None, terminal_width()
+    write_result(render_query(view, systems=systems, hits=hits, width=width, prompts=sent))

@@ -12,14 +12,12 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from ragbench.cli.output import Output, write_notes, write_result, write_scores
-from ragbench.cli.streams import behind
+from ragbench.cli.output import Output, behind, write_notes, write_result, write_scores
 from ragbench.comparison.evaluate import evaluate_ranked_file, refuse_unjudged, score_pairs
 from ragbench.comparison.run_file import rank_run_file
-from ragbench.data.trec.trec_files import read_qrels
+from ragbench.data.files.trec_files import read_qrels
 from ragbench.errors import OptionError
-from ragbench.report.scores import Scored
-from ragbench.report.trec_eval import FACTS, render_trec
+from ragbench.report.scores import FACTS, Scored, render_trec
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules
 from ragbench.score.retrieval.trec_eval import relevance_strings

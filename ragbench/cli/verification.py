@@ -11,27 +11,26 @@ from statistics import fmean
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ragbench.cli.streams import echo
+from ragbench.cli.output import echo
 from ragbench.comparison.evaluate import evaluate_run_file
 from ragbench.data.files.predictions import Pairs
 from ragbench.data.files.rows import read_jsonl
-from ragbench.data.trec.trec_files import read_run
+from ragbench.data.files.trec_files import read_run
 from ragbench.errors import EXIT_GATE_FAILED, EXIT_OK, RagbenchError
 from ragbench.records.manifest import PredictionRow
+from ragbench.report.scores import trec_eval_parts
 from ragbench.report.text import counted
-from ragbench.report.trec_eval import trec_eval_parts
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules
 from ragbench.score.retrieval.trec_eval import FAMILIES
 from ragbench.score.text.notation import parse_metric
-from ragbench.types import Qrels
+from ragbench.types import Collection, Qrels
 from ragbench.types.checks import id_bytes
 
 if TYPE_CHECKING:
     from ragbench.config.schema import ExperimentConfig
     from ragbench.experiment.result import Experiment
     from ragbench.score.text.base import Metric
-    from ragbench.types import Collection
 
 ROUNDING = 1e-9
 """Largest difference that two orders of the same sums explain."""

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Literal, TypeGuard, cast, overload
 
 from ragbench.comparison.run_file import RankedFile, rank_run_file
 from ragbench.comparison.systems import ScoreSummary, finite, summarize
-from ragbench.data.trec import trec_files
+from ragbench.data.files import trec_files
 from ragbench.errors import DataError, OptionError
 from ragbench.score.base import ScoreColumn
 from ragbench.score.retrieval.notation import Measure, parse_measures

@@ -8,12 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from ragbench.data.files import trec_files
 from ragbench.data.files.lines import standard_input
-from ragbench.data.trec import trec_files
 from ragbench.errors import DataError, OptionError
-from ragbench.score.retrieval.evidence import Evidence, gather, numbered, subtopics_read_by
 from ragbench.score.retrieval.ranking import BlockRanker
-from ragbench.score.retrieval.score_run import Rules, fingerprints_of
+from ragbench.score.retrieval.score_run import (
+    Evidence,
+    Rules,
+    fingerprints_of,
+    gather,
+    numbered,
+    subtopics_read_by,
+)
 from ragbench.types import Qrels
 
 if TYPE_CHECKING:

@@ -15,15 +15,7 @@ import yaml
 from ragbench.config.components import CHUNK, options_of
 from ragbench.config.problems import KeyPath, dotted
 from ragbench.config.schema import ExperimentConfig
-from ragbench.config.tree import (
-    Item,
-    Quoted,
-    Reference,
-    ScalarError,
-    Substituted,
-    resolve,
-    text_of,
-)
+from ragbench.config.tree import Item, Quoted, Reference, ScalarError, Substituted, resolve, text_of
 from ragbench.config.variables import (
     LONG,
     escaped,

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal
 
-from ragbench.comparison.causes.rules import CauseRules, RightAnswer, SupportedAnswer
+from ragbench.comparison.cause_rules import CauseRules, RightAnswer, SupportedAnswer
 from ragbench.config.components import CHUNK, CHUNK_HELP, common_keys, indexes
 from ragbench.config.judges import JudgeCommon
 from ragbench.config.schema import (
@@ -40,9 +40,9 @@ _NAMES = r"^[A-Za-z0-9_.=-]+$"  # with the names of swept components
 
 def config_schema() -> Schema:
     """Return the JSON Schema (draft 2020-12) of everything that this version understands."""
+    from ragbench.config.gates import gate_options
     from ragbench.data import LOADERS
     from ragbench.executors import EXECUTORS
-    from ragbench.gates.kinds import gate_options
     from ragbench.generate import APPS, GENERATORS
     from ragbench.rerank import RERANKERS
     from ragbench.retrieve import RETRIEVERS

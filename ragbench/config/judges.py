@@ -232,12 +232,7 @@ def report_misplaced(item: Item, here: Kind, report: Report) -> bool:
 
 def check_rubric(item: Item, context: Context) -> tuple[str, str | Path] | None:
     """Return a rubric's name, and where it is; None, with a problem, where it is nowhere."""
-    from ragbench.score.judge.rubric import (
-        built_in_rubrics,
-        is_built_in,
-        load_rubric,
-        read_rubric,
-    )
+    from ragbench.score.judge.rubric import built_in_rubrics, is_built_in, load_rubric, read_rubric
 
     report, text = context.report, str(item.value)
     known = built_in_rubrics()

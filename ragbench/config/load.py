@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragbench.comparison.causes.rules import CauseRules
+from ragbench.comparison.cause_rules import CauseRules
 from ragbench.config.components import (
     Checked,
     check_component,
@@ -38,9 +38,14 @@ from ragbench.config.schema import (
     Statistics,
     Top,
 )
-from ragbench.config.sweep import Expanded, expand_sweeps
 from ragbench.config.tree import Item, PythonReader, variants
-from ragbench.config.variables import Overrides, apply_overrides, interpolate
+from ragbench.config.variables import (
+    Expanded,
+    Overrides,
+    apply_overrides,
+    expand_sweeps,
+    interpolate,
+)
 from ragbench.config.yaml_reader import decode, read_yaml
 from ragbench.data.runs.run_folder import LONGEST_NAME, unfit_names
 from ragbench.errors import OptionError, Place

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragbench.comparison.causes.rules import CauseRules, RightAnswer, SupportedAnswer
+from ragbench.comparison.cause_rules import CauseRules, RightAnswer, SupportedAnswer
 from ragbench.config.judges import check_judges, check_rubric, report_misplaced
 from ragbench.config.options import (
     INVALID,

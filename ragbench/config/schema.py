@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from ragbench.comparison.causes.rules import CauseRules
+from ragbench.comparison.cause_rules import CauseRules
 from ragbench.errors import Place
 from ragbench.files import DEFAULT_CACHE
 from ragbench.records.manifest import EnvironmentVariable

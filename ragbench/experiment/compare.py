@@ -19,7 +19,7 @@ from ragbench.comparison.sources import (
     needs_qrels,
     read_scored,
 )
-from ragbench.data.trec.trec_files import read_qrels
+from ragbench.data.files.trec_files import read_qrels
 from ragbench.errors import (
     EXIT_BAD_INPUT,
     EXIT_GATE_FAILED,
@@ -33,8 +33,7 @@ from ragbench.gates.decide import FailIf, decide_all, undecided, why_skipped
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import ComparedRuns
 from ragbench.registry import nearest
-from ragbench.report.comparison.base import lay_out_comparison
-from ragbench.report.comparison.table import render_table
+from ragbench.report.comparison import lay_out_comparison, render_table
 from ragbench.report.headline import outcome_of
 from ragbench.report.pictures.draw import difference_pictures
 from ragbench.report.text import printable

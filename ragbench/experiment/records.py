@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, overload
 
-from ragbench.comparison.causes.counts import SystemCauses
+from ragbench.comparison.causes import SystemCauses
 from ragbench.comparison.systems import SystemScores
 from ragbench.errors import EXIT_INCOMPLETE, EXIT_OK
 from ragbench.experiment.calls import Outcome, as_told

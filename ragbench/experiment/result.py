@@ -28,7 +28,7 @@ from ragbench.records.causes import AnswerCause, CauseRow
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary, SystemScore, SystemSummary
-from ragbench.report.pictures.causes import causes_pictures
+from ragbench.report.pictures.charts import causes_pictures
 from ragbench.types.tables import html_table, number
 
 _RIGHT: AnswerCause = "right"

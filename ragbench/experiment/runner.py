@@ -13,14 +13,15 @@ from ragbench.config.load import load_config
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.loaders.python import PASSED, collection_of, passed
 from ragbench.data.runs.run_folder import check_output
-from ragbench.experiment.output.files import write_run
+from ragbench.experiment.files import write_run
 from ragbench.experiment.plan.components import build_executor, connected, workers_of
 from ragbench.experiment.plan.plan import load_collection, make_plan
 from ragbench.experiment.plan.records import LiveComponents, Plan, Repetition, Share
-from ragbench.experiment.progress import Progress, Silent
 from ragbench.experiment.records import SharedRun
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.session import (
+    Progress,
+    Silent,
     new_session,
     note_part,
     parts_in,

@@ -1,4 +1,4 @@
-"""One run at a time in one place, and what marks a run that was not finished."""
+"""One run at a time in one place: how far it is, and what marks one that was not finished."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import secrets
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from ragbench.config.dump import dump_config
 from ragbench.config.schema import ExperimentConfig
@@ -27,6 +27,35 @@ _STATE = ".unfinished.tmp"
 _PARTS, _JOINED = "parts", "joined.txt"
 _ASKED = ("dataset", "retrievers", "generators", "apps")
 """Blocks of a config that say what components are asked."""
+
+
+class Stage(Protocol):
+    """The progress of one stage."""
+
+    def advance(self, n: int = 1) -> None:
+        """Tell that n more items are done."""
+        ...
+
+
+class Progress(Protocol):
+    """Something that shows how far a run is."""
+
+    def stage(self, name: str, total: int, unit: str = "queries") -> AbstractContextManager[Stage]:
+        """Open a stage of `total` items, counted in `unit`."""
+        ...
+
+
+class _NoStage:
+    def advance(self, n: int = 1) -> None:
+        """Show nothing."""
+
+
+class Silent:
+    """Progress that shows nothing."""
+
+    def stage(self, name: str, total: int, unit: str = "queries") -> AbstractContextManager[Stage]:
+        """Open a stage that shows nothing."""
+        return nullcontext(_NoStage())
 
 
 @dataclass(slots=True)

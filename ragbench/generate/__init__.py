@@ -6,12 +6,12 @@ GENERATORS = Family(
     "generator",
     "ragbench.generators",
     table={
-        "extractive": "ragbench.generate.extractive:Extractive",
+        "extractive": "ragbench.generate.offline:Extractive",
         "http": "ragbench.generate.http:HttpGenerator",
         "huggingface": "ragbench.generate.huggingface:HuggingfaceGenerator",
         "langchain": "ragbench.generate.langchain:LangchainGenerator",
         "openai": "ragbench.generate.chat:OpenAIGenerator",
-        "predictions": "ragbench.generate.predictions:Predictions",
+        "predictions": "ragbench.generate.offline:Predictions",
     },
 )
 APPS = Family(

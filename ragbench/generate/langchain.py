@@ -10,13 +10,7 @@ from typing import Annotated, Any
 
 from ragbench import llm
 from ragbench.adapters import templates
-from ragbench.adapters.libraries import (
-    Factory,
-    HitReader,
-    IdField,
-    SyncOrAsync,
-    resolve_client,
-)
+from ragbench.adapters.libraries import Factory, HitReader, IdField, SyncOrAsync, resolve_client
 from ragbench.errors import AdapterError, OptionError
 from ragbench.generate.chat import AnswerOptions, ChatGenerator, PromptOptions, load_prompt
 from ragbench.llm import ChatRequest, LangchainChat, Totals

@@ -20,14 +20,7 @@ from ragbench.registry.adapt import (
     shown,
     source_print,
 )
-from ragbench.registry.family import (
-    PYTHON,
-    Family,
-    load_object,
-    looking_in,
-    nearest,
-    summary_line,
-)
+from ragbench.registry.family import PYTHON, Family, load_object, looking_in, nearest, summary_line
 from ragbench.registry.options import (
     REQUIRED,
     DeclaredOption,

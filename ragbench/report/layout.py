@@ -19,11 +19,15 @@ from ragbench.records.summary import (
 )
 from ragbench.report.base import Cost, Gate, Layout, Section, SliceRow, Slices
 from ragbench.report.ci import before_and_after
-from ragbench.report.headline import headline, nothing_told
-from ragbench.report.legend import answered_again, legend
-from ragbench.report.preferences import lay_out_preferences
-from ragbench.report.runs.changes import lay_out_changes
-from ragbench.report.sections import Group, Scores, build_section, find_baselines
+from ragbench.report.headline import answered_again, headline, legend, nothing_told
+from ragbench.report.runs import lay_out_changes
+from ragbench.report.sections import (
+    Group,
+    Scores,
+    build_section,
+    find_baselines,
+    lay_out_preferences,
+)
 from ragbench.report.text import (
     MISSING,
     causes,

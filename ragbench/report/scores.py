@@ -1,20 +1,70 @@
-"""The formats of `ragbench score`: a table for people, CSV, and JSON with every number's weight."""
+"""The formats of `ragbench score`: a table for people, CSV, JSON, and what trec_eval prints."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from math import exp, nan
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragbench.comparison.evaluate import SCHEMA, Evaluation
 from ragbench.comparison.systems import finite
 from ragbench.report.text import interval, printable, side_by_side, significant
+from ragbench.score.retrieval.score_run import RunCounts
+from ragbench.score.retrieval.trec_eval import FAMILIES, print_parameters
 from ragbench.types.checks import id_bytes
 from ragbench.types.scores import Cause
 
+if TYPE_CHECKING:
+    from ragbench.score.retrieval.notation import Measure
+
 ALL = "all"
 """What stands in the place of the query in a row that is about all of them, as in trec_eval."""
+
+FACTS = ("runid", "num_q", "relstring")
+"""What trec_eval prints like a measure: the run tag, the number of queries, and for each query the
+grades at the top of its ranking."""
+
+_FAMILIES = {
+    "num_ret": "num_ret",
+    "num_rel": "num_rel",
+    "num_rel_ret": "num_rel_ret",
+    "map": "map",
+    "gmap": "gm_map",
+    "r_precision": "Rprec",
+    "bpref": "bpref",
+    "mrr": "recip_rank",
+    "iprec_at_recall": "iprec_at_recall",
+    "precision@": "P",
+    "relstring": "relstring",
+    "recall@": "recall",
+    "infap": "infAP",
+    "gm_bpref": "gm_bpref",
+    "r_precision_mult": "Rprec_mult",
+    "utility": "utility",
+    "11pt_avg": "11pt_avg",
+    "bing": "binG",
+    "g": "G",
+    "ndcg": "ndcg",
+    "ndcg_rel": "ndcg_rel",
+    "rndcg": "Rndcg",
+    "ndcg@": "ndcg_cut",
+    "map@": "map_cut",
+    "relative_p@": "relative_P",
+    "hit_rate@": "success",
+    "set_p": "set_P",
+    "set_relative_p": "set_relative_P",
+    "set_recall": "set_recall",
+    "set_map": "set_map",
+    "set_f": "set_F",
+    "num_nonrel_judged_ret": "num_nonrel_judged_ret",
+    "yaap": "yaap",
+    "unjudged@": "unj",
+}
+"""Our measure, `@` where it has a cut-off -> trec_eval's, in the order in which it prints them."""
+_ORDER = {family: position for position, family in enumerate(_FAMILIES.values())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,3 +217,148 @@ def _cells(scored: Scored, keys: Sequence[Key]) -> list[str]:
         text = f"{value:.0f}" if value is not None and name in sums else significant(value)
         cells.append(f"{text} {ends}".rstrip())
     return cells
+
+
+def trec_eval_parts(measure: Measure, level: int = 1) -> tuple[str, str] | None:
+    """Return trec_eval's name of a measure and its parameter, or None where it has no such one.
+
+    `level` is the smallest relevant grade of the whole call: trec_eval's `-l`.
+
+    Example:
+        >>> from ragbench.score.retrieval.notation import parse_measure
+        >>> names = ["ndcg@10", "mrr", "iprec_at_recall@0.1", "ndcg(gain=exp)@10", "mrr@10"]
+        >>> [trec_eval_parts(parse_measure(name)) for name in names]
+        [('ndcg_cut', '10'), ('recip_rank', ''), ('iprec_at_recall', '0.10'), None, None]
+    """
+    family = _FAMILIES.get(f"{measure.spec.name}{'' if measure.k is None else '@'}")
+    options = {name: value for name, value in measure.options.items() if name != "documents"}
+    at = options.pop(measure.spec.at, None)
+    parts = measure.signature_parts()
+    if "rel" in parts and options.pop("rel", 1) != level:
+        return None
+    parameters = print_parameters(measure.written, options, parts)
+    if family is None or parameters is None or (parameters and measure.k is not None):
+        return None
+    if measure.k is not None:
+        return family, str(measure.k)
+    return family, parameters if at is None else f"{at:.2f}"
+
+
+def render_trec(
+    systems: Sequence[Scored],
+    measures: Mapping[str, Measure],
+    *,
+    level: int = 1,
+    facts: Collection[str] = FACTS[:2],
+    missing: bool = True,
+    totals: Mapping[str, float] = MappingProxyType({}),
+    per_query: bool = False,
+    summary: bool = True,
+) -> str:
+    """Write a block of lines per run: name, query or `all`, value, between tabs.
+
+    Measures stand in trec_eval's own order, whatever order they were asked for in; those that it
+    lacks come after them, under our names. `facts` are those of `FACTS` to print, `relstring` with
+    its length where that was given; `runid` is printed wherever there are several runs. Queries
+    that the run lacks have lines if `missing`: trec_eval 9, which counts them with -c all the same,
+    has none. `totals` are printed for all queries in place of the sums of the measures so named.
+    """
+    named = _in_order(measures, level)
+    shown = set(facts) if summary else set()
+    if len(systems) > 1:
+        shown.add("runid")  # or their blocks could not be told apart
+    strings = next((fact for fact in facts if fact.startswith("relstring")), None)
+    lines: list[str] = []
+    for scored in systems:
+        unseen = frozenset() if missing else scored.missing
+        lines += _query_lines(scored, named, strings, unseen) if per_query else ()
+        lines += _fact_lines(scored, shown)
+        lines += _summary_lines(scored, named, totals) if summary else ()
+    return "".join(lines)
+
+
+class Place(NamedTuple):
+    """Where a measure stands on the page; places sort as the page does."""
+
+    family: int
+    """Its position in trec_eval's table; behind all of these where it is not in it."""
+    cutoff: float
+    score: str
+    name: str
+    """What to print."""
+
+
+def _in_order(measures: Mapping[str, Measure], level: int) -> list[Place]:
+    places: list[Place] = []
+    for position, (score, measure) in enumerate(measures.items()):
+        if measure.spec.name in FACTS:
+            continue
+        if parts := trec_eval_parts(measure, level):
+            family, parameter = parts
+            name = "_".join(filter(None, parts))
+            cut = family in FAMILIES
+            places.append(Place(_ORDER[family], float(parameter) if cut else position, score, name))
+        else:
+            places.append(Place(len(_ORDER), position, score, measure.name))
+    return sorted(places)
+
+
+def _query_lines(
+    scored: Scored, named: Sequence[Place], strings: str | None, unseen: Collection[str]
+) -> Iterable[str]:
+    """One line per query and measure; a geometric mean is of all queries only."""
+    summary = scored.evaluation.summary
+    shown = [place for place in named if summary[place.score].aggregate != "geometric_mean"]
+    if strings is not None:
+        text = strings.replace(".", "_")
+        shown = sorted([*shown, Place(_ORDER["relstring"], 0.0, "", text)])
+    for query, values in scored.rows():
+        if query in unseen:
+            continue
+        for _, _, score, name in shown:
+            if not score:
+                yield _line(name, query, f"'{scored.relevance[query]}'")
+            elif (value := values[score]) is not None:
+                yield _line(name, query, _number(value, summary[score].aggregate))
+
+
+def _fact_lines(scored: Scored, facts: Collection[str]) -> Iterable[str]:
+    read = scored.evaluation.read
+    n = read.scored if isinstance(read, RunCounts) else len(scored.evaluation.query_ids)
+    known = {"runid": scored.name, "num_q": str(n)}
+    return (_line(fact, ALL, known[fact]) for fact in known if fact in facts)
+
+
+def _summary_lines(
+    scored: Scored, named: Sequence[Place], totals: Mapping[str, float]
+) -> Iterable[str]:
+    """One line per measure; none where there is no number."""
+    evaluation = scored.evaluation
+    ids = list(map(id_bytes, evaluation.query_ids))
+    order = sorted(range(len(ids)), key=ids.__getitem__)
+    for _, _, score, name in named:
+        column = evaluation.columns[score]
+        added = _as_trec_eval_adds(column.values[order].tolist(), column.aggregate)
+        value = totals.get(name, added)
+        if value == value:
+            yield _line(name, ALL, _number(value, column.aggregate))
+
+
+def _as_trec_eval_adds(values: Iterable[float], aggregate: str) -> float:
+    """Add up one by one: the exact sum, which `mean` has, may round to another fourth digit."""
+    total, n = 0.0, 0
+    for value in values:
+        if value == value:
+            total, n = total + value, n + 1
+    if aggregate == "sum":
+        return total
+    mean = total / n if n else nan
+    return exp(mean) if aggregate == "geometric_mean" else mean
+
+
+def _line(name: str, query: str, value: str) -> str:
+    return f"{name:<22}\t{query}\t{value}\n"
+
+
+def _number(value: float, aggregate: str) -> str:
+    return f"{value:.0f}" if aggregate == "sum" else f"{value:6.4f}"

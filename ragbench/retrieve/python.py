@@ -98,19 +98,15 @@ _FOREIGN = ("aretrieve", "invoke", "ainvoke", "similarity_search", "run", "run_a
 
 
 def _adapted(made: Any) -> Retriever:
+    from ragbench.retrieve import frameworks
+
     if any(hasattr(made, name) for name in ("retrieve", "aretrieve")):
-        from ragbench.retrieve.frameworks import LlamaIndexRetriever
-
-        return LlamaIndexRetriever(client=made)
+        return frameworks.LlamaIndexRetriever(client=made)
     if any(hasattr(made, name) for name in ("invoke", "ainvoke", "similarity_search")):
-        from ragbench.retrieve.frameworks import LangchainRetriever
-
-        return LangchainRetriever(client=made)
+        return frameworks.LangchainRetriever(client=made)
     if callable(made):  # `run` is a name that anything may have
         return CallableRetriever(made)
-    from ragbench.retrieve.frameworks import HaystackRetriever
-
-    return HaystackRetriever(client=made)
+    return frameworks.HaystackRetriever(client=made)
 
 
 def _takes_one_question(made: Any) -> bool:

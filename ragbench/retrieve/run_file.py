@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated
 from weakref import WeakKeyDictionary
 
-from ragbench.data.trec.trec_files import read_run
+from ragbench.data.files.trec_files import read_run
 from ragbench.errors import DataError
 from ragbench.registry import Option
 from ragbench.retrieve.base import Retriever

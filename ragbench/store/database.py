@@ -19,8 +19,7 @@ from typing import TypeVar
 from ragbench.errors import DataError
 from ragbench.files import locked_beside, remove_left_over, temporary_beside
 from ragbench.store.kinds import FileKind, use_journal
-from ragbench.store.pages import is_log_damaged
-from ragbench.store.salvage import is_ours, keep_aside, salvage
+from ragbench.store.salvage import is_log_damaged, is_ours, keep_aside, salvage
 
 File = TypeVar("File", bound="DatabaseFile")
 Result = TypeVar("Result")

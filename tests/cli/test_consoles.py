@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from ragbench.cli import _COMMANDS, main
-from ragbench.cli.streams import Door, echo, write_exactly
+from ragbench.cli.output import Door, echo, write_exactly
 from tests.commands import run_command
 
 QUESTION = "Où est 東京 → 🙂?"

@@ -10,7 +10,7 @@ import pytest
 
 import ragbench as rb
 from ragbench.errors import MissingExtra
-from ragbench.experiment.output.pages import write_figures
+from ragbench.experiment.pages import write_figures
 from tests.commands import run_command
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases

@@ -5,9 +5,8 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from ragbench.cli.rubric import command
+from ragbench.cli.rubric import command, preview
 from ragbench.errors import DataError, OptionError
-from ragbench.score.judge.methods.preview import preview
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
 
 

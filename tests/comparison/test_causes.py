@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.comparison.causes.counts import SystemCauses, flow_of
-from ragbench.comparison.causes.gold_words import GoldWords, has_no_answer, refuses
-from ragbench.comparison.causes.rules import (
+from ragbench.comparison.cause_rules import (
     CauseRules,
     Found,
     Lost,
@@ -17,6 +15,7 @@ from ragbench.comparison.causes.rules import (
     cause_of_answer,
     cause_of_ranking,
 )
+from ragbench.comparison.causes import GoldWords, SystemCauses, flow_of, has_no_answer, refuses
 from ragbench.comparison.differences import Slicing
 from ragbench.records.causes import CAUSES
 

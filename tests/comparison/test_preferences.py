@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from ragbench.comparison.method import Method
-from ragbench.comparison.preferences import ComparedPair, compare_preferences
+from ragbench.comparison.pairs import ComparedPair, compare_preferences
 from ragbench.records.codec import to_json
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature

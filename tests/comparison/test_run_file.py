@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ragbench.comparison import run_file
 from ragbench.comparison.evaluate import evaluate_ranked_file, evaluate_run_file
 from ragbench.comparison.run_file import rank_run_file, usable_cores
-from ragbench.data.trec.trec_files import first_cut, parts_of
+from ragbench.data.files.trec_files import first_cut, parts_of
 from ragbench.errors import DataError, OptionError
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.retrieval.score_run import Rules

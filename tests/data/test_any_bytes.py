@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from ragbench.data.files.collection import read_topics
 from ragbench.data.files.predictions import read_predictions
+from ragbench.data.files.trec_files import read_qrels, read_run
 from ragbench.data.loaders.beir import Beir
 from ragbench.data.loaders.records import Records
 from ragbench.data.loaders.trec import read_trec_corpus
-from ragbench.data.trec.trec_files import read_qrels, read_run
 from ragbench.errors import DataError
 
 # pieces of the formats in any order, so that files get past their first line

@@ -17,7 +17,7 @@ CHILD = """
 import resource, sys
 import ragbench as rb
 from ragbench.data.files.lines import read_lines
-from ragbench.data.trec.trec_files import read_qrels, read_run
+from ragbench.data.files.trec_files import read_qrels, read_run
 from ragbench.errors import DataError
 
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()

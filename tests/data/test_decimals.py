@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ragbench.data.trec.decimals import read_decimals, read_integers, read_number
+from ragbench.data.files.trec_text import read_decimals, read_integers, read_number
 
 digits = st.text("0123456789", max_size=24)
 written = (

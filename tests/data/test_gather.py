@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragbench.data.files import trec_files as trec_stream
 from ragbench.data.files.lines import read_lines, source_name
-from ragbench.data.trec import trec_files as trec_stream
-from ragbench.data.trec.text import hit_fields, hit_score, no_rankings
-from ragbench.data.trec.trec_files import open_run_stream, read_run, whole_run
+from ragbench.data.files.trec_files import open_run_stream, read_run, whole_run
+from ragbench.data.files.trec_text import hit_fields, hit_score, no_rankings
 from ragbench.errors import DataError
 from ragbench.score.retrieval.ranking import rank
 from ragbench.types import Run

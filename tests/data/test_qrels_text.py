@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragbench.data.files import trec_text as qrels_text
 from ragbench.data.files.judgements import read_judgements
-from ragbench.data.trec import text as qrels_text
-from ragbench.data.trec.text import read_regular_qrels
-from ragbench.data.trec.trec_files import read_qrels
+from ragbench.data.files.trec_files import read_qrels
+from ragbench.data.files.trec_text import read_regular_qrels
 from ragbench.errors import DataError
 
 rows = st.lists(

@@ -14,7 +14,7 @@ import ragbench as rb
 from ragbench.data.runs.run_folder import read_manifest, read_summary
 from ragbench.data.runs.run_scores import read_run_scores
 from ragbench.errors import DataError
-from ragbench.experiment.output.pages import write_pages
+from ragbench.experiment.pages import write_pages
 from ragbench.records.manifest import Choices
 
 JUNK = [None, "x", -1, 1.5, True, [], {}, ["x"], {"x": 1}]

@@ -9,7 +9,7 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.data.trec.trec_files import format_run, read_qrels, read_run, write_run
+from ragbench.data.files.trec_files import format_run, read_qrels, read_run, write_run
 from ragbench.errors import DataError
 from ragbench.types import Run
 

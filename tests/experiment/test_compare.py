@@ -11,11 +11,11 @@ from ragbench.data.runs.baseline import read_baseline, write_baseline
 from ragbench.data.runs.run_scores import read_run_scores
 from ragbench.errors import DataError
 from ragbench.experiment.compare import Comparison, compare
-from ragbench.experiment.output.pages import write_pages
+from ragbench.experiment.pages import write_pages
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.comparison import ComparedGate, ComparedRuns
 from ragbench.records.manifest import Choices
-from ragbench.report.comparison.formats import render_csv, render_latex, render_markdown
+from ragbench.report.comparison import render_csv, render_latex, render_markdown
 from ragbench.report.terminal import render_terminal
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes

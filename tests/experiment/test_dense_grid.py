@@ -5,7 +5,7 @@ import os
 import pytest
 
 from ragbench import run_experiment
-from ragbench.data.trec.trec_files import read_run
+from ragbench.data.files.trec_files import read_run
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
 from ragbench.store.vectors import VECTORS_FILE, EmbeddingCache
 from tests.experiment.moons import part_of

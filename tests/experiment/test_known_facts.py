@@ -8,7 +8,7 @@ import ragbench as rb
 from ragbench.calibration.judged_run import read_judged_run
 from ragbench.data.runs.baseline import read_baseline, write_baseline
 from ragbench.data.runs.run_scores import read_run_scores
-from ragbench.experiment.output.pages import write_pages
+from ragbench.experiment.pages import write_pages
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices
 from tests.experiment.test_apps import perfect

@@ -6,7 +6,7 @@ import pytest
 import pytrec_eval
 
 import ragbench as rb
-from ragbench.data.trec.trec_files import read_run
+from ragbench.data.files.trec_files import read_run
 from tests.commands import run_command
 from tests.experiment.moons import CORPUS, write_jsonl
 

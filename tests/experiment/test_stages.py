@@ -349,7 +349,7 @@ def test_two_runs_at_once_are_refused(config, tmp_path):
         ("stats/difference.py", {"compare"}),
         ("comparison/differences.py", {"compare"}),
         # equal scores are compared as before
-        ("score/retrieval/set_measures.py", {"score bm25", "score exact"}),
+        ("score/retrieval/precision_recall.py", {"score bm25", "score exact"}),
         ("report/layout.py", set()),
     ],
 )

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from ragbench.cli.plan import command
+from ragbench.cli.run import command
 from ragbench.experiment.plan.records import Share
 from ragbench.experiment.runner import run_experiment, run_share
 from ragbench.score.text.columns import TextScorer

@@ -2,9 +2,9 @@
 
 import pytest
 
+from ragbench.config.gates import gate_kinds, gate_options, make_gate
 from ragbench.gates import GATES
 from ragbench.gates.base import COSTS
-from ragbench.gates.kinds import gate_kinds, gate_options, make_gate
 from ragbench.registry import declared_options
 
 VALUES = {

@@ -7,12 +7,12 @@ import pytest
 
 import ragbench
 from ragbench.config import components, judges, schema
+from ragbench.config.gates import gate_options
 from ragbench.config.options import INVALID, check_value
 from ragbench.config.problems import Report
 from ragbench.config.tree import PythonReader
 from ragbench.data import LOADERS
 from ragbench.errors import OptionError
-from ragbench.gates.kinds import gate_options
 from ragbench.generate import APPS, GENERATORS
 from ragbench.registry import declared_options
 from ragbench.rerank import RERANKERS

@@ -10,7 +10,7 @@ from ragbench.records.codec import Record, from_json
 from ragbench.records.comparison import Comparisons, MeasureComparison, fill_facts
 from ragbench.records.gate import GateVerdict
 from ragbench.records.summary import Summary, SystemScore
-from ragbench.report import ci, headline, layout, markdown, preferences, sections, terminal
+from ragbench.report import ci, headline, layout, markdown, sections, terminal
 from ragbench.report.page import html
 
 
@@ -67,7 +67,7 @@ def build_slices(comparisons: Any) -> Any:
 
 
 def lay_out_preferences(summary: Any, comparisons: Any) -> Any:
-    return preferences.lay_out_preferences(*records(summary, comparisons))
+    return sections.lay_out_preferences(*records(summary, comparisons))
 
 
 def render_html(summary: Any, comparisons: Any) -> str:

@@ -14,8 +14,13 @@ from ragbench.comparison.comparable import meet
 from ragbench.comparison.compare_runs import compare_met, moved_most
 from ragbench.comparison.method import Method
 from ragbench.gates.decide import FailIf, decide_all
-from ragbench.report.comparison.formats import COLUMNS, render_csv, render_latex, render_markdown
-from ragbench.report.comparison.table import render_table
+from ragbench.report.comparison import (
+    COLUMNS,
+    render_csv,
+    render_latex,
+    render_markdown,
+    render_table,
+)
 from ragbench.types import Cause
 from tests.comparison.scored_systems import column, source, system
 

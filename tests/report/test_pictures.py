@@ -21,8 +21,7 @@ from ragbench.records.comparison import ControlDifference, SliceDifference, no_c
 from ragbench.records.summary import SystemSummary
 from ragbench.report.base import Measure, ScoreCell
 from ragbench.report.page.html import all_pictures, interval_bars
-from ragbench.report.pictures.causes import causes_pictures
-from ragbench.report.pictures.curves import Curves, curve_pictures
+from ragbench.report.pictures.charts import Curves, causes_pictures, curve_pictures
 from ragbench.report.pictures.draw import (
     control_pictures,
     difference_picture,

@@ -7,11 +7,11 @@ from xml.etree import ElementTree
 import pytest
 
 import ragbench as rb
-from ragbench.data.runs.run_list import list_runs
-from ragbench.experiment.output.pages import write_list, write_pages
+from ragbench.data.runs.history import list_runs
+from ragbench.experiment.pages import write_list, write_pages
 from ragbench.records.summary import SystemScore
-from ragbench.report.pictures.trend import trend_picture
-from ragbench.report.runs.run_list import lay_out_list, trends_of
+from ragbench.report.pictures.charts import trend_picture
+from ragbench.report.runs import lay_out_list, trends_of
 from ragbench.report.text import printable, sparkline
 from tests.experiment.conftest import config, data  # noqa: F401  fixtures
 from tests.experiment.moons import QUERIES

@@ -9,8 +9,8 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragbench.data.files.trec_files import read_run
 from ragbench.data.loaders.beir import Beir
-from ragbench.data.trec.trec_files import read_run
 from ragbench.errors import DataError, MissingExtra, OptionError
 from ragbench.retrieve.chunked import with_chunks
 from ragbench.retrieve.dense import Dense

@@ -16,8 +16,8 @@ from ragbench.errors import DataError
 from ragbench.llm import ChatReply, Replies
 from ragbench.llm.engine import request_key
 from ragbench.store.database import DamagedDatabase, open_shared
-from ragbench.store.pages import is_log_damaged, log_of, records
 from ragbench.store.replies import REPLIES, DamagedReply
+from ragbench.store.salvage import is_log_damaged, log_of, records
 from ragbench.store.vectors import VECTORS, DamagedVectors, StoredVectors, vector_key
 from tests.llm.conftest import asking
 

@@ -6,7 +6,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.score.retrieval.kernel.judgements import Judgements
+from ragbench.score.retrieval.judgements import Judgements
 from ragbench.types import Qrels
 from tests.strategies import QUERY_IDS, judgements
 

@@ -23,13 +23,7 @@ from ragbench.data.files.columns import (
 from ragbench.data.files.fields import Passages, Talk, TalkReader, read_text, read_texts, talk_notes
 from ragbench.data.files.gold import DocumentNames
 from ragbench.data.files.rows import Entry, is_csv, read_rows
-from ragbench.data.loaders.base import (
-    Previewed,
-    RandomSplit,
-    SplitOption,
-    finished,
-    parse_split,
-)
+from ragbench.data.loaders.base import Previewed, RandomSplit, SplitOption, finished, parse_split
 from ragbench.data.loaders.gold_columns import GoldColumns, holds_ids
 from ragbench.data.traces.spans import refuse_traces
 from ragbench.registry import Option

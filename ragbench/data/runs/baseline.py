@@ -32,11 +32,7 @@ import numpy as np
 
 from ragbench.data.files.rows import no_constant, unique_keys
 from ragbench.data.runs.run_folder import COST_COLUMNS, to_json_line
-from ragbench.data.runs.run_lines import (
-    PARTS,
-    checked_fingerprints,
-    fingerprint_rows,
-)
+from ragbench.data.runs.run_lines import PARTS, checked_fingerprints, fingerprint_rows
 from ragbench.data.runs.run_scores import StoredScore, StoredScores, StoredSystem
 from ragbench.errors import DataError
 from ragbench.files import write_atomically

@@ -1,30 +1,277 @@
-"""Histories: `ragbench.history/1`, JSON lines, one with the scores of each run that was appended.
-
-A line is what a baseline file holds, with the id of the run, and stands by itself. The first one
-is the record; all others are of the same data and queries. A file grows by whole lines only: it is
-written anew beside the old one and renamed, while others wait.
-"""
+"""Runs over time: those of a folder, and histories, `ragbench.history/1`, a line for each run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ragbench.data.files.rows import parse_json
 from ragbench.data.runs.baseline import check_scored, format_baseline, stored_scores
-from ragbench.data.runs.run_folder import to_json_line
+from ragbench.data.runs.run_folder import LATEST, read_manifest, read_summary, to_json_line
 from ragbench.data.runs.run_scores import StoredScores
-from ragbench.errors import DataError
-from ragbench.files import locked_beside, write_atomically
-from ragbench.json_yaml import load_json
+from ragbench.errors import DataError, OptionError
+from ragbench.files import locked_beside, names_in, write_atomically
+from ragbench.json_yaml import load_json, load_yaml
 from ragbench.records.baseline import HISTORY_SCHEMA, HistoryLine
 from ragbench.records.codec import from_json, kind
+from ragbench.records.summary import Summary, SystemScore
+from ragbench.registry import nearest
+
+CONFIG_FILE = "config.yaml"
+_FILES = ("summary.json", "manifest.json", CONFIG_FILE)
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_UNNAMED = ("output", "name", "cache")
+"""Keys that move no number."""
 
 SUFFIX = ".jsonl"
 """How the name of a history ends; that of a baseline file does not."""
 _NEW_RECORD = "a new record: ragbench baseline RUN -o FILE"
 _CONFLICT = ("<<<<<<<", "=======", ">>>>>>>")
+
+
+@dataclass(frozen=True, slots=True)
+class RunEntry:
+    """One run folder of a list."""
+
+    path: Path
+    name: str = ""
+    """The experiment."""
+    started: str = ""
+    """When, in UTC."""
+    queries: int | None = None
+    complete: bool = True
+    system: str | None = None
+    """The best one by the first score."""
+    score: str | None = None
+    """The score that was asked for, or the first one of the first system."""
+    scores: Mapping[str, SystemScore] = field(default_factory=dict)
+    """What each system has by it, in the order of the tables; without controls."""
+    value: SystemScore | None = None
+    """What the best system has."""
+    commit: str | None = None
+    """The commit of the config's repository; None where there is none."""
+    changed: tuple[str, ...] = ()
+    """What differs from the run before of the same name; empty for the first one."""
+    is_first: bool = False
+    problem: str | None = None
+    """Why the folder cannot be read; the other fields are then empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What a run was made of."""
+
+    started: str
+    """When, in UTC."""
+    commit: str | None
+    """The commit of the config's repository; None where there is none."""
+    queries: int | None
+    config: Mapping[str, str]
+    """The keys of the resolved config, dotted, with their values as text."""
+    data: Mapping[str, str]
+    """Part of the data set -> fingerprint."""
+
+
+def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:
+    """Return the runs of an experiment's folder, or of a folder of experiments, oldest first.
+
+    A folder that is no whole run has a `problem`, and stands at the end. Costs the reading of
+    three small files for each run. With `score`, that one says which system is best.
+
+    Raises:
+        DataError: The folder is not there, or has no run.
+        OptionError: No run has the score.
+    """
+    root = Path(folder)
+    if not os.path.isdir(root):
+        near = nearest(root.name, names_in(root.parent))
+        raise DataError("no such folder", file=root, allowed="a folder of runs", nearest=near)
+    names: dict[str, None] = {}
+    read = [_read(path, score, names) for path in sorted(_run_folders(root))]
+    if not read:
+        allowed = "the folder of an experiment, or of several: what ragbench run writes"
+        raise DataError("no run in it", file=root, allowed=allowed)
+    if score is not None and names and score not in names:
+        near = nearest(score, names)
+        raise OptionError("runs", "score", score, ", ".join(names), near)
+    good = [entry for entry in read if not isinstance(entry, RunEntry)]
+    # runs of one second in the order in which they were written
+    good.sort(key=lambda r: (r[0].started, (r[0].path / _FILES[0]).stat().st_mtime_ns))
+    entries: list[RunEntry] = []
+    before: dict[str, RunFacts] = {}
+    for entry, facts in good:
+        last = before.get(entry.name)
+        changed = () if last is None else changes(last, facts)
+        entries.append(replace(entry, changed=changed, is_first=last is None))
+        before[entry.name] = facts
+    return entries + [entry for entry in read if isinstance(entry, RunEntry)]
+
+
+def _run_folders(root: Path) -> Iterator[Path]:
+    """Folders that are runs, or look as if they had been going to be."""
+    for folder in (root, *_folders_in(root)):
+        if _looks_like_run(folder):
+            yield folder
+            continue
+        if folder is not root:
+            yield from (inner for inner in _folders_in(folder) if _looks_like_run(inner))
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    try:
+        found = sorted(path for path in folder.iterdir() if path.is_dir())
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file=folder) from error
+    return [p for p in found if p.name != LATEST and not p.name.startswith(".")]
+
+
+def _looks_like_run(folder: Path) -> bool:
+    return any((folder / name).exists() for name in _FILES)
+
+
+def _read(
+    path: Path, score: str | None, names: dict[str, None]
+) -> RunEntry | tuple[RunEntry, RunFacts]:
+    """Read a run, and note the names of its scores."""
+    try:
+        summary, facts = read_summary(path), read_facts(path)
+    except DataError as error:
+        return RunEntry(path, problem=_short(error, path))
+    names.update((name, None) for system in summary.systems for name in system.scores)
+    return _entry(path, summary, facts, score), facts
+
+
+def read_facts(folder: Path) -> RunFacts:
+    """Read what a run was made of from its folder.
+
+    Raises:
+        DataError: It lacks its manifest or its config, or they cannot be read.
+    """
+    manifest = read_manifest(folder)
+    config = _flat_config(folder / CONFIG_FILE)
+    return RunFacts(manifest.started, manifest.commit, manifest.queries, config, manifest.data)
+
+
+def _short(error: DataError, path: Path) -> str:
+    return str(error).replace(f"{path}/", "")
+
+
+def _entry(path: Path, summary: Summary, facts: RunFacts, score: str | None) -> RunEntry:
+    first = score or next((name for system in summary.systems for name in system.scores), None)
+    scored = {
+        system.name: system.scores[first]
+        for system in summary.systems
+        if first is not None and first in system.scores and system.role != "control"
+    }
+    known = [(name, score) for name, score in scored.items() if score.mean is not None]
+    best = max(known, key=_goodness, default=(None, None))
+    return RunEntry(
+        path=path,
+        name=summary.name,
+        started=facts.started,
+        queries=facts.queries,
+        complete=summary.complete,
+        system=best[0],
+        score=first,
+        scores=scored,
+        value=best[1],
+        commit=facts.commit,
+    )
+
+
+def _goodness(scored: tuple[str, SystemScore]) -> float:
+    mean = scored[1].mean or 0.0
+    return mean if scored[1].direction == "higher" else -mean
+
+
+def _flat_config(path: Path) -> dict[str, str]:
+    """A resolved config as dotted key -> value, each as text."""
+    try:
+        found = load_yaml(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file=path) from error
+    except ValueError as error:
+        raise DataError(f"not YAML: {error}", file=path) from error
+    if not isinstance(found, dict):
+        raise DataError("not a config", file=path, allowed="what ragbench run writes")
+    flat = dict(_flat(found, ""))
+    return {key: value for key, value in flat.items() if key not in _UNNAMED}
+
+
+def _flat(value: object, key: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict) and value:
+        for name, inner in value.items():
+            yield from _flat(inner, f"{key}.{name}" if key else str(name))
+    else:
+        yield key, str(value)
+
+
+def changes(before: RunFacts, after: RunFacts) -> tuple[str, ...]:
+    """What differs, in the order of the new config; of a new or lost block its name alone.
+
+    Example:
+        >>> old = {"seed": "1", "retrievers.a.k1": "0.9", "retrievers.b.k1": "1.2"}
+        >>> new = {"seed": "2", "retrievers.b.k1": "1.2"}
+        >>> first = RunFacts("", None, 9, config=old, data={"qrels": "x"})
+        >>> changes(first, RunFacts("", None, 9, config=new, data={"qrels": "y"}))
+        ('seed: 1 -> 2', 'without retrievers.a', 'other qrels')
+    """
+    old, new, old_data, new_data = before.config, after.config, before.data, after.data
+    found = [f"{k}: {old[k]} -> {v}" for k, v in new.items() if k in old and old[k] != v]
+    found += [f"with {block}" for block in _blocks(new, old)]
+    found += [f"without {block}" for block in _blocks(old, new)]
+    parts = dict.fromkeys([*old_data, *new_data])
+    found += [f"other {part}" for part in parts if old_data.get(part) != new_data.get(part)]
+    return tuple(found)
+
+
+def _blocks(having: Mapping[str, str], lacking: Mapping[str, str]) -> list[str]:
+    """The shortest keys that only one config has."""
+    known = {prefix for key in lacking for prefix in _prefixes(key)}
+    found = (
+        next(p for p in _prefixes(key) if p not in known) for key in having if key not in known
+    )
+    return list(dict.fromkeys(found))
+
+
+def _prefixes(key: str) -> list[str]:
+    parts = key.split(".")
+    return [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
+
+
+def read_commit(folder: Path) -> str | None:
+    """Return the commit that is checked out around a folder; None where there is none.
+
+    Read from the files of Git, which need not be installed: changes that are not committed do not
+    show.
+    """
+    for place in (folder.absolute(), *folder.absolute().parents):
+        try:
+            return _commit_in(place / ".git")
+        except OSError:  # no repository here, or one that cannot be read
+            continue
+    return None
+
+
+def _commit_in(git: Path) -> str | None:
+    if git.is_file():  # a further working tree names the place of its own files
+        git = git.parent / git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
+    head = (git / "HEAD").read_text(encoding="utf-8").strip()
+    if not head.startswith("ref:"):
+        return head if _COMMIT.fullmatch(head) else None
+    name = head.removeprefix("ref:").strip()
+    shared = git / "commondir"
+    common = git / shared.read_text(encoding="utf-8").strip() if shared.is_file() else git
+    for home in (git, common):
+        if (home / name).is_file():
+            found = (home / name).read_text(encoding="utf-8").strip()
+            return found if _COMMIT.fullmatch(found) else None
+    packed = common / "packed-refs"
+    lines = packed.read_text(encoding="utf-8").splitlines() if packed.is_file() else []
+    return next((line.split()[0] for line in lines if line.endswith(f" {name}")), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,7 @@ from ragbench.errors import DataError
 from ragbench.files import check_writable, folder_written_atomically, names_in, point_at
 from ragbench.json_yaml import load_json
 from ragbench.records.codec import from_json
-from ragbench.records.comparison import (
-    COMPARISON_SCHEMA,
-    Comparisons,
-    fill_facts,
-    no_comparisons,
-)
+from ragbench.records.comparison import COMPARISON_SCHEMA, Comparisons, fill_facts, no_comparisons
 from ragbench.records.manifest import MANIFEST_SCHEMA, Manifest
 from ragbench.records.summary import SUMMARY_SCHEMA, Summary
 from ragbench.registry import nearest, shown

@@ -20,8 +20,8 @@ from ragbench.experiment.plan.systems import ChosenSystems
 from ragbench.records.manifest import Choices
 from ragbench.score.judge.judge import load_rubrics
 from ragbench.score.retrieval.base import no_average
-from ragbench.score.retrieval.evidence import SUBTOPICS_ALLOWED
 from ragbench.score.retrieval.notation import Measure, parse_measure, parse_measures
+from ragbench.score.retrieval.score_run import SUBTOPICS_ALLOWED
 from ragbench.score.text.base import Metric
 from ragbench.score.text.notation import parse_metric
 from ragbench.types import Collection

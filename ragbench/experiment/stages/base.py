@@ -17,9 +17,9 @@ from ragbench.executors.pool import Pool
 from ragbench.experiment.calls import Calls, Outcome
 from ragbench.experiment.plan.components import calls_of
 from ragbench.experiment.plan.records import Noun, Plan, Share
-from ragbench.experiment.progress import Progress
-from ragbench.experiment.progress import Stage as Shown
 from ragbench.experiment.records import Results, SharedWork, Work
+from ragbench.experiment.session import Progress
+from ragbench.experiment.session import Stage as Shown
 from ragbench.experiment.stages.item_json import cause_of, without_secrets
 from ragbench.experiment.stages.keys import KEY_DIGITS, STAGE_VERSIONS, component_key
 from ragbench.llm import Budget, Estimate, Replies

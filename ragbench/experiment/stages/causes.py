@@ -10,9 +10,7 @@ from itertools import chain
 
 import numpy as np
 
-from ragbench.comparison.causes.counts import SystemCauses, cause_flows
-from ragbench.comparison.causes.gold_words import GoldWords, has_no_answer, refuses
-from ragbench.comparison.causes.rules import (
+from ragbench.comparison.cause_rules import (
     CauseRules,
     Found,
     Lost,
@@ -20,6 +18,7 @@ from ragbench.comparison.causes.rules import (
     cause_of_answer,
     cause_of_ranking,
 )
+from ragbench.comparison.causes import GoldWords, SystemCauses, cause_flows, has_no_answer, refuses
 from ragbench.comparison.systems import SystemScores
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.plan.records import Plan, System

@@ -11,9 +11,8 @@ from ragbench.config.schema import BudgetLimits, ExperimentConfig
 from ragbench.experiment.costs import spending_of
 from ragbench.experiment.plan.components import build_executor
 from ragbench.experiment.plan.records import Plan, Share, System
-from ragbench.experiment.progress import Silent
 from ragbench.experiment.records import Results, SharedRun
-from ragbench.experiment.session import known_token
+from ragbench.experiment.session import Silent, known_token
 from ragbench.experiment.stages.answers import Answer, AskApp, Generate, Recorded
 from ragbench.experiment.stages.base import Node, Stage, Workspace
 from ragbench.experiment.stages.causes import FindCauses

@@ -11,12 +11,12 @@ from typing import Any
 from ragbench import __version__
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.costs import totals_of, use_of
-from ragbench.experiment.doubts import warnings_on
 from ragbench.experiment.plan.records import Plan, PlannedJudge
 from ragbench.experiment.records import Answers, EarlyJudge, Results
 from ragbench.experiment.stages.answers import Answer
 from ragbench.experiment.stages.base import PENDING, Keep, Node, Slot, Stage, StoredStage, Workspace
 from ragbench.experiment.stages.columns import add_samples, split_samples, with_failures_of
+from ragbench.experiment.stages.comparison import warnings_on
 from ragbench.experiment.stages.item_json import (
     Stored,
     flat_verdict,

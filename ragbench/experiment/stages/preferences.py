@@ -10,11 +10,10 @@ from itertools import combinations
 import numpy as np
 
 from ragbench.comparison.method import Method
-from ragbench.comparison.preferences import ComparedPair, compare_preferences
+from ragbench.comparison.pairs import ComparedPair, compare_preferences
 from ragbench.comparison.systems import SystemScores
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.costs import totals_of, use_of
-from ragbench.experiment.doubts import warnings_on
 from ragbench.experiment.plan.records import Plan, PlannedJudge
 from ragbench.experiment.records import Answers, Preferences, Results
 from ragbench.experiment.stages.base import Node, Stage, Workspace
@@ -24,6 +23,7 @@ from ragbench.experiment.stages.columns import (
     split_samples,
     with_failures,
 )
+from ragbench.experiment.stages.comparison import warnings_on
 from ragbench.experiment.stages.judging import passage_texts
 from ragbench.records.manifest import VerdictRow
 from ragbench.score.base import Advance, ScoreColumn

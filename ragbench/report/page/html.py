@@ -21,7 +21,7 @@ from ragbench.report.base import COST_HEADS, SIGNS, SLICE_HEADS, Layout, Measure
 from ragbench.report.layout import lay_out
 from ragbench.report.page.pack import Packed, read_data, write_data
 from ragbench.report.page.rankings import add_to_curves, read_rankings
-from ragbench.report.pictures.curves import Curves
+from ragbench.report.pictures.charts import Curves
 from ragbench.report.pictures.draw import difference_picture, pictures
 from ragbench.report.pictures.svg import Picture
 

@@ -38,7 +38,7 @@ from ragbench.report.page.rankings import (
     rounded_number,
     telling_first,
 )
-from ragbench.report.pictures.curves import Curves
+from ragbench.report.pictures.charts import Curves
 from ragbench.text.languages import load as load_stopwords
 from ragbench.types import Run
 

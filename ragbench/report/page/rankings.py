@@ -13,9 +13,9 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from ragbench.data.files.trec_files import ScatteredQueriesError, open_run_stream
 from ragbench.data.runs.query_view import QueryViews
-from ragbench.data.trec.trec_files import ScatteredQueriesError, open_run_stream
-from ragbench.report.pictures.curves import Curves
+from ragbench.report.pictures.charts import Curves
 from ragbench.score.retrieval.ranking import BlockRanker
 from ragbench.types import FloatArray, IntArray, Qrels, Run
 from ragbench.types.byte_ids import ByteIds, TextIds, numbered, spans

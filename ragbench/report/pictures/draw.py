@@ -7,15 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ragbench.records.comparison import (
-    ComparedRuns,
-    Comparisons,
-    Difference,
-    MeasureComparison,
-)
+from ragbench.records.comparison import ComparedRuns, Comparisons, Difference, MeasureComparison
 from ragbench.records.summary import Latency, Summary, SystemSummary
-from ragbench.report.pictures.causes import causes_pictures
-from ragbench.report.pictures.curves import Curves, curve_pictures
+from ragbench.report.pictures.charts import Curves, causes_pictures, curve_pictures, trend_pictures
 from ragbench.report.pictures.svg import (
     MARGIN,
     NARROW,
@@ -29,7 +23,6 @@ from ragbench.report.pictures.svg import (
     room_of,
     slug,
 )
-from ragbench.report.pictures.trend import trend_pictures
 from ragbench.report.text import counted, ends_of, significant
 
 _PLOT = 230.0

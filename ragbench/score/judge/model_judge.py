@@ -32,11 +32,7 @@ from ragbench.score.judge.methods.prompt import Prompt
 from ragbench.score.judge.methods.ragas import apply_ragas
 from ragbench.score.judge.methods.rating import compare_pair, rate
 from ragbench.score.judge.methods.session import Asking, ReplyLog, Session, sent_prompts
-from ragbench.score.judge.methods.templates import (
-    Together,
-    prompt_fingerprint,
-    reads_passages,
-)
+from ragbench.score.judge.methods.templates import Together, prompt_fingerprint, reads_passages
 from ragbench.score.judge.methods.trec_rag import check_support, count_nuggets, pooled_nuggets
 from ragbench.score.judge.rubric import embedding_identity
 from ragbench.score.judge.verdicts import failed_verdict

@@ -25,9 +25,9 @@ from ragbench.registry import (
     source_print,
 )
 from ragbench.score.base import Aggregate
-from ragbench.score.retrieval.kernel.positions import TieGroups
 from ragbench.score.retrieval.options import Cutoff as Cutoff
 from ragbench.score.retrieval.options import Grade as Grade
+from ragbench.score.retrieval.positions import TieGroups
 from ragbench.types import Cause, Direction, FloatArray, IntArray
 
 Reads = Literal["grades", "subtopics", "passages"]

@@ -1,7 +1,8 @@
-"""Where not all is judged: `bpref`, `gm_bpref`, and how much is: `judged@k`, `unjudged@k`."""
+"""Where not all is judged: `bpref`, `gm_bpref`; how much is: `judged@k`; and counts: `num_ret`."""
 
 from __future__ import annotations
 
+from functools import partial
 from math import log
 
 import numpy as np
@@ -132,3 +133,77 @@ def unjudged(ranked: RankedGrades, *, k: Cutoff | None = None) -> FloatArray:
     judged_ones = ranked.sum((ranked.grades >= 0) * ranked.weigh(np.ones_like, k))
     ranks = depth.clip(min=1) if k is None else np.full(ranked.n_queries, k)
     return ranked.divide(depth - judged_ones, ranks)
+
+
+_count = partial(
+    measure,
+    group="counts",
+    range=(0.0, np.inf),
+    aggregate="sum",
+    cutoff="none",
+    averages_ties=True,
+    nan_means=Cause.EMPTY_RANKING,
+)
+
+
+@_count("num_ret", counts_the_list=True)
+def num_ret(ranked: RankedGrades) -> FloatArray:
+    """Count the documents that each query retrieved.
+
+    Example:
+        >>> from ragbench.score.retrieval.ranking import rank
+        >>> num_ret(rank({"q": {"a": 1}}, {"q": {"a": 9, "new": 8}}))
+        array([2.])
+    """
+    return ranked.n_retrieved.astype(np.float64)
+
+
+@_count("num_rel")
+def num_rel(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
+    """Count the relevant documents of each query, retrieved or not.
+
+    Example:
+        >>> from ragbench.score.retrieval.ranking import rank
+        >>> num_rel(rank({"q": {"a": 1, "b": 2, "c": 0}}, {}))
+        array([2.])
+    """
+    return ranked.count_relevant(rel).astype(np.float64)
+
+
+@_count("num_rel_ret")
+def num_rel_ret(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
+    """Count the relevant documents that each query retrieved.
+
+    Example:
+        >>> from ragbench.score.retrieval.ranking import rank
+        >>> num_rel_ret(rank({"q": {"a": 1, "b": 2}}, {"q": {"a": 9, "new": 8}}))
+        array([1.])
+    """
+    return ranked.count_hits(rel).astype(np.float64)
+
+
+@_count("num_q")
+def num_q(ranked: RankedGrades) -> FloatArray:
+    """Count the queries: each is 1.
+
+    Example:
+        >>> from ragbench.score.retrieval.ranking import rank
+        >>> num_q(rank({"q": {"a": 1}, "r": {"a": 1}}, {"q": {"a": 9}}))
+        array([1., 1.])
+    """
+    return np.ones(ranked.n_queries)
+
+
+@_count("num_nonrel_judged_ret")
+def num_nonrel_judged_ret(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
+    """Count the documents that each query retrieved and that were judged not relevant.
+
+    A negative grade is none.
+
+    Example:
+        >>> from ragbench.score.retrieval.ranking import rank
+        >>> num_nonrel_judged_ret(rank({"q": {"a": 1, "b": 0}}, {"q": {"a": 9, "b": 8, "new": 7}}))
+        array([1.])
+    """
+    wrong = (ranked.grades >= 0) & (ranked.grades < rel)
+    return np.bincount(ranked.query[wrong], minlength=ranked.n_queries).astype(np.float64)

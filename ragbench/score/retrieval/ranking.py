@@ -12,14 +12,9 @@ import numpy as np
 
 from ragbench.errors import OptionError
 from ragbench.score.retrieval.base import RankedGrades
-from ragbench.score.retrieval.kernel.hits import Hits, JudgedIndex, Keyed, find_hits
-from ragbench.score.retrieval.kernel.judgements import Judgements, LineUp, line_up
-from ragbench.score.retrieval.kernel.positions import (
-    SortedLists,
-    TieGroups,
-    as_singles,
-    find_tie_groups,
-)
+from ragbench.score.retrieval.hits import Hits, JudgedIndex, Keyed, find_hits
+from ragbench.score.retrieval.judgements import Judgements, LineUp, line_up
+from ragbench.score.retrieval.positions import SortedLists, TieGroups, as_singles, find_tie_groups
 from ragbench.types import FloatArray, IntArray, Qrels, Run
 from ragbench.types.checks import LARGEST_GRADE
 from ragbench.types.rows import HitBlock, Repeats, borders, without_repeats

@@ -5,8 +5,8 @@ import json
 import jsonschema
 import pytest
 
+from ragbench.cli.rubric import preview
 from ragbench.score.judge.base import Item
-from ragbench.score.judge.methods.preview import preview
 from ragbench.score.judge.methods.prompt import (
     assignment_prompt,
     claims_prompt,

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from ragbench.cli.rubric import preview
 from ragbench.errors import DataError, OptionError
-from ragbench.score.judge.methods.preview import preview
 from ragbench.score.judge.rubric import (
     DEFAULT_RUBRICS,
     about,

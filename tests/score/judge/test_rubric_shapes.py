@@ -7,8 +7,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragbench.cli.rubric import preview as preview_prompts
 from ragbench.errors import DataError
-from ragbench.score.judge.methods.preview import preview as preview_prompts
 from ragbench.score.judge.rubric import built_in_rubrics, read_rubric
 from tests.commands import run_command
 

@@ -1,8 +1,8 @@
 """The record that a measure reads, made of generated qrels and a run."""
 
 from ragbench.score.retrieval.base import RetrievedPassages
-from ragbench.score.retrieval.evidence import gather, numbered
 from ragbench.score.retrieval.ranking import rank, ranked_documents
+from ragbench.score.retrieval.score_run import gather, numbered
 from ragbench.types import Qrels, Run
 
 

@@ -9,9 +9,8 @@ from ragbench.comparison.evaluate import evaluate_run
 from ragbench.score.retrieval import MEASURES
 from ragbench.score.retrieval.base import spec_of
 from ragbench.score.retrieval.dcg import running_sums
-from ragbench.score.retrieval.evidence import without_unjudged
 from ragbench.score.retrieval.ranking import rank
-from ragbench.score.retrieval.score_run import score_run
+from ragbench.score.retrieval.score_run import score_run, without_unjudged
 from ragbench.score.retrieval.trec_eval import relevance_strings
 from tests.strategies import qrels_and_run
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError, OptionError
-from ragbench.score.retrieval.kernel import judgements
+from ragbench.score.retrieval import judgements
 from ragbench.score.retrieval.ranking import rank
 from ragbench.types import Qrels, Run
 from ragbench.types.byte_ids import ByteIds

@@ -17,22 +17,16 @@ from ragbench.comparison.compare_runs import (
 )
 from ragbench.comparison.method import Method
 from ragbench.comparison.sources import ScoredSystems, read_scored
-from ragbench.data.runs.run_list import RunEntry
+from ragbench.data.runs.history import RunEntry
 from ragbench.errors import DataError, MissingExtra
 from ragbench.experiment.result import load_experiment
 from ragbench.files import write_atomically
-from ragbench.records.comparison import (
-    ComparedRuns,
-    Comparisons,
-    fill_facts,
-    no_comparisons,
-)
+from ragbench.records.comparison import ComparedRuns, Comparisons, fill_facts, no_comparisons
 from ragbench.records.summary import Summary
 from ragbench.report.markdown import render_chapter, render_markdown
 from ragbench.report.page.html import all_pictures, write_page, write_runs_page
 from ragbench.report.pictures.svg import Picture
-from ragbench.report.runs.changes import lay_out_changes
-from ragbench.report.runs.run_list import lay_out_list
+from ragbench.report.runs import lay_out_changes, lay_out_list
 
 PAGES = (".html", ".md")
 """Suffixes of pages."""

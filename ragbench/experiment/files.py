@@ -19,7 +19,9 @@ import numpy as np
 from ragbench import __version__
 from ragbench.comparison.systems import SystemScores, finite
 from ragbench.config.dump import dump_config
+from ragbench.data.files.trec_files import run_lines
 from ragbench.data.loaders.python import PASSED
+from ragbench.data.runs.history import read_commit
 from ragbench.data.runs.query_view import PROMPTS_FILE, QUESTIONS_FILE, TEXTS_FILE
 from ragbench.data.runs.run_folder import (
     COST_COLUMNS,
@@ -38,17 +40,15 @@ from ragbench.data.runs.run_lines import (
     format_causes,
     format_fingerprints,
 )
-from ragbench.data.runs.run_list import read_commit
-from ragbench.data.trec.trec_files import run_lines
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.costs import format_costs, with_costs
 from ragbench.experiment.gates import gate_run
-from ragbench.experiment.output.summary import make_summary
 from ragbench.experiment.plan.records import Noun, Plan, Repetition
 from ragbench.experiment.records import Answers, Ranked, Recorded, Results
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.stages.causes import cause_rows
 from ragbench.experiment.stages.matching import document_of
+from ragbench.experiment.summary import make_summary
 from ragbench.generate.base import Generator
 from ragbench.records import codec
 from ragbench.records.causes import CauseRow

@@ -14,8 +14,8 @@ from itertools import repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.score.retrieval.kernel.judgements import JudgedPart, Listed, LookedUp
-from ragbench.score.retrieval.kernel.positions import SortedLists, TiedMembers, as_singles
+from ragbench.score.retrieval.judgements import JudgedPart, Listed, LookedUp
+from ragbench.score.retrieval.positions import SortedLists, TiedMembers, as_singles
 from ragbench.types import FloatArray, IntArray, Qrels
 from ragbench.types.byte_ids import ByteIds, HashArray, query_keys, spans
 from ragbench.types.checks import id_bytes

@@ -28,7 +28,7 @@ from ragbench.data.files.lines import (
     source_name,
 )
 from ragbench.data.files.rows import ID_ALLOWED, id_problem
-from ragbench.data.trec.text import (
+from ragbench.data.files.trec_text import (
     ParsedText,
     no_rankings,
     parse_regular,

@@ -1,1 +1,0 @@
-"""Where answers are lost: rules, what words tell, counts and flows."""

@@ -1,1 +1,0 @@
-"""Runs and qrels in the files of TREC: read exactly, quickly, in constant memory."""

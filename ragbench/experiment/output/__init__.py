@@ -1,1 +1,0 @@
-"""What a finished run writes: its summary, its manifest, its files and its pages."""

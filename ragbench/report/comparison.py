@@ -1,0 +1,439 @@
+"""What `ragbench compare` prints: aligned text, CSV, Markdown, and LaTeX, which needs booktabs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ragbench.data.runs.run_folder import to_csv
+from ragbench.records.comparison import (
+    ComparedGate,
+    ComparedRuns,
+    ComparedSystem,
+    Difference,
+    MeasureComparison,
+    MovedQueries,
+    MovedQuery,
+)
+from ragbench.report.headline import (
+    NOT_COMPARED,
+    interval_and_p,
+    nothing_told,
+    outcome_of,
+    p_meaning,
+)
+from ragbench.report.markdown import escape, table_lines
+from ragbench.report.runs import changed_lines, moved_causes, moved_head
+from ragbench.report.sections import Scores, count_lines
+from ragbench.report.text import (
+    MISSING,
+    counted,
+    difference,
+    draw,
+    interval,
+    listed,
+    percent,
+    printable,
+    probability,
+    side_by_side,
+    significant,
+)
+
+DIFFERENCE_HEADS = (
+    *("measure", "system", "against", "difference", "interval", "p", "verdict", "n", "changed"),
+)
+
+_RAISED = str.maketrans(
+    "abcdefghijklmnoprstuvwxyz0123456789", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ⁰¹²³⁴⁵⁶⁷⁸⁹"
+)
+_NO_RANKING = "(no ranking at hand)"
+_NOTHING = "(nothing retrieved)"
+
+COLUMNS = (
+    *("measure", "system", "source", "baseline", "baseline_source", "mean", "baseline_mean"),
+    *("difference", "low", "high", "p", "p_adjusted", "verdict", "n", "n_changed", "n_failed"),
+    *("effect_size", "minimum_detectable", "direction"),
+)
+"""The header."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One system's value by one measure."""
+
+    value: str
+    """Three significant digits; `-` where nothing was scored."""
+    marks: tuple[str, ...] = ()
+    """Letters of the systems that it is significantly better than."""
+    interval: str = ""
+    """`[low, high]`; empty where there is none."""
+    best: bool = False
+    """Whether no other of its measure is better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Systems (rows) with the same measures (columns): the rankings, or the answers."""
+
+    letters: tuple[str, ...]
+    """One for each system."""
+    systems: tuple[str, ...]
+    measures: tuple[str, ...]
+    cells: tuple[tuple[Cell, ...], ...]
+    """A row of cells for each system."""
+    counts: tuple[str, ...]
+    """How many items were scored, failed and not applicable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A whole comparison as text."""
+
+    subject: str
+    """What was compared with what, over how many queries."""
+    silent: tuple[str, ...]
+    """Which measures tell nothing, and why."""
+    gates: tuple[ComparedGate, ...]
+    """The verdicts, undecided ones first."""
+    blocks: tuple[Block, ...]
+    differences: tuple[tuple[str, ...], ...]
+    """Rows under `DIFFERENCE_HEADS`."""
+    legend: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+
+
+def lay_out_comparison(comparison: ComparedRuns) -> Page:
+    """Turn a comparison into tables of text, one printable line a cell."""
+    order = ("undecided", "fail", "pass")
+    gates = sorted(comparison.gates, key=lambda gate: order.index(gate.verdict))
+    return Page(
+        subject=_subject(comparison),
+        silent=tuple(nothing_told(comparison.measures)),
+        gates=tuple(gates),
+        blocks=tuple(_blocks(comparison)),
+        differences=tuple(_differences(comparison)),
+        legend=tuple(_legend(comparison)),
+        notes=tuple(printable(note) for note in comparison.notes),
+    )
+
+
+def gate_line(gate: ComparedGate) -> str:
+    """Write a verdict in one line: `gate fail: map drop > 0.01 (dense): -0.2 [-0.3, -0.1] ...`."""
+    system = f" ({printable(gate.system)})" if gate.system else ""
+    return f"gate {gate.verdict}: {printable(gate.gate)}{system}: {printable(gate.why)}"
+
+
+def _subject(comparison: ComparedRuns) -> str:
+    base, *others = map(printable, comparison.sources)
+    queries = counted(comparison.queries, "queries")
+    differing = {query for each in comparison.differing.values() for query in each}
+    if differing:
+        common = counted(comparison.queries + len(differing), "common queries")
+        queries = f"{comparison.queries} of {common} (left out, as they differ: {len(differing)})"
+    if others:
+        return f"{listed(others)} against {base}: {queries}, paired"
+    return f"{base}: its systems against {printable(comparison.baseline)}: {queries}, paired"
+
+
+def _blocks(comparison: ComparedRuns) -> Iterator[Block]:
+    systems = {system.name: system for system in comparison.systems}
+    groups: dict[tuple[str, ...], list[MeasureComparison]] = {}
+    for family in comparison.measures:
+        having = [name for name, s in systems.items() if family.measure in s.scores]
+        groups.setdefault(tuple(having), []).append(family)
+    letters = {name: system.letter for name, system in systems.items()}
+    for names, families in groups.items():
+        measures = [family.measure for family in families]
+        scores = {name: systems[name].scores for name in names}
+        yield Block(
+            letters=tuple(letters[name] for name in names),
+            systems=tuple(map(printable, names)),
+            measures=tuple(_title(family) for family in families),
+            cells=tuple(
+                tuple(_cell(scores, name, family, letters) for family in families) for name in names
+            ),
+            counts=tuple(count_lines(scores, measures)),
+        )
+
+
+def _title(family: MeasureComparison) -> str:
+    lower = " (lower is better)" if family.direction == "lower" else ""
+    return printable(family.measure) + lower
+
+
+def _cell(scores: Scores, name: str, family: MeasureComparison, letters: Mapping[str, str]) -> Cell:
+    measure = family.measure
+    score = scores[name][measure]
+    if score.mean is None:
+        return Cell(MISSING)
+    best = None if family.best is None else scores.get(family.best, {}).get(measure)
+    better = family.better_than or {}
+    return Cell(
+        value=significant(score.mean),
+        marks=tuple(letters[other] for other in better.get(name, ())),
+        interval=interval(score.interval),
+        best=best is not None and score.mean == best.mean,  # several where they are equal
+    )
+
+
+def _differences(comparison: ComparedRuns) -> Iterator[tuple[str, ...]]:
+    for family in comparison.measures:
+        for made in family.comparisons:
+            names = (family.measure, made.system, made.baseline)
+            value, ends = (
+                (MISSING, "")
+                if made.difference is None
+                else difference(made.difference, made.interval)
+            )
+            outcome = outcome_of(made, family.direction)
+            counts = (str(made.n), str(made.n_changed))
+            p = probability(made.p_adjusted)
+            yield (*map(printable, names), value, ends, p, outcome, *counts)
+
+
+def _legend(comparison: ComparedRuns) -> Iterator[tuple[str, str]]:
+    confidence = percent(comparison.confidence or 0.95)
+    if any(any((family.better_than or {}).values()) for family in comparison.measures):
+        text = "significantly better than the systems of these letters "
+        yield "letters behind a value", f"{text}(max-T test over all pairs, {confidence})"
+    if any(family.comparisons for family in comparison.measures):
+        text = f"paired difference over the n queries that both have, {confidence} interval"
+        if cluster := comparison.cluster:
+            text += f"; queries with the same {printable(cluster)} are one unit"
+        yield "difference", text
+        yield "p", p_meaning(comparison)
+        corrected = comparison.correction != "none"
+        yield from interval_and_p(comparison.measures, corrected=corrected)
+        yield "undecided", "no difference was shown, which is not equality"
+    made = [c for family in comparison.measures for c in family.comparisons]
+    if any(c.difference is None for c in made):
+        yield NOT_COMPARED
+
+
+def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
+    """Draw a comparison as aligned text; measures that do not fit go into a further table below."""
+    page = lay_out_comparison(comparison)
+    lines = [page.subject, *changed_lines(comparison), *page.silent, *map(gate_line, page.gates)]
+    for block in page.blocks:
+        lines += ["", *_scores(block, width), *block.counts]
+    if page.differences:
+        lines += ["", *draw(list(zip(DIFFERENCE_HEADS, *page.differences, strict=True)))]
+    for moved in (each for each in comparison.moved if each.queries):
+        lines += ["", *_moved(moved, width)]
+    for line in moved_causes(comparison):
+        lines.append(line[:width] if line.startswith("    ") else line)  # questions may be long
+    lines += ["", *(f"{sign}: {meaning}" for sign, meaning in page.legend)]
+    lines += [f"note: {note}" for note in page.notes]
+    return "\n".join(lines) + "\n"
+
+
+def _scores(block: Block, width: int) -> list[str]:
+    start = [["", *block.letters], ["system", *block.systems]]
+    columns = [
+        [title, *_column([row[place] for row in block.cells])]
+        for place, title in enumerate(block.measures)
+    ]
+    return side_by_side(start, columns, width)
+
+
+def _column(cells: Sequence[Cell]) -> list[str]:
+    """Values with their letters, padded so that intervals line up."""
+    values = [cell.value + "".join(cell.marks).translate(_RAISED) for cell in cells]
+    longest = max(map(len, values))
+    return [
+        f"{value:{longest}} {cell.interval}".rstrip()
+        for value, cell in zip(values, cells, strict=True)
+    ]
+
+
+def moved_cells(query: MovedQuery) -> tuple[str, str, str, str]:
+    """Write one moved query: id, score of the baseline, of the system, difference."""
+    scores = (significant(query.baseline_score), significant(query.score))
+    return (printable(query.query_id), *scores, difference(query.difference, None)[0])
+
+
+def rankings_of(query: MovedQuery) -> Iterator[tuple[str, str]]:
+    """Yield the two rankings rank by rank, the baseline's first; nothing where there is none."""
+    rankings = (query.baseline_ranking, query.ranking)
+    if rankings == (None, None):
+        return
+    sides = [(_NO_RANKING,) if each is None else each or (_NOTHING,) for each in rankings]
+    for place in range(max(map(len, sides))):
+        first, second = (printable(side[place]) if place < len(side) else "" for side in sides)
+        yield first, second
+
+
+def _moved(moved: MovedQueries, width: int) -> list[str]:
+    queries = moved.queries
+    heads = ("query", printable(moved.baseline), printable(moved.system), "difference")
+    rows = draw(list(zip(heads, *map(moved_cells, queries), strict=True)))
+    lines = [moved_head(moved), rows[0]]
+    half = (width - 8) // 2
+    for line, query in zip(rows[1:], queries, strict=True):
+        lines.append(line)
+        if query.question:
+            lines.append(f"      {printable(query.question)}"[:width])
+        ranked = list(rankings_of(query))
+        longest = max((len(first) for first, _ in ranked), default=0)
+        lines += [
+            f"{rank:>5} {first:{min(longest, half)}} | {second}".rstrip()
+            for rank, (first, second) in enumerate(ranked, start=1)
+        ]
+    return lines
+
+
+def render_csv(comparison: ComparedRuns) -> str:
+    """Write the differences as CSV; an empty cell where there is no value."""
+    systems = {system.name: system for system in comparison.systems}
+    return to_csv(
+        COLUMNS,
+        (
+            _row(family, made, systems)
+            for family in comparison.measures
+            for made in family.comparisons
+        ),
+    )
+
+
+def _row(
+    family: MeasureComparison, made: Difference, systems: Mapping[str, ComparedSystem]
+) -> list[str | float | None]:
+    name = family.measure
+    system, base = systems[made.system], systems[made.baseline]
+    low, high = made.interval or (None, None)
+    return [
+        *(name, system.system, system.source, base.system, base.source),
+        *(system.scores[name].mean, base.scores[name].mean),
+        *(made.difference, low, high, made.p, made.p_adjusted),
+        outcome_of(made, family.direction),
+        *map(str, (made.n, made.n_changed, made.n_failed)),
+        *(made.effect_size, made.minimum_detectable),
+        family.direction,
+    ]
+
+
+def render_markdown(comparison: ComparedRuns) -> str:
+    """Draw a comparison as GitHub-flavoured Markdown; letters stand in `<sup>`."""
+    page = lay_out_comparison(comparison)
+    blocks = [[escape(page.subject)], _listed(changed_lines(comparison))]
+    blocks.append([escape(line) for line in page.silent])
+    if page.gates:
+        cells = [(gate.verdict, gate.gate, gate.system or "", gate.why) for gate in page.gates]
+        rows = [[escape(printable(cell)) for cell in row] for row in cells]
+        blocks.append(table_lines(["verdict", "gate", "system", "why"], rows))
+    for block in page.blocks:
+        blocks += [_markdown_scores(block), [f"- {escape(line)}" for line in block.counts]]
+    if page.differences:
+        rows = [[escape(cell) for cell in row] for row in page.differences]
+        blocks.append(table_lines(DIFFERENCE_HEADS, rows, numbers=True))
+    for moved in (each for each in comparison.moved if each.queries):
+        blocks += _moved_rows(moved)
+    if causes := _listed(moved_causes(comparison)):
+        blocks += [["<details>", "<summary>causes that changed</summary>"], causes, ["</details>"]]
+    blocks.append([f"- {escape(sign)}: {escape(meaning)}" for sign, meaning in page.legend])
+    blocks.append([f"- note: {escape(note)}" for note in page.notes])
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _listed(lines: Sequence[str]) -> list[str]:
+    """Indented lines as a list in a list."""
+    return [
+        f"{line[: len(line) - len(line.lstrip())]}- {escape(line.lstrip())}"
+        for line in lines
+        if line
+    ]
+
+
+def _markdown_scores(block: Block) -> list[str]:
+    rows = [
+        [escape(f"{letter} {system}"), *map(_markdown_cell, cells)]
+        for letter, system, cells in zip(block.letters, block.systems, block.cells, strict=True)
+    ]
+    return table_lines(["system", *map(escape, block.measures)], rows, numbers=True)
+
+
+def _markdown_cell(cell: Cell) -> str:
+    value = f"**{cell.value}**" if cell.best else cell.value
+    marks = f"<sup>{''.join(cell.marks)}</sup>" if cell.marks else ""
+    return f"{value}{marks} {escape(cell.interval)}".rstrip()
+
+
+def _moved_rows(moved: MovedQueries) -> list[list[str]]:
+    """A folded table: the queries, and the documents of both rankings in one cell each."""
+    heads = ["query", printable(moved.baseline), printable(moved.system), "difference"]
+    rows = []
+    for query in moved.queries:
+        rows.append([escape(cell) for cell in moved_cells(query)])
+        ranked = list(rankings_of(query))
+        if ranked:
+            first, second = ("<br>".join(map(escape, side)) for side in zip(*ranked, strict=True))
+            rows.append(["", first, second, ""])
+    return [
+        ["<details>", f"<summary>{escape(moved_head(moved))}</summary>"],
+        table_lines([escape(head) for head in heads], rows),
+        ["</details>"],
+    ]
+
+
+_ESCAPES = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+}
+
+
+def escape_latex(text: str) -> str:
+    r"""Make a text show as it is in LaTeX.
+
+    Example:
+        >>> print(escape_latex("hit_rate@1 & 95 %"))
+        hit\_rate@1 \& 95 \%
+    """
+    return "".join(_ESCAPES.get(sign, sign) for sign in text)
+
+
+def render_latex(comparison: ComparedRuns) -> str:
+    """Draw the scores as `table` environments with booktabs rules, one for rankings and answers.
+
+    Superscript letters name the systems that a value is significantly better than; the best
+    value of a measure is bold.
+    """
+    page = lay_out_comparison(comparison)
+    legend = dict(page.legend)
+    caption = [f"{page.subject}."]
+    caption += [f"Superscripts: {text}." for sign, text in legend.items() if "letters" in sign]
+    tables = [_latex_table(block, escape_latex(" ".join(caption))) for block in page.blocks]
+    return "\n".join(["% needs \\usepackage{booktabs}", *tables])
+
+
+def _latex_table(block: Block, caption: str) -> str:
+    head = " & ".join(["", "System", *map(escape_latex, block.measures)])
+    rows = [
+        " & ".join([letter, escape_latex(system), *map(_latex_cell, cells)]) + r" \\"
+        for letter, system, cells in zip(block.letters, block.systems, block.cells, strict=True)
+    ]
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{caption}}}",
+        rf"\begin{{tabular}}{{ll{'l' * len(block.measures)}}}",
+        r"\toprule",
+        rf"{head} \\",
+        r"\midrule",
+        *rows,
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _latex_cell(cell: Cell) -> str:
+    value = rf"\textbf{{{cell.value}}}" if cell.best else cell.value
+    return value + (rf"$^{{{''.join(cell.marks)}}}$" if cell.marks else "")

@@ -1,1 +1,0 @@
-"""What `ragbench compare` prints: a table, Markdown, LaTeX, CSV or JSON."""
