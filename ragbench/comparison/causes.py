@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter, defaultdict
+import sys
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -24,7 +25,8 @@ SHORT = 4
 """Up to so many content words, all numbers of a gold answer must be there."""
 _MOST = 2 / 3
 _YES_OR_NO = frozenset([("yes",), ("no",), ("true",), ("false",)])
-_REMEMBERED = 8192
+_REMEMBERED = 1_000_000
+"""Characters of texts whose words are kept: about 8 MB. A count of texts would bound nothing."""
 _TOKENS = answer_tokens("contains")
 
 
@@ -134,10 +136,28 @@ def _analyzer() -> Analyzer:
     return Analyzer()
 
 
-@functools.lru_cache(maxsize=_REMEMBERED)  # passages come up again from query to query
-def terms(text: str) -> frozenset[str]:
-    """Return the content words of a text as stems."""
-    return terms_of(text, _analyzer())
+class Terms:
+    """The content words of texts as stems, remembered: passages come up again."""
+
+    def __init__(self, characters: int = _REMEMBERED) -> None:
+        self._room = characters
+        self.known: OrderedDict[str, frozenset[str]] = OrderedDict()
+
+    def __call__(self, text: str) -> frozenset[str]:
+        if text in self.known:
+            self.known.move_to_end(text)
+            return self.known[text]
+        # one copy of each stem for all texts
+        found = frozenset(map(sys.intern, terms_of(text, _analyzer())))
+        self._room -= len(text)
+        while self._room < 0 and self.known:
+            self._room += len(self.known.popitem(last=False)[0])
+        self.known[text] = found
+        return found
+
+
+terms = Terms()
+"""Return the content words of a text as stems."""
 
 
 def refuses(answer: str) -> str | None:

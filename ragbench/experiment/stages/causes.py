@@ -121,14 +121,11 @@ class _Gold:
             numbered[query][doc] = number
         return Qrels.from_dict(numbered), [doc for _, doc in rows]
 
-    @cached_property
-    def words(self) -> list[GoldWords | None]:
-        """The gold answers of each query, by their words; None where it has none."""
-        answers = self.plan.collection.answers
-        return [
-            GoldWords(answers[query.id], query.text) if answers.get(query.id) else None
-            for query in self.plan.queries
-        ]
+    def words(self, row: int) -> GoldWords | None:
+        """Return the gold answers of a query, by their words; None where it has none."""
+        query = self.plan.queries[row]
+        answers = self.plan.collection.answers.get(query.id)
+        return GoldWords(answers, query.text) if answers else None
 
     def answerable(self, row: int) -> bool | None:
         """Whether a question has an answer; None where nothing says so.
@@ -167,8 +164,8 @@ class _Gold:
             one = self._judged(query.id, depths.get(query.id, 0), ranks.get(query.id, ()))
             if strange and one.gold:
                 one = Found(retrieved=one.retrieved, ranks=one.ranks)
-            words = self.words[row]
-            if one.gold is None and words is not None and words.can_be_found:
+            words = self.words(row) if one.gold is None else None
+            if words is not None and words.can_be_found:
                 value = outcomes[row].value
                 hits = [] if value is None else value.documents[:_LOOKED_AT]
                 texts = [document_of(hit, self.plan.corpus) for hit in hits]
@@ -340,7 +337,7 @@ def _right(asked: _Answering, column: ScoreColumn | None, row: int) -> tuple[boo
     decided, how = _reached(column, row, rules.min)
     if decided is not None or rules.measure is not None:
         return decided, how or f"{rules.measure} has no value"
-    words = asked.gold.words[row]
+    words = asked.gold.words(row)
     if words is None:
         return None, ""
     answers = [sample[row].value for sample in asked.samples]
@@ -360,7 +357,7 @@ def _holds(
     decided, how = _reached(recall, row, 0.5)
     if decided is not None:
         return decided, how
-    words, answers = asked.gold.words[row], [sample[row].value for sample in asked.samples]
+    words, answers = asked.gold.words(row), [sample[row].value for sample in asked.samples]
     contexts = next((each.contexts for each in answers if each is not None), None)
     if words is None or contexts is None or not words.can_be_found:
         return None, ""
