@@ -144,6 +144,7 @@ class Terms:
         self.known: OrderedDict[str, frozenset[str]] = OrderedDict()
 
     def __call__(self, text: str) -> frozenset[str]:
+        """Return the content words of a text as stems."""
         if text in self.known:
             self.known.move_to_end(text)
             return self.known[text]
