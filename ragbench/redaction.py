@@ -3,7 +3,9 @@
 What is looked for are the exact values of secrets, as they are and as servers and libraries write
 them: percent-encoded, escaped for JSON, HTML or Python, and in base64. What is short stands in many
 texts, and is no secret there: of values of 6 or 7 letters those are looked for that mix letters
-with others, as whole words; of shorter ones none but in its own address.
+with others, as whole words; of shorter ones none but in its own address. Lines may be broken
+within a value of 12 letters or more. What somebody disguises on purpose, such as backwards or in
+hexadecimal digits, is not found.
 """
 
 from __future__ import annotations
@@ -23,11 +25,14 @@ from ragbench.secrets import MASK, is_placeholder, is_secret_in_query, secrets_i
 SHORTEST = 6
 """Letters of a secret from which it is replaced in texts."""
 _SHORTEST_ANYWHERE = 8  # of shorter ones, only whole words
+_SHORTEST_BROKEN = 12  # rows of numbers, read as one, hold any shorter number
 _SHORTEST_WORD = 8  # of a value of several words, such as `Bearer` and a key
 _SCHEMES = frozenset(("negotiate", "aws4-hmac-sha256"))  # of the header Authorization
 _MEDIA_TYPE = re.compile(r"(?:application|text|image|audio|multipart)/[\w.+*-]+")
 _IN_BASE64 = re.compile(r"[\w+/=-]")
 _RUN = re.compile("[A-Za-z0-9]+")
+_BREAK = re.compile(r"=?(?:\r?\n[ \t]*|(?:\\+r)?\\+n)")
+"""The end of a line within a value, as it is or escaped; that of quoted-printable has a `=`."""
 _LOOK = 4096
 """Characters around a value in base64 that may belong to it."""
 
@@ -43,6 +48,8 @@ class _Needle:
     shown: str
     in_base64: bool = False
     """Whether it is in base64: all of the word that it stands in goes then."""
+    letters: str = ""
+    """It as it is, to be found where lines are broken within it."""
 
     def replace_in(self, text: str) -> str:
         """Return the text without it."""
@@ -50,6 +57,23 @@ class _Needle:
         if self.in_base64:
             return _without_words(text, found, self.shown)
         return found.sub(lambda _: self.shown, text)
+
+
+def _joined(text: str) -> str:
+    """The text without ends of lines, then again without those of quoted-printable."""
+    plain = text.replace("\\\\", "\\").replace("\\r", "").replace("\\n", "\n")
+    texts = [plain]
+    if "=\n" in plain or "=\r" in plain:
+        texts.append(plain.replace("=\r\n", "\n").replace("=\n", "\n"))
+    return "\n".join("".join(map(str.strip, each.split("\n"))) for each in texts)
+
+
+def _without_broken(text: str, needle: _Needle) -> str:
+    """Replace what stands on several lines, as mail and base64 are wrapped."""
+    letters = f"(?:{_BREAK.pattern})?".join(map(re.escape, needle.letters))
+    if needle.in_base64:
+        return _without_words(text, _compiled(letters), needle.shown)
+    return _compiled(letters).sub(lambda _: needle.shown, text)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -80,6 +104,7 @@ class Redactor:
         for value in sorted(shown, key=len, reverse=True):  # the whole before its parts
             needles += _needles_of(value, shown[value])
         self._needles = needles
+        self._long = [each for each in needles if len(each.letters) >= _SHORTEST_BROKEN]
         self._anchors = [(each.anchor, each) for each in needles]
 
     def __call__(self, text: str) -> str:
@@ -87,6 +112,11 @@ class Redactor:
         # nearly all texts hold no secret, and are looked through but once
         for needle in [needle for anchor, needle in self._anchors if anchor in text]:
             text = needle.replace_in(text)
+        if self._long and ("\n" in text or "\\n" in text):
+            joined = _joined(text)
+            for needle in self._long:
+                if needle.letters in joined and needle.letters not in text:
+                    text = _without_broken(text, needle)
         return text
 
     def __bool__(self) -> bool:
@@ -162,13 +192,13 @@ def _in_query(piece: str) -> str:
 
 
 def _needles_of(value: str, shown: str) -> Iterator[_Needle]:
-    yield _Needle(_anchor(value), partial(_plain_pattern, value), shown)
+    yield _Needle(_anchor(value), partial(_plain_pattern, value), shown, letters=value)
     data = value.encode("utf-8", "surrogateescape")
     for before, cut in ((0, 0), (1, 2), (2, 3)):
         # the letters that the secret alone decides, wherever in the encoded bytes it begins
         written = base64.b64encode(b"\0" * before + data).decode()
         core = written[cut : (before + len(data)) * 8 // 6]
-        yield _Needle(_anchor(core), partial(_pattern, core, base64=True), shown, True)
+        yield _Needle(_anchor(core), partial(_pattern, core, base64=True), shown, True, core)
 
 
 def _anchor(value: str) -> str:

@@ -91,3 +91,22 @@ def test_the_caret_stays_under_what_is_meant():
         "   1 | x: {token: ${T}, k1: wrong}",
         "     |                      ^^^^^",
     ]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n    ", "=\r\n", r"\n", r"\\r\\n"])
+@pytest.mark.parametrize("at", [1, 6, 15])
+def test_a_secret_that_is_broken_over_lines(end, at):
+    key = "sEcr3t/Va+lue=77"
+    in_base64 = base64.b64encode(f"user:{key}".encode()).decode()
+    clean = Redactor({"KEY": key})
+
+    assert clean(f"401: {key[:at]}{end}{key[at:]}, so{end}.") == f"401: ${{KEY}}, so{end}."
+    told = clean(f"sent {in_base64[: at + 9]}{end}{in_base64[at + 9 :]}{end}.")
+    assert in_base64[at + 9 :] not in told
+    assert "${KEY}" in told
+
+
+def test_rows_of_numbers_are_no_broken_secret():
+    table = "q1,1234\n5678,0.5\n"
+
+    assert Redactor({"PIN": "12345678", "PORT": "4567,q"})(table) == table

@@ -55,7 +55,10 @@ def _show(folder: Path) -> None:
 @click.option("--max-size", metavar="SIZE", help="Keep the newest files up to this size: 500M, 2G.")
 @click.pass_obj
 def prune(folder: Path, older_than: str | None, max_size: str | None) -> None:
-    """Remove files that were not used for a time, or the oldest above a size; replies stay."""
+    """Remove files that were not used for a time, or the oldest above a size; replies stay.
+
+    A run that is at work ends well; what is removed under it, the next one makes again.
+    """
     from ragbench.store.maintenance import remove, stored_in, to_prune
 
     if older_than is None and max_size is None:
@@ -91,7 +94,11 @@ def verify_command(ctx: click.Context) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def clear(folder: Path, replies: bool, yes: bool) -> None:
-    """Remove everything that stages have stored."""
+    """Remove everything that stages have stored.
+
+    A run that is at work ends well; what is removed under it, replies that were paid for among
+    them, the next one makes again.
+    """
     from ragbench.store.maintenance import remove, stored_in
 
     gone = [each for each in stored_in(folder) if replies or each.kind != "replies"]

@@ -179,7 +179,8 @@ class Context:
         """Whether code that an item names must not be imported, which is then reported."""
         if self.code is None:
             found = f"{item.shown()} is code, and nothing that a run folder names is imported"
-            self.report.wrong(item, found, "components of ragbench; `ragbench reproduce` asks more")
+            allowed = "components of ragbench; only `ragbench reproduce` runs code of a run folder"
+            self.report.wrong(item, found, allowed)
         return self.code is None
 
 

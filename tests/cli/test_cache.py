@@ -1,5 +1,6 @@
 """`ragbench cache`: sizes, pruning, checksums; what was paid for stays unless it is asked for."""
 
+import json
 import os
 import sqlite3
 import time
@@ -11,6 +12,7 @@ import pytest
 from ragbench.llm import ChatReply, Replies
 from ragbench.store.replies import REPLIES_FILE
 from ragbench.store.vectors import VECTORS_FILE, EmbeddingCache, vector_key
+from tests.commands import run_command
 
 
 @pytest.fixture
@@ -131,3 +133,37 @@ def test_bad_arguments(quickstart, arguments, message):
 
     assert code == 2
     assert message in problems
+
+
+SLOW = """
+import subprocess, sys
+class App:
+    asked = 0
+    def answer(self, question):
+        App.asked += 1
+        if App.asked == 30:  # others stand in the cache by now
+            command = [sys.executable, "-m", "ragbench", "cache", "clear", "--yes", "--replies"]
+            print(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        return "b c"
+"""
+
+
+@pytest.mark.slow
+def test_a_cache_that_is_cleared_under_a_run_changes_no_number(tmp_path):
+    rows = [{"question": f"a{n}?", "reference": "b"} for n in range(60)]
+    (tmp_path / "qa.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    (tmp_path / "slow.py").write_text(SLOW, encoding="utf-8")
+    (tmp_path / "c.yaml").write_text(
+        "dataset: {type: records, path: qa.jsonl}\napps: {s: {type: 'python:slow:App'}}\n"
+        "metrics: {generation: [token_f1]}\n",
+        encoding="utf-8",
+    )
+    env = {**os.environ, "RAGBENCH_CACHE": str(tmp_path / "cache")}
+
+    done = run_command("run", "c.yaml", "--json", cwd=tmp_path, env=env)
+
+    assert done.returncode == 0, done.stderr
+    assert "removed 1 files" in done.stderr
+    (system,) = json.loads(done.stdout)["systems"]
+    score = system["scores"]["token_f1"]
+    assert (score["n"], score["failed"]) == (60, {})

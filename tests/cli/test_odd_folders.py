@@ -108,3 +108,30 @@ def test_stored_items_of_the_wrong_shape_are_made_again(
     again = Path(tmp_path / "runs/quickstart/latest/summary.json").read_text(encoding="utf-8")
     for old, new in zip(before, json.loads(again)["systems"], strict=True):
         assert old["scores"] == new["scores"]
+
+
+OWN_JUDGE = "class J:\n    label = 'mine'\n    def judge(self, item, rubric): ...\n"
+FAILING = "class J:\n    def __init__(self): raise ValueError('no database')\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (OWN_JUDGE, "metrics.judge: python:mine:J has no model, options, allowed: an object with"),
+        (FAILING, "metrics.judge: python:mine:J: ValueError: no database"),
+    ],
+)
+def test_a_judge_of_ones_own_that_is_none_is_no_internal_error(tmp_path, code, told):
+    (tmp_path / "mine.py").write_text(code, encoding="utf-8")
+    row = {"question": "a?", "answer": "b c", "reference": "b", "contexts": ["x b"]}
+    (tmp_path / "qa.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    (tmp_path / "c.yaml").write_text(
+        "dataset: {type: records, path: qa.jsonl}\n"
+        "metrics: {judge: {type: 'python:mine:J', rubrics: [faithfulness]}}\n",
+        encoding="utf-8",
+    )
+
+    done = run_command("run", "c.yaml", cwd=tmp_path)
+
+    assert done.returncode == 2, done.stderr
+    assert told in done.stderr

@@ -24,6 +24,7 @@ from ragbench.errors import (
     OptionError,
     Place,
     Problem,
+    RagbenchError,
 )
 from ragbench.executors.base import Executor
 from ragbench.executors.pool import Pool
@@ -212,13 +213,25 @@ def _problem(
     return ConfigError([problem], place.file or "the config")
 
 
+_OF_JUDGES = ("judge", "label", "model", "options")
+"""What a judge of the user's own cannot do without."""
+
+
 def build_judge(block: JudgeBlock, *, calls: bool = True) -> PlannedJudge:
     """Make a judge and load its rubrics; see `uncalled` for `calls`."""
-    uncalled = not calls and block.type.startswith(PYTHON)
+    is_own = block.type.startswith(PYTHON)
     try:
-        judge = UncalledJudge(block) if uncalled else block.cls(**block.options)
+        judge = UncalledJudge(block) if is_own and not calls else block.cls(**block.options)
     except OptionError as error:
         raise _at(error, block.place, _path_of(block)) from error
+    except Exception as error:
+        if not is_own or isinstance(error, RagbenchError):
+            raise
+        found = f"{_path_of(block)}: {block.type}: {type(error).__name__}: {error}"
+        raise AdapterError(found) from error
+    if lacking := [name for name in _OF_JUDGES if not hasattr(judge, name)]:
+        found = f"{_path_of(block)}: {block.type} has no {', '.join(lacking)}"
+        raise AdapterError(f"{found}, allowed: an object with {', '.join(_OF_JUDGES)}")
     rubrics = load_rubrics(block.rubrics, block.type, judge)
     of_pairs = [rubric for rubric in rubrics if rubric.method == "pairwise"]
     of_each = [rubric for rubric in rubrics if rubric.method != "pairwise"]
