@@ -67,7 +67,8 @@ quickstart:  ## run the example experiment
 	$(BIN)/ragbench run configs/quickstart.yaml
 
 bench:  ## measure against the peers and print ratios
-	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
+	failed=; for file in benchmarks/*.py; do $(BIN)/python $$file || failed="$$failed $$file"; done; \
+	  test -z "$$failed" || { echo "failed, or missed a bar:$$failed"; exit 1; }
 
 wheel:  ## build the wheel and run the quickstart from it alone in a fresh environment
 	rm -rf build/wheel && mkdir -p build/wheel

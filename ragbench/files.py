@@ -13,7 +13,8 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -156,26 +157,80 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
+TOLD_AFTER_S, TOLD_AGAIN_S = 5.0, 60.0
+"""After how many seconds who waits for another process is told so, and how often again."""
+
+
 @contextmanager
-def locked_beside(path: Path) -> Iterator[None]:
+def locked_beside(path: Path, told: Callable[[str], object] | None = None) -> Iterator[None]:
     """Hold a lock on a file that others will write, too; what stands for it is hidden, then gone.
 
-    A writer that is killed leaves an empty file beside it, which is in nobody's way.
+    It ends with its holder, however that ends: nobody waits for the dead. Who waits longer is
+    `told` for whom, and for how long by now. A writer that is killed leaves a file with its number
+    beside it, which is in nobody's way.
     """
     lock = path.with_name(f".{path.name}.lock")
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
-        with lock.open("ab") as stream:
-            _wait_for(stream)
+        with lock.open("a+b") as stream:
+            _wait_for(stream) if told is None else _wait_telling(stream, told)
             # the one before may have removed it between our opening and our locking it
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(stream.fileno()), lock.stat()):
+                    _sign(stream)
                     try:
                         yield
                     finally:
                         with suppress(OSError):  # Windows removes no open file: it stays
                             lock.unlink()
                     return
+
+
+def _wait_telling(stream: IO[bytes], told: Callable[[str], object]) -> None:
+    """Wait for a lock, and say so now and then."""
+    start, wait_s, due_s = time.monotonic(), 0.02, TOLD_AFTER_S
+    while not _taken(stream):
+        time.sleep(wait_s)
+        wait_s = min(2 * wait_s, 0.5)
+        waited_s = time.monotonic() - start
+        if waited_s >= due_s:
+            due_s += TOLD_AGAIN_S
+            told(f"waiting for {_holder(stream)}, for {waited_s:.0f} s by now")
+
+
+def _sign(stream: IO[bytes]) -> None:
+    """Write who holds a lock, for who waits for it."""
+    import platform  # only here: most starts lock nothing
+
+    with suppress(OSError):  # a full disk: the lock holds all the same
+        stream.truncate(0)
+        stream.write(f"process {os.getpid()} on {platform.node()}".encode())
+        stream.flush()
+
+
+def _holder(stream: IO[bytes]) -> str:
+    try:
+        stream.seek(0)
+        return stream.read(200).decode("utf-8", "replace") or "another process"
+    except OSError:  # Windows lets nobody read what another has locked
+        return "another process"
+
+
+def _taken(stream: IO[bytes]) -> bool:
+    """Take a lock; False where another process has it."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            stream.seek(0)
+            msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
 
 
 def _wait_for(stream: IO[bytes]) -> None:

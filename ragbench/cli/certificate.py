@@ -32,10 +32,10 @@ from ragbench.config.load import load_saved
 from ragbench.data.loaders.pairs import read_pairs
 from ragbench.data.runs.run_folder import to_csv, to_json
 from ragbench.errors import DataError, OptionError
+from ragbench.experiment.costs import totals_of
 from ragbench.experiment.named_code import check_trust
 from ragbench.experiment.plan.components import build_judge, connected
 from ragbench.experiment.plan.plan import load_collection
-from ragbench.experiment.stages.judging import totals_of
 from ragbench.files import cache_folder, write_atomically
 from ragbench.records import codec
 from ragbench.records.certificate import (

@@ -16,7 +16,6 @@ from ragbench.cli.output import Output, write_notes, write_result, write_scores
 from ragbench.cli.streams import behind
 from ragbench.comparison.evaluate import evaluate_ranked_file, refuse_unjudged, score_pairs
 from ragbench.comparison.run_file import rank_run_file
-from ragbench.data.files.predictions import read_pairs
 from ragbench.data.trec.trec_files import read_qrels
 from ragbench.errors import OptionError
 from ragbench.report.scores import Scored
@@ -194,6 +193,8 @@ def score_predictions(
     from ragbench.score.text.columns import TextScorer
 
     metrics = list(dict.fromkeys(measures))
+    from ragbench.data.files.predictions import read_pairs
+
     pairs = read_pairs(predictions, references)
     # a bar for people who wait; without a terminal, silence, unless it takes long
     bars = Progress(brief=not sys.stderr.isatty(), stream=behind(sys.stderr))

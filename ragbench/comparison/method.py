@@ -6,32 +6,34 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragbench import stats
-from ragbench.records.summary import Early
 from ragbench.score.base import Look, ScoreColumn
-from ragbench.stats.paired_tests import SumsOf
 from ragbench.types import FloatArray
+
+if TYPE_CHECKING:
+    from ragbench.records.summary import Early
+    from ragbench.stats.paired_tests import SumsOf
 
 Test = Literal["randomization", "t", "wilcoxon", "mcnemar"]
 Correction = Literal["holm", "benjamini_hochberg", "bh", "max_t", "none"]
 """`bh` is short for `benjamini_hochberg`; `none` leaves each p-value as it is."""
 
-_WITHOUT_RESAMPLES: Mapping[str, Callable[[FloatArray], FloatArray]] = {
-    "t": stats.t_test_p_values,
-    "wilcoxon": stats.wilcoxon_p_values,
-    "mcnemar": stats.mcnemar_p_values,
+# by name: `ragbench score` needs none of them, and is started as often as anything
+_WITHOUT_RESAMPLES: Mapping[str, str] = {
+    "t": "t_test_p_values",
+    "wilcoxon": "wilcoxon_p_values",
+    "mcnemar": "mcnemar_p_values",
 }
 
-_ADJUSTMENTS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
-    "holm": stats.holm_p_values,
-    "benjamini_hochberg": stats.benjamini_hochberg_p_values,
-    "bh": stats.benjamini_hochberg_p_values,
-    "none": np.copy,
+_ADJUSTMENTS: Mapping[str, str] = {
+    "holm": "holm_p_values",
+    "benjamini_hochberg": "benjamini_hochberg_p_values",
+    "bh": "benjamini_hochberg_p_values",
 }
 
 Families = Literal["measure", "all"]
@@ -106,7 +108,7 @@ def adjust_family(
     if correction == "max_t":
         adjusted = stats.max_t_p_values(differences, resamples=resamples, seed=seed, _sums=sums)
     else:
-        adjusted = _ADJUSTMENTS[correction](p)
+        adjusted = p.copy() if correction == "none" else _by_name(_ADJUSTMENTS[correction])(p)
     return FamilyResult(p, adjusted, tests, resamples)
 
 
@@ -124,7 +126,12 @@ def _p_values(
 ) -> FloatArray:
     if test == "randomization":
         return stats.randomization_p_values(differences, resamples=resamples, seed=seed, _sums=sums)
-    return _WITHOUT_RESAMPLES[test](differences)
+    return _by_name(_WITHOUT_RESAMPLES[test])(differences)
+
+
+def _by_name(name: str) -> Callable[[FloatArray], FloatArray]:
+    found: Callable[[FloatArray], FloatArray] = getattr(stats, name)
+    return found
 
 
 Labels = np.ndarray[tuple[int], np.dtype[Any]]
@@ -142,6 +149,8 @@ def early_of(look: Look | None) -> Early | None:
     """Return a look as files have it."""
     if look is None:
         return None
+    from ragbench.records.summary import Early
+
     return Early(
         stopped=look.stopped,
         judged=look.judged,

@@ -9,18 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.comparison.method import betting_mean, early_of, look_confidence
-from ragbench.records.codec import to_json
-from ragbench.records.summary import Kind, Role, SystemScore
 from ragbench.score.base import Aggregate, Look, ScoreColumn
 from ragbench.signature import Signature
 from ragbench.stats import mean_interval
 from ragbench.types import Cause, Direction, FloatArray
+
+if TYPE_CHECKING:
+    from ragbench.records.summary import Kind, Role, SystemScore
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +179,8 @@ class ScoreSummary:
 
     def record(self, kind: Kind | None = None) -> SystemScore:
         """Return what `summary.json` has of it; null where there is no number."""
+        from ragbench.records.summary import SystemScore
+
         return SystemScore(
             mean=finite(self.mean),
             interval=_pair(self.interval),
@@ -196,6 +199,8 @@ class ScoreSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the mapping of `summary.json`; null where there is no number."""
+        from ragbench.records.codec import to_json
+
         return to_json(self.record())
 
 

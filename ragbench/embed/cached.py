@@ -120,7 +120,7 @@ class CachedEmbedder:
         if self._path is None:
             return len(keys)
         with StoredVectors(self._path, self._also) as cache:
-            return len(keys) - sum(1 for _ in cache.find(list(keys)))
+            return len(keys) - cache.count(list(keys))
 
     def _vectors(
         self, texts: Mapping[bytes, str], prompt: str, advance: Advance

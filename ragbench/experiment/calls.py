@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import Any, Generic, Protocol, TypeVar, overload, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from ragbench.errors import AdapterError, is_interrupt
 from ragbench.executors.base import Json, Lost, Task
@@ -53,27 +53,6 @@ def without_value(outcomes: Sequence[Outcome[Value]]) -> Iterator[tuple[int, Out
     for row in rows:
         if (outcome := outcomes[row]).value is None:
             yield row, outcome
-
-
-class Mapped(Sequence[Value]):
-    """What a function makes of each item, made when somebody looks at it: nothing is held."""
-
-    def __init__(self, function: Callable[[Item], Value], items: Sequence[Item]) -> None:
-        self._function, self._items = function, items
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    @overload
-    def __getitem__(self, row: int) -> Value: ...
-
-    @overload
-    def __getitem__(self, row: slice) -> Mapped[Value]: ...
-
-    def __getitem__(self, row: int | slice) -> Value | Mapped[Value]:
-        if isinstance(row, slice):
-            return Mapped(self._function, self._items[row])
-        return self._function(self._items[row])
 
 
 class TimedOut(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,12 @@ from ragbench.comparison.systems import SystemScores, finite
 from ragbench.config.schema import BudgetLimits
 from ragbench.data.runs.run_folder import COST_COLUMNS, to_csv
 from ragbench.experiment.calls import Outcome
-from ragbench.experiment.plan.records import Plan
-from ragbench.experiment.records import Recorded, Results
-from ragbench.llm import Budget
+from ragbench.experiment.plan.records import Plan, PlannedJudge
+from ragbench.experiment.records import JudgeUse, Recorded, Results
+from ragbench.llm import Budget, Totals
 from ragbench.records.summary import Cost, Spending
+from ragbench.score.judge.base import AskingJudge
+from ragbench.score.judge.verdicts import Judged
 from ragbench.types import Cause, FloatArray, Prediction, Usage
 from ragbench.types.records import add_usage
 
@@ -115,13 +117,19 @@ def _left_out(plan: Plan, results: Results) -> Iterator[tuple[str, int, Usage | 
         left = sum(outcome.cause is Cause.OVER_BUDGET for outcome in answers.outcomes)
         done = [o.value.usage for o in answers.outcomes if o.value is not None]
         yield f"generate {system}", left, scale_usage(done, left)
-    for system, rows in results.judgements.items():
+    for system, judged in results.judgements.items():
         for judge in plan.judges:
-            own = [row for row in rows if row.judge == judge and row.cause != _STOPPED]
-            left = len({row.answer for row in own if row.cause == _OVER})
-            done = [row.usage.usage for row in own if row.cause != _OVER]
-            finished = len({row.answer for row in own if row.cause != _OVER})
-            yield f"judge {system} ({judge})", left, scale_usage(done, left, finished)
+            cut, done, finished = set[tuple[str, int]](), list[Usage](), set[tuple[str, int]]()
+            for row in chain.from_iterable(judged):
+                if row.judge != judge or row.cause == _STOPPED:
+                    continue
+                if row.cause == _OVER:
+                    cut.add(row.answer)
+                else:
+                    done.append(row.usage.usage)
+                    finished.add(row.answer)
+            usage = scale_usage(done, len(cut), len(finished))
+            yield f"judge {system} ({judge})", len(cut), usage
     if (filled := results.filled) is not None:
         left = filled.counts.failed.get(_OVER, 0)
         yield "judge passages", left, scale_usage([filled.use.usage], left, filled.counts.model)
@@ -177,3 +185,28 @@ def total_cost(costs: Iterable[Usage | None]) -> Cost:
     tokens = (total.input_tokens or 0) + (total.output_tokens or 0)
     usd = None if total.usd is None else round(total.usd, 6)
     return Cost(usd=usd, tokens=tokens if known else None)
+
+
+def use_of(planned: PlannedJudge, judged: Judged, before: Totals) -> JudgeUse:
+    """Return what a judge took, from what it had taken before."""
+    paid = paid_since(before, totals_of(planned))
+    return JudgeUse(judged.models, judged.usage, paid, judged.spreads, judged.left_out)
+
+
+def paid_since(before: Totals, now: Totals, others: Totals | None = None) -> Totals:
+    """Return what was sent and paid between two counts, together with others."""
+    others = others or Totals()
+    return Totals(
+        **{
+            name: getattr(others, name) + getattr(now, name) - getattr(before, name)
+            for name in Totals.__slots__
+            if name != "models"
+        }
+    )
+
+
+def totals_of(planned: PlannedJudge) -> Totals:
+    """Return a copy of what a judge has sent and paid so far; nothing without a model."""
+    if not isinstance(planned.judge, AskingJudge):
+        return Totals()
+    return planned.judge.totals()

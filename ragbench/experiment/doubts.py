@@ -13,11 +13,12 @@ from statistics import median
 
 import numpy as np
 
-from ragbench.experiment.plan.records import Plan
+from ragbench.experiment.plan.records import Plan, PlannedJudge
 from ragbench.experiment.records import Ranked, Results
 from ragbench.records.comparison import Comparisons, MeasureComparison
 from ragbench.report.headline import nothing_told
 from ragbench.score.base import ScoreColumn
+from ragbench.score.judge.verdicts import Judged
 from ragbench.score.retrieval.notation import parse_measure
 
 _SENTENCE = 6
@@ -147,3 +148,25 @@ def _nothing_relevant(plan: Plan, results: Results) -> str | None:
         f"'{example}', judgements such as '{known}'): if these are ids of other things, say what "
         "the ids are (id_field of the retriever, metrics.retrieval.match)"
     )
+
+
+def warnings_on(system: str, name: str, planned: PlannedJudge, judged: Judged) -> list[str]:
+    """Say what makes a judge's numbers doubtful; a sentence each."""
+    found = mixture(system, name, planned, judged)
+    for rubric, counts in judged.failed.items():
+        causes = ", ".join(f"{count} {cause}" for cause, count in counts.items())
+        found.append(
+            f"{system}: judge {name}: {sum(counts.values())} of {judged.asked[rubric]} verdicts on "
+            f"{rubric} failed ({causes}); kept in judgements/, the mean is over the others"
+        )
+    return found
+
+
+def mixture(system: str, name: str, planned: PlannedJudge, judged: Judged) -> list[str]:
+    """Warn where a server answered as more models than were asked."""
+    if len(judged.models) <= len(planned.judge.model.split("+")):
+        return []
+    return [
+        f"{system}: judge {name}: the server answered as {len(judged.models)} models, "
+        f"{', '.join(judged.models)}: the scores are a mixture"
+    ]

@@ -11,12 +11,12 @@ from ragbench.config.load import load_saved
 from ragbench.data.files.rows import read_jsonl
 from ragbench.data.runs.run_folder import file_name, read_manifest, read_summary, resolve_run_folder
 from ragbench.errors import DataError, OptionError
+from ragbench.experiment.costs import totals_of
 from ragbench.experiment.named_code import check_trust
 from ragbench.experiment.plan.components import build_judge, connected
 from ragbench.experiment.plan.plan import load_collection
 from ragbench.experiment.plan.records import PlannedJudge
 from ragbench.experiment.progress import Progress, Silent
-from ragbench.experiment.stages.judging import totals_of
 from ragbench.files import cache_folder
 from ragbench.llm import CallFailure, Totals
 from ragbench.records.manifest import PredictionRow

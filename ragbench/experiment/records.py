@@ -327,7 +327,7 @@ class Preferences:
     judge: str
     entries: list[Preference]
     """An entry of `preferences` in comparisons.json for each rubric."""
-    rows: list[VerdictRow]
+    rows: Sequence[VerdictRow]
     use: JudgeUse
 
     def summaries(self) -> list[PreferenceSummary]:
@@ -403,8 +403,8 @@ class Results:
     answers: dict[str, Answers] = field(default_factory=dict)
     samples: dict[str, dict[str, list[ScoreColumn]]] = field(default_factory=dict)
     """System -> score -> a column for each sample; systems that answer each query several times."""
-    judgements: dict[str, list[VerdictRow]] = field(default_factory=dict)
-    """System -> the verdicts, a row each."""
+    judgements: dict[str, list[Sequence[VerdictRow]]] = field(default_factory=dict)
+    """System -> the verdicts of each judge, a row each."""
     prompts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Id -> system and user words of the prompts that judges were sent."""
     judge_uses: dict[str, dict[str, JudgeUse]] = field(default_factory=dict)

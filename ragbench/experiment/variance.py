@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -116,7 +117,7 @@ def _runs_of(system: str, source: _Source, plan: Plan, results: Results) -> Floa
         return np.stack([column.values for column in columns], axis=1)[:, :, np.newaxis]
     rows = {
         row.answer: _runs(row.samples, source.judgements)
-        for row in results.judgements[system]
+        for row in chain.from_iterable(results.judgements[system])
         if row.judge == source.judge and row.rubric == source.rubric
     }
     samples = range(results.answers[system].samples)
@@ -141,7 +142,7 @@ def _prices(comparison: Difference, source: _Source, results: Results) -> tuple[
     generating = total_cost(answer.usage for answer in answers if answer is not None).usd
     if source.judge is None:
         return (2 * generating / len(answers), 0.0, "usd") if generating else (1.0, 0.0, "calls")
-    verdicts = [verdict for name in pair for verdict in results.judgements[name]]
+    verdicts = (row for name in pair for rows in results.judgements[name] for row in rows)
     judged = [r for r in verdicts if r.judge == source.judge and r.score is not None]
     judging = total_cost(row.usage.usage for row in judged).usd
     if judging is None or generating is None or not judging:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow
-from ragbench.records.summary import SystemSummary
+
+if TYPE_CHECKING:
+    from ragbench.records.summary import SystemSummary
 
 MISSING = "-"
 _BARS = "▁▂▃▄▅▆▇█"

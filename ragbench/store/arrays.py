@@ -16,6 +16,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -37,6 +38,10 @@ WORTH_KEEPING = 1 << 20
 """Bytes of text from which on it is worth it: less is read and indexed in tenths of a second."""
 _BLOCK = 1 << 20
 _HEAD = 128  # bytes before the numbers of a .npy file
+
+
+class WaitingForArrays(UserWarning):
+    """Another process makes the same arrays; when it has, they are used."""
 
 
 class DamagedArrays(UserWarning):
@@ -164,7 +169,7 @@ class ArrayStore:
         if not (self._writes and may_be_written(path)):
             return None
         try:
-            with locked_beside(path):
+            with locked_beside(path, partial(_tell, of)):
                 if (found := opened(path)) is not None:  # another run has made it meanwhile
                     return found
                 discard(path)
@@ -177,6 +182,11 @@ class ArrayStore:
             found_text = f"cannot be written: {error.strerror or error}"
             raise DataError(found_text, file=path, allowed=allowed) from error
         return Arrays(path)
+
+
+def _tell(of: str, waiting: str) -> None:
+    text = f"{of}: {waiting}: it makes the same; if it ends, this run makes it"
+    warnings.warn(WaitingForArrays(text), stacklevel=2)
 
 
 def array_path(folder: Path, kind: str, key: str) -> Path:

@@ -141,6 +141,15 @@ class StoredVectors:
                     del missing[key]
                     yield key, vector
 
+    def count(self, keys: Sequence[bytes]) -> int:
+        """Return how many of the keys are there; no vector is read, nor whether it is whole."""
+        found = {key for (key,) in _rows(self._own, "key FROM vectors", keys)}
+        for other in self._others:
+            missing = [key for key in keys if key not in found]
+            with _left_out_if_unusable():
+                found.update(key for (key,) in _rows(other, "key FROM vectors", missing))
+        return len(found)
+
     def store(self, vectors: Mapping[bytes, Vectors]) -> None:
         """Put vectors into the own file, all or none; one that is there already stays."""
         self._own.store(vectors)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ragbench.types.conversation import ToolCall, Turn
 
 if TYPE_CHECKING:
     from ragbench.types.columnar import Qrels
 
-Number = TypeVar("Number", int, float)
 Part = Literal["corpus", "queries", "qrels", "answers"]
 """A part of a data set that is read as a whole."""
 
@@ -98,18 +98,24 @@ def add_usage(parts: Iterable[Usage]) -> Usage:
         >>> add_usage([Usage(10, 2, 0.5), Usage(5, 1, None, reasoning_tokens=1)])
         Usage(input_tokens=15, output_tokens=3, usd=None, reasoning_tokens=1)
     """
-    found = list(parts)
+    n, reasoning, sent, received = 0, 0, 0, 0
+    known, usd = [0, 0, 0], array("d")
+    for usage in parts:
+        n, reasoning = n + 1, reasoning + usage.reasoning_tokens
+        if usage.input_tokens is not None:
+            known[0], sent = known[0] + 1, sent + usage.input_tokens
+        if usage.output_tokens is not None:
+            known[1], received = known[1] + 1, received + usage.output_tokens
+        if usage.usd is not None:
+            known[2] += 1
+            usd.append(usage.usd)
+    all_sent, all_received, all_usd = (each == n for each in known)
     return Usage(
-        _sum([usage.input_tokens for usage in found], 0),
-        _sum([usage.output_tokens for usage in found], 0),
-        _sum([usage.usd for usage in found], 0.0),
-        sum(usage.reasoning_tokens for usage in found),
+        sent if all_sent else None,
+        received if all_received else None,
+        sum(usd, 0.0) if all_usd else None,
+        reasoning,
     )
-
-
-def _sum(values: Sequence[Number | None], start: Number) -> Number | None:
-    known = [value for value in values if value is not None]
-    return sum(known, start) if len(known) == len(values) else None
 
 
 @dataclass(frozen=True, slots=True)

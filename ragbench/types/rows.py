@@ -5,13 +5,13 @@ A run file may name a document twice; such are found among millions of hashes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from operator import methodcaller
 from struct import error as struct_error
 from struct import pack_into
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ NO_NUMBER = (TypeError, ValueError, OverflowError, struct_error)
 """What `struct` raises where it is given something else than a number that a double can hold."""
 
 _AT_ONCE = 1000
+Item = TypeVar("Item")
+Value = TypeVar("Value")
 _values = methodcaller("values")
 
 _FEWEST_SLOT_BITS, _MOST_SLOT_BITS = 17, 24
@@ -89,6 +91,27 @@ def _checked_scores(run: Mapping[str, Mapping[str, float]], rows: int) -> FloatA
         for document, score in hits.items()
     )
     return np.fromiter(checked, np.float64, rows)
+
+
+class Mapped(Sequence[Value]):
+    """What a function makes of each item, made when somebody looks at it: nothing is held."""
+
+    def __init__(self, function: Callable[[Item], Value], items: Sequence[Item]) -> None:
+        self._function, self._items = function, items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, row: int) -> Value: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> Mapped[Value]: ...
+
+    def __getitem__(self, row: int | slice) -> Value | Mapped[Value]:
+        if isinstance(row, slice):
+            return Mapped(self._function, self._items[row])
+        return self._function(self._items[row])
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,8 +3,12 @@
 import json
 import subprocess
 import sys
+import time
 
 import pytest
+
+import ragbench as rb
+from ragbench.testing import ChatServer
 
 FEW, MANY = 150, 900
 
@@ -40,7 +44,7 @@ print(json.dumps(int(status.partition("VmHWM:")[2].split()[0]) * 1024))
 
 def peak_bytes(folder, *arguments):
     """The most memory that a process held which made a run."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     done = subprocess.run(
         [sys.executable, "-c", RUN, *map(str, arguments)],
         cwd=folder, capture_output=True, text=True, check=True,
@@ -55,3 +59,35 @@ def test_long_passages_are_not_held(tmp_path, kind):
     few, many = (peak_bytes(tmp_path / str(n), kind, n, 1_000) for n in (FEW, MANY))
 
     assert (many - few) / (MANY - FEW) < 15_000, "34,000 and 65,000 where they were held"
+
+
+def test_a_verdict_is_stored_as_it_comes(tmp_path, monkeypatch):
+    """Not when all have come: the last request waits until one of the first is on disk."""
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
+    requests, seen = [], []
+
+    def lines():
+        files = (tmp_path / "cache" / "stages" / "judge").glob("*.jsonl")
+        return sum(file.read_bytes().count(b'"score"') for file in files)
+
+    def script(body, asked):
+        requests.append(body)
+        if len(requests) == 6:
+            until = time.monotonic() + 20
+            while not lines() and time.monotonic() < until:
+                time.sleep(0.01)
+            seen.append(lines())
+        return json.dumps({"reasoning": "It reads well.", "level": 4})
+
+    rows = [
+        {"id": f"q{i}", "question": f"{i}?", "answer": f"{i}.", "reference": "6"} for i in range(6)
+    ]
+    with ChatServer(script) as server:
+        judge = {"type": "openai", "model": "m", "base_url": server.url, "concurrency": 1}
+        config = {"name": "m", "output": str(tmp_path), "metrics": {"judge": judge}}
+        judge["rubrics"] = ["fluency"]
+        run = rb.run_experiment(config, dataset=rows)
+
+    assert run.record.complete, run.record.warnings
+    assert seen[0] >= 1
+    assert lines() == 6

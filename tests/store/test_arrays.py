@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from ragbench import files
 from ragbench.errors import DataError
-from ragbench.store.arrays import ArrayStore, DamagedArrays, array_path
+from ragbench.store import arrays as stored_arrays
+from ragbench.store.arrays import ArrayStore, DamagedArrays, WaitingForArrays, array_path
 from ragbench.store.maintenance import remove, stored_in, verify
 from tests.store.test_read_only import cache, read_only
 
@@ -170,6 +173,36 @@ def test_of_two_runs_one_makes_it(tmp_path, repository):
 
     assert first.communicate()[0] == f"{SUM}\n"
     assert second.communicate()[0] == f"{SUM}\n"
+
+
+def test_who_waits_is_told_for_whom_and_goes_on_when_it_is_dead(tmp_path, repository, monkeypatch):
+    monkeypatch.setattr(files, "TOLD_AFTER_S", 0.0)
+    monkeypatch.setattr(files, "TOLD_AGAIN_S", 0.0)
+    first = process(tmp_path, "wait", repository)
+    assert first.stdout.readline() == "made\n"
+    told = []
+
+    def tell(text):
+        told.append(text)
+        if len(told) == 3:
+            first.send_signal(signal.SIGKILL)
+            first.communicate()
+
+    with files.locked_beside(key_of(tmp_path), tell):
+        assert len(told) == 3
+        assert all(f"waiting for process {first.pid} on " in text for text in told)
+        assert all(text.endswith(" s by now") for text in told)
+
+
+def test_who_waits_for_arrays_says_which(tmp_path, monkeypatch):
+    @contextmanager
+    def waiting(path, told):
+        told("waiting for process 7 on here, for 5 s by now")
+        yield
+
+    monkeypatch.setattr(stored_arrays, "locked_beside", waiting)
+    with pytest.warns(WaitingForArrays, match=r"^bm25 of 3: waiting for process 7 on here"):
+        ArrayStore(tmp_path).kept("index", "bm25 of 3", "k", lambda writer: None)
 
 
 def test_a_kill_in_the_middle_leaves_nothing_under_the_name(tmp_path, repository):

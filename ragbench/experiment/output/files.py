@@ -246,10 +246,10 @@ def _ranking_lines(ranking: Ranked) -> Iterator[str]:
     yield from run_lines(ranking.run)
 
 
-def _judgements(plan: Plan, results: Results) -> Iterator[tuple[str, list[VerdictRow]]]:
+def _judgements(plan: Plan, results: Results) -> Iterator[tuple[str, Iterable[VerdictRow]]]:
     """The verdicts by file: on answers, on pairs of systems, and on passages."""
     for name, rows in results.judgements.items():
-        yield file_name(name), rows
+        yield file_name(name), chain.from_iterable(rows)
     for preferences in results.preferences:
         yield f"pairs/{file_name(preferences.judge)}", preferences.rows
     if results.filled is not None and plan.fill is not None:

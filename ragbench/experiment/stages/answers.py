@@ -13,16 +13,7 @@ from typing import Any
 from ragbench.config.schema import DEFAULT_PASSAGES, Component
 from ragbench.executors.base import Facts, Opened, Task
 from ragbench.executors.pool import Pool
-from ragbench.experiment.calls import (
-    Calls,
-    Mapped,
-    Outcome,
-    as_told,
-    call_on,
-    call_once,
-    calling,
-    naming,
-)
+from ragbench.experiment.calls import Calls, Outcome, as_told, call_on, call_once, calling, naming
 from ragbench.experiment.plan.records import System
 from ragbench.experiment.records import Answers, Results, given_answers
 from ragbench.experiment.stages.base import (
@@ -51,6 +42,7 @@ from ragbench.llm import Estimate
 from ragbench.score.base import Advance
 from ragbench.types import Answered, Cause, Document, Prediction, Query, Retrieved, ScoredDocument
 from ragbench.types.conversation import Turn
+from ragbench.types.rows import Mapped
 
 
 @dataclass(frozen=True, slots=True)

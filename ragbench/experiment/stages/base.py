@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from ragbench import __version__
 from ragbench.errors import RagbenchError
@@ -251,7 +251,7 @@ Values = list[Json] | Spooled[Json]
 class StoredStage(Stage, ABC):
     """A stage whose items are stored: it says where, how they are read and written, and made."""
 
-    form: ClassVar[Form | None] = None
+    form: Form | None = None
     """How its values go into the spool of the run; None: there are few, and memory holds them."""
 
     @abstractmethod

@@ -10,14 +10,14 @@ import numpy as np
 
 from ragbench.comparison.differences import compare_systems
 from ragbench.comparison.systems import SystemScores
-from ragbench.experiment.costs import scale_usage, total_cost
+from ragbench.experiment.costs import paid_since, scale_usage, total_cost, totals_of
 from ragbench.experiment.gates import gated
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Plan, PlannedJudge
 from ragbench.experiment.records import EarlyJudge, Results
 from ragbench.experiment.stages.base import Stage, Workspace
 from ragbench.experiment.stages.columns import mean_over_samples, split_samples
-from ragbench.experiment.stages.judging import JudgeAnswers, paid_since, totals_of
+from ragbench.experiment.stages.judging import JudgeAnswers
 from ragbench.gates.scores import find_score
 from ragbench.llm import Totals
 from ragbench.records.comparison import Difference
@@ -58,6 +58,7 @@ class JudgeEarly(Stage):
     def found(self) -> EarlyJudge:
         """How far it went, and what it said."""
         samples, n = _samples(self.plan), len(self.plan.queries)
+        verdicts: dict[JudgeAnswers, list[Mapping[str, Verdict]]]
         verdicts = {each: [_not_judged(self.judge)] * len(each.items) for each in self.judges}
         paid = {each.system.name: Totals() for each in self.judges}
         for number, (_, rows) in enumerate(samples, start=1):

@@ -33,6 +33,7 @@ from ragbench.types import (
     Verdict,
 )
 from ragbench.types.conversation import Json
+from ragbench.types.scores import JudgedClaim, SentPrompt
 
 Stored = dict[str, Any]
 """An item as a file has it."""
@@ -197,6 +198,28 @@ def _made_predicted(flat: Sequence[Json]) -> Outcome[Prediction]:
             tool_calls=None if calls is None else tuple(ToolCall(*each) for each in calls),
         )
     return Outcome(value, Cause(cause), detail, ms)
+
+
+_CLAIM = ("text", "whose", "ruling", "passages", "against", "other")
+_OF_CLAIM = attrgetter(*_CLAIM)
+_VERDICT = (
+    "score", "level", "reasoning", "status", "cause", "raw", "model", "weighted", "samples",
+    "spread", "orders", "left_out",
+)  # fmt: skip
+_OF_VERDICT = attrgetter(*_VERDICT)
+
+
+def flat_verdict(verdict: Verdict) -> Json:
+    """Return what a spool keeps of a verdict, without its prompts."""
+    return _OF_VERDICT(verdict), list(map(_OF_CLAIM, verdict.claims)), _USAGE(verdict.usage)
+
+
+def made_verdict(flat: Json, prompts: tuple[SentPrompt, ...]) -> Verdict:
+    """Return the verdict of which a spool has this."""
+    fields, claims, usage = flat
+    made = tuple(JudgedClaim(**dict(zip(_CLAIM, each, strict=True))) for each in claims)
+    known = dict(zip(_VERDICT, fields, strict=True))
+    return Verdict(**known, claims=made, usage=Usage(*usage), prompts=prompts)
 
 
 def _flat(outcome: Outcome[Json], value: object) -> object:

@@ -4,29 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice, tee
 from typing import Any
 
 from ragbench import __version__
 from ragbench.experiment.calls import Outcome
+from ragbench.experiment.costs import totals_of, use_of
+from ragbench.experiment.doubts import warnings_on
 from ragbench.experiment.plan.records import Plan, PlannedJudge
-from ragbench.experiment.records import Answers, EarlyJudge, JudgeUse, Results
+from ragbench.experiment.records import Answers, EarlyJudge, Results
 from ragbench.experiment.stages.answers import Answer
 from ragbench.experiment.stages.base import PENDING, Keep, Node, Slot, Stage, StoredStage, Workspace
 from ragbench.experiment.stages.columns import add_samples, split_samples, with_failures_of
-from ragbench.experiment.stages.item_json import Stored, read_verdict, write_verdict
-from ragbench.experiment.stages.keys import KEY_DIGITS, STAGE_VERSIONS, code_of
-from ragbench.llm import Totals
+from ragbench.experiment.stages.item_json import (
+    Stored,
+    flat_verdict,
+    made_verdict,
+    read_verdict,
+    write_verdict,
+)
+from ragbench.experiment.stages.keys import KEY_DIGITS, STAGE_VERSIONS, code_of, item_key
 from ragbench.records.manifest import form_id
 from ragbench.redaction import redact
 from ragbench.score.base import Advance, Look
-from ragbench.score.judge.base import AskingJudge, Item, Rubric
+from ragbench.score.judge.base import AskingJudge, Item, Rubric, StreamingJudge
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.judge.verdicts import Judged, collect_verdicts, computes, judge_all, judge_on
 from ragbench.signature import fingerprint_json, order_key
-from ragbench.store.items import StageFile
+from ragbench.store.items import Form, StageFile
 from ragbench.types import Cause, Verdict
+from ragbench.types.conversation import Json
+from ragbench.types.rows import Mapped
 from ragbench.types.scores import SentPrompt
 
 _BLOCK = 64  # items
@@ -39,61 +48,31 @@ _UNTOLD = frozenset(
 """Options of judges that no verdict depends on."""
 
 
-def use_of(planned: PlannedJudge, judged: Judged, before: Totals) -> JudgeUse:
-    """Return what a judge took, from what it had taken before."""
-    paid = paid_since(before, totals_of(planned))
-    return JudgeUse(judged.models, judged.usage, paid, judged.spreads, judged.left_out)
-
-
-def paid_since(before: Totals, now: Totals, others: Totals | None = None) -> Totals:
-    """Return what was sent and paid between two counts, together with others."""
-    others = others or Totals()
-    return Totals(
-        **{
-            name: getattr(others, name) + getattr(now, name) - getattr(before, name)
-            for name in Totals.__slots__
-            if name != "models"
-        }
-    )
-
-
-def totals_of(planned: PlannedJudge) -> Totals:
-    """Return a copy of what a judge has sent and paid so far; nothing without a model."""
-    if not isinstance(planned.judge, AskingJudge):
-        return Totals()
-    return planned.judge.totals()
-
-
-def warnings_on(system: str, name: str, planned: PlannedJudge, judged: Judged) -> list[str]:
-    """Say what makes a judge's numbers doubtful; a sentence each."""
-    found = mixture(system, name, planned, judged)
-    for rubric, counts in judged.failures().items():
-        total = sum(
-            row.rubric == rubric and row.cause != Cause.STOPPED_EARLY.word for row in judged.rows
-        )
-        causes = ", ".join(f"{count} {cause}" for cause, count in counts.items())
-        found.append(
-            f"{system}: judge {name}: {sum(counts.values())} of {total} verdicts on {rubric} "
-            f"failed ({causes}); kept in judgements/, the mean is over the others"
-        )
-    return found
-
-
-def mixture(system: str, name: str, planned: PlannedJudge, judged: Judged) -> list[str]:
-    """Warn where a server answered as more models than were asked."""
-    if len(judged.models) <= len(planned.judge.model.split("+")):
-        return []
-    return [
-        f"{system}: judge {name}: the server answered as {len(judged.models)} models, "
-        f"{', '.join(judged.models)}: the scores are a mixture"
-    ]
-
-
 def passage_texts(outcome: Outcome[Any]) -> list[str] | None:
     """Return the passages that an answer was made from, as the judge reads them."""
     if outcome.value is None or outcome.value.contexts is None:
         return None
     return [document.full_text for document in outcome.value.contexts]
+
+
+class _Given(Mapping[str, Verdict]):
+    """The verdicts on one item, each read when somebody looks at it."""
+
+    def __init__(self, found: Sequence[Json], names: Sequence[str], start: int) -> None:
+        self._found, self._names, self._start = found, names, start
+
+    def __getitem__(self, name: str) -> Verdict:
+        verdict = self._found[self._start + self._names.index(name)]
+        if verdict is None:
+            raise KeyError(name)
+        return verdict  # type: ignore[no-any-return]
+
+    def __iter__(self) -> Iterator[str]:
+        own = enumerate(self._names, self._start)
+        return (name for at, name in own if self._found[at] is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 class Verdicts(StoredStage):
@@ -108,28 +87,25 @@ class Verdicts(StoredStage):
         name: str,
         judge: PlannedJudge,
         items: Sequence[Item],
+        bare: Sequence[Item] | None = None,
     ) -> None:
+        """Of `bare` items no more is looked at than what the data set says; default: `items`."""
         super().__init__(workspace, title)
         self.name, self.judge, self._items = name, judge, items
+        self._bare = items if bare is None else bare
+        self.form = Form(self._flat, self._made)
         self._rubrics = {rubric.name: rubric for rubric in judge.rubrics}
 
-    def by_item(self, rows: Collection[int] | None = None) -> list[dict[str, Verdict]]:
+    def by_item(self, rows: Collection[int] | None = None) -> Sequence[Mapping[str, Verdict]]:
         """Return per item its verdicts, those of `rows` complete, of others what is stored."""
         found, names = self.items(rows), list(self._rubrics)
-        return [
-            {
-                name: verdict
-                for name, verdict in zip(names, found[start : start + len(names)], strict=True)
-                if verdict is not None
-            }
-            for start in range(0, len(found), len(names))
-        ]
+        return Mapped(partial(_Given, found, names), range(0, len(found), len(names)))
 
     def collected(self) -> Judged:
         """Return the verdicts on all items as columns."""
         return collect_verdicts(
             self.judge.judge,
-            self._items,
+            self._bare,
             self.judge.rubrics,
             self.by_item(),
             type_name=self.judge.type,
@@ -150,7 +126,7 @@ class Verdicts(StoredStage):
             for name, rubric in self._rubrics.items()
         ]
         # where the judge's noise is measured, equal answers must not share it
-        keys = [_item_key(item, item.sample if judge.samples > 1 else 0) for item in self._items]
+        keys = [item_key(item, item.sample if judge.samples > 1 else 0) for item in self._items]
         return [Slot(file, key, row) for row, key in enumerate(keys) for file in files]
 
     @cached_property
@@ -171,6 +147,20 @@ class Verdicts(StoredStage):
             if form in known
         )
         return replace(read_verdict(kept), prompts=prompts)
+
+    def _flat(self, verdict: Verdict) -> Json:
+        """A verdict for the spool; of its prompts the id of the words, which many share."""
+        sent = [
+            (form_id(each.system, each.user), each.fence, each.texts, each.to)
+            for each in verdict.prompts
+        ]
+        return flat_verdict(verdict), sent
+
+    def _made(self, flat: Json) -> Verdict:
+        fields, sent = flat
+        known = self.workspace.prompts
+        prompts = tuple(SentPrompt(*known[form], *rest) for form, *rest in sent)
+        return made_verdict(fields, prompts)
 
     def write(self, value: Verdict) -> dict[str, Any]:
         """Write a verdict, and before it the words of its prompts."""
@@ -193,44 +183,59 @@ class Verdicts(StoredStage):
         on it: where one of them is missing all of them are given anew, from stored replies.
         """
         names = list(self._rubrics)
-        lacking: dict[int, set[str]] = {}
+        # sets of rubrics are the bits of a number, since there is one for each item
+        lacking: dict[int, int] = {}
         for at in todo:
             row, number = divmod(at, len(names))
-            lacking.setdefault(row, set()).add(names[number])
-        alike: dict[str, set[str]] = {}
-        for name, rubric in self._rubrics.items():
-            alike.setdefault(name if rubric.method in _ALONE else rubric.method, set()).add(name)
-        groups: dict[tuple[str, ...], list[int]] = {}
+            lacking[row] = lacking.get(row, 0) | 1 << number
+        alike: dict[str, int] = {}
+        for number, (name, rubric) in enumerate(self._rubrics.items()):
+            method = name if rubric.method in _ALONE else rubric.method
+            alike[method] = alike.get(method, 0) | 1 << number
+        groups: dict[int, list[int]] = {}
         for row, missing in lacking.items():
-            wanted = set().union(*(group for group in alike.values() if group & missing))
-            groups.setdefault(tuple(name for name in names if name in wanted), []).append(row)
-        return [(list(chosen), rows) for chosen, rows in groups.items()]
+            wanted = sum(group for group in alike.values() if group & missing)
+            groups.setdefault(wanted, []).append(row)
+        return [
+            ([name for number, name in enumerate(names) if wanted >> number & 1], rows)
+            for wanted, rows in groups.items()
+        ]
 
     def shown(self, todo: Sequence[int]) -> tuple[int, str]:
         """Progress counts items, not verdicts."""
-        unit = "answers" if self._items[-1].sample else "queries"
+        unit = "answers" if self._bare[-1].sample else "queries"
         return sum(len(rows) for _, rows in self._groups(todo)), unit
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Judge in random order; what is left when the time is up has failed for that reason."""
-        names, seed, missing = list(self._rubrics), self.plan.config.seed, set(todo)
+        names, seed = list(self._rubrics), self.plan.config.seed
+        missing = bytearray(len(self._bare) * len(names))
+        for at in todo:
+            missing[at] = True
         for chosen, rows in self._groups(todo):
-            order = sorted(rows, key=lambda row: order_key(seed, self._items[row].query_id))
+            order = sorted(rows, key=lambda row: order_key(seed, self._bare[row].query_id))
             rubrics = [self._rubrics[name] for name in chosen]
-            left = {(row, n): row * len(names) + names.index(n) for row in order for n in chosen}
             for block, given in self._judged(order, rubrics, advance):
                 for row, verdicts in zip(block, given, strict=True):
                     for name, verdict in verdicts.items():
-                        keep(left.pop((row, name)), verdict)
-            for at in left.values():
-                if at in missing:
-                    keep(at, self._over_time())
+                        at = row * len(names) + names.index(name)
+                        missing[at] = False
+                        keep(at, verdict)
+        for at in todo:
+            if missing[at]:
+                keep(at, self._over_time())
 
     def _judged(
         self, rows: Sequence[int], rubrics: Sequence[Rubric], advance: Advance
     ) -> Iterator[tuple[Sequence[int], list[dict[str, Verdict]]]]:
         """Blocks of rows with what the judge says of them, here or on workers."""
         pool, judge = self.workspace.pool, self.judge
+        if isinstance(judge.judge, StreamingJudge):
+            items = (self._items[row] for row in rows)
+            for number, own in judge.judge.judge_each(items, rubrics):
+                advance(1)
+                yield [rows[number]], [own]
+            return
         if pool is None or not computes(judge.judge):
             for block in self._blocks(rows, _BLOCK):
                 asked = [self._items[row] for row in block]
@@ -295,33 +300,47 @@ class JudgeAnswers(Stage):
         """What is judged."""
         return self._answer.answers
 
-    @cached_property
-    def items(self) -> list[Item]:
-        """The answers as the judge sees them."""
+    @property
+    def items(self) -> Sequence[Item]:
+        """The answers as the judge sees them, each read when somebody looks at it."""
         return self._items(self.answers)
 
-    def _items(self, answers: Answers) -> list[Item]:
+    def _items(self, answers: Answers) -> Sequence[Item]:
         """The answers as the judge sees them; a query without an answer is not judged."""
-        references = self.plan.collection.answers
-        return [
-            Item(
-                question=query.text,
-                answer=None if outcome.value is None else outcome.value.answer,
+
+        def item_at(row: int) -> Item:
+            outcome = answers.outcomes[row]
+            if (value := outcome.value) is None:
+                return self._bare_at(row)
+            return replace(
+                self._bare_at(row),
+                answer=value.answer,
                 contexts=passage_texts(outcome),
-                references=list(references.get(query.id, ())),
-                query_id=query.id,
-                queries=None if outcome.value is None else outcome.value.queries or None,
-                nuggets=self.judge.nuggets_of(query.id),
-                sample=sample,
-                turns=query.turns,
-                tool_calls=None if outcome.value is None else outcome.value.tool_calls,
+                queries=value.queries or None,
+                tool_calls=value.tool_calls,
             )
-            for sample, each in enumerate(answers.each())
-            for query, outcome in zip(self.plan.queries, each.outcomes, strict=True)
-        ]
+
+        return Mapped(item_at, range(len(answers.outcomes)))
+
+    @property
+    def _bare(self) -> Sequence[Item]:
+        """What the data set says of each item, without what the system made of it."""
+        return Mapped(self._bare_at, range(len(self.plan.queries) * self._answer.samples))
+
+    def _bare_at(self, row: int) -> Item:
+        sample, number = divmod(row, len(self.plan.queries))
+        query = self.plan.queries[number]
+        return Item(
+            question=query.text,
+            references=list(self.plan.collection.answers.get(query.id, ())),
+            query_id=query.id,
+            nuggets=self.judge.nuggets_of(query.id),
+            sample=sample,
+            turns=query.turns,
+        )
 
     def _verdicts(self, items: Sequence[Item]) -> Verdicts:
-        return Verdicts(self.workspace, self.title, self.name, self.judge, items)
+        return Verdicts(self.workspace, self.title, self.name, self.judge, items, self._bare)
 
     def pay_for(self, rows: Sequence[int]) -> None:
         """Judge the answers to some queries."""
@@ -330,7 +349,7 @@ class JudgeAnswers(Stage):
             known = [row for row in answers.rows(rows) if answers.outcomes[row] != PENDING]
             self._verdicts(self._items(answers)).items(known)
 
-    def verdicts(self, rows: Sequence[int]) -> list[dict[str, Verdict]]:
+    def verdicts(self, rows: Sequence[int]) -> Sequence[Mapping[str, Verdict]]:
         """Return the verdicts on the answers to some queries, and what is stored of others."""
         return self._verdicts(self.items).by_item(self.answers.rows(rows))
 
@@ -340,7 +359,7 @@ class JudgeAnswers(Stage):
         """Turn verdicts into columns; what has no answer failed."""
         judge = self.judge
         judged = collect_verdicts(
-            judge.judge, self.items, judge.rubrics, verdicts, type_name=judge.type
+            judge.judge, self._bare, judge.rubrics, verdicts, type_name=judge.type
         )
         columns = {
             rubric: replace(with_failures_of(self.answers, column), look=look)
@@ -364,8 +383,8 @@ class JudgeAnswers(Stage):
             name = self.plan.judge_score(rubric, self.name)
             columns = split_samples(replace(column, name=name), self._answer.samples)
             add_samples(results, system, name, columns, "judge")
-        rows = results.judgements.setdefault(system.name, [])
-        rows.extend(replace(row, judge=self.name) for row in judged.rows)
+        rows = Mapped(partial(replace, judge=self.name), judged.rows)
+        results.judgements.setdefault(system.name, []).append(rows)
 
     def forecast(self) -> Node | None:
         """Look up the verdicts; on an answer that is not there, those on one that is like it."""
@@ -418,16 +437,3 @@ def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:
         ],
         KEY_DIGITS,
     )
-
-
-def _item_key(item: Item, sample: int) -> str:
-    """The hash of all that a judge sees of an item, and of which sample of its noise it is."""
-    parts = (item.query_id, item.question, item.answer, item.contexts, item.references)
-    more = (item.queries, item.guidelines, item.other)
-    said = [
-        *(turn.to_dict() for turn in item.turns),
-        *(call.to_dict() for call in item.tool_calls or ()),
-    ]
-    nuggets = [] if item.nuggets is None else [{"nuggets": item.nuggets}]
-    last = [*nuggets, *([sample] if sample else []), *([said] if said else [])]
-    return fingerprint_json([*parts, *more, *last], KEY_DIGITS)

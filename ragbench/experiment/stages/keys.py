@@ -21,6 +21,7 @@ from ragbench.config.schema import Component
 from ragbench.redaction import redact
 from ragbench.registry import PYTHON
 from ragbench.retrieve.chunked import Chunked
+from ragbench.score.judge.base import Item
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.text.chunk import Chunker, Chunking
 from ragbench.types import Document, Query, ScoredDocument
@@ -102,6 +103,19 @@ def passages_key(query: Query, passages: Sequence[Document]) -> str:
 def sample_key(key: str, sample: int) -> str:
     """Return the key of one of several answers; of the first, that of an only one."""
     return f"{key}-{sample}" if sample else key
+
+
+def item_key(item: Item, sample: int) -> str:
+    """Return the hash of all that a judge sees of an item, and of its sample of the noise."""
+    parts = (item.query_id, item.question, item.answer, item.contexts, item.references)
+    more = (item.queries, item.guidelines, item.other)
+    said = [
+        *(turn.to_dict() for turn in item.turns),
+        *(call.to_dict() for call in item.tool_calls or ()),
+    ]
+    nuggets = [] if item.nuggets is None else [{"nuggets": item.nuggets}]
+    last = [*nuggets, *([sample] if sample else []), *([said] if said else [])]
+    return fingerprint_json([*parts, *more, *last], KEY_DIGITS)
 
 
 @functools.lru_cache(maxsize=256)

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ragbench.config.schema import RetrievalMetrics
+from ragbench.experiment.costs import totals_of, use_of
+from ragbench.experiment.doubts import mixture
 from ragbench.experiment.plan.records import PlannedFill
 from ragbench.experiment.records import Filled, PoolCounts, Ranked, Results
 from ragbench.experiment.stages.base import Node, Stage, Workspace
-from ragbench.experiment.stages.judging import Verdicts, mixture, totals_of, use_of
+from ragbench.experiment.stages.judging import Verdicts
 from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.stages.retrieval import Rank
 from ragbench.records.manifest import VerdictRow

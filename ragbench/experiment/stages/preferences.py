@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -12,6 +13,8 @@ from ragbench.comparison.method import Method
 from ragbench.comparison.preferences import ComparedPair, compare_preferences
 from ragbench.comparison.systems import SystemScores
 from ragbench.experiment.calls import Outcome
+from ragbench.experiment.costs import totals_of, use_of
+from ragbench.experiment.doubts import warnings_on
 from ragbench.experiment.plan.records import Plan, PlannedJudge
 from ragbench.experiment.records import Answers, Preferences, Results
 from ragbench.experiment.stages.base import Node, Stage, Workspace
@@ -21,7 +24,7 @@ from ragbench.experiment.stages.columns import (
     split_samples,
     with_failures,
 )
-from ragbench.experiment.stages.judging import passage_texts, totals_of, use_of, warnings_on
+from ragbench.experiment.stages.judging import passage_texts
 from ragbench.records.manifest import VerdictRow
 from ragbench.score.base import Advance, ScoreColumn
 from ragbench.score.judge.base import Item
@@ -210,7 +213,14 @@ def _joined(judgements: Sequence[Judged], judge: str) -> Judged:
     models = {model for judged in judgements for model in judged.models}
     usage = add_usage(judged.usage for judged in judgements)
     words = {form: each for judged in judgements for form, each in judged.words.items()}
-    return Judged({}, rows, tuple(sorted(models)), usage, words=words)
+    apart, failed, asked = dict[str, list[float]](), dict[str, Counter[str]](), Counter[str]()
+    for judged in judgements:
+        asked.update(judged.asked)
+        for rubric, spreads in judged.apart.items():
+            apart.setdefault(rubric, []).extend(spreads)
+        for rubric, causes in judged.failed.items():
+            failed.setdefault(rubric, Counter()).update(causes)
+    return Judged({}, rows, tuple(sorted(models)), usage, (), words, apart, failed, asked)
 
 
 def _items(

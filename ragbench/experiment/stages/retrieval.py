@@ -12,7 +12,6 @@ from ragbench.executors.base import Json, Task
 from ragbench.executors.pool import Pool
 from ragbench.experiment.calls import (
     Calls,
-    Mapped,
     Outcome,
     call_each,
     call_on,
@@ -42,6 +41,7 @@ from ragbench.retrieve.python import read_hits
 from ragbench.score.base import Advance
 from ragbench.store.items import StageFile
 from ragbench.types import Cause, Document, Query, Retrieved, Run, ScoredDocument
+from ragbench.types.rows import Mapped
 
 Told = tuple[int, Outcome[Retrieved]]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -176,6 +176,17 @@ class ManyJudge(Protocol):
         self, items: Iterable[Item], rubrics: Sequence[Rubric], advance: Advance | None = None
     ) -> list[dict[str, Verdict]]:
         """Return the same without blocking the running loop."""
+        ...
+
+
+@runtime_checkable
+class StreamingJudge(ManyJudge, Protocol):
+    """A judge that gives verdicts as they come, and holds none."""
+
+    def judge_each(
+        self, items: Iterable[Item], rubrics: Sequence[Rubric]
+    ) -> Iterator[tuple[int, dict[str, Verdict]]]:
+        """Yield position and verdicts of each item; items are taken as they are needed."""
         ...
 
 

@@ -7,10 +7,13 @@ of answers are compared in both orders.
 from __future__ import annotations
 
 import asyncio
+import math
 import statistics
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +35,7 @@ from ragbench.score.judge.items import explained, with_evidence
 from ragbench.signature import Signature, fingerprint, fingerprint_json
 from ragbench.types.conversation import ToolCall, Turn
 from ragbench.types.records import Nugget, Usage, add_usage
+from ragbench.types.rows import Mapped
 from ragbench.types.scores import Cause, Verdict
 
 
@@ -91,7 +95,7 @@ class Judged:
 
     columns: Mapping[str, ScoreColumn]
     """Rubric -> one score per item, in the order of the items."""
-    rows: list[VerdictRow]
+    rows: Sequence[VerdictRow]
     """One per item and rubric: the verdict with its query, judge and model."""
     models: tuple[str, ...]
     """The models as their servers name them; else what the judge says that it asks."""
@@ -101,23 +105,17 @@ class Judged:
     """What the requests lacked, since the models refuse it."""
     words: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Id -> the words of prompts, for system and user, that were sent for the rows."""
+    apart: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Rubric -> how far the samples or models of an item lie apart, of those with several."""
+    failed: Mapping[str, Counter[str]] = field(default_factory=dict)
+    """Rubric -> how many verdicts failed, by cause; rubrics without a failure are absent."""
+    asked: Mapping[str, int] = field(default_factory=dict)
+    """Rubric -> how many verdicts there are, without those that stopping early left out."""
 
     @property
     def spreads(self) -> dict[str, float]:
         """Rubric -> how far the samples or models of one item lie apart, on average."""
-        found: dict[str, list[float]] = {}
-        for row in self.rows:
-            if row.spread is not None:
-                found.setdefault(row.rubric, []).append(row.spread)
-        return {rubric: statistics.fmean(spreads) for rubric, spreads in found.items()}
-
-    def failures(self) -> dict[str, Counter[str]]:
-        """Rubric -> how many verdicts failed, by cause; rubrics without a failure are absent."""
-        found: dict[str, Counter[str]] = {}
-        for row in self.rows:
-            if row.status == "failed":
-                found.setdefault(row.rubric, Counter())[row.cause] += 1
-        return found
+        return {rubric: statistics.fmean(spreads) for rubric, spreads in self.apart.items()}
 
 
 def collect_verdicts(
@@ -128,54 +126,128 @@ def collect_verdicts(
     *,
     type_name: str,
 ) -> Judged:
-    """Turn the verdicts on items into columns of scores."""
-    verdicts = [each[rubric.name] for each in found for rubric in rubrics]
-    models = _models(verdicts) or (judge.model,)
+    """Turn the verdicts on items into columns of scores.
+
+    Verdicts are looked at one by one, and again when somebody looks at the rows.
+    """
+    gathered = {rubric.name: _Gathered(len(items)) for rubric in rubrics}
+
+    def usages() -> Iterator[Usage]:
+        for row, verdicts in enumerate(found):
+            for name, own in gathered.items():
+                own.add(row, verdict := verdicts[name])
+                yield verdict.usage
+
+    usage = add_usage(usages())
+    models = _all(own.models for own in gathered.values()) or (judge.model,)
     # further answers to a query ask nothing new
-    firsts = [item for item in items if not item.sample]
-    gold = fingerprint(
-        piece for item in firsts for piece in (str(len(item.references)), *item.references)
+    firsts = [row for row, item in enumerate(items) if not item.sample]
+    data = _data_of(Mapped(items.__getitem__, firsts))
+    columns = {}
+    for rubric in rubrics:
+        own, given = gathered[rubric.name], data["nuggets"] if rubric.method == "nuggets" else None
+        signature = Signature.of(
+            rubric.name,
+            judge=type_name,
+            model="+".join(_all([own.models]) or models),
+            **_parts(judge, rubric, own),
+            queries=data["queries"],
+            gold=data["gold"] if "reference" in rubric.needs and not given else None,
+            nuggets=given,
+            v=VERSION,
+        )
+        columns[rubric.name] = own.column(rubric, signature)
+
+    def row_of(place: int) -> VerdictRow:
+        number, row = divmod(place, len(items))
+        item, rubric = items[row], rubrics[number].name
+        verdict = found[row][rubric]
+        return VerdictRow.of(
+            verdict,
+            query_id=item.query_id,
+            sample=item.sample if len(firsts) < len(items) else None,
+            rubric=rubric,
+            judge=type_name,
+            model=verdict.model or judge.model,
+        )
+
+    return Judged(
+        columns,
+        Mapped(row_of, range(len(items) * len(rubrics))),
+        models,
+        usage,
+        _all(own.left_out for own in gathered.values()),
+        {form_id(*words): words for own in gathered.values() for words in own.sent},
+        {name: own.apart for name, own in gathered.items() if own.apart},
+        {name: own.failed for name, own in gathered.items() if own.failed},
+        {name: own.asked for name, own in gathered.items()},
     )
-    asked = fingerprint(
+
+
+def _data_of(items: Sequence[Item]) -> dict[str, str | None]:
+    """Short hashes of what the data say: gold, queries, and nuggets where any came with them."""
+    gold = (piece for item in items for piece in (str(len(item.references)), *item.references))
+    asked = (
         piece
-        for item in firsts
+        for item in items
         for piece in (
             item.query_id,
             item.question or "",
             *(fingerprint_json(turn.to_dict()) for turn in item.turns),
         )
     )
-    given = _given_nuggets(firsts)
-    numbered = len(firsts) < len(items)
-    columns, rows = {}, []
-    for rubric in rubrics:
-        own = [each[rubric.name] for each in found]
-        nuggets = given if rubric.method == "nuggets" else None
-        signature = Signature.of(
-            rubric.name,
-            judge=type_name,
-            model="+".join(_models(own) or models),
-            **_parts(judge, rubric, own),
-            queries=asked,
-            gold=gold if "reference" in rubric.needs and not nuggets else None,
-            nuggets=nuggets,
-            v=VERSION,
+    return {
+        "gold": fingerprint(gold),
+        "queries": fingerprint(asked),
+        "nuggets": _given_nuggets(items),
+    }
+
+
+class _Gathered:
+    """What the verdicts by one rubric come to."""
+
+    def __init__(self, n: int) -> None:
+        self.values, self.causes = array("d", [math.nan]) * n, bytearray(n)
+        self.details = dict[int, str]()
+        self.models, self.left_out, self.weighted = set[str](), set[str](), set[bool]()
+        self.sent = set[tuple[str, str]]()
+        self.apart, self.failed, self.asked = array("d"), Counter[str](), 0
+
+    def add(self, row: int, verdict: Verdict) -> None:
+        """Look at the verdict on an item."""
+        if verdict.score is not None:
+            self.values[row] = verdict.score
+        self.causes[row] = Cause[verdict.cause.upper()]
+        self.asked += verdict.cause != Cause.STOPPED_EARLY.word
+        if verdict.status == "failed":
+            self.details[row] = verdict.reasoning
+            self.failed[verdict.cause] += 1
+        elif verdict.status == "scored":
+            self.weighted.add(verdict.weighted)
+        if verdict.model:
+            self.models.update(verdict.model.split("+"))
+        self.left_out.update(verdict.left_out)
+        self.sent.update((prompt.system, prompt.user) for prompt in verdict.prompts)
+        if verdict.spread is not None:
+            self.apart.append(verdict.spread)
+
+    def column(self, rubric: Rubric, signature: Signature) -> ScoreColumn:
+        """Return the scores."""
+        import numpy as np
+
+        return ScoreColumn(
+            name=rubric.name,
+            values=np.array(self.values, dtype=float),
+            causes=np.array(self.causes, dtype=np.uint8),
+            signature=signature,
+            direction="lower" if rubric.direction == "lower" else "higher",
+            details=self.details,
         )
-        columns[rubric.name] = _column(rubric, own, signature)
-        for item, verdict in zip(items, own, strict=True):
-            row = VerdictRow.of(
-                verdict,
-                query_id=item.query_id,
-                sample=item.sample if numbered else None,
-                rubric=rubric.name,
-                judge=type_name,
-                model=verdict.model or judge.model,
-            )
-            rows.append(row)
-    usage = add_usage([verdict.usage for verdict in verdicts])
-    sent = {(prompt.system, prompt.user) for v in verdicts for prompt in v.prompts}
-    words = {form_id(*each): each for each in sent}
-    return Judged(columns, rows, models, usage, _left_out(verdicts), words)
+
+
+def _all(parts: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    """The names in all parts, each once, in order."""
+    return tuple(sorted(set(chain.from_iterable(parts))))
 
 
 def _given_nuggets(items: Sequence[Item]) -> str | None:
@@ -185,48 +257,19 @@ def _given_nuggets(items: Sequence[Item]) -> str | None:
     return fingerprint_json([[item.query_id, item.nuggets] for item in items])
 
 
-def _models(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
-    """The models that gave verdicts, as their servers name them."""
-    return tuple(sorted({name for v in verdicts if v.model for name in v.model.split("+")}))
-
-
-def _left_out(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
-    """What the requests behind verdicts lacked, by name."""
-    return tuple(sorted({name for verdict in verdicts for name in verdict.left_out}))
-
-
-def _parts(judge: Judge, rubric: Rubric, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+def _parts(judge: Judge, rubric: Rubric, own: _Gathered) -> dict[str, Any]:
     """What the scores depend on besides model and data."""
     if not isinstance(judge, AskingJudge):
         return {"rubric": rubric.fingerprint, **judge.options}
     weighted: Any = None
     if rubric.method == "rating":
         # a server that returns log-probabilities now and then mixes two definitions
-        seen = {verdict.weighted for verdict in verdicts if verdict.status == "scored"}
-        weighted = "some" if len(seen) > 1 else seen == {True}
+        weighted = "some" if len(own.weighted) > 1 else own.weighted == {True}
     parts = {**judge.signature_parts(rubric), "weighted": weighted}
-    lacking = _left_out(verdicts)
+    lacking = own.left_out
     # as though it had not been asked for; whether there were log-probabilities is said already
     parts |= {name: None for name in lacking if name in parts}
     return {**parts, "in_words": True if "response_format" in lacking else None}
-
-
-def _column(rubric: Rubric, verdicts: Sequence[Verdict], signature: Signature) -> ScoreColumn:
-    import numpy as np
-
-    causes = [Cause[verdict.cause.upper()] for verdict in verdicts]
-    return ScoreColumn(
-        name=rubric.name,
-        values=np.array([np.nan if v.score is None else v.score for v in verdicts], dtype=float),
-        causes=np.array(causes, dtype=np.uint8),
-        signature=signature,
-        direction="lower" if rubric.direction == "lower" else "higher",
-        details={
-            row: verdict.reasoning
-            for row, verdict in enumerate(verdicts)
-            if verdict.status == "failed"
-        },
-    )
 
 
 SAME = "the two answers are the same: a tie, without asking the judge"

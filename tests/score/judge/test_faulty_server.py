@@ -44,7 +44,7 @@ def test_every_item_is_scored_or_failed_by_its_cause(tmp_path):
         assert bool(row.raw) or row.cause in ("timeout", "server_error")
     column = judged.columns[RUBRIC.name]
     failed = Counter(ENDS[kind] for kind in kinds if ENDS[kind] != "scored")
-    assert judged.failures() == {RUBRIC.name: failed}
+    assert judged.failed == {RUBRIC.name: failed}
     assert (column.values == 0.75).sum() + failed.total() == len(ITEMS)
 
 
