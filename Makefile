@@ -100,7 +100,7 @@ lowest: $(UV)  ## the tests of the core with the lowest versions that pyproject.
 	$(UV) pip install -q -p build/lowest -r build/lowest.txt \
 	  pytest pytest-xdist hypothesis jsonschema markdown-it-py pytrec-eval-terrier scikit-learn ir-measures \
 	  ir-datasets
-	build/lowest/bin/python -m pytest -q -n 2 -m 'not slow' --hypothesis-profile=fast $(CORE)
+	PYTHONPATH=$(CURDIR) build/lowest/bin/python -m pytest -q -n 2 -m 'not slow' --hypothesis-profile=fast $(CORE)
 
 lock: $(UV)  ## rewrite requirements.lock: the newest versions that the suite is run with
 	$(UV) pip compile -q --upgrade pyproject.toml --extra test -c constraints.txt --universal \

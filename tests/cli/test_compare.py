@@ -309,7 +309,9 @@ def test_the_api_gives_what_the_command_prints(runs, qrels):
     assert {made["measure"] for made in found.differences} >= {"ndcg@10", "bleu", "contains"}
     assert json.loads(json.dumps(found.to_dict())) == found.to_dict()
     assert "b  b       0.756ᵃ [0.677, 0.820]" in str(ranked)
-    assert repr(ranked) == "<Comparison: b against a: 78 queries, paired>"
+    assert repr(ranked) == (
+        "<Comparison: b against a: 78 queries, paired; b ndcg@10 +0.162 better>"
+    )
     assert ranked.differences[0]["differs"]
 
 
