@@ -50,13 +50,19 @@ def import_all(config):
     runner.load_config(config)
     gc.freeze()  # else each fork copies what its first collection touches
 
+def kill(*_):
+    try:
+        os.kill(child, signal.SIGKILL)
+    except ProcessLookupError:  # it ended by itself just now
+        pass
+
 seen = []
+signal.signal(signal.SIGALRM, kill)
 for line in sys.stdin:
     config, wait = line.split()
     child = os.fork()
     if child == 0:
         os._exit(run(config))
-    signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGKILL))
     signal.setitimer(signal.ITIMER_REAL, float(wait))
     _, status = os.waitpid(child, 0)
     signal.setitimer(signal.ITIMER_REAL, 0)
