@@ -172,7 +172,8 @@ class Pool:
         self._crew, self._lock = crew, threading.Lock()
         self._told: list[_Told] = []
         self._known: dict[str, _Known] = {}
-        self._ended_opening: Counter[str] = Counter()
+        self._ended: Counter[str] = Counter()
+        """What workers were opening, or "" for their start -> how many ended in a row."""
 
     @property
     def size(self) -> int:
@@ -274,6 +275,8 @@ class Pool:
             if message.of not in (job, task.id, None):
                 return  # of what was given up
             raise AdapterError(reply["error"]) if reply["known"] else RuntimeError(reply["error"])
+        if message.part is None:
+            self._ended[message.opening] = 0
         if message.open is not None:
             about = reply["about"]
             known = self._known.get(message.opening) or _Known(about, reply["alone"])
@@ -298,13 +301,14 @@ class Pool:
         told.messages.clear()
         told.opened.clear()
         first = lost[0] if lost else _Message()
-        if first.open is not None:
-            self._ended_opening[first.open.id] += 1
-            if self._ended_opening[first.open.id] >= _KILLS:
+        if lost and first.part is None:
+            # one may have been too quick: what it computed next ended it before its answer was sent
+            self._ended[first.opening] += 1
+            if self._ended[first.opening] >= _KILLS:
+                if first.open is None:
+                    raise AdapterError(f"two workers did not start: {heard.why}")
                 what = f"{first.open.owner}: two workers ended while they loaded it"
                 raise AdapterError(f"{what}: {heard.why}; is there memory for so many?")
-        elif lost and first.part is None:
-            raise AdapterError(f"a worker did not start: {heard.why}")
         for message in reversed(lost):
             if message.part is not None and message is not first:
                 message.part.job.again.appendleft(message.part)

@@ -1,5 +1,6 @@
 """Blocks on workers: their order, what a worker that ends costs, and what is said of it."""
 
+import json
 import os
 import random
 import subprocess
@@ -177,6 +178,30 @@ def test_a_model_that_does_not_fit_is_one_error(pool):
     said = "the test: two workers ended while they loaded it: it ended with code 9; is there memory"
     with pytest.raises(AdapterError, match=said):
         pool.each(task("open_dying"), [1, 2])
+
+
+class Ending(InAnyOrder):
+    """One worker, which ends with a message of each kind that it is given, its answer unsent."""
+
+    def __init__(self, *kinds):
+        super().__init__(1, random.Random(1))
+        self._kinds = [*kinds]
+
+    def hear(self):
+        message = json.loads(self._told[0][0])
+        if self._kinds and self._kinds[0] in message:
+            self._told, self._workers = [[]], [Worker()]
+            return Heard(0, None, f"gone with {self._kinds.pop(0)}")
+        return super().hear()
+
+
+def test_a_worker_may_end_before_its_first_answers_arrive():
+    """As where an item ends it at once; the next one that answers shows that it can start."""
+    pool = Pool(Ending("hello", "open", "do", "hello", "open", "hello"))
+
+    assert pool.each(task(), list(range(50))) == [2 * number for number in range(50)]
+    with pytest.raises(AdapterError, match="two workers did not start: gone with hello"):
+        Pool(Ending("hello", "hello")).each(task(), [1])
 
 
 def test_what_is_wrong_on_a_worker_is_told_here(pool):
