@@ -14,7 +14,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from ragbench.cli.run import command
+from ragbench.cli.run import plan as plan_command
 from ragbench.experiment.plan.records import Share
 from ragbench.experiment.runner import run_experiment, run_share
 from ragbench.score.text.columns import TextScorer
@@ -256,7 +256,7 @@ def test_a_plan_says_what_workers_compute(config, models, place):
     (place / "plan.yaml").write_text(yaml.safe_dump({**config, **models, **workers(2)}))
 
     def plan(*options):
-        done = CliRunner().invoke(command, ["plan.yaml", *options])
+        done = CliRunner().invoke(plan_command, ["plan.yaml", *options])
         assert done.exit_code == 0, done.output
         return done.stdout
 
