@@ -1,0 +1,194 @@
+"""The results on the page, its tables and pictures, on the screen and on paper, in a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from ragbench.report.page import html
+from tests.report import example
+from tests.report.asked import results, run_folder
+from tests.report.chromium import expect, load, tab
+from tests.report.pages import records
+
+pytestmark = pytest.mark.slow  # seconds: a browser
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """Three systems by two scores with differences, without queries: as several runs have it."""
+    path = tmp_path_factory.mktemp("tables") / "both.html"
+    html.write_page(path, *records(example.summary(), example.comparisons()))
+    return path
+
+
+def column(page, number, *texts):
+    """The cells of a column begin with these texts, row by row."""
+    cells = page.locator(f"#results .sheet >> nth=0 >> css=tbody tr > :nth-child({number + 1})")
+    expect(cells).to_have_text([re.compile(rf"^{re.escape(text)}\b") for text in texts])
+
+
+def test_a_table_is_sorted_filtered_and_its_columns_chosen(tables, visit):
+    page = visit(tables)
+    sheet = page.locator("#results .sheet").first
+    column(page, 0, "bm25", "dense", "hybrid")
+
+    sheet.get_by_role("button", name="ndcg@10").click()
+    column(page, 1, "0.446", "0.402", "0.388")
+    expect(sheet.locator("th[aria-sort=descending]")).to_have_count(1)
+    page.keyboard.press("Enter")
+    column(page, 1, "0.388", "0.402", "0.446")
+    page.keyboard.press("Enter")
+    column(page, 0, "bm25", "dense", "hybrid")
+    tools = page.locator(".tools").first
+    tools.get_by_label("systems").fill("DEN")
+    expect(sheet.locator("tbody tr:visible")).to_have_count(1)
+    tools.get_by_text("columns").click()
+    tools.get_by_label("hit_rate@1").uncheck()
+    expect(sheet.locator("thead th:visible")).to_have_count(2)
+
+
+def test_a_table_is_copied_as_it_is_seen(tables, visit):
+    page = visit(tables, permissions=["clipboard-read", "clipboard-write"])
+    tools = page.locator(".tools").first
+    tools.get_by_label("systems").fill("b")
+    expect(page.locator("#results .sheet").first.locator("tbody tr:visible")).to_have_count(2)
+
+    def copied(form):
+        tools.get_by_role("button", name=form).click()
+        expect(tools.get_by_text(f"copied as {form}")).to_be_visible()
+        return page.evaluate("navigator.clipboard.readText()")
+
+    assert copied("CSV").splitlines()[:2] == [
+        '"system","ndcg@10","hit_rate@1"',
+        '"bm25","0.402","0.300"',
+    ]
+    assert copied("Markdown").splitlines() == [
+        "| system | ndcg@10 | hit\\_rate@1 |",
+        "|:--|--:|--:|",
+        "| bm25 | 0.402 | 0.300 |",
+        "| hybrid | 0.446 \\* | 1.00 \\* |",
+    ]
+    latex = copied("LaTeX")
+    assert latex.startswith("\\begin{tabular}{lrr}")
+    assert "system & ndcg@10 & hit\\_rate@1 \\\\" in latex
+
+
+def test_the_first_screen_says_what_is_best_and_what_not_to_trust(tables, visit):
+    page = visit(tables, viewport={"width": 1280, "height": 900})
+
+    first = page.locator("#results").inner_text()
+    assert first.startswith("gates: 1 undecided, 1 passed")
+    assert "hybrid is best on ndcg@10, 0.446" in first
+    assert "0.400 ms a query (median)" in first
+    doubts = page.get_by_label("what not to trust").inner_text()
+    assert "3 of 60 failed: faithfulness of bm25/gpt (unreadable 2, timeout 1)" in doubts
+    assert "no certificate says how far judge lexical agrees with people" in doubts
+    assert page.get_by_label("what not to trust").bounding_box()["y"] < 900
+    for sheet in page.locator("#results .sheet:visible").all():
+        assert sheet.evaluate("e => e.scrollWidth - e.clientWidth") <= 0, "nothing out of sight"
+
+
+def test_many_systems_leave_the_first_screen_to_the_results(tmp_path, visit):
+    lost = {"right": 3, "failed": 1}
+    systems = [
+        replace(results()[0].systems[0], name=f"retriever-{n}", causes=lost) for n in range(40)
+    ]
+    html.write_page(
+        tmp_path / "r.html", replace(results()[0], systems=tuple(systems)), results()[1]
+    )
+    page = visit(tmp_path / "r.html")
+
+    assert page.locator("#results .sheet").first.bounding_box()["y"] < 900
+    picture = page.locator(".first figure .scroll")
+    assert picture.evaluate("e => e.scrollHeight > e.clientHeight")
+    expect(picture).to_have_attribute("tabindex", "0")
+
+
+def test_many_warnings_leave_the_first_screen_to_the_results(tmp_path, visit):
+    summary, comparisons = results()
+    told = [f"{n} of 78 verdicts failed" for n in range(40)]
+    html.write_page(tmp_path / "r.html", replace(summary, warnings=tuple(told)), comparisons)
+    page = visit(tmp_path / "r.html")
+
+    box = page.get_by_label("what not to trust")
+    expect(box.locator("li:visible")).to_have_count(8)
+    box.get_by_text("more").click()
+    expect(box.get_by_text(told[-1])).to_be_visible()
+
+
+def test_a_verdict_that_does_not_apply_has_not_failed(tmp_path, visit):
+    folder = run_folder(tmp_path, 2)
+    path = folder / "judgements/dense--gpt.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows[0] |= {"score": None, "status": "not_applicable", "cause": "no_claims"}
+    rows[1] |= {"score": None, "status": "failed", "cause": "unreadable"}
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    html.write_page(folder / "report.html", *results(), folder)
+
+    for query, said, failed in (("q0", "does not apply: no claims", 0), ("q1", "unreadable", 1)):
+        page = visit(folder / "report.html", f"#queries&q={query}&a=dense%2Fgpt")
+        summary = page.get_by_label("A: dense/gpt").locator(".judged summary").first
+        expect(summary).to_contain_text(f"faithfulness {said}")
+        expect(summary.locator(".fail")).to_have_count(failed)
+
+
+def test_pictures_have_words_and_a_view_of_their_own(tables, visit):
+    page = visit(tables)
+
+    page.get_by_role("link", name="Pictures").click()
+
+    expect(page.locator("#results")).to_be_hidden()
+    picture = page.get_by_role("img", name="ndcg@10: bm25 0.402; dense 0.388").first
+    expect(picture).to_be_visible()
+
+
+def test_twenty_systems_on_paper_keep_every_column(tmp_path, browser):
+    """A4 upright: no table is wider than the paper."""
+    names = [f"retriever-{n:02}" for n in range(22)]
+    measures = [f"measure_{n:02}@10" for n in range(14)]
+    systems = [
+        example.system(name, {m: example.score((0.5, 0.4, 0.6), m) for m in measures})
+        for name in names
+    ]
+    found = records({"name": "many", "systems": systems, "baseline": names[0]}, {})
+    html.write_page(tmp_path / "many.html", *found)
+    page = tab(browser, viewport={"width": 718, "height": 1000})  # 190 mm
+    load(page, tmp_path / "many.html")
+    expect(page.locator(".tools").first).to_be_visible()
+    page.emulate_media(media="print")
+    expect(page.locator(".tools").first).to_be_hidden()
+
+    widths = page.evaluate(
+        "[...document.querySelectorAll('#results table')].map(t => t.scrollWidth)"
+    )
+    assert len(widths) >= 2
+    assert max(widths) <= 718
+    page.context.close()
+
+
+def test_pictures_on_paper_are_whole(tables, browser):
+    page = tab(browser, viewport={"width": 718, "height": 1000})  # 190 mm
+    load(page, tables, "#pictures")
+    page.emulate_media(media="print")
+
+    shown = page.locator("#pictures .picture:visible")
+    assert shown.count() > 3
+    for box in (picture.bounding_box() for picture in shown.all()):
+        assert 300 < box["width"] <= 718
+    page.context.close()
+
+
+def test_what_is_folded_is_printed(tables, visit):
+    page = visit(tables)
+    folded = page.locator("#results details:not([open])")
+    before = folded.count()
+    assert before > 1
+
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(folded).to_have_count(0)
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    expect(folded).to_have_count(before)
