@@ -17,7 +17,16 @@ from ragbench.data.files.judgements import wrong_columns
 from ragbench.data.files.lines import WholeLines, nul_byte, opened, reader
 from ragbench.errors import DataError
 from ragbench.types import IntArray, Qrels
-from ragbench.types.byte_ids import ByteArray, ByteIds, HashArray, TextIds, joined_bytes, query_keys
+from ragbench.types.byte_ids import (
+    PADDING,
+    ByteArray,
+    ByteIds,
+    HashArray,
+    TextIds,
+    joined_bytes,
+    query_keys,
+    words_from,
+)
 from ragbench.types.rows import HitBlock
 
 Floats = NDArray[np.float64]
@@ -53,6 +62,62 @@ def read_decimals(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Floats |
     rounding of `float`; everything else, such as exponents and inf, goes through `float`. The spans
     ascend, and 8 bytes at least follow the last one.
     """
+    values, odd = _read_alike(data, starts, ends) or _read_any(data, starts, ends)
+    for row in np.flatnonzero(odd).tolist():
+        text = data[int(starts[row]) : int(ends[row])].tobytes()
+        value = read_number(text)
+        if value is None:
+            return None
+        values[row] = value
+    return values
+
+
+def _read_alike(
+    data: NDArray[np.uint8], starts: Ints, ends: Ints
+) -> tuple[Floats, NDArray[np.bool_]] | None:
+    """Read numbers that have as many digits after the point as the first one; few are odd.
+
+    None where they are not like that, or have a sign. All digits fit into one word.
+    """
+    shown = data[int(starts[0]) : int(ends[0])].tobytes() if len(starts) else b""
+    places = len(shown) - shown.find(b".") - 1
+    if not 0 < places < min(_WORD, len(shown)) or len(data) < 3 * _WORD:
+        return None
+    n_before = ends - starts
+    n_before -= places + 1
+    # as words, in which negative numbers are large
+    odd: NDArray[np.bool_] = n_before.view(np.uint64) > np.uint64(_WORD - places)
+    if ends[0] < 2 * _WORD:  # so near to the start that there are not two words before it
+        odd |= ends < 2 * _WORD
+    n_odd = np.count_nonzero(odd)
+    if n_odd > len(odd) // _SELDOM + 2:
+        return None
+    if n_odd:
+        n_before[odd] = 0
+    words = words_from(data, np.maximum(ends - 2 * _WORD, 0))
+    early, late = next(words), next(words)
+    # what stands before the point, less '0', shifted to where it meets what stands after it
+    digits = late << np.uint64(8 * places + 8)
+    digits |= early >> np.uint64(56 - 8 * places)
+    digits ^= _ZEROS
+    digits &= _LAST_BYTES[n_before]
+    digits >>= np.uint64(8 * places)
+    late ^= _ZEROS
+    point = late & (_LAST_BYTES[places + 1] ^ _LAST_BYTES[places])
+    late &= _LAST_BYTES[places]
+    digits |= late
+    whole, wrong = _value(digits)
+    wrong |= point ^ np.uint64((ord(".") ^ ord("0")) << (56 - 8 * places))
+    odd |= wrong != 0
+    if np.count_nonzero(odd) > len(odd) // _SELDOM + 2:
+        return None
+    return whole / _POWERS[places], odd
+
+
+def _read_any(
+    data: NDArray[np.uint8], starts: Ints, ends: Ints
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Read numbers of any form, most of them in words; say which are for `float`."""
     negative = data[starts] == ord("-")
     any_negative = bool(negative.any())
     first = starts + negative if any_negative else starts
@@ -77,13 +142,7 @@ def read_decimals(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Floats |
     odd |= wrong != 0
     if any_negative:
         values[negative] = -values[negative]
-    for row in np.flatnonzero(odd).tolist():
-        text = data[int(starts[row]) : int(ends[row])].tobytes()
-        value = read_number(text)
-        if value is None:
-            return None
-        values[row] = value
-    return values
+    return values, odd
 
 
 def read_number(text: bytes) -> float | None:
@@ -243,7 +302,7 @@ def parse_regular(text: list[bytes]) -> ParsedText | None:
     million lines; memory is some 6 times the text.
     """
     data = joined_bytes(text)
-    n_bytes = len(data) - 8
+    n_bytes = len(data) - len(PADDING)
     table = separators(data, data[:n_bytes] <= _SPACE, 6)
     if table is None:
         return None
@@ -257,7 +316,7 @@ def parse_regular(text: list[bytes]) -> ParsedText | None:
 def parse_written(text: list[bytes]) -> ParsedText:
     """Parse lines that `rewritten` left or that are regular; ids may hold control characters."""
     data = joined_bytes(text)
-    body = data[: len(data) - 8]
+    body = data[: len(data) - len(PADDING)]
     white = (body == _SPACE) | (body == _NEWLINE) | (body == _TAB)
     table = np.flatnonzero(white).reshape(-1, 6)
     parsed = _columns(data, table, _line_starts(table))
