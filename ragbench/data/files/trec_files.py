@@ -17,7 +17,7 @@ from typing import IO, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.data.files.judgements import read_judgements, trec_id
+from ragbench.data.files.judgements import read_judgements, read_regular_qrels, trec_id
 from ragbench.data.files.lines import (
     GZIP_MAGIC,
     Part,
@@ -33,7 +33,6 @@ from ragbench.data.files.trec_text import (
     no_rankings,
     parse_regular,
     parse_written,
-    read_regular_qrels,
     rewritten,
 )
 from ragbench.errors import DataError
@@ -43,13 +42,11 @@ from ragbench.types.byte_ids import ByteIds, TextIds, query_keys
 from ragbench.types.rows import HitBlock, Repeats, without_repeats
 
 CHUNK_BYTES = 2 << 20
-"""How much text is parsed at once: more would take more memory, less make threads wait for each
-other more often."""
+"""How much text is parsed at once: with less, threads wait for each other more often."""
 
 LEAST_PART = 32 << 20
 """How much text a thread of its own is worth."""
 
-_MOST_KEPT = 31 << 20
 _PARTS_A_WORKER = 4  # so that none waits long for another
 _LOOKED_THROUGH = 4 << 20  # bytes in which a cut between two queries is looked for
 _SORTED_CHUNKS = 4  # chunks that are sorted together where queries are scattered
@@ -74,7 +71,7 @@ class RunStream:
     ) -> None:
         # allocators such as glibc's keep freed memory for the columns of the next chunk once so
         # large an array was freed; else they give it back, and the system clears it each time
-        np.empty(_MOST_KEPT, np.uint8)
+        np.empty(31 << 20, np.uint8)
         self._source, self._name, self._chunk_bytes = source, name, chunk_bytes
         self._lines = WholeLines(source.read, name, at_start=at_start)
         self._hits = self._comments = False
