@@ -270,8 +270,7 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping; a missing score is null, never NaN."""
-        # field by field: `asdict` copies each value, which takes longer than counting words
-        found = {name: getattr(self, name) for name in _VERDICT}
+        found = {name: getattr(self, name) for name in _VERDICT}  # `asdict` would copy all values
         for name in _LISTS:
             found[name] = list(found[name])
         found["claims"] = [{name: getattr(each, name) for name in _CLAIM} for each in self.claims]
@@ -279,12 +278,7 @@ class Verdict:
         return found
 
     def to_short_dict(self) -> dict[str, Any]:
-        """Return the same without what is as always, as stores and messages have it.
-
-        Example:
-            >>> Verdict(0.5, reasoning="close").to_short_dict()
-            {'score': 0.5, 'reasoning': 'close'}
-        """
+        """Return the same without what is as always, as stores and messages have it."""
         return {key: value for key, value in self.to_dict().items() if value != _USUAL[key]}
 
     @classmethod
@@ -297,8 +291,7 @@ class Verdict:
             True
         """
         made: dict[str, Any] = {"score": None, **found}
-        for name in _LISTS & made.keys():
-            made[name] = tuple(made[name])
+        made |= {name: tuple(made[name]) for name in _LISTS & made.keys()}
         made["claims"] = tuple(
             JudgedClaim(**{**each, **{name: tuple(each[name]) for name in ("passages", "against")}})
             for each in made.get("claims", ())
@@ -313,7 +306,6 @@ class Verdict:
 
 
 _VERDICT = tuple(each.name for each in fields(Verdict) if each.name != "prompts")
-_CLAIM = tuple(each.name for each in fields(JudgedClaim))
-_USAGE = tuple(each.name for each in fields(Usage))
+_CLAIM, _USAGE = (tuple(each.name for each in fields(kind)) for kind in (JudgedClaim, Usage))
 _LISTS = frozenset({"samples", "orders", "left_out"})
 _USUAL = Verdict(None).to_dict()

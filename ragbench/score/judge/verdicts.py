@@ -11,7 +11,7 @@ import math
 import statistics
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import chain
 from pathlib import Path
@@ -365,6 +365,11 @@ def _decided(column: ScoreColumn, lower_wins: bool) -> ScoreColumn:
 
 
 _ITEM = tuple(each.name for each in fields(Item))
+_PARTS: Mapping[str, Callable[[Json], object]] = {
+    "nuggets": lambda each: Nugget(*each),
+    "turns": Turn.from_fields,
+    "tool_calls": lambda each: ToolCall(**each),
+}
 _NO_ITEM = {name: getattr(Item(), name) for name in _ITEM}
 
 
@@ -426,11 +431,5 @@ def _write_item(item: Item) -> Facts:
 
 
 def _read_item(stored: Facts) -> Item:
-    found = {**stored}
-    if "nuggets" in stored:
-        found["nuggets"] = tuple(Nugget(*each) for each in stored["nuggets"])
-    if "turns" in stored:
-        found["turns"] = tuple(map(Turn.from_fields, stored["turns"]))
-    if "tool_calls" in stored:
-        found["tool_calls"] = tuple(ToolCall(**each) for each in stored["tool_calls"])
-    return Item(**found)
+    parts = {name: tuple(map(_PARTS[name], stored[name])) for name in _PARTS.keys() & stored.keys()}
+    return Item(**{**stored, **parts})
