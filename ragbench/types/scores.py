@@ -290,7 +290,7 @@ class Verdict:
             >>> Verdict.from_dict(verdict.to_dict()) == verdict
             True
         """
-        made: dict[str, Any] = {"score": None, **found}
+        made = {"score": None, **found}
         made |= {name: tuple(made[name]) for name in _LISTS & made.keys()}
         made["claims"] = tuple(
             JudgedClaim(**{**each, **{name: tuple(each[name]) for name in ("passages", "against")}})
