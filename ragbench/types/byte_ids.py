@@ -219,6 +219,15 @@ def words_from(data: ByteArray, places: NDArray[np.int64]) -> Iterator[HashArray
         low = high
 
 
+def keep_freed_memory() -> None:
+    """Have the columns of one chunk of text lie where those of the last one lay.
+
+    Allocators such as glibc's keep freed memory once so large an array was freed; before that they
+    give it back, and the system clears it each time.
+    """
+    np.empty(31 << 20, np.uint8)
+
+
 def joined_bytes(pieces: Iterable[bytes]) -> ByteArray:
     """Return pieces as one buffer that whole words can be read from anywhere."""
     return np.frombuffer(b"".join([*pieces, PADDING]), np.uint8)

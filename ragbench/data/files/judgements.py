@@ -28,9 +28,17 @@ from ragbench.data.files.trec_text import read_integers, separators
 from ragbench.errors import DataError
 from ragbench.registry import nearest, shown
 from ragbench.types import IntArray, Qrels
-from ragbench.types.byte_ids import ByteIds, HashArray, TextIds, joined_bytes, query_keys
+from ragbench.types.byte_ids import (
+    ByteIds,
+    HashArray,
+    TextIds,
+    joined_bytes,
+    keep_freed_memory,
+    query_keys,
+)
 from ragbench.types.checks import LARGEST_GRADE
 from ragbench.types.records import ASSIGNMENTS, IMPORTANCES, Nugget
+from ragbench.types.rows import Repeats
 
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
 _TREC = "query iteration document grade"
@@ -278,6 +286,7 @@ def read_regular_qrels(path: str | os.PathLike[str]) -> Qrels | None:
     None where anything is not regular, where a pair is judged twice, and where the second column
     changes: what reads line by line can tell what it is, and whether it is wrong.
     """
+    keep_freed_memory()
     columns = _Columns()
     try:
         with opened(path, os.fspath(path)) as stream:
@@ -306,7 +315,8 @@ class _Columns:
         """Add whole lines; return whether they are regular."""
         if not text:
             return True
-        text = text.replace(b"\r\n", b"\n")
+        if b"\r" in text:
+            text = text.replace(b"\r\n", b"\n")
         data = joined_bytes([text])
         table = separators(data, data[: len(text)] <= ord(" "), 4)
         if table is None:
@@ -345,8 +355,7 @@ class _Columns:
         """Return what was added; None where a query or a pair came up again."""
         if not self._n_rows or len(set(self._query_ids)) < len(self._query_ids):
             return None
-        keys = np.sort(np.concatenate(self._keys))
-        if (keys[1:] == keys[:-1]).any():
+        if len(Repeats().suspects(np.concatenate(self._keys))):
             return None
         return Qrels(
             tuple(query.decode("utf-8", "surrogateescape") for query in self._query_ids),

@@ -38,7 +38,7 @@ from ragbench.data.files.trec_text import (
 from ragbench.errors import DataError
 from ragbench.files import write_atomically
 from ragbench.types import FloatArray, Qrels, Run
-from ragbench.types.byte_ids import ByteIds, TextIds, query_keys
+from ragbench.types.byte_ids import ByteIds, TextIds, keep_freed_memory, query_keys
 from ragbench.types.rows import HitBlock, Repeats, without_repeats
 
 CHUNK_BYTES = 2 << 20
@@ -69,9 +69,7 @@ class RunStream:
     def __init__(
         self, source: Rewindable, name: str, chunk_bytes: int, *, at_start: bool = True
     ) -> None:
-        # allocators such as glibc's keep freed memory for the columns of the next chunk once so
-        # large an array was freed; else they give it back, and the system clears it each time
-        np.empty(31 << 20, np.uint8)
+        keep_freed_memory()
         self._source, self._name, self._chunk_bytes = source, name, chunk_bytes
         self._lines = WholeLines(source.read, name, at_start=at_start)
         self._hits = self._comments = False
