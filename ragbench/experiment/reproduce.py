@@ -115,7 +115,7 @@ def refuse_models_in(folder: Path, config: ExperimentConfig) -> None:
                 raise DataError(found, file=text, allowed=_ALLOWED.replace("module", "model"))
 
 
-def _options_of(config: ExperimentConfig) -> dict[str, Mapping[str, Any]]:
+def _options_of(config: ExperimentConfig) -> Mapping[str, Mapping[str, object]]:
     """What is given to whatever a config names, with the values of variables; paths absolute."""
     systems = {**config.retrievers, **config.generators, **config.apps}
     around = {"dataset": config.dataset, "executor": config.executor}
@@ -173,7 +173,8 @@ def refuse_sending(
     """
     options = _options_of(config)
     addresses = dict.fromkeys(_addresses([*options.values()]))
-    if where := options.get("executor", {}).get("address"):
+    executor = config.executor
+    if executor is not None and (where := executor.options.get("address")):
         addresses[where if "://" in where or where in _HERE_OF_RAY else f"ray://{where}"] = None
     found = [
         f"{address}, an address from the run folder, would be asked"

@@ -183,7 +183,7 @@ def _home_of(found: object) -> str | None:
     return (getattr(found, "__module__", None) or "builtins") if is_code else None
 
 
-def _imported(path: str, search: Sequence[Path], homes: list[str] | None = None) -> Any:
+def _imported(path: str, search: Sequence[Path], homes: list[str] | None = None) -> object:
     """Return what a path names, and note in `homes` the modules that it is of."""
     module_name, _, name = path.partition(":")
     for folder in reversed([str(folder) for folder in search]):
@@ -198,7 +198,7 @@ def _imported(path: str, search: Sequence[Path], homes: list[str] | None = None)
         reason = f"{type(error).__name__}: {error}"
         raise DataError(f"cannot import '{module_name}': {reason} (looked in {where})") from error
     try:
-        found: Any = module
+        found: object = module
         for part in name.split("."):
             found = getattr(found, part)
             if homes is not None and (home := _home_of(found)) is not None:
