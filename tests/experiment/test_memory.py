@@ -52,6 +52,7 @@ def peak_bytes(folder, *arguments):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("kind", ["rankings", "answers"])
 def test_long_passages_are_not_held(tmp_path, kind):

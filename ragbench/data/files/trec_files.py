@@ -17,7 +17,7 @@ from typing import IO, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.data.files.judgements import read_judgements, trec_id
+from ragbench.data.files.judgements import read_judgements, read_regular_qrels, trec_id
 from ragbench.data.files.lines import (
     GZIP_MAGIC,
     Part,
@@ -33,17 +33,16 @@ from ragbench.data.files.trec_text import (
     no_rankings,
     parse_regular,
     parse_written,
-    read_regular_qrels,
     rewritten,
 )
 from ragbench.errors import DataError
 from ragbench.files import write_atomically
 from ragbench.types import Qrels, Run
-from ragbench.types.byte_ids import ByteIds, TextIds, query_keys, side_by_side
+from ragbench.types.byte_ids import ByteIds, TextIds, keep_freed_memory, query_keys, side_by_side
 from ragbench.types.rows import HitBlock, Repeats, without_repeats
 
-CHUNK_BYTES = 1 << 20
-"""How much text is parsed at once: what fits into the caches of a core is quickest."""
+CHUNK_BYTES = 2 << 20
+"""How much text is parsed at once: with less, threads wait for each other more often."""
 
 LEAST_PART = 32 << 20
 """How much text a thread of its own is worth."""
@@ -70,6 +69,7 @@ class RunStream:
     def __init__(
         self, source: Rewindable, name: str, chunk_bytes: int, *, at_start: bool = True
     ) -> None:
+        keep_freed_memory()
         self._source, self._name, self._chunk_bytes = source, name, chunk_bytes
         self._lines = WholeLines(source.read, name, at_start=at_start)
         self._hits = self._comments = False
