@@ -66,7 +66,7 @@ class ByteIds:
         start = int(self.starts[row])
         return self.data[start : start + int(self.lengths[row])].tobytes()
 
-    def take(self, rows: NDArray[np.integer] | NDArray[np.bool_]) -> ByteIds:
+    def take(self, rows: NDArray[np.integer] | NDArray[np.bool_] | slice) -> ByteIds:
         """Return some of the ids, over the same buffer."""
         return ByteIds(self.data, self.starts[rows], self.lengths[rows])
 
@@ -106,6 +106,14 @@ class ByteIds:
         else:
             found &= _FIRST_BYTES[np.minimum(lengths - 8 * number, 8)]
         return found
+
+    def padded(self) -> ByteArray:
+        """Return the ids as a table: a row each, as wide as the longest, zeros after its end."""
+        table = np.zeros((len(self), self._most_words()), "<u8")
+        for number in range(self._most_words()):
+            rows = self._rows_with_word(number)
+            table[slice(None) if rows is None else rows, number] = self.words(number, rows)
+        return table.view(np.uint8)[:, : self._most]
 
     def differ_from_last(self) -> NDArray[np.bool_]:
         """Tell for each id but the first whether it differs from the one before it."""
@@ -200,6 +208,17 @@ def spans(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int6
     return positions
 
 
+def side_by_side(tables: Sequence[ByteArray]) -> bytes:
+    """Return the rows of several tables of `ByteIds.padded`, each row whole, without the zeros.
+
+    Example:
+        >>> names, ends = ByteIds.of(["d1", "d22"]), ByteIds.of([".", "!"])
+        >>> side_by_side([names.padded(), ends.padded()])
+        b'd1.d22!'
+    """
+    return np.concatenate(tables, axis=1).tobytes().translate(None, b"\0")
+
+
 def words_from(data: ByteArray, places: NDArray[np.int64]) -> Iterator[HashArray]:
     """Yield the eight bytes from each place as a little-endian word, then the next eight, and on.
 
@@ -289,6 +308,13 @@ class TextIds(Sequence[str]):
         end = int(ids.starts[stop - 1] + ids.lengths[stop - 1])
         text = ids.data[int(ids.starts[start]) : end].tobytes()
         return text.decode("utf-8", "surrogateescape")
+
+    def are_words(self) -> bool:
+        """Tell whether none is empty, or holds white space of ASCII or a NUL."""
+        # the buffer holds nothing else but a line end after each, and zeros at its end
+        text = self.as_bytes.data[: -len(PADDING)].tobytes()
+        n = len(text) - len(text.translate(None, b" \t\n\r\v\f\0"))
+        return n == len(self) and bool(self.as_bytes.lengths.all())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self[:])
