@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from typing import Annotated, BinaryIO
+from typing import IO, Annotated, BinaryIO
 
 from ragbench.executors.base import Heard, Worker
 from ragbench.registry import Option
@@ -84,12 +84,14 @@ class Processes:
             [sys.executable, "-X", "faulthandler", "-c", _START, json.dumps(sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             bufsize=_BUFFER,
             env={**dict.fromkeys(_ONE_THREAD, "1"), **os.environ},
             start_new_session=True,  # Ctrl-C is for the run alone
         )
         self._started[worker] = process
         threading.Thread(target=self._listen, args=(worker, process), daemon=True).start()
+        threading.Thread(target=_pass_on, args=(process.stderr,), daemon=True).start()
 
     def _listen(self, worker: int, process: subprocess.Popen[bytes]) -> None:
         if process.stdout is not None:
@@ -129,6 +131,21 @@ class Processes:
             process.kill()
         for process in self._started.values():
             _end(process)
+
+
+def _pass_on(said: IO[bytes] | None) -> None:
+    """Print what a worker's components print: here, where control characters are shown as symbols.
+
+    A worker that had the terminal itself would go around that, and around what hides secrets.
+    """
+    if said is None:
+        return
+    with said:
+        while line := said.readline(_BUFFER):
+            if sys.stderr is not None:  # as under pythonw
+                with suppress(OSError, ValueError):  # the run's own stream was closed
+                    sys.stderr.write(line.decode(errors="backslashreplace"))
+                    sys.stderr.flush()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -1,6 +1,7 @@
 """Tasks that tests give to workers; a worker imports this module by its name."""
 
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -19,6 +20,17 @@ def open_doubles(log="", model="m1", wait=0.0, alone=True):
         return [_double(item, wait) for item in items]
 
     return Opened(compute, {"model": model}, alone)
+
+
+def open_loud(said):
+    """Prints as a component might, on both streams of its process."""
+
+    def compute(items):
+        print(said)
+        print(said, file=sys.stderr, flush=True)
+        return items
+
+    return Opened(compute)
 
 
 def _double(item, wait):

@@ -1,5 +1,6 @@
 """Blocks on workers: their order, what a worker that ends costs, and what is said of it."""
 
+import io
 import json
 import os
 import random
@@ -10,6 +11,7 @@ from contextlib import closing
 
 import pytest
 
+from ragbench.cli.output import Door
 from ragbench.errors import AdapterError
 from ragbench.executors import base
 from ragbench.executors import pool as pools
@@ -39,6 +41,12 @@ def is_alive(pid):
     return True
 
 
+def wait_until(true):
+    end = time.monotonic() + 60
+    while not true() and time.monotonic() < end:
+        time.sleep(0.01)
+
+
 def test_results_come_in_order_whoever_computes_them(pool):
     numbers, told = list(range(1000)), []
 
@@ -53,6 +61,19 @@ def test_both_workers_have_work(pool):
 
     assert [item for _, item in found] == list(range(200))
     assert len({pid for pid, _ in found}) == 2
+
+
+def test_what_a_worker_prints_goes_through_the_door(pool, monkeypatch, capfd):
+    """Not to the terminal itself: a terminal obeys, and the door also hides secrets."""
+    printed = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", Door(printed, is_stderr=True))
+
+    pool.each(task("open_loud", said="\x1b[31mred"), [1])
+    wait_until(lambda: printed.getvalue().count("red") == 2)
+
+    assert printed.getvalue().count("␛[31mred") == 2, "stdout and stderr"
+    assert "\x1b" not in printed.getvalue()
+    assert capfd.readouterr() == ("", "")
 
 
 def test_blocks_are_taken_when_they_are_needed(pool, monkeypatch):
