@@ -31,7 +31,9 @@ def test_unbounded_values_agree_with_scipy(scipy_stats, values, confidence):
     ours = mean_interval(values, range=(-np.inf, np.inf), confidence=confidence)
 
     assert ours.rule == "t"
-    assert (ours.lower, ours.upper) == pytest.approx((oracle.low, oracle.high), rel=1e-9, abs=1e-12)
+    # the quantiles of SciPy 1.15, the last for Python 3.10, are off by 2e-11; ours by 1e-15
+    near = 1e-10 * (1 + oracle.high - oracle.low)
+    assert (ours.lower, ours.upper) == pytest.approx((oracle.low, oracle.high), rel=1e-9, abs=near)
 
 
 @given(values=scores())
