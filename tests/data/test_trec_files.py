@@ -3,6 +3,7 @@
 import gzip
 import io
 import math
+import tracemalloc
 from unittest import mock
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.data.files import trec_files
-from ragbench.data.files.trec_files import format_run, read_qrels, read_run, write_run
+from ragbench.data.files.trec_files import format_run, read_qrels, read_run, run_lines, write_run
 from ragbench.errors import DataError
 from ragbench.types import Run
 
@@ -268,3 +269,18 @@ def test_many_queries_are_written_as_each_by_itself():
 
     assert format_run(run, tag="t") == "".join(alone)
     assert {line.split()[4] for line in alone if line.count("\n") == 1} >= {"0.0", "-0.0"}
+
+
+def test_a_long_query_id_makes_no_wide_table():
+    """Beside other rows it would be as wide for each of them: 800 MB here."""
+    hits = {f"d{number}": float(number) for number in range(2_000)}
+    run = Run.from_dict({"q1": hits, "q" * 200_000: {"d1": 1.0}, "q2": hits})
+    tracemalloc.start()
+    try:
+        n_lines = sum(lines.count("\n") for lines in run_lines(run))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert n_lines == 4_001
+    assert peak < 50_000_000
