@@ -4,8 +4,8 @@
 
 Wall time says little on a machine that others use. Beside it stands what the CPU times allow: work
 that is split is done when the busiest process is, and each process has a core. Start-up is left
-out; each figure is the median of several rounds in turn. Models are as large as small ones are, and
-have random weights: what they say does not matter here.
+out, and so is making the texts; each figure is the median of several rounds in turn. Models are as
+large as small ones are, and have random weights: what they say does not matter here.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from ragbench.score.text.columns import TextScorer
 _TICKS = 100  # a second, in /proc
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # in the run as on workers
 Work = Callable[[Pool | None], object]
+Making = Callable[[], Work]
+"""Makes the texts of a round; what is left is to be measured."""
 
 
 def main() -> None:
@@ -45,9 +47,9 @@ def main() -> None:
     print(f"{'work':<42}{'two : one':>20}{'one : none':>20}{'memory, MB':>18}")
     print(f"{'':<42}{'CPU':>10}{'wall':>10}{'CPU':>10}{'wall':>10}{'run':>9}{'worker':>9}")
     with tempfile.TemporaryDirectory() as folder:
-        for name, work in _works(Path(folder), chosen.size).items():
+        for name, making in _works(Path(folder), chosen.size).items():
             if chosen.only in name:
-                print(f"{name:<42}{_measured(work, chosen.rounds)}", flush=True)
+                print(f"{name:<42}{_measured(making, chosen.rounds)}", flush=True)
     print(f"load of the machine after: {_load()}")
 
 
@@ -55,9 +57,9 @@ def _load() -> str:
     return f"{os.getloadavg()[0]:.1f}"
 
 
-def _works(folder: Path, size: float) -> dict[str, Work]:
+def _works(folder: Path, size: float) -> dict[str, Making]:
     metrics = ["rouge1", "rouge2", "rougeL", "bleu", "chrf"]
-    works: dict[str, Work] = {}
+    works: dict[str, Making] = {}
     for n_systems, n_rows, answer, gold in ((2, 1000, 100, 100), (4, 4000, 8, 4)):
         rows = round(n_rows * size)
         name = f"ROUGE, BLEU, chrF, {n_systems} x {rows} of {answer} words"
@@ -77,37 +79,46 @@ def _works(folder: Path, size: float) -> dict[str, Work]:
     return works
 
 
-def _scoring(metrics: Sequence[str], systems: int, rows: int, words: tuple[int, int]) -> Work:
+def _scoring(metrics: Sequence[str], systems: int, rows: int, words: tuple[int, int]) -> Making:
     """Several systems that answer the same questions."""
     scorers: dict[int, TextScorer] = {}  # a model stays loaded
 
-    def score(pool: Pool | None) -> None:
-        scorer = scorers.setdefault(id(pool), TextScorer(metrics, pool))
+    def make() -> Work:
         gold = [[text] for text in _texts(rows, words[1])]
-        for _ in range(systems):
-            scorer.score(_texts(rows, words[0]), gold)
+        answers = [_texts(rows, words[0]) for _ in range(systems)]
 
-    return score
+        def score(pool: Pool | None) -> None:
+            scorer = scorers.setdefault(id(pool), TextScorer(metrics, pool))
+            for texts in answers:
+                scorer.score(texts, gold)
+
+        return score
+
+    return make
 
 
-def _judging(type_name: str, options: dict[str, str], rows: int) -> Work:
+def _judging(type_name: str, options: dict[str, str], rows: int) -> Making:
     judge = JUDGES.load(type_name)(**options)
     names = ["faithfulness"] if type_name == "nli" else ["context_overlap", "reference_overlap"]
+    rubrics = load_rubrics(names, type_name, judge)
 
-    def judged(pool: Pool | None) -> None:
-        rubrics = load_rubrics(names, type_name, judge)
+    def make() -> Work:
         passages, gold = _texts(2 * rows, 40), _texts(rows, 20)
         items = [
             Item("Why?", text, passages[2 * row : 2 * row + 2], [gold[row]])
             for row, text in enumerate(_texts(rows, 30))
         ]
-        if pool is None:
-            judge_all(judge, items, rubrics)
-        else:
-            for _ in judge_on(pool, items, rows, rubrics, judge, type_name, options):
-                pass
 
-    return judged
+        def judged(pool: Pool | None) -> None:
+            if pool is None:
+                judge_all(judge, items, rubrics)
+            else:
+                for _ in judge_on(pool, items, rows, rubrics, judge, type_name, options):
+                    pass
+
+        return judged
+
+    return make
 
 
 def _models(folder: Path) -> tuple[str, str]:
@@ -153,15 +164,19 @@ _WORDS = [f"word{number}" for number in range(2000)]
 _random = random.Random(13)
 
 
-def _measured(work: Work, rounds: int) -> str:
+def _measured(making: Making, rounds: int) -> str:
     with closing(Pool(Processes(1))) as one, closing(Pool(Processes(2))) as two:
         started: list[list[int]] = []
+        work = making()
         for pool in (None, one, two):  # starts workers, loads models
             before = _children()
             work(pool)
             started.append(sorted(_children() - before))
         asked = list(zip((None, one, two), started, strict=True))
-        found = [[_timed(work, *each) for each in asked] for _ in range(rounds)]
+        found = []
+        for _ in range(rounds):
+            work = making()
+            found.append([_timed(work, *each) for each in asked])
         memory = [_peak_mb("self"), max(map(_peak_mb, started[2]))]
     in_run, by_one, by_two = zip(*found, strict=True)
     faster = [_ratio(by_one, by_two, "busiest"), _ratio(by_one, by_two, "wall")]

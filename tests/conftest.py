@@ -48,7 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 MODELS = {"minilm", "tiny_nli", "tiny_bert", "tiny_embedder", "tiny_cross_encoder"}
 """The fixtures that load torch."""
-SLOW = {*MODELS, "lent_data", "finished_quickstart"}
+SLOW = {*MODELS, "tiny_gpt", "lent_data", "finished_quickstart"}
 """Those, and the ones that load whole collections, or run the quickstart, which takes seconds."""
 
 

@@ -68,6 +68,7 @@ def test_longer_secrets_first_and_placeholders_never():
     assert redact("abc-efgh abc-ef none uvwxy1", secrets) == "${B} ${A} none ${args.api_key}"
 
 
+@pytest.mark.slow
 def test_a_fingerprint_gives_away_twelve_bits():
     found = {secret_fingerprint(str(number)) for number in range(40)}
 

@@ -7,6 +7,7 @@ together, fuzzing as long as wanted, and their figures are written down.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -16,11 +17,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.experiment.test_kills import KILLS
 from tests.fuzz.__main__ import CORPUS, fuzz_at_random
 from tests.fuzz.figures import Fuzzed, record, recorded
 
 PAGE = Path("docs/reliability.md")
+KILLS = 100
+"""More than in the suite, where a few show the same."""
 PROGRAMS = {
     f"{KILLS} kills at random moments of a run, each followed by the same command": (
         "tests/experiment/test_kills.py",
@@ -96,7 +98,8 @@ def run_programs() -> Iterator[Outcome]:
         print(f"{what} ...", flush=True)
         start = time.monotonic()
         command = [sys.executable, "-m", "pytest", "-q", "-n", "0", *files]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        environment = {**os.environ, "RAGBENCH_TEST_KILLS": str(KILLS)}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         counts = {
             word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error)", done.stdout)
         }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ragbench.cli.output import echo
+from ragbench.cli.output import confirm, echo
 from ragbench.store.maintenance import KINDS, Stored, remove, stored_in, to_prune, verify
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
@@ -97,7 +97,7 @@ def clear(folder: Path, replies: bool, yes: bool) -> None:
         if not sys.stdin.isatty():
             found = f"cannot ask about {len(gone)} files without a terminal; use --yes"
             raise click.UsageError(found)
-        click.confirm(f"Remove {len(gone)} files from {folder}?", abort=True, err=True)
+        confirm(f"Remove {len(gone)} files from {folder}?")
     _removed(gone, remove(gone))
 
 

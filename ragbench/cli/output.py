@@ -110,6 +110,22 @@ def echo(text: str = "", *, err: bool = False, bold: bool = False) -> None:
     stream.flush()
 
 
+def confirm(question: str) -> None:
+    """Ask on stderr whether to go on, until there is an answer; no answer is none.
+
+    That of click writes around the door.
+    """
+    while True:
+        sys.stderr.write(f"{question} [y/N]: ")
+        sys.stderr.flush()
+        line = sys.stdin.readline()
+        if line.strip().lower() in ("y", "yes"):
+            return
+        if line.strip().lower() in ("", "n", "no"):
+            raise click.Abort
+        echo("please answer y or n", err=True)
+
+
 def _escaped_or_raw(error: UnicodeError) -> tuple[str | bytes, int]:
     """A byte of an id that is no text as it was; of all else an escape."""
     if not isinstance(error, UnicodeEncodeError):

@@ -225,10 +225,10 @@ def reproduce(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
 
     Values of environment variables are those that were recorded; secrets have to be set. Stored
     stages are not used, but stored replies of models are. `latest` stays. Code that the config of
-    RUN names is imported from the working directory or from what is installed, and is named first;
-    from RUN itself only with --trust. Other machines are asked, and keys other than OPENAI_API_KEY
-    are given to what is asked, only with --trust as well. The exit code is 0 if every number is
-    the same, else 1.
+    RUN names is imported from where you keep it, and is named first; from RUN itself or an
+    installed package only with --trust. Other machines are asked, and keys other than
+    OPENAI_API_KEY are given to what is asked, only with --trust as well. The exit code is 0 if
+    every number is the same, else 1.
     """
     from ragbench.errors import EXIT_GATE_FAILED
     from ragbench.experiment.reproduce import reproduce as repeat

@@ -144,7 +144,8 @@ def _fate(process: subprocess.Popen[bytes]) -> str:
     code = process.wait()
     if code >= 0:
         return f"it ended with code {code}"
-    return f"it was ended by {signal.Signals(-code).name}"
+    known = {each.value: each.name for each in signal.Signals}  # most of real time have no name
+    return f"it was ended by {known.get(-code, f'signal {-code}')}"
 
 
 def serve() -> None:

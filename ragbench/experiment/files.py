@@ -398,7 +398,7 @@ def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Documen
     seen: set[str] = set()
     # what files hold is looked up file by file, since not all of them may be in memory
     recorded = {
-        system: [_in_corpus(outcome, corpus) for outcome in ranking.outcomes if corpus]
+        system: [_in_corpus(outcome, corpus) for outcome in ranking.outcomes] if corpus else []
         for system, ranking in results.rankings.items()
         if isinstance(ranking.outcomes, Recorded)
     }

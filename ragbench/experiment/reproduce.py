@@ -6,23 +6,22 @@ import contextlib
 import os
 import re
 import shlex
+import site
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from ragbench.config.components import options_of
 from ragbench.config.load import load_config, named_keys
-from ragbench.config.problems import KeyPath, Report, dotted
+from ragbench.config.problems import KeyPath, dotted
 from ragbench.config.schema import ExperimentConfig
-from ragbench.config.tree import Item
 from ragbench.config.variables import names_in
-from ragbench.config.yaml_reader import decode, read_yaml
 from ragbench.data.runs.run_folder import (
     read_manifest,
     read_per_query,
@@ -38,85 +37,95 @@ from ragbench.json_yaml import load_yaml
 from ragbench.records.codec import Record, from_json
 from ragbench.records.manifest import Choices, EnvironmentVariable, Manifest
 from ragbench.records.summary import Summary
-from ragbench.registry import PYTHON
+from ragbench.registry import guarded_by
 from ragbench.secrets import MASK, secret_fingerprint
+from ragbench.store.maintenance import stored_in
 
-_HERE = ("localhost", "127.0.0.1", "::1")
+_HERE, _HERE_OF_RAY = ("localhost", "127.0.0.1", "::1"), ("auto", "local")
 _ALLOWED = "the module where you keep it; --trust takes code from the run folder"
+_TRUST = "--trust, if you know who wrote the run folder"
 
 
 @contextmanager
 def path_without(folder: Path) -> Iterator[None]:
     """Keep a folder, and what lies in it, off the path for modules as long as the block runs."""
-    before = [*sys.path]
-    sys.path[:] = [entry for entry in before if not _lies_in(Path(entry or "."), folder)]
+    before, folders = [*sys.path], _folders_of(folder)
+    sys.path[:] = [entry for entry in before if not _lies_in(Path(entry or "."), *folders)]
     try:
         yield
     finally:
         sys.path[:] = [entry for entry in before if entry not in sys.path] + sys.path
 
 
-def places_of_code(file: Path, search: Sequence[Path]) -> dict[str, Path | None]:
-    """Return the modules that a YAML file names, and where each would be imported from.
+class CodeOfOthers:
+    """Says what is imported for a run folder, and from where; refuses it unless it is trusted.
 
-    Nothing is imported. None stands for a module that is not found, or that Python has built in.
+    What lies in the folder is somebody else's, and what is installed would do what the folder
+    says, as `os:system` would; what the user keeps at hand may be imported.
     """
-    report = Report()
-    try:
-        text = decode(file.read_bytes(), str(file), report)
-    except OSError:  # reading the config says so
-        return {}
-    tree = None if text is None else read_yaml(text, str(file), report)
-    names = {} if tree is None else dict.fromkeys(_modules(tree))
-    return {name: _place(name, search) for name in names}
+
+    def __init__(self, folder: Path, tell: Callable[[str], None], *, trusted: bool) -> None:
+        self._folders, self._tell, self._trusted = _folders_of(folder), tell, trusted
+        self._told: set[str] = set()
+
+    def before(self, module: str, places: Sequence[Path | None]) -> None:
+        """Refuse a module of the run folder, and one that is installed; tell of others."""
+        inside = [place for place in places if place and _lies_in(place, *self._folders)]
+        if inside and not self._trusted:
+            found = f"the module '{module}' lies in the run folder"
+            raise DataError(found, file=inside[0], allowed=_ALLOWED)
+        if _is_installed(places[-1]):
+            self._refuse(module)
+        if module not in self._told:
+            self._told.add(module)
+            self._tell(f"imports: {module} from {places[-1] or 'nowhere that is known'}")
+
+    def after(self, path: str, homes: Sequence[str]) -> None:
+        """Refuse what a module of the user's has from an installed one."""
+        for home in homes:
+            file = getattr(sys.modules.get(home), "__file__", None)
+            if _is_installed(None if file is None else Path(file).resolve()):
+                self._refuse(path)
+
+    def _refuse(self, name: str) -> None:
+        if not self._trusted:
+            found = f"'{name}' is no code of yours, and would be given what the run folder says"
+            raise DataError(found, allowed=_TRUST)
 
 
-def refuse_code_in(folder: Path, places: dict[str, Path | None]) -> None:
-    """Refuse modules that lie in a run folder, which somebody else may have written."""
-    for name, place in places.items():
-        if place is not None and _lies_in(place, folder):
-            found = f"the module '{name}' lies in the run folder"
-            raise DataError(found, file=place, allowed=_ALLOWED)
+def _folders_of(folder: Path) -> tuple[Path, ...]:
+    """A run folder, and that of its experiment, unless one works in it."""
+    return (folder,) if Path.cwd().is_relative_to(folder.parent) else (folder, folder.parent)
+
+
+def _is_installed(place: Path | None) -> bool:
+    """Whether code is Python's, ragbench's or that of an installed package."""
+    paths = sysconfig.get_paths()
+    homes = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    homes |= {str(Path(__file__).parents[1]), *site.getsitepackages(), site.getusersitepackages()}
+    return place is None or _lies_in(place, *(Path(home).resolve() for home in homes))
 
 
 def refuse_models_in(folder: Path, config: ExperimentConfig) -> None:
     """Refuse models that lie in a run folder: the folder of a model may hold code as well."""
-    systems = (config.retrievers, config.generators, config.apps, config.metrics.judges or {})
-    for name, component in ((n, each) for block in systems for n, each in block.items()):
-        for value in component.options.values():
-            if isinstance(value, (str, Path)) and _is_folder_in(Path(value), folder):
+    for name, own in _options_of(config).items():
+        for _, text in texts_of(own if name != "dataset" else {}):  # folders of data hold none
+            if os.path.isdir(text) and _lies_in(Path(text), *_folders_of(folder)):
                 found = f"what '{name}' loads lies in the run folder"
-                raise DataError(found, file=value, allowed=_ALLOWED.replace("module", "model"))
+                raise DataError(found, file=text, allowed=_ALLOWED.replace("module", "model"))
 
 
-def _modules(item: Item, key: str = "") -> Iterator[str]:
-    for name, entry in item.entries.items():
-        yield from _modules(entry.item, name)
-    for part in item.items:
-        yield from _modules(part)
-    text = str(item.value)
-    if text.startswith(PYTHON) or (key == "factory" and ":" in text):
-        yield text.removeprefix(PYTHON).partition(":")[0]
+def _options_of(config: ExperimentConfig) -> Mapping[str, Mapping[str, object]]:
+    """What is given to whatever a config names, with the values of variables; paths absolute."""
+    systems = {**config.retrievers, **config.generators, **config.apps}
+    around = {"dataset": config.dataset, "executor": config.executor}
+    named = {**systems, **(config.metrics.judges or {}), **around}
+    metrics = {each.metric.name: each.metric.options for each in config.metrics.generation or ()}
+    return metrics | {name: each.options for name, each in named.items() if each is not None}
 
 
-def _place(module: str, search: Sequence[Path]) -> Path | None:
-    """Where the package of a module is, by the path for modules; it is not imported."""
-    top = module.partition(".")[0]
-    if (file := getattr(sys.modules.get(top), "__file__", None)) is not None:
-        return Path(file).resolve()
-    found = PathFinder.find_spec(top, [*map(str, search), *sys.path])
-    if found is None:
-        return None
-    inside = found.submodule_search_locations
-    return Path(next(iter(inside)) if inside else found.origin or top).resolve()
-
-
-def _lies_in(place: Path, folder: Path) -> bool:
-    return place.resolve().is_relative_to(folder)
-
-
-def _is_folder_in(place: Path, folder: Path) -> bool:
-    return place.is_absolute() and place.is_dir() and _lies_in(place, folder)
+def _lies_in(place: Path, *folders: Path) -> bool:
+    return any(map(place.resolve().is_relative_to, folders))
 
 
 def check_trust(config: ExperimentConfig, judges: Iterable[str], trusted: Sequence[str]) -> None:
@@ -162,13 +171,15 @@ def refuse_sending(
 
     This machine may be asked, and a variable whose value was recorded gives that value.
     """
-    systems = (config.retrievers, config.generators, config.apps)
-    options = [each.options for block in systems for each in block.values()]
-    options += [each.options for each in (config.metrics.judges or {}).values()]
+    options = _options_of(config)
+    addresses = dict.fromkeys(_addresses([*options.values()]))
+    executor = config.executor
+    if executor is not None and (where := executor.options.get("address")):
+        addresses[where if "://" in where or where in _HERE_OF_RAY else f"ray://{where}"] = None
     found = [
         f"{address}, an address from the run folder, would be asked"
-        for address in dict.fromkeys(_addresses(options))
-        if urlsplit(address).hostname not in _HERE
+        for address in addresses
+        if address not in _HERE_OF_RAY and urlsplit(address).hostname not in _HERE
     ]
     keys = [*named_keys(config)]
     known = {name for name, each in recorded.items() if each.value is not None}
@@ -178,8 +189,7 @@ def refuse_sending(
         for variable in _variables_of_now(named)
     ]
     if found:
-        allowed = "--trust, if you know who wrote the run folder"
-        raise DataError("; ".join(found), file=folder / "config.yaml", allowed=allowed)
+        raise DataError("; ".join(found), file=folder / "config.yaml", allowed=_TRUST)
 
 
 def references(config: ExperimentConfig) -> Iterator[tuple[KeyPath, str]]:
@@ -264,15 +274,14 @@ def _repeated(
     choices = replace(manifest.choices, retry_failed=False)
     here = Path.cwd()
     search = [here, folder] if trust else [here] if not here.is_relative_to(folder) else []
-    places = places_of_code(folder / "config.yaml", search)
-    if not trust:
-        refuse_code_in(folder, places)
-    for name, place in places.items():
-        tell(f"imports: {name} from {place or 'nowhere that is known'}")
-    config = _load_config(folder, manifest.environment, search)
+    with guarded_by(CodeOfOthers(folder, tell, trusted=trust)):
+        config = _load_config(folder, manifest.environment, search)
     if not trust:
         refuse_models_in(folder, config)
         refuse_sending(folder, config, manifest.environment)
+        if config.cache and not _lies_in(Path(config.cache), here):
+            # no folder is made where the run folder says; one that is there is the user's own
+            config = replace(config, cache=config.cache if stored_in(Path(config.cache)) else None)
     summary = read_summary(folder)
     _require_secrets(config, choices, summary, folder)
     environment = [*_environment(config, manifest.environment, folder)]

@@ -20,7 +20,15 @@ from ragbench.registry.adapt import (
     shown,
     source_print,
 )
-from ragbench.registry.family import PYTHON, Family, load_object, looking_in, nearest, summary_line
+from ragbench.registry.family import (
+    PYTHON,
+    Family,
+    guarded_by,
+    load_object,
+    looking_in,
+    nearest,
+    summary_line,
+)
 from ragbench.registry.options import (
     REQUIRED,
     DeclaredOption,
@@ -46,6 +54,7 @@ __all__ = [
     "checked",
     "declared_options",
     "describe_allowed",
+    "guarded_by",
     "is_factory",
     "load_object",
     "looking_in",

@@ -12,8 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, Protocol
 
 from ragbench.errors import DataError, OptionError
 
@@ -40,7 +42,7 @@ class Family:
         if type_name.startswith(PYTHON):
             return load_object(type_name.removeprefix(PYTHON), search)
         if type_name in self.table:
-            return load_object(self.table[type_name])
+            return _imported(self.table[type_name], ())
         if type_name in (plugins := self._plugins()):
             return _load_plugin(self.noun, plugins[type_name])
         names = [*self.names(), f"{PYTHON}module:Name"]
@@ -104,6 +106,31 @@ def looking_in(folders: Sequence[Path]) -> Iterator[None]:
         _SEARCH.reset(token)
 
 
+class Guard(Protocol):
+    """Refuses code that is named, by raising an error."""
+
+    def before(self, module: str, places: Sequence[Path | None]) -> None:
+        """Look at a module that is about to be imported, and where it and its packages are."""
+        ...
+
+    def after(self, path: str, homes: Sequence[str]) -> None:
+        """Look at an object: the modules that define it and what it was reached through."""
+        ...
+
+
+_GUARD: ContextVar[Guard | None] = ContextVar("guard", default=None)
+
+
+@contextmanager
+def guarded_by(guard: Guard) -> Iterator[None]:
+    """Show all code that is named to a guard first, as long as the block runs."""
+    token = _GUARD.set(guard)
+    try:
+        yield
+    finally:
+        _GUARD.reset(token)
+
+
 def load_object(path: str, search: Sequence[Path] = ()) -> Any:
     """Import `package.module:Name` and return the object.
 
@@ -113,7 +140,52 @@ def load_object(path: str, search: Sequence[Path] = ()) -> Any:
     module_name, _, name = path.partition(":")
     if not module_name or not name:
         raise DataError(f"found '{path}'", allowed="package.module:Name")
-    search = search or _SEARCH.get()
+    search, guard = search or _SEARCH.get(), _GUARD.get()
+    if guard is None:
+        return _imported(path, search)
+    guard.before(module_name, _places(module_name, search))
+    homes: list[str] = []
+    found = _imported(path, search, homes)
+    guard.after(path, homes)
+    return found
+
+
+def _places(module: str, search: Sequence[Path]) -> list[Path | None]:
+    """Where a module and the packages around it are, outermost first; nothing is imported.
+
+    None stands for one that is not found, or that Python has built in.
+    """
+    places: list[Path | None] = []
+    path: list[str] = [*map(str, search), *sys.path]
+    name = ""
+    for part in module.split("."):
+        name = f"{name}.{part}" if name else part
+        known = sys.modules.get(name)
+        # by its last part: the parent of a namespace would have to be imported first
+        spec = getattr(known, "__spec__", None) if known else PathFinder.find_spec(part, path)
+        if spec is None and known is None and not places:  # packages that are being developed
+            finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
+            spec = next(filter(None, (find(name, None) for find in finders if find)), None)
+        inside = [] if spec is None else [*(spec.submodule_search_locations or ())]
+        files = inside if spec is None or not spec.has_location else [spec.origin or ""]
+        places += [Path(file).resolve() for file in files] or [None]
+        path = inside
+    return places
+
+
+def _home_of(found: object) -> str | None:
+    """The module that a module, class or function is of; None of what is made already."""
+    if isinstance(found, functools.partial):
+        return _home_of(found.func)
+    if isinstance(found, ModuleType):
+        return found.__name__
+    is_code = inspect.isclass(found) or inspect.isroutine(found)
+    return (getattr(found, "__module__", None) or "builtins") if is_code else None
+
+
+def _imported(path: str, search: Sequence[Path], homes: list[str] | None = None) -> object:
+    """Return what a path names, and note in `homes` the modules that it is of."""
+    module_name, _, name = path.partition(":")
     for folder in reversed([str(folder) for folder in search]):
         if folder not in sys.path:
             sys.path.insert(0, folder)
@@ -126,9 +198,11 @@ def load_object(path: str, search: Sequence[Path] = ()) -> Any:
         reason = f"{type(error).__name__}: {error}"
         raise DataError(f"cannot import '{module_name}': {reason} (looked in {where})") from error
     try:
-        found: Any = module
+        found: object = module
         for part in name.split("."):
             found = getattr(found, part)
+            if homes is not None and (home := _home_of(found)) is not None:
+                homes.append(home)
     except AttributeError as error:
         close = nearest(name, vars(module))
         raise DataError(f"'{module_name}' has no '{name}'", nearest=close) from error

@@ -18,7 +18,7 @@ from ragbench.types.checks import id_bytes
 ByteArray = NDArray[np.uint8]
 HashArray = NDArray[np.uint64]
 
-PADDING = bytes(8)
+PADDING = bytes(16)
 """What has to follow the last id of a buffer, so that whole words can be read there."""
 
 # two odd constants without structure: the fractions of pi and of the golden ratio in 64 bits
@@ -34,7 +34,7 @@ class ByteIds:
     """n ids, each a span of a buffer; costs 16 bytes an id beside the buffer."""
 
     data: ByteArray
-    """The buffer; 8 bytes at least follow the last id."""
+    """The buffer; at least as many bytes as `PADDING` has follow the last id."""
     starts: NDArray[np.int64]
     lengths: NDArray[np.int64]
 
@@ -66,7 +66,7 @@ class ByteIds:
         start = int(self.starts[row])
         return self.data[start : start + int(self.lengths[row])].tobytes()
 
-    def take(self, rows: NDArray[np.integer] | NDArray[np.bool_]) -> ByteIds:
+    def take(self, rows: NDArray[np.integer] | NDArray[np.bool_] | slice) -> ByteIds:
         """Return some of the ids, over the same buffer."""
         return ByteIds(self.data, self.starts[rows], self.lengths[rows])
 
@@ -98,8 +98,7 @@ class ByteIds:
         starts, lengths = self.starts, self.lengths
         if rows is not None:
             starts, lengths = starts[rows], lengths[rows]
-        at_every_byte = np.ndarray((len(self.data) - 7,), "<u8", self.data, strides=(1,))
-        found: HashArray = at_every_byte[starts + 8 * number].astype(np.uint64, copy=False)
+        found = next(words_from(self.data, starts + 8 * number if number else starts))
         if self._least >= 8 * number + 8:
             return found
         if self._least == self._most:
@@ -107,6 +106,14 @@ class ByteIds:
         else:
             found &= _FIRST_BYTES[np.minimum(lengths - 8 * number, 8)]
         return found
+
+    def padded(self) -> ByteArray:
+        """Return the ids as a table: a row each, as wide as the longest, zeros after its end."""
+        table = np.zeros((len(self), self._most_words()), "<u8")
+        for number in range(self._most_words()):
+            rows = self._rows_with_word(number)
+            table[slice(None) if rows is None else rows, number] = self.words(number, rows)
+        return table.view(np.uint8)[:, : self._most]
 
     def differ_from_last(self) -> NDArray[np.bool_]:
         """Tell for each id but the first whether it differs from the one before it."""
@@ -201,6 +208,45 @@ def spans(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int6
     return positions
 
 
+def side_by_side(tables: Sequence[ByteArray]) -> bytes:
+    """Return the rows of several tables of `ByteIds.padded`, each row whole, without the zeros.
+
+    Example:
+        >>> names, ends = ByteIds.of(["d1", "d22"]), ByteIds.of([".", "!"])
+        >>> side_by_side([names.padded(), ends.padded()])
+        b'd1.d22!'
+    """
+    return np.concatenate(tables, axis=1).tobytes().translate(None, b"\0")
+
+
+def words_from(data: ByteArray, places: NDArray[np.int64]) -> Iterator[HashArray]:
+    """Yield the eight bytes from each place as a little-endian word, then the next eight, and on.
+
+    There must be 15 bytes more than are read. NumPy gathers words at any place four times as slowly
+    as at multiples of eight: two of these, shifted, make one.
+    """
+    aligned = data[: len(data) // 8 * 8].view("<u8")
+    place, shift = places >> 3, ((places & 7) << 3).view(np.uint64)
+    rest = np.uint64(64) - shift  # a shift by all 64 bits gives 0
+    low = aligned[place].astype(np.uint64, copy=False)
+    while True:
+        place += 1
+        high = aligned[place].astype(np.uint64, copy=False)
+        low >>= shift
+        low |= high << rest
+        yield low
+        low = high
+
+
+def keep_freed_memory() -> None:
+    """Have the columns of one chunk of text lie where those of the last one lay.
+
+    Allocators such as glibc's keep freed memory once so large an array was freed; before that they
+    give it back, and the system clears it each time.
+    """
+    np.empty(31 << 20, np.uint8)
+
+
 def joined_bytes(pieces: Iterable[bytes]) -> ByteArray:
     """Return pieces as one buffer that whole words can be read from anywhere."""
     return np.frombuffer(b"".join([*pieces, PADDING]), np.uint8)
@@ -262,6 +308,13 @@ class TextIds(Sequence[str]):
         end = int(ids.starts[stop - 1] + ids.lengths[stop - 1])
         text = ids.data[int(ids.starts[start]) : end].tobytes()
         return text.decode("utf-8", "surrogateescape")
+
+    def are_words(self) -> bool:
+        """Tell whether none is empty, or holds white space of ASCII or a NUL."""
+        # the buffer holds nothing else but a line end after each, and zeros at its end
+        text = self.as_bytes.data[: -len(PADDING)].tobytes()
+        n = len(text) - len(text.translate(None, b" \t\n\r\v\f\0"))
+        return n == len(self) and bool(self.as_bytes.lengths.all())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self[:])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any, Literal
 
@@ -270,27 +270,28 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping; a missing score is null, never NaN."""
-        found = asdict(replace(self, prompts=()))
-        del found["prompts"]
-        return {
-            **found,
-            "claims": [asdict(claim) for claim in self.claims],
-            "samples": list(self.samples),
-            "orders": list(self.orders),
-            "left_out": list(self.left_out),
-        }
+        found = {name: getattr(self, name) for name in _VERDICT}  # `asdict` would copy all values
+        for name in _LISTS:
+            found[name] = list(found[name])
+        found["claims"] = [{name: getattr(each, name) for name in _CLAIM} for each in self.claims]
+        found["usage"] = {name: getattr(self.usage, name) for name in _USAGE}
+        return found
+
+    def to_short_dict(self) -> dict[str, Any]:
+        """Return the same without what is as always, as stores and messages have it."""
+        return {key: value for key, value in self.to_dict().items() if value != _USUAL[key]}
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Verdict:
-        """Read what `to_dict` gives, or the part of it that is not as always.
+        """Read what `to_dict` or `to_short_dict` gives.
 
         Example:
             >>> verdict = Verdict(0.5, claims=(JudgedClaim(text="a", passages=(1,)),))
             >>> Verdict.from_dict(verdict.to_dict()) == verdict
             True
         """
-        made: dict[str, Any] = {"score": None, **found}
-        made |= {name: tuple(made.get(name, ())) for name in ("samples", "orders", "left_out")}
+        made = {"score": None, **found}
+        made |= {name: tuple(made[name]) for name in _LISTS & made.keys()}
         made["claims"] = tuple(
             JudgedClaim(**{**each, **{name: tuple(each[name]) for name in ("passages", "against")}})
             for each in made.get("claims", ())
@@ -302,3 +303,9 @@ class Verdict:
     def __float__(self) -> float:
         """Return the score; NaN where there is none."""
         return float("nan") if self.score is None else float(self.score)
+
+
+_VERDICT = tuple(each.name for each in fields(Verdict) if each.name != "prompts")
+_CLAIM, _USAGE = (tuple(each.name for each in fields(kind)) for kind in (JudgedClaim, Usage))
+_LISTS = frozenset({"samples", "orders", "left_out"})
+_USUAL = Verdict(None).to_dict()

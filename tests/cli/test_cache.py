@@ -1,14 +1,17 @@
 """`ragbench cache`: sizes, pruning, checksums; what was paid for stays unless it is asked for."""
 
+import io
 import json
 import os
 import sqlite3
+import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from ragbench.cli import main
 from ragbench.llm import ChatReply, Replies
 from ragbench.store.replies import REPLIES_FILE
 from ragbench.store.vectors import VECTORS_FILE, EmbeddingCache, vector_key
@@ -167,3 +170,32 @@ def test_a_cache_that_is_cleared_under_a_run_changes_no_number(tmp_path):
     (system,) = json.loads(done.stdout)["systems"]
     score = system["scores"]["token_f1"]
     assert (score["n"], score["failed"]) == (60, {})
+
+
+class Terminal(io.StringIO):
+    """A standard input that somebody types into."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("typed", "code"), [("y\n", 0), ("what\nyes\n", 0), ("n\n", 130), ("\n", 130), ("", 130)]
+)
+def test_the_question_before_a_removal_goes_through_the_door(
+    after_quickstart, monkeypatch, capsys, typed, code
+):
+    folder = after_quickstart / "ca\x1b[31mche"
+    (after_quickstart / "cache").rename(folder)
+    monkeypatch.setattr(sys, "argv", ["ragbench", "cache", "--path", str(folder), "clear"])
+    monkeypatch.setattr(sys, "stdin", Terminal(typed))
+    monkeypatch.setattr(os, "_exit", sys.exit)
+
+    with pytest.raises(SystemExit) as exited:
+        main()
+
+    told = capsys.readouterr().err
+    assert exited.value.code == code
+    assert "\x1b" not in told
+    assert "ca␛[31mche? [y/N]: " in told
+    assert bool(list(folder.rglob("*.jsonl"))) == bool(code)

@@ -6,6 +6,7 @@ them wherever a name can stand.
 """
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -271,3 +272,115 @@ def test_reproduce_loads_no_model_from_the_folder(own_module, tmp_path, tiny_emb
 
     assert done.returncode == 2
     assert "what 'bm25' loads lies in the run folder" in done.stderr
+
+
+def _with(folder, old, new):
+    """Change the config of a run folder."""
+    text, n = re.subn(old, lambda _: new, (folder / "config.yaml").read_text(), count=1)
+    assert n == 1
+    (folder / "config.yaml").write_text(text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("inside", ["run", "experiment"])
+def test_reproduce_finds_no_code_of_the_folder_by_a_longer_name(
+    own_module, marker, tmp_path_factory, inside
+):
+    """Folders without `__init__.py` are packages, too: `runs.quickstart.RUN.evil`."""
+    above = own_module.parents[2]
+    folder = own_module if inside == "run" else own_module.parent
+    (folder / "evil.py").write_text(_module(marker))
+    name = ".".join(folder.relative_to(above).parts)
+    _with(own_module, "python:pwn:R", f"python:{name}.evil:R")
+
+    done = run_command("reproduce", own_module, "--quiet", cwd=above)
+
+    assert done.returncode == 2
+    assert not marker.exists()
+    assert f"the module '{name}.evil' lies in the run folder" in done.stderr
+
+
+CALLS = {
+    "a factory": "type: langchain\n    factory: os:system\n    args: {command: touch MARKER}",
+    "a variable": "type: langchain\n    factory: ${F}\n    args: {command: touch MARKER}",
+    "by a module": "type: langchain\n    factory: pwn:os.system\n    args: {command: touch MARKER}",
+    "imported": "type: langchain\n    factory: pwn:system\n    args: {command: touch MARKER}",
+    "part of another": "type: langchain\n    factory: pwn:partly",
+    "a type": "type: python:subprocess:getoutput\n    cmd: touch MARKER",
+    "ragbench": "type: langchain\n    factory: ragbench.files:write_atomically\n"
+    "    args: {path: MARKER, content: x}",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", CALLS)
+def test_reproduce_calls_nothing_that_is_installed_unless_told_so(
+    own_module, marker, tmp_path, what
+):
+    """`os:system` lies not in the folder, but does what the folder says."""
+    (tmp_path / "pwn.py").write_text(
+        "import functools, os\nfrom os import system\n"
+        f"partly = functools.partial(os.system, 'touch {marker}')\n"
+    )
+    _with(own_module, "type: python:pwn:R", CALLS[what].replace("MARKER", str(marker)))
+    manifest = json.loads((own_module / "manifest.json").read_text())
+    manifest["environment"] = {"F": {"set": True, "value": "os:system"}}
+    (own_module / "manifest.json").write_text(json.dumps(manifest))
+
+    done = run_command("reproduce", own_module, "--quiet", cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert not marker.exists()
+    assert "is no code of yours, and would be given what the run folder says" in done.stderr
+    if what not in ("a type", "ragbench"):  # others need more than the folder gives here
+        run_command("reproduce", own_module, "--quiet", "--trust", cwd=tmp_path)
+        assert marker.exists(), "the attack is one"
+
+
+@pytest.mark.slow
+def test_reproduce_asks_no_other_cluster_unless_told_so(own_module, tmp_path):
+    executor = "executor: {type: ray, workers: 1, address: '192.0.2.7:6379'}\n"
+    _with(own_module, r"type: python:pwn:R", "type: bm25")
+    _with(own_module, r"executor:\n(  .*\n)+", executor)
+
+    done = run_command("reproduce", own_module, "--quiet", cwd=tmp_path)
+
+    assert done.returncode == 2
+    asked = "ray://192.0.2.7:6379, an address from the run folder, would be asked"
+    assert asked in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["a metric", "from here"])
+def test_reproduce_loads_no_model_of_the_folder_by_another_way(
+    own_module, tmp_path, tiny_embedder, what
+):
+    shutil.copytree(tiny_embedder, own_module / "model")
+    if what == "a metric":
+        _with(own_module, r"type: python:pwn:R", "type: bm25")
+        _with(own_module, r"  generation:\n(  - .*\n)+",
+              "  generation: ['semantic_similarity(model=./model)']\n")  # fmt: skip
+    else:
+        place = (own_module / "model").relative_to(own_module.parents[3])
+        _with(own_module, r"type: python:pwn:R", f"type: dense\n    model: {place}")
+
+    done = run_command("reproduce", own_module, "--quiet", cwd=own_module.parents[3])
+
+    assert done.returncode == 2
+    assert "loads lies in the run folder" in done.stderr
+
+
+@pytest.mark.slow
+def test_reproduce_makes_no_cache_where_the_folder_says(
+    own_module, tmp_path, tmp_path_factory, monkeypatch, tiny_embedder
+):
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "cache"
+    monkeypatch.delenv("RAGBENCH_CACHE", raising=False)
+    _with(own_module, r"type: python:pwn:R", f"type: dense\n    model: {tiny_embedder}")
+    with (own_module / "config.yaml").open("a") as config:
+        config.write(f"cache: {elsewhere}\n")
+
+    done = run_command("reproduce", own_module, "--quiet", cwd=tmp_path)
+
+    assert done.returncode == 1, done.stderr
+    assert not elsewhere.exists()

@@ -59,14 +59,16 @@ def test_numbers_beside_the_borders_of_rounding():
     assert read_decimals(*column(texts)).tolist() == [*map(float, texts)]
 
 
-@pytest.mark.parametrize("places", [0, 1, 4, 6, 8, 9, 17])
-def test_columns_of_one_width_with_a_few_others(places):
+@pytest.mark.parametrize("least", [-9, 0])
+@pytest.mark.parametrize("places", [0, 1, 4, 6, 7, 8, 9, 17])
+def test_columns_of_one_width_with_a_few_others(places, least):
     """What most files hold: one number of digits after the point, now and then a wider number."""
     rng = random.Random(places)
-    texts = [f"{rng.uniform(-9, 99):.{places}f}" for _ in range(1000)]
+    texts = [f"{rng.uniform(least, 99):.{places}f}" for _ in range(1000)]
     texts[17], texts[500] = f"{-123456:.{places}f}", f"{12345678:.{places}f}"
 
-    for column_of in (texts, texts[:15], [*texts, "1e-45"], [*texts, "-0.0"]):
+    others = [[], ["1e-45"], ["-0.0"], [".5"], ["7"]]
+    for column_of in (texts[:15], *([*texts, *other] for other in others)):
         expected = np.array([*map(float, column_of)])
         found = read_decimals(*column(column_of))
         assert found.view(np.int64).tolist() == expected.view(np.int64).tolist()

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.data.files import trec_text as qrels_text
-from ragbench.data.files.judgements import read_judgements
+from ragbench.data.files import judgements
+from ragbench.data.files.judgements import read_judgements, read_regular_qrels
 from ragbench.data.files.trec_files import read_qrels
-from ragbench.data.files.trec_text import read_regular_qrels
 from ragbench.errors import DataError
 
 rows = st.lists(
@@ -43,7 +42,7 @@ def test_any_qrels_are_read_as_line_by_line(
     text = "".join(gap.join(line) + end for line in lines)
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(qrels_text, "_CHUNK_BYTES", chunk_bytes)
+        patch.setattr(judgements, "_CHUNK_BYTES", chunk_bytes)
         found = outcome(read_qrels, path)
 
     assert found == outcome(lambda name: read_judgements(name).qrels(), path)

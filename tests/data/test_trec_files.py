@@ -3,12 +3,14 @@
 import gzip
 import io
 import math
+from unittest import mock
 
 import pytest
 import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragbench.data.files import trec_files
 from ragbench.data.files.trec_files import format_run, read_qrels, read_run, write_run
 from ragbench.errors import DataError
 from ragbench.types import Run
@@ -38,6 +40,28 @@ def test_a_written_run_reads_back_exactly(scores_by_query):
     assert run.to_dict() == scores_by_query
     assert run.name == ("mine" if scores_by_query else "run")
     assert not run.duplicates
+
+
+@given(runs, st.booleans(), st.integers(1, 40))
+def test_lines_are_those_of_a_loop_over_the_hits(scores_by_query, from_file, table_bytes):
+    """However many rows are written at once, out of a file or a mapping."""
+    run = Run.from_dict(scores_by_query, "mine")
+    if from_file and scores_by_query:
+        run = read(format_run(run))
+    refused = ("#", "\ufeff")
+    lines = [
+        f"{' ' * query.startswith(refused)}{query} Q0 {document} {rank} {score!r} mine\n"
+        for query in scores_by_query
+        for rank, (document, score) in enumerate(run.ranking(query), start=1)
+    ]
+
+    with (
+        mock.patch.object(trec_files, "_TABLE_BYTES", table_bytes),
+        mock.patch.object(trec_files, "_LINES_AT_ONCE", 1 + table_bytes // 10),
+    ):
+        written = format_run(run)
+
+    assert written == ("".join(lines) or "# a run without hits\n")
 
 
 @given(

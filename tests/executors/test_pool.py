@@ -267,3 +267,18 @@ def test_nobody_is_left_when_the_run_is_killed(repository):
     while any(map(is_alive, pids)) and time.monotonic() < until:
         time.sleep(0.05)
     assert not any(map(is_alive, pids))
+
+
+@pytest.mark.parametrize(
+    ("number", "named"), [(9, "SIGKILL"), (34, "SIGRTMIN"), (40, "signal 40"), (64, "SIGRTMAX")]
+)
+def test_a_worker_may_end_by_any_signal(number, named):
+    """Most signals of real time have no name in Python."""
+    crew = Processes(1)
+    with closing(crew):
+        crew.start(0)
+        os.kill(crew._started[0].pid, number)
+
+        heard = crew.hear()
+
+    assert heard == Heard(0, None, f"it was ended by {named}")

@@ -48,6 +48,7 @@ def config(tmp_path, monkeypatch):
     }
 
 
+@pytest.mark.slow
 def test_the_run_is_that_of_a_corpus_in_memory(config, monkeypatch):
     first = run_experiment(config)
     again = run_experiment(config)

@@ -99,6 +99,7 @@ def test_files_of_cells_are_written_line_by_line():
     assert asked == [0]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("kind", ["rankings", "answers"])
 def test_long_passages_are_not_held(tmp_path, kind):

@@ -1,12 +1,16 @@
 """Every kept input, and some hundred new ones for each target."""
 
+import json
 import random
+import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
+from tests.fuzz import __main__ as fuzz
 from tests.fuzz import figures
-from tests.fuzz.__main__ import CORPUS, corpus_of, fuzz_at_random
+from tests.fuzz.__main__ import CORPUS, corpus_of, ends_well, fuzz_at_random, fuzz_by_coverage
 from tests.fuzz.mutate import mutated
 from tests.fuzz.targets import TARGETS, try_one
 
@@ -60,3 +64,33 @@ def test_an_end_of_the_fuzzer_is_a_finding():
     both = first.plus(figures.Fuzzed("stage", "coverage", 3, 0, 4.0), ended=1)
 
     assert both == figures.Fuzzed("stage", "coverage", 10, 2, 6.0)
+
+
+def test_an_input_at_which_the_fuzzer_ended_is_tried_alone(tmp_path, monkeypatch):
+    """Kept when the fuzzer's own memory was used up, it is a finding if it fails by itself."""
+    monkeypatch.chdir(Path(__file__).parents[2])
+    broken = tmp_path / "a_folder"
+    broken.mkdir()
+    good = CORPUS / "run" / "small.trec"
+
+    assert ends_well("run", good)
+    assert not ends_well("run", broken)
+
+
+@pytest.mark.parametrize(("alone", "findings"), [(True, 0), (False, 1)])
+def test_an_end_counts_where_its_input_fails_alone(tmp_path, monkeypatch, alone, findings):
+    monkeypatch.setattr(fuzz, "FOUND", tmp_path)
+    monkeypatch.setattr(fuzz, "ends_well", lambda name, path: alone)
+    (tmp_path / "run").mkdir()
+
+    def end_at_an_input(command, **_):
+        (tmp_path / "run" / "oom-1").write_bytes(b"q 0 d 1")
+        figures_of_it = {"target": "run", "by": "coverage", "inputs": 3, "findings": 0}
+        fuzz.left_in("run").write_text(json.dumps({**figures_of_it, "seconds": 5.0}))
+        return subprocess.CompletedProcess(command, 71)
+
+    monkeypatch.setattr(subprocess, "run", end_at_an_input)
+
+    done = fuzz_by_coverage("run", seconds=5, seed=0)
+
+    assert (done.findings, done.inputs) == (findings, 3)

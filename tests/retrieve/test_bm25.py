@@ -161,6 +161,7 @@ def test_an_index_of_the_cache_gives_the_same_bits(tmp_path, monkeypatch, varian
     assert mapped.term_counts("e1300") == plain.term_counts("e1300") == {"word1": 40, "word2": 40}
 
 
+@pytest.mark.slow
 def test_another_corpus_or_option_is_another_index(tmp_path):
     corpus, cache = large(), tmp_path / "cache"
     stop = tmp_path / "stop.txt"

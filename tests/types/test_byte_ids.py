@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.types.byte_ids import ByteIds, spans
+from ragbench.types.byte_ids import PADDING, ByteIds, spans, words_from
 from ragbench.types.checks import id_bytes
 
 # prefixes of each other across the borders of words, and bytes on both sides of ASCII
@@ -24,6 +24,18 @@ PIECES = (
 )
 texts = st.builds("".join, st.lists(st.sampled_from(PIECES), max_size=4))
 several = st.lists(texts, max_size=12)
+
+
+@given(st.binary(max_size=60), st.lists(st.integers(0, 40), max_size=9), st.integers(0, 8))
+def test_words_from_any_place(text, places, offset):
+    """Also where the buffer itself starts at no multiple of eight."""
+    text += bytes(64 - len(text))
+    data = np.frombuffer(bytes(offset) + text + PADDING, np.uint8)[offset:]
+    words = words_from(data, np.array(places, np.int64))
+
+    for start in (0, 8, 16):
+        expected = [int.from_bytes(text[at + start : at + start + 8], "little") for at in places]
+        assert next(words).tolist() == expected
 
 
 @given(several)

@@ -71,6 +71,17 @@ def nul_byte(line: bytes, name: str, number: int) -> DataError:
     return DataError(f"NUL byte at column {column}", file=name, line=number)
 
 
+def wrong_columns(
+    fields: list[bytes], line: bytes, expected: str, names: str, file: str, number: int
+) -> DataError:
+    """Return the error for a line with too few or too many columns, which it quotes."""
+    text = line.strip()[:100].decode("utf-8", "backslashreplace")
+    # control characters of a file must not reach a terminal
+    shown = "".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in text)
+    count = f"{len(fields)} column{'s' if len(fields) != 1 else ''}"
+    return DataError(f"{count}, expected {expected} ({names}): '{shown}'", file=file, line=number)
+
+
 def broken_gzip(error: Exception, name: str, number: int) -> DataError:
     """Return the error for a file that cannot be decompressed after so many lines."""
     what = "truncated gzip" if isinstance(error, EOFError) else f"broken gzip ({error})"

@@ -17,7 +17,7 @@ from typing import IO, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.data.files.judgements import read_judgements, trec_id
+from ragbench.data.files.judgements import read_judgements, read_regular_qrels, trec_id
 from ragbench.data.files.lines import (
     GZIP_MAGIC,
     Part,
@@ -33,17 +33,16 @@ from ragbench.data.files.trec_text import (
     no_rankings,
     parse_regular,
     parse_written,
-    read_regular_qrels,
     rewritten,
 )
 from ragbench.errors import DataError
 from ragbench.files import write_atomically
-from ragbench.types import FloatArray, Qrels, Run
-from ragbench.types.byte_ids import ByteIds, TextIds, query_keys
+from ragbench.types import Qrels, Run
+from ragbench.types.byte_ids import ByteIds, TextIds, keep_freed_memory, query_keys, side_by_side
 from ragbench.types.rows import HitBlock, Repeats, without_repeats
 
-CHUNK_BYTES = 1 << 20
-"""How much text is parsed at once: what fits into the caches of a core is quickest."""
+CHUNK_BYTES = 2 << 20
+"""How much text is parsed at once: with less, threads wait for each other more often."""
 
 LEAST_PART = 32 << 20
 """How much text a thread of its own is worth."""
@@ -70,6 +69,7 @@ class RunStream:
     def __init__(
         self, source: Rewindable, name: str, chunk_bytes: int, *, at_start: bool = True
     ) -> None:
+        keep_freed_memory()
         self._source, self._name, self._chunk_bytes = source, name, chunk_bytes
         self._lines = WholeLines(source.read, name, at_start=at_start)
         self._hits = self._comments = False
@@ -283,7 +283,8 @@ def _segments(file: IO[bytes], start: int, end: int) -> Iterator[tuple[bytes, by
 
 
 _NO_HITS = "# a run without hits\n"
-_QUERIES_AT_ONCE = 100  # whose ids and scores become texts together
+_LINES_AT_ONCE = 8_192  # whose columns fit into the caches of a core
+_TABLE_BYTES = 4 << 20  # of ids side by side: a long one makes all rows of its table as wide
 
 
 def read_qrels(source: Source) -> Qrels:
@@ -353,36 +354,42 @@ def format_run(run: Run | Mapping[str, Mapping[str, float]], *, tag: str | None 
 
 
 def run_lines(run: Run, tag: str | None = None) -> Iterator[str]:
-    """Yield what `format_run` returns, the lines of a query together."""
+    """Yield what `format_run` returns, some lines at a time."""
     tag = run.name if tag is None else tag
     _check_ids([tag], "tag")
     _check_ids(run.query_ids, "query id")
     if not len(run):
         yield _NO_HITS
-    ranked, ranks = run.best_first(), list[str]()
-    starts, n = ranked.starts.tolist(), len(ranked.query_ids)
-    for some in range(0, n, _QUERIES_AT_ONCE):
-        base, until = starts[some], starts[min(some + _QUERIES_AT_ONCE, n)]
-        documents = ranked.documents[base:until]
-        _check_ids(documents, "document id")
-        texts = _reprs(ranked.scores[base:until])
-        for row in range(some, min(some + _QUERIES_AT_ONCE, n)):
-            query, first, end = ranked.query_ids[row], starts[row] - base, starts[row + 1] - base
-            # a line that starts with '#' is a comment; a byte order mark at the start is dropped
-            head = f" {query} Q0" if query[0] in "#\ufeff" else f"{query} Q0"
-            ranks += [f" {rank} " for rank in range(len(ranks) + 1, end - first + 1)]
-            if first < end:
-                rows = zip(documents[first:end], ranks, texts[first:end], strict=False)
-                hits = f" {tag}\n{head} ".join(map("".join, rows))
-                yield f"{head} {hits} {tag}\n"
+    ranked = run.best_first()
+    are_words = isinstance(ranked.documents, TextIds) and ranked.documents.are_words()
+    ids, rows = ranked.document_ids, range(0, len(ranked), _LINES_AT_ONCE)
+    parts = [slice(row, min(row + _LINES_AT_ONCE, len(ranked))) for row in reversed(rows)]
+    while parts:
+        part = parts.pop()
+        n = part.stop - part.start
+        if n > 1 and n * int(ids.lengths[part].max()) > _TABLE_BYTES:
+            parts += [slice(part.start + n // 2, part.stop), slice(part.start, part.start + n // 2)]
+            continue
+        if not are_words:
+            _check_ids(ranked.documents[part], "document id")
+        yield _lines(ranked, ids.take(part), part, tag).decode("utf-8", "surrogateescape")
 
 
-def _reprs(scores: FloatArray) -> list[str]:
-    """Each score with all its digits, as a text that is made once for all of its bits."""
-    bits, place = np.unique(scores.view(np.int64), return_inverse=True)
-    texts = np.array(list(map(repr, bits.view(np.float64).tolist())), np.object_)
-    found: list[str] = texts[place].tolist()
-    return found
+def _lines(run: Run, ids: ByteIds, part: slice, tag: str) -> bytes:
+    """Write some rows column by column: no Python object is made for a row."""
+    query = np.searchsorted(run.starts, rows := np.arange(part.start, part.stop), "right") - 1
+    # a line that starts with '#' is a comment; a byte order mark at the start is dropped
+    names = run.query_ids[query[0] : query[-1] + 1]
+    heads = [f" {name} Q0 " if name[0] in "#\ufeff" else f"{name} Q0 " for name in names]
+    rank = rows - run.starts[query] + 1
+    ranks = [f" {number} " for number in range(rank.min(), rank.max() + 1)]
+    bits, place = np.unique(run.scores[part].view(np.int64), return_inverse=True)
+    scores = list(map(repr, bits.view(np.float64).tolist()))
+    columns = (heads, query - query[0]), (ranks, rank - rank.min()), (scores, place)
+    # `take` copies short rows ten times as fast as an index does
+    head, number, score = (ByteIds.of(texts).padded().take(at, 0) for texts, at in columns)
+    end = ByteIds.of([f" {tag}\n"]).padded().repeat(len(rows), axis=0)
+    return side_by_side([head, ids.padded(), number, score, end])
 
 
 def _check_ids(names: Sequence[str], noun: str) -> None:
@@ -412,12 +419,12 @@ def whole_run(pieces: Iterable[ParsedText]) -> Run:
         n_hits = np.diff(block.starts)
         block, _ = without_repeats(block, query, suspects)
         dropped = n_hits - np.diff(block.starts)
-        block = HitBlock(block.query_ids, block.starts, _packed(block.documents), block.scores)
-    query_ids = tuple(map(trec_id, block.query_ids))
-    repeated = np.flatnonzero(dropped)
-    duplicates = {query_ids[at]: int(dropped[at]) for at in repeated.tolist()}
-    documents = TextIds(block.documents)
-    return Run(query_ids, block.starts, documents, block.scores, duplicates=duplicates)
+        block = HitBlock(
+            block.query_ids, block.starts, TextIds.of(block.documents).as_bytes, block.scores
+        )
+    names, ids = tuple(map(trec_id, block.query_ids)), TextIds(block.documents)
+    duplicates = {names[at]: int(dropped[at]) for at in np.flatnonzero(dropped).tolist()}
+    return Run(names, block.starts, ids, block.scores, duplicates=duplicates)
 
 
 def _whole_queries(pieces: Iterable[ParsedText]) -> HitBlock:
@@ -438,10 +445,6 @@ def _whole_queries(pieces: Iterable[ParsedText]) -> HitBlock:
     ids, values = TextIds.joined(documents).as_bytes, np.concatenate(scores)
     if (code[1:] < code[:-1]).any():
         order = np.argsort(np.repeat(code, size), kind="stable")
-        ids, values = _packed(ids.take(order)), values[order]
+        ids, values = TextIds.of(ids.take(order)).as_bytes, values[order]
     totals = np.bincount(code, weights=size, minlength=len(codes)).astype(np.int64)
     return HitBlock([*codes], np.concatenate(([0], np.cumsum(totals))), ids, values)
-
-
-def _packed(ids: ByteIds) -> ByteIds:
-    return TextIds.of(ids).as_bytes

@@ -1,4 +1,4 @@
-"""Parses the text of run files and qrels, whole lines at a time: quickly where it is regular.
+"""Parses the text of run files, whole lines at a time: quickly where it is regular.
 
 Columns of decimal numbers are read exactly as `float` does, without a loop over the numbers.
 """
@@ -6,18 +6,15 @@ Columns of decimal numbers are read exactly as `float` does, without a loop over
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass
 from io import BytesIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.data.files.judgements import wrong_columns
-from ragbench.data.files.lines import WholeLines, nul_byte, opened, reader
+from ragbench.data.files.lines import nul_byte, wrong_columns
 from ragbench.errors import DataError
-from ragbench.types import IntArray, Qrels
-from ragbench.types.byte_ids import ByteArray, ByteIds, HashArray, TextIds, joined_bytes, query_keys
+from ragbench.types.byte_ids import PADDING, ByteArray, ByteIds, joined_bytes, words_from
 from ragbench.types.rows import HitBlock
 
 Floats = NDArray[np.float64]
@@ -43,7 +40,6 @@ _SPACE, _TAB, _NEWLINE = (ord(character) for character in " \t\n")
 
 Positions = NDArray[np.int64]
 COLUMNS = "query Q0 document rank score tag"
-_CHUNK_BYTES = 1 << 20
 
 
 def read_decimals(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Floats | None:
@@ -53,6 +49,62 @@ def read_decimals(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Floats |
     rounding of `float`; everything else, such as exponents and inf, goes through `float`. The spans
     ascend, and 8 bytes at least follow the last one.
     """
+    values, odd = _read_alike(data, starts, ends) or _read_any(data, starts, ends)
+    for row in np.flatnonzero(odd).tolist():
+        text = data[int(starts[row]) : int(ends[row])].tobytes()
+        value = read_number(text)
+        if value is None:
+            return None
+        values[row] = value
+    return values
+
+
+def _read_alike(
+    data: NDArray[np.uint8], starts: Ints, ends: Ints
+) -> tuple[Floats, NDArray[np.bool_]] | None:
+    """Read numbers that have as many digits after the point as the first one; few are odd.
+
+    None where they are not like that, or have a sign. All digits fit into one word.
+    """
+    shown = data[int(starts[0]) : int(ends[0])].tobytes() if len(starts) else b""
+    places = len(shown) - shown.find(b".") - 1
+    if not 0 < places < min(_WORD, len(shown)) or len(data) < 3 * _WORD:
+        return None
+    n_before = ends - starts
+    n_before -= places + 1
+    # as words, in which negative numbers are large
+    odd: NDArray[np.bool_] = n_before.view(np.uint64) > np.uint64(_WORD - places)
+    if ends[0] < 2 * _WORD:  # so near to the start that there are not two words before it
+        odd |= ends < 2 * _WORD
+    n_odd = np.count_nonzero(odd)
+    if n_odd > len(odd) // _SELDOM + 2:
+        return None
+    if n_odd:
+        n_before[odd] = 0
+    words = words_from(data, np.maximum(ends - 2 * _WORD, 0))
+    early, late = next(words), next(words)
+    # what stands before the point, less '0', shifted to where it meets what stands after it
+    digits = late << np.uint64(8 * places + 8)
+    digits |= early >> np.uint64(56 - 8 * places)
+    digits ^= _ZEROS
+    digits &= _LAST_BYTES[n_before]
+    digits >>= np.uint64(8 * places)
+    late ^= _ZEROS
+    point = late & (_LAST_BYTES[places + 1] ^ _LAST_BYTES[places])
+    late &= _LAST_BYTES[places]
+    digits |= late
+    whole, wrong = _value(digits)
+    wrong |= point ^ np.uint64((ord(".") ^ ord("0")) << (56 - 8 * places))
+    odd |= wrong != 0
+    if np.count_nonzero(odd) > len(odd) // _SELDOM + 2:
+        return None
+    return whole / _POWERS[places], odd
+
+
+def _read_any(
+    data: NDArray[np.uint8], starts: Ints, ends: Ints
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Read numbers of any form, most of them in words; say which are for `float`."""
     negative = data[starts] == ord("-")
     any_negative = bool(negative.any())
     first = starts + negative if any_negative else starts
@@ -77,13 +129,7 @@ def read_decimals(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Floats |
     odd |= wrong != 0
     if any_negative:
         values[negative] = -values[negative]
-    for row in np.flatnonzero(odd).tolist():
-        text = data[int(starts[row]) : int(ends[row])].tobytes()
-        value = read_number(text)
-        if value is None:
-            return None
-        values[row] = value
-    return values
+    return values, odd
 
 
 def read_number(text: bytes) -> float | None:
@@ -243,7 +289,7 @@ def parse_regular(text: list[bytes]) -> ParsedText | None:
     million lines; memory is some 6 times the text.
     """
     data = joined_bytes(text)
-    n_bytes = len(data) - 8
+    n_bytes = len(data) - len(PADDING)
     table = separators(data, data[:n_bytes] <= _SPACE, 6)
     if table is None:
         return None
@@ -257,7 +303,7 @@ def parse_regular(text: list[bytes]) -> ParsedText | None:
 def parse_written(text: list[bytes]) -> ParsedText:
     """Parse lines that `rewritten` left or that are regular; ids may hold control characters."""
     data = joined_bytes(text)
-    body = data[: len(data) - 8]
+    body = data[: len(data) - len(PADDING)]
     white = (body == _SPACE) | (body == _NEWLINE) | (body == _TAB)
     table = np.flatnonzero(white).reshape(-1, 6)
     parsed = _columns(data, table, _line_starts(table))
@@ -346,87 +392,3 @@ def hit_score(text: bytes, name: str, number: int) -> float:
 def no_rankings(name: str) -> DataError:
     """Return the error for a file of blank lines."""
     return DataError("no rankings, only blank lines", file=name, allowed=COLUMNS)
-
-
-def read_regular_qrels(path: str | os.PathLike[str]) -> Qrels | None:
-    """Read TREC qrels with one space or tab between four columns; some 0.2 s a million lines.
-
-    None where anything is not regular, where a pair is judged twice, and where the second column
-    changes: what reads line by line can tell what it is, and whether it is wrong.
-    """
-    columns = _Columns()
-    try:
-        with opened(path, os.fspath(path)) as stream:
-            lines = WholeLines(reader(stream), os.fspath(path))
-            while not lines.at_end:
-                if not columns.add(lines.read(_CHUNK_BYTES)):
-                    return None
-    except DataError:
-        return None
-    return columns.qrels()
-
-
-class _Columns:
-    """The columns of qrels, chunk by chunk."""
-
-    def __init__(self) -> None:
-        self._query_ids: list[bytes] = []
-        self._starts: list[int] = []
-        self._documents: list[TextIds] = []
-        self._grades: list[IntArray] = []
-        self._keys: list[HashArray] = []
-        self._n_rows = 0
-        self._iteration = b""
-
-    def add(self, text: bytes) -> bool:
-        """Add whole lines; return whether they are regular."""
-        if not text:
-            return True
-        text = text.replace(b"\r\n", b"\n")
-        data = joined_bytes([text])
-        table = separators(data, data[: len(text)] <= ord(" "), 4)
-        if table is None:
-            return False
-        starts = np.concatenate((np.zeros(1, np.int64), table[:-1, -1] + 1))
-        grades = read_integers(data, table[:, 2] + 1, table[:, 3])
-        if grades is None or (data[starts] == ord("#")).any():
-            return False
-        second = table[:, 0] + 1
-        if not self._same_iteration(ByteIds(data, second, table[:, 1] - second)):
-            return False
-        query = self._add_queries(ByteIds(data, starts, table[:, 0] - starts))
-        first = table[:, 1] + 1
-        ids = ByteIds(data, first, table[:, 2] - first)
-        self._keys.append(query_keys(ids.hashes(), query))
-        self._documents.append(TextIds.of(ids))
-        self._grades.append(grades)
-        self._n_rows += len(grades)
-        return True
-
-    def _same_iteration(self, ids: ByteIds) -> bool:
-        """Whether the second column is the same everywhere; else it may name subtopics."""
-        self._iteration = self._iteration or ids[0]
-        return ids[0] == self._iteration and not ids.differ_from_last().any()
-
-    def _add_queries(self, ids: ByteIds) -> NDArray[np.int64]:
-        """Note where queries start; return the number of each row's query."""
-        new = np.concatenate(([ids[0] != (self._query_ids or [b""])[-1]], ids.differ_from_last()))
-        first = np.flatnonzero(new)
-        before = len(self._query_ids) - 1
-        self._query_ids += [ids[row] for row in first.tolist()]
-        self._starts += (first + self._n_rows).tolist()
-        return before + np.cumsum(new)
-
-    def qrels(self) -> Qrels | None:
-        """Return what was added; None where a query or a pair came up again."""
-        if not self._n_rows or len(set(self._query_ids)) < len(self._query_ids):
-            return None
-        keys = np.sort(np.concatenate(self._keys))
-        if (keys[1:] == keys[:-1]).any():
-            return None
-        return Qrels(
-            tuple(query.decode("utf-8", "surrogateescape") for query in self._query_ids),
-            np.array([*self._starts, self._n_rows], np.int64),
-            TextIds.joined(self._documents),
-            np.concatenate(self._grades),
-        )

@@ -235,15 +235,8 @@ PREDICTED = Form(_flat_predicted, _made_predicted, _has_value)
 """How outcomes that were read from a file go into a spool, several times quicker than JSON."""
 
 
-def write_verdict(verdict: Verdict) -> Stored:
-    """Return a verdict as JSON, without what is as always."""
-    usual = Verdict(None).to_dict()
-    kept = verdict.to_dict()
-    return {key: value for key, value in kept.items() if value != usual[key]}
-
-
 def read_verdict(stored: Mapping[str, Any]) -> Verdict:
-    """Read what `write_verdict` wrote."""
+    """Read what `Verdict.to_short_dict` gives."""
     verdict = Verdict.from_dict(stored)
     if not isinstance(verdict.score, int | float | None):
         raise TypeError(f"found {verdict.score!r}, allowed: a number")

@@ -22,7 +22,6 @@ from ragbench.experiment.stages.item_json import (
     flat_verdict,
     made_verdict,
     read_verdict,
-    write_verdict,
 )
 from ragbench.experiment.stages.keys import KEY_DIGITS, STAGE_VERSIONS, code_of, item_key
 from ragbench.records.manifest import form_id
@@ -165,7 +164,7 @@ class Verdicts(StoredStage):
     def write(self, value: Verdict) -> dict[str, Any]:
         """Write a verdict, and before it the words of its prompts."""
         clean, known = self.workspace.without_secrets, self.workspace.prompts
-        stored, rows = write_verdict(value), []
+        stored, rows = value.to_short_dict(), []
         for each in value.prompts:
             (words,) = clean({"prompt": [each.system, each.user]}).values()
             form = form_id(*words)

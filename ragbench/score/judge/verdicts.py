@@ -11,7 +11,7 @@ import math
 import statistics
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import chain
 from pathlib import Path
@@ -365,6 +365,12 @@ def _decided(column: ScoreColumn, lower_wins: bool) -> ScoreColumn:
 
 
 _ITEM = tuple(each.name for each in fields(Item))
+_PARTS: Mapping[str, Callable[[Json], object]] = {
+    "nuggets": lambda each: Nugget(*each),
+    "turns": Turn.from_fields,
+    "tool_calls": lambda each: ToolCall(**each),
+}
+_NO_ITEM = {name: getattr(Item(), name) for name in _ITEM}
 
 
 def computes(judge: Judge) -> bool:
@@ -404,7 +410,7 @@ def open_judge(type_name: str, options: Facts, rubrics: Sequence[Facts]) -> Open
 
     def compute(items: list[Facts]) -> list[Facts]:
         found = judge_all(judge, map(_read_item, items), known)
-        return [{name: each.to_dict() for name, each in given.items()} for given in found]
+        return [{name: each.to_short_dict() for name, each in given.items()} for given in found]
 
     return Opened(compute, {"model": judge.model}, alone)
 
@@ -416,19 +422,14 @@ def _read_rubric(stored: Facts) -> Rubric:
 
 
 def _write_item(item: Item) -> Facts:
-    """An item as JSON; `asdict` would copy each of its texts."""
-    stored = {name: getattr(item, name) for name in _ITEM}
-    calls = item.tool_calls
-    stored["turns"] = [asdict(turn) for turn in item.turns]
-    stored["tool_calls"] = None if calls is None else [asdict(call) for call in calls]
+    """What an item has, as JSON; most have a few fields, and `asdict` would copy each text."""
+    stored = {name: value for name in _ITEM if (value := getattr(item, name)) != _NO_ITEM[name]}
+    for name in ("turns", "tool_calls"):
+        if name in stored:
+            stored[name] = [asdict(each) for each in stored[name]]
     return stored
 
 
 def _read_item(stored: Facts) -> Item:
-    nuggets, calls = stored["nuggets"], stored["tool_calls"]
-    read = {
-        "nuggets": None if nuggets is None else tuple(Nugget(*each) for each in nuggets),
-        "turns": tuple(map(Turn.from_fields, stored["turns"])),
-        "tool_calls": None if calls is None else tuple(ToolCall(**each) for each in calls),
-    }
-    return Item(**{**stored, **read})
+    parts = {name: tuple(map(_PARTS[name], stored[name])) for name in _PARTS.keys() & stored.keys()}
+    return Item(**{**stored, **parts})

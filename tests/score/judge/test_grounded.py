@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from ragbench.experiment.stages.item_json import read_verdict, write_verdict
+from ragbench.experiment.stages.item_json import read_verdict
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
 from tests.score.judge.scripted import Script, said
 
@@ -118,7 +118,7 @@ def test_claims_are_data_as_well_as_words(asked, passages):
     ]
     assert {claim.ruling for claim in found["correctness"].claims} == {None}
     for verdict in found.values():
-        assert read_verdict(json.loads(json.dumps(write_verdict(verdict)))) == verdict
+        assert read_verdict(json.loads(json.dumps(verdict.to_short_dict()))) == verdict
 
 
 def test_several_samples_have_no_claims_in_common(asked):
