@@ -25,8 +25,8 @@ SHORT = 4
 """Up to so many content words, all numbers of a gold answer must be there."""
 _MOST = 2 / 3
 _YES_OR_NO = frozenset([("yes",), ("no",), ("true",), ("false",)])
-_REMEMBERED = 1_000_000
-"""Characters of texts whose words are kept: about 8 MB. A count of texts would bound nothing."""
+_REMEMBERED = 200_000
+"""Characters of texts whose words are kept: about 4 MB. A count of texts would bound nothing."""
 _TOKENS = answer_tokens("contains")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ragbench.comparison.systems import SystemScores, finite
 from ragbench.config.schema import BudgetLimits
-from ragbench.data.runs.run_folder import COST_COLUMNS, to_csv
+from ragbench.data.runs.run_folder import COST_COLUMNS, csv_lines
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.plan.records import Plan, PlannedJudge
 from ragbench.experiment.records import JudgeUse, Recorded, Results
@@ -63,8 +63,8 @@ def with_costs(results: Results) -> list[SystemScores]:
     return [replace(system, costs=_costs_of(results, system.name)) for system in results.systems]
 
 
-def format_costs(systems: Sequence[SystemScores], query_ids: Sequence[str]) -> str:
-    """Write `costs.csv`: a row for each system and query, an empty cell where not known."""
+def format_costs(systems: Sequence[SystemScores], query_ids: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of `costs.csv`, one for each system and query; empty: not known."""
     rows = (
         row
         for system in systems
@@ -76,7 +76,7 @@ def format_costs(systems: Sequence[SystemScores], query_ids: Sequence[str]) -> s
             strict=False,
         )
     )
-    return to_csv(["system", "query_id", *COST_COLUMNS], rows)
+    return csv_lines(["system", "query_id", *COST_COLUMNS], rows)
 
 
 def _costs(outcome: Outcome[Any]) -> Iterator[float]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import metadata
-from itertools import chain, groupby, repeat
+from itertools import chain, repeat
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +26,10 @@ from ragbench.data.runs.query_view import PROMPTS_FILE, QUESTIONS_FILE, TEXTS_FI
 from ragbench.data.runs.run_folder import (
     COST_COLUMNS,
     QUERIES_FILE,
+    csv_lines,
     file_name,
     format_query_metadata,
     json_lines,
-    to_csv,
     to_json,
     write_run_folder,
 )
@@ -46,12 +46,11 @@ from ragbench.experiment.gates import gate_run
 from ragbench.experiment.plan.records import Noun, Plan, Repetition
 from ragbench.experiment.records import Answers, Ranked, Recorded, Results
 from ragbench.experiment.result import Experiment
-from ragbench.experiment.stages.causes import cause_rows
+from ragbench.experiment.stages.causes import CausesByQuery, cause_rows
 from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.summary import make_summary
 from ragbench.generate.base import Generator
 from ragbench.records import codec
-from ragbench.records.causes import CauseRow
 from ragbench.records.codec import Record, cleaned
 from ragbench.records.manifest import (
     Choices,
@@ -155,7 +154,7 @@ def write_run(
 
     # the one door through which every text goes that somebody else wrote
     clean = redactor(plan.config.secrets)
-    causes = _causes(results, ids := [query.id for query in plan.queries])
+    ids = [query.id for query in plan.queries]
     summary = cleaned(gate_run(plan, results, make_summary(plan, results, run_id)), clean)
     manifest = cleaned(make_manifest(plan, results, choices, started), clean)
     if repetition is not None:
@@ -168,7 +167,7 @@ def write_run(
         "costs.csv": format_costs(with_costs(results), ids),
         FINGERPRINTS_FILE: _fingerprints(plan, results),
         QUESTIONS_FILE: _lines(_question_rows(plan, results), clean),
-        CAUSES_FILE: format_causes(chain.from_iterable(own.values() for own in causes.values())),
+        CAUSES_FILE: format_causes(cause_rows(results.causes, ids)),
         "unscored.jsonl": _lines(_unscored(plan, results), clean),
         "comparisons.json": to_json(codec.to_json(results.comparisons)),
         "report.md": render_markdown(summary, results.comparisons),
@@ -195,26 +194,12 @@ def write_run(
             (PromptForm(id=form, system=system, user=user) for form, (system, user) in forms), clean
         )
 
-    finish, latest = partial(_write_html, plan, summary, results, causes), repetition is None
+    finish, latest = partial(_write_html, plan, summary, results), repetition is None
     folder = write_run_folder(home, run_id, contents, finish=finish, is_latest=latest)
     return Experiment(folder, summary, results.comparisons)
 
 
-def _causes(results: Results, query_ids: Sequence[str]) -> dict[str, dict[str, CauseRow]]:
-    rows = cause_rows(results.causes, query_ids)
-    return {
-        system: {row.query_id: row for row in own}
-        for system, own in groupby(rows, key=lambda row: row.system)
-    }
-
-
-def _write_html(
-    plan: Plan,
-    summary: Summary,
-    results: Results,
-    causes: Mapping[str, Mapping[str, CauseRow]],
-    folder: Path,
-) -> None:
+def _write_html(plan: Plan, summary: Summary, results: Results, folder: Path) -> None:
     """Write the page; what is at hand is not read again from the files that were just written."""
     columns = {
         system.name: {
@@ -223,6 +208,8 @@ def _write_html(
         }
         for system in results.systems
     }
+    row_of = {query.id: row for row, query in enumerate(plan.queries)}
+    causes = {name: CausesByQuery(own, row_of) for name, own in results.causes.items()}
     runs = {
         file_name(name): partial(getattr, ranking, "run")
         for name, ranking in results.rankings.items()
@@ -256,7 +243,7 @@ def _judgements(plan: Plan, results: Results) -> Iterator[tuple[str, Iterable[Ve
         yield f"passages/{file_name(plan.fill.name)}", results.filled.rows
 
 
-def _per_query(plan: Plan, systems: Sequence[SystemScores]) -> str:
+def _per_query(plan: Plan, systems: Sequence[SystemScores]) -> Iterator[str]:
     names = list(dict.fromkeys(name for system in systems for name in system.columns))
     ids, empty = [query.id for query in plan.queries], [None] * len(plan.queries)
     rows = (
@@ -272,7 +259,7 @@ def _per_query(plan: Plan, systems: Sequence[SystemScores]) -> str:
             strict=False,
         )
     )
-    return to_csv(["system", "query_id", *names], rows)
+    return csv_lines(["system", "query_id", *names], rows)
 
 
 def _finite(values: FloatArray) -> Sequence[float | None]:
@@ -281,7 +268,7 @@ def _finite(values: FloatArray) -> Sequence[float | None]:
     return found if np.isfinite(values).all() else list(map(finite, values.tolist()))
 
 
-def _fingerprints(plan: Plan, results: Results) -> str:
+def _fingerprints(plan: Plan, results: Results) -> Iterator[str]:
     """What each query was: its text, the judgements that scored it, and its gold answers."""
     qrels = plan.qrels if results.filled is None else results.filled.qrels
     prints = fingerprint_queries(plan.queries, qrels, plan.collection.answers)

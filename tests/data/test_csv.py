@@ -80,10 +80,10 @@ def test_scores_per_query_read_back_exactly(file, scores):
 @given(st.lists(HOSTILE, unique=True, min_size=1))
 def test_fingerprints_and_causes_read_back_exactly(file, queries):
     prints = {"question": {query: f"{n:012x}" for n, query in enumerate(queries)}}
-    assert read_fingerprints(write(file, format_fingerprints(queries, prints))) == prints
+    assert read_fingerprints(write(file, "".join(format_fingerprints(queries, prints)))) == prints
 
     rows = [CauseRow(system="-s", query_id=q, cause="right", why="=why") for q in queries]
-    found = read_causes(write(file, format_causes(rows)))
+    found = read_causes(write(file, "".join(format_causes(rows))))
     assert found == {"-s": {row.query_id: row for row in rows}}
 
 

@@ -26,7 +26,7 @@ def test_reads_back_what_was_written(tmp_path_factory, prints):
     path = tmp_path_factory.mktemp("run") / "fingerprints.csv"
     ids = sorted({query for each in prints.values() for query in each})
 
-    path.write_bytes(format_fingerprints(ids, prints).encode("utf-8", "surrogateescape"))
+    path.write_bytes("".join(format_fingerprints(ids, prints)).encode("utf-8", "surrogateescape"))
 
     assert read_fingerprints(path) == prints
 

@@ -1,13 +1,17 @@
 """The memory of a run: a constant, and little for each item, however long its texts are."""
 
+import gc
 import json
 import subprocess
 import sys
 import time
+import tracemalloc
 
 import pytest
 
 import ragbench as rb
+from ragbench.data.runs.run_folder import csv_lines
+from ragbench.data.runs.run_lines import Lines
 from ragbench.testing import ChatServer
 
 FEW, MANY = 150, 900
@@ -50,6 +54,49 @@ def peak_bytes(folder, *arguments):
         cwd=folder, capture_output=True, text=True, check=True,
     )  # fmt: skip
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def traced_bytes(make):
+    """What is held after something was made, and what it is, so that it is still there."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        made = make()
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0], made
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_place_of_a_line_takes_little(tmp_path):
+    """Ids are known once, a line is two numbers: the page holds those of all verdicts."""
+    path, ids, several = tmp_path / "lines.jsonl", [f"q{row}" for row in range(2_000)], 5
+    text = "".join(f'{{"query_id": "{name}"}}\n' for name in ids)
+    path.write_text(text * several)
+
+    once, alone = traced_bytes(lambda: Lines(tmp_path / "none.jsonl"))
+    held, lines = traced_bytes(lambda: Lines(path))
+
+    assert list(lines) == ids
+    assert not alone
+    assert (held - once) / len(ids) < 350, "776 bytes where each line was a tuple in a list"
+    numbers = [number for _, number in lines.values("q7")]
+    assert numbers == [8 + 2_000 * time for time in range(several)]
+
+
+def test_files_of_cells_are_written_line_by_line():
+    """No text of the whole file is made: a line is there before the next row is asked for."""
+    asked = []
+
+    def rows():
+        for row in range(3):
+            asked.append(row)
+            yield ["s", row / 4]
+
+    lines = csv_lines(["system", "map"], rows())
+
+    assert [next(lines), next(lines)] == ["system,map\n", "s,0.0\n"]
+    assert asked == [0]
 
 
 @pytest.mark.slow

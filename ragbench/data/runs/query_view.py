@@ -14,8 +14,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
     file_name,
@@ -25,7 +23,14 @@ from ragbench.data.runs.run_folder import (
     read_summary,
     resolve_run_folder,
 )
-from ragbench.data.runs.run_lines import CAUSES_FILE, Lines, RankingFile, Texts, read_causes
+from ragbench.data.runs.run_lines import (
+    CAUSES_FILE,
+    Lines,
+    RankingFile,
+    Texts,
+    read_causes,
+    read_columns,
+)
 from ragbench.errors import DataError
 from ragbench.records.causes import AnswerCause, CauseRow
 from ragbench.records.codec import from_json
@@ -181,6 +186,7 @@ class QueryViews:
         self.summary: Summary = read_summary(self.folder)
         at_hand = {"columns": columns, "_causes": causes, "_latency": latency}
         self._files: dict[tuple[str, str], Lines] = {}
+        self._judges: dict[str, list[str]] = {}  # folder of `judgements/` -> its judges
         self._read: dict[Path, RankingFile] = {}
         vars(self).update({name: value for name, value in at_hand.items() if value is not None})
 
@@ -189,8 +195,12 @@ class QueryViews:
         """The queries, in the order of the data set."""
         if self._questions:
             return list(self._questions)
-        first = next(iter(self._cells.values()), {})
-        return list(first)
+        return list(next(iter(self._cells.values()), {}))
+
+    def close(self) -> None:
+        """Close the files; one that is read again is opened again."""
+        for lines in (self._questions, self._text_lines, self._unscored, *self._files.values()):
+            lines.close()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -282,16 +292,7 @@ class QueryViews:
     @cached_property
     def columns(self) -> Mapping[str, Mapping[str, FloatArray]]:
         """System -> score -> the value of each query, NaN where there is none."""
-        found: dict[str, dict[str, FloatArray]] = {}
-        row_of = {query: row for row, query in enumerate(self.ids)}
-        for system, query, values in per_query_rows(self.folder / SCORES_FILE):
-            own = found.setdefault(system, {})
-            for name, value in values.items():
-                if name not in own:
-                    own[name] = np.full(len(row_of), np.nan)
-                if value is not None and query in row_of:
-                    own[name][row_of[query]] = value
-        return found
+        return read_columns(self.folder / SCORES_FILE, self.ids)
 
     def passage(self, query: str, document: str) -> TextRow | None:
         """Return the text of a passage that any system found; None where it is not kept."""
@@ -306,10 +307,8 @@ class QueryViews:
     def _unknown(self, query: str) -> DataError:
         some = ", ".join(self.ids[:3]) + (", ..." if len(self.ids) > 3 else "")
         allowed = f"one of {len(self.ids)} ids ({some}), or a part of a question"
-        near = nearest(query, self.ids)
-        return DataError(
-            f"no query {shown(query)}", file=self.folder, allowed=allowed, nearest=near
-        )
+        said, near = f"no query {shown(query)}", nearest(query, self.ids)
+        return DataError(said, file=self.folder, allowed=allowed, nearest=near)
 
     @cached_property
     def _known(self) -> frozenset[str]:
@@ -359,8 +358,10 @@ class QueryViews:
 
     def _verdicts(self, kind: str, query: str) -> tuple[VerdictRow, ...]:
         """The verdicts of all judges in a folder of `judgements/`, on a query."""
-        judges = sorted(path.stem for path in (self.folder / "judgements" / kind).glob("*.jsonl"))
-        lines = (self._lines(f"judgements/{kind}", judge) for judge in judges)
+        if kind not in self._judges:
+            paths = (self.folder / "judgements" / kind).glob("*.jsonl")
+            self._judges[kind] = sorted(path.stem for path in paths)
+        lines = (self._lines(f"judgements/{kind}", judge) for judge in self._judges[kind])
         return tuple(row for each in lines for row in each.read(VerdictRow, query))
 
     def _ranking(self, system: SystemSummary) -> RankingFile | None:

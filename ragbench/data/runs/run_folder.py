@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import math
 import os
@@ -11,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -165,13 +165,15 @@ def to_csv(header: Sequence[str], rows: Iterable[Sequence[str | float | None]]) 
         '=1+1,0.5
         "a,b",
     """
-    stream = io.StringIO()
-    for row in (header, *rows):
+    return "".join(csv_lines(header, rows))
+
+
+def csv_lines(header: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> Iterator[str]:
+    """Yield the lines of `to_csv`."""
+    for row in chain([header], rows):
         # most are numbers, and a call for each would take as long as writing it
         cells = [repr(cell) if type(cell) is float else _cell(cell) for cell in row]
-        stream.write(",".join(cells) if cells != [""] else '""')
-        stream.write("\n")
-    return stream.getvalue()
+        yield (",".join(cells) if cells != [""] else '""') + "\n"
 
 
 def _cell(cell: str | float | None) -> str:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections import defaultdict
+from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from operator import gt
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import IO, TypeVar, cast
 
-from ragbench.data.runs.run_folder import csv_rows, to_csv
+import numpy as np
+
+from ragbench.data.runs.run_folder import csv_lines, csv_rows, per_query_rows
 from ragbench.errors import DataError
 from ragbench.json_yaml import load_json
 from ragbench.records.causes import CAUSES, AnswerCause, CauseRow
@@ -22,7 +24,7 @@ from ragbench.records.codec import Record, from_json
 from ragbench.records.manifest import TextRow
 from ragbench.registry import nearest, shown
 from ragbench.signature import fingerprint, fingerprint_json
-from ragbench.types import Qrels, Query
+from ragbench.types import FloatArray, Qrels, Query
 from ragbench.types.columnar import QueryFingerprints
 
 CAUSES_FILE = "causes.csv"
@@ -35,18 +37,27 @@ PARTS = ("question", "judgements", "subtopics", "answers")
 
 
 class Lines:
-    """A JSON Lines file by the id in each line; a file that is not there has none."""
+    """A JSON Lines file by the id in each line; a file that is not there has none.
+
+    In memory a line is two numbers, whatever it holds; the file stays open while it is read.
+    """
 
     def __init__(self, path: Path, key: str = "query_id") -> None:
         """Read the file once, and keep where each line is."""
         self.path = path
-        self._places: dict[str, list[tuple[int, int]]] = defaultdict(list)
-        """Id -> the offset and the number of each of its lines."""
+        self._last: dict[str, int] = {}
+        """Id -> the number of its last line, from 1."""
+        self._offsets, self._before = array("q"), array("q")
+        """Line -> where it begins, and the number of the line of this id before it; 0 for none."""
+        self._stream: IO[bytes] | None = None
         try:
             with path.open("rb") as stream:
                 offset = 0
                 for number, line in enumerate(stream, start=1):
-                    self._places[_id_in(line, key, path, number)].append((offset, number))
+                    name = _id_in(line, key, path, number)
+                    self._offsets.append(offset)
+                    self._before.append(self._last.get(name, 0))
+                    self._last[name] = number
                     offset += len(line)
         except FileNotFoundError:
             pass  # an older version, or a run without any
@@ -54,20 +65,33 @@ class Lines:
             raise DataError(f"cannot be read: {error.strerror}", file=path) from error
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._last)
 
     def __bool__(self) -> bool:
-        return bool(self._places)
+        return bool(self._last)
+
+    def close(self) -> None:
+        """Close the file; it is opened again when another line is asked for."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def __del__(self) -> None:
+        self.close()
 
     def values(self, key: str) -> Iterator[tuple[object, int]]:
         """Yield the lines of an id as JSON has them, each with its number."""
-        places = self._places.get(key)
-        if not places:
+        numbers, number = list[int](), self._last.get(key, 0)
+        while number:
+            numbers.append(number)
+            number = self._before[number - 1]
+        if not numbers:
             return
-        with self.path.open("rb") as stream:
-            for offset, number in places:
-                stream.seek(offset)
-                yield load_json(stream.readline()), number
+        if self._stream is None:
+            self._stream = self.path.open("rb")
+        for number in reversed(numbers):
+            self._stream.seek(self._offsets[number - 1])
+            yield load_json(self._stream.readline()), number
 
     def read(self, made: type[R], key: str) -> list[R]:
         """Return the lines of an id as records."""
@@ -161,17 +185,35 @@ class RankingFile:
         return documents, scores
 
 
-def format_causes(rows: Iterable[CauseRow]) -> str:
-    """Write `causes.csv`; what a spreadsheet would run as a formula starts with an apostrophe.
+def read_columns(path: Path, query_ids: Sequence[str]) -> dict[str, dict[str, FloatArray]]:
+    """Read `per_query.csv` as system -> score -> the value of each query, NaN where there is none.
+
+    Raises:
+        DataError: The file is not what it should be.
+    """
+    found: dict[str, dict[str, FloatArray]] = {}
+    row_of = {query: row for row, query in enumerate(query_ids)}
+    for system, query, values in per_query_rows(path):
+        own = found.setdefault(system, {})
+        for name, value in values.items():
+            if name not in own:
+                own[name] = np.full(len(row_of), np.nan)
+            if value is not None and query in row_of:
+                own[name][row_of[query]] = value
+    return found
+
+
+def format_causes(rows: Iterable[CauseRow]) -> Iterator[str]:
+    """Yield the lines of `causes.csv`; what a spreadsheet would run starts with an apostrophe.
 
     Example:
         >>> row = CauseRow(system="bm25", query_id="=q1", cause="right", why="gold d1 at rank 1")
-        >>> print(format_causes([row]), end="")
+        >>> print(*format_causes([row]), sep="", end="")
         system,query_id,cause,why
         bm25,'=q1,right,gold d1 at rank 1
     """
     cells = ((row.system, row.query_id, row.cause, row.why) for row in rows)
-    return to_csv(_COLUMNS, cells)
+    return csv_lines(_COLUMNS, cells)
 
 
 def read_causes(path: Path) -> dict[str, dict[str, CauseRow]]:
@@ -228,9 +270,9 @@ def answer_fingerprints(answers: Mapping[str, Sequence[str]]) -> dict[str, str]:
     return {query: fingerprint(sorted(gold)) for query, gold in answers.items() if gold}
 
 
-def format_fingerprints(query_ids: Sequence[str], prints: QueryFingerprints) -> str:
-    """Write `fingerprints.csv`; an empty cell where a part says nothing of a query."""
-    return to_csv(
+def format_fingerprints(query_ids: Sequence[str], prints: QueryFingerprints) -> Iterator[str]:
+    """Yield the lines of `fingerprints.csv`; an empty cell where a part says nothing of a query."""
+    return csv_lines(
         ["query_id", *_columns(prints)],
         ([query, *row] for query, row in fingerprint_rows(query_ids, prints)),
     )

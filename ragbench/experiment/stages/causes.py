@@ -380,6 +380,24 @@ def _reached(
     return good, f"{column.name} {value:.2g} {'>=' if good else '<'} {least:.2g}"
 
 
+class CausesByQuery(Mapping[str, CauseRow]):
+    """The rows of `causes.csv` of one system, each made when somebody looks at it."""
+
+    def __init__(self, causes: SystemCauses, row_of: Mapping[str, int]) -> None:
+        """Share `row_of`, which says in which row each query stands, with other systems."""
+        self._causes, self._row_of = causes, row_of
+
+    def __getitem__(self, query: str) -> CauseRow:
+        lost = self._causes.lost[self._row_of[query]]
+        return CauseRow(system=self._causes.system, query_id=query, cause=lost.cause, why=lost.why)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._row_of)
+
+    def __len__(self) -> int:
+        return len(self._row_of)
+
+
 def cause_rows(found: Mapping[str, SystemCauses], query_ids: Sequence[str]) -> Iterator[CauseRow]:
     """Yield the rows of `causes.csv`."""
     for system, causes in found.items():

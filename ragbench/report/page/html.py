@@ -84,6 +84,7 @@ def write_page(
     if views is not None:
         curves = write_data(beside, views, {**_head(summary), "file": beside.name}, known.runs)
         values = judged_values(summary, views)
+        views.close()  # some systems rename no folder with an open file in it
     drawn = pictures(summary, comparisons, curves, values)
     frame = _frame(summary, comparisons, drawn, asks=views is not None)
     before, _, after = frame.partition(_DATA)
