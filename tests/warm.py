@@ -38,10 +38,16 @@ sys.exit(int(code) if code else "the server of processes has ended")
 
 
 class Process:
-    """A process, as `subprocess.Popen` with pipes for its input and output."""
+    """A process, as `subprocess.Popen` with pipes for its input and output, and errors if asked."""
 
-    def __init__(self, server: socket.socket, stdin: IO[bytes], stdout: IO[bytes]) -> None:
-        self.stdin, self.stdout = stdin, stdout
+    def __init__(
+        self,
+        server: socket.socket,
+        stdin: IO[bytes],
+        stdout: IO[bytes],
+        stderr: IO[bytes] | None,
+    ) -> None:
+        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
         self._told = server.makefile()
         server.close()
         self.pid = int(self._told.readline())
@@ -89,14 +95,18 @@ class Warm:
         server = socket.socket(socket.AF_UNIX)
         server.connect(self._address)
         (read, stdin), (stdout, write) = os.pipe(), os.pipe()
-        socket.send_fds(server, [b"3"], [read, write, 2])
+        errors, wrong = os.pipe() if options.get("stderr") == subprocess.PIPE else (None, 2)
+        socket.send_fds(server, [b"3"], [read, write, wrong])
         where, environment = options.get("cwd") or Path.cwd(), options.get("env") or os.environ
         asked = [command[at + 1], command[at + 2 :], str(where), dict(environment)]
         server.sendall(json.dumps(asked).encode())
         server.shutdown(socket.SHUT_WR)
         os.close(read)
         os.close(write)
-        return Process(server, os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb"))
+        if errors is not None:
+            os.close(wrong)
+        said = None if errors is None else os.fdopen(errors, "rb")
+        return Process(server, os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb"), said)
 
     def run(self, code: str, *arguments: str, **options: Any) -> tuple[int, str]:
         """Run code to its end; exit code and stdout."""
