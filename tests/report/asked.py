@@ -175,7 +175,7 @@ def run_folder(folder: Path, n: int = 12, said: str = "Moon", field: str = "topi
         ),
     }  # fmt: skip
     for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8", errors="surrogatepass")
+        (folder / name).write_text("".join(text), encoding="utf-8", errors="surrogatepass")
     return folder
 
 
