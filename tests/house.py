@@ -33,7 +33,7 @@ LIMITS: dict[str, float] = {
     # their trends; pictures for papers; claims as data; what judges were sent; indexes
     # and corpora that are mapped
     "files": 340,
-    "lines": 85_887,
+    "lines": 85_829,
     "imports, % of code": 10,
     "modules in a folder": 15,
     "modules in a family's folder": 17,
@@ -45,7 +45,7 @@ LIMITS: dict[str, float] = {
     "modules under 100 lines with one user": 0,
     "circles inside folders": 0,
     # bodies of requests and errors, which clients and servers write as they like
-    "Any": 1_036,
+    "Any": 1_034,
     "dict[str, Any]": 344,
     "results read by string key": 0,
 }
