@@ -53,17 +53,15 @@ def fill(template: Any, values: Mapping[str, Any]) -> Any:
     return template
 
 
-def check_template(
-    template: Any, places: Sequence[str], owner: str, option: str, *, needs: str = "question"
-) -> None:
+def check_template(template: Any, places: Sequence[str], owner: str, option: str) -> None:
     """See that a template asks the question, and that a text which is a place is a known one."""
     texts = list(_texts(template))
-    allowed = f"a template with {{{needs}}}; places: {', '.join(f'{{{p}}}' for p in places)}"
+    allowed = f"a template with {{question}}; places: {', '.join(f'{{{p}}}' for p in places)}"
     for text in texts:
         whole = _PLACE.fullmatch(text)
         if whole and whole[1] not in places:
             raise OptionError(owner, option, text, allowed, nearest(whole[1], places))
-    if not any(f"{{{needs}}}" in text for text in texts):
+    if not any("{question}" in text for text in texts):
         raise OptionError(owner, option, template, allowed)
 
 

@@ -12,6 +12,7 @@ import click
 from ragbench.cli.output import (
     confidence_type,
     echo,
+    file_option,
     report_to_github,
     terminal_width,
     write_json,
@@ -164,18 +165,13 @@ def _gates(found: Comparison) -> tuple[GateVerdict, ...]:
 
 @click.command(name="baseline")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
+@file_option(
+    *("-o", "--output"),
     help="The file, such as baselines/main.json; an existing file is replaced. One that ends in "
     ".jsonl starts a history: its record is this run.",
 )
-@click.option(
+@file_option(
     "--append",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
     help="A history, such as history/main.jsonl, that the run is added to; started if absent.",
 )
 @click.option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragbench.cli.output import config_argument, echo, overrides_option, write_json
+from ragbench.cli.output import config_argument, echo, file_option, overrides_option, write_json
 
 if TYPE_CHECKING:
     from ragbench.types import Collection
@@ -46,11 +46,8 @@ _WIDTH = 100
     metavar="PART=COLUMN",
     help="Which column of TABLE plays a part, where its name does not say it: question=Frage.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
+@file_option(
+    *("-o", "--output"),
     help="Where to write the config; the same as the argument.",
 )
 @click.option("--force", is_flag=True, help="Overwrite FILE.")

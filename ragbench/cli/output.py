@@ -11,6 +11,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
@@ -42,6 +43,8 @@ token_option = click.option(
 overrides_option = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the config."
 )
+file_option = partial(click.option, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
+"""An option whose value is a file that is written."""
 confidence_type = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
@@ -185,8 +188,7 @@ def write_scores(
         return
     write_notes(notes)
     if output.form == "json":
-        chosen = {"per_query": output.per_query, "summary": output.summary}
-        write_json(render_json(systems, **chosen, **facts))
+        write_json(render_json(systems, **output.parts, **facts))
     else:
         write_result(render_csv(systems, **output.parts), exact=True)
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ragbench.cli.output import echo, terminal_width, write_json, write_result
+from ragbench.cli.output import (
+    echo,
+    file_option,
+    terminal_width,
+    write_json,
+    write_result,
+)
 from ragbench.records.causes import CAUSES, AnswerCause
 
 if TYPE_CHECKING:
@@ -17,11 +24,8 @@ if TYPE_CHECKING:
 
 @click.command(name="report")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
+@file_option(
+    *("-o", "--output"),
     help="The page, .html or .md; an existing file is replaced. Of several runs: "
     "side-by-side.html.",
 )
@@ -75,11 +79,8 @@ def command(
     metavar="NAME",
     help="What says which system is best, and is followed over the runs. Default: the first one.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
+@file_option(
+    *("-o", "--output"),
     help="Write a page with pictures, .html or .md; an existing file is replaced.",
 )
 @click.option(
@@ -173,7 +174,6 @@ def _explain(run: Path, system: str | None, cause: str | None) -> Explanation:
     from ragbench.data.runs.query_view import QueryViews
     from ragbench.data.runs.run_folder import read_comparisons
     from ragbench.errors import DataError
-    from ragbench.registry import nearest, shown
     from ragbench.report.explanation import Explanation
 
     views = QueryViews(run)
@@ -181,10 +181,7 @@ def _explain(run: Path, system: str | None, cause: str | None) -> Explanation:
     if not causes:
         allowed = "a run of this version: run the experiment again, what is stored is not made anew"
         raise DataError("no causes.csv", file=views.folder, allowed=allowed)
-    if system is not None and system not in causes:
-        near = nearest(system, causes)
-        known = ", ".join(causes)
-        raise DataError(f"no system {shown(system)}", file=run, allowed=known, nearest=near)
+    _check_systems(() if system is None else (system,), causes, run)
     rows = [
         row
         for name, of_system in causes.items()
@@ -200,6 +197,16 @@ def _explain(run: Path, system: str | None, cause: str | None) -> Explanation:
         system,
         cast("AnswerCause | None", cause),
     )
+
+
+def _check_systems(names: Iterable[str], known: Collection[str], run: Path) -> None:
+    from ragbench.errors import DataError
+    from ragbench.registry import nearest, shown
+
+    for name in names:
+        if name not in known:
+            near, allowed = nearest(name, known), ", ".join(known)
+            raise DataError(f"no system {shown(name)}", file=run, allowed=allowed, nearest=near)
 
 
 @click.command(name="show")
@@ -224,16 +231,10 @@ def show(run: Path, query: str, systems: tuple[str, ...], hits: int, prompts: bo
     names is imported.
     """
     from ragbench.data.runs.query_view import QueryViews
-    from ragbench.errors import DataError
-    from ragbench.registry import nearest, shown
     from ragbench.report.query import render_query
 
     views = QueryViews(run)
-    known = [system.name for system in views.summary.systems]
-    for name in systems:
-        if name not in known:
-            near, allowed = nearest(name, known), ", ".join(known)
-            raise DataError(f"no system {shown(name)}", file=run, allowed=allowed, nearest=near)
+    _check_systems(systems, [system.name for system in views.summary.systems], run)
     view = views[views.find(query)]
     sent, width = views if prompts else None, terminal_width()
     write_result(render_query(view, systems=systems, hits=hits, width=width, prompts=sent))

@@ -6,11 +6,11 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
-from ragbench.cli.output import behind, echo, write_json, write_notes
+from ragbench.cli.output import behind, echo, file_option, write_json, write_notes
 from ragbench.score.judge.base import Item, Rubric
 from ragbench.score.judge.grounding import FORMULAS
 from ragbench.score.judge.methods import conversation
@@ -33,9 +33,6 @@ from ragbench.score.judge.methods.templates import Material, Together, prompt_fi
 from ragbench.score.judge.published import RAGAS
 from ragbench.text.tokenize import sentences
 from ragbench.types import Turn
-
-if TYPE_CHECKING:
-    pass
 
 _STAND_IN = Item(
     question="When was the harbour bridge opened?",
@@ -210,7 +207,6 @@ def show(rubric: str, zero_shot: bool, as_json: bool) -> None:
 
 
 def _print_json(rubric: Rubric, previews: list[Preview], zero_shot: bool) -> None:
-
     shown: dict[str, Any] = {
         "rubric": rubric.name,
         "asks": rubric.asks,
@@ -250,11 +246,8 @@ def _print_text(rubric: Rubric, previews: list[Preview]) -> None:
 
 @click.command(name="nuggets")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
+@file_option(
+    *("-o", "--output"),
     required=True,
     help="The file, such as nuggets.jsonl; an existing file is not replaced.",
 )

@@ -129,13 +129,11 @@ def from_history(shown: str, commits: Sequence[ScoredSystems]) -> ScoredSystems:
     return replace(commits[0], source=shown, systems=systems, commits=tuple(commits))
 
 
-def from_evaluation(
-    source: str, evaluation: Evaluation, run: Path | None = None, name: str | None = None
-) -> ScoredSystems:
-    """Return the one system of an evaluation, under its name or the tag of its run file."""
+def from_evaluation(source: str, evaluation: Evaluation, run: Path | None = None) -> ScoredSystems:
+    """Return the one system of an evaluation, under the tag of its run file or its source."""
     read = evaluation.read
     of_texts = isinstance(read, PairCounts)
-    name = name or (None if isinstance(read, PairCounts) else read.tag) or source
+    name = (None if isinstance(read, PairCounts) else read.tag) or source
     kind: Kind = "generation" if of_texts else "retrieval"
     kinds = dict.fromkeys(evaluation.columns, kind)
     retriever = None if of_texts else name

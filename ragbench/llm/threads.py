@@ -7,7 +7,6 @@ import contextlib
 import queue
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 Value = TypeVar("Value")
@@ -45,7 +44,8 @@ class LoopThread:
         """Run a coroutine from whichever loop; cancelling the caller cancels it."""
         if asyncio.get_running_loop() is self._loop:
             return await coroutine
-        return await asyncio.wrap_future(self._submit(coroutine))
+        loop = self._loop_for(coroutine)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, loop))
 
     def iterate(self, values: AsyncGenerator[Value, None]) -> Iterator[Value]:
         """Yield what an asynchronous generator yields; leaving early closes it."""
@@ -74,9 +74,6 @@ class LoopThread:
             asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
-
-    def _submit(self, coroutine: Coroutine[Any, Any, Value]) -> Future[Value]:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop_for(coroutine))
 
     def _loop_for(self, coroutine: Coroutine[Any, Any, Value]) -> asyncio.AbstractEventLoop:
         if threading.current_thread() is self._thread:

@@ -91,7 +91,8 @@ def render_table(found: Explanation, width: int = 100) -> str:
         lines += draw([[""] * len(moves), moves], width) if moves else []
     for system_name, cause, rows in found.groups():
         lines += ["", f"{printable(system_name)}: {len(rows)} {cause_words(cause)}"]
-        shown = rows if _is_asked(found) else rows[:_FEW]
+        is_asked = found.cause is not None or found.system is not None
+        shown = rows if is_asked else rows[:_FEW]
         short = min(_LONGEST, max(width * 2 // 5, 16))
         cells = [
             [f"  {printable(r.query_id)}", found.question(r, short), printable(r.why)]
@@ -143,10 +144,6 @@ def explained(found: Explanation) -> dict[str, object]:
             for row in found.rows
         ],
     }
-
-
-def _is_asked(found: Explanation) -> bool:
-    return found.cause is not None or found.system is not None
 
 
 def _share_lines(system: SystemSummary) -> list[str]:

@@ -47,11 +47,6 @@ class DropEvidence:
         """The e-value now; 1 before any commit."""
         return float(self.e_values[-1]) if len(self.e_values) else 1.0
 
-    @property
-    def shows_drop(self) -> bool:
-        """Whether the evidence now suffices."""
-        return self.e >= self.fails_from
-
 
 def drop_evidence(
     differences: ArrayLike,

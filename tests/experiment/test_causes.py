@@ -6,7 +6,7 @@ import json
 import pytest
 
 import ragbench as rb
-from ragbench.data.runs.query_view import QueryViews, read_query_view
+from ragbench.data.runs.query_view import QueryViews
 from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.result import load_experiment
 from ragbench.testing import ChatServer
@@ -162,7 +162,8 @@ def test_mistakes_are_said_before_anything_runs(config, block, said):
 
 def test_a_query_as_the_run_folder_knows_it(config):
     experiment = rb.run_experiment(config)
-    view = read_query_view(experiment.path, "ocean beneath")
+    views = QueryViews(experiment.path)
+    view = views[views.find("ocean beneath")]
 
     assert (view.id, view.question, view.answers) == ("q2", QUERIES["q2"], ("Europa",))
     assert view.judged == {"d2": 3, "d6": 1}
@@ -223,8 +224,9 @@ def test_ids_that_look_like_formulas_come_back(config, data):
     text = (experiment.path / "causes.csv").read_text()
     assert "bm25,'=1+1," in text
     assert "bm25,'q2," in text, "a quote alone is no formula"
-    assert set(QueryViews(experiment.path).causes()["bm25"]) == {"=1+1", "'q2", "q3", "q4", "q5"}
-    assert read_query_view(experiment.path, "=1+1").systems[0].cause == "right"
+    views = QueryViews(experiment.path)
+    assert set(views.causes()["bm25"]) == {"=1+1", "'q2", "q3", "q4", "q5"}
+    assert views[views.find("=1+1")].systems[0].cause == "right"
 
 
 def test_hits_that_nobody_knows_are_not_held_against_the_judgements(config, tmp_path, monkeypatch):

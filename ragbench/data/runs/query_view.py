@@ -433,16 +433,6 @@ def _answers(lines: Lines, query: str) -> Iterator[AnswerView]:
         )
 
 
-def read_query_view(run: str | Path, query: str) -> QueryView:
-    """Return everything that a run folder knows about one query, by id or a part of its question.
-
-    Raises:
-        DataError: There is no run or no such query; or a file is not what it should be.
-    """
-    views = QueryViews(run)
-    return views[views.find(query)]
-
-
 def _shown(text: Passage | None) -> tuple[str, str | None, bool]:
     """The title of a passage, its text, and whether that goes on."""
     if text is None:

@@ -81,7 +81,8 @@ def make_plan(
     chosen = choose_systems(config, collection, choices.only, live)
     scores = choose_scores(config, collection, choices, chosen, calls=calls)
     if calls:
-        _check_options(scores.measures)
+        for measure in parse_measures(scores.measures):
+            measure.check()
     qrels = _subset(collection.qrels, queries)
     warnings += [*scores.warnings, *_stale(config, collection, qrels, scores.measures)]
     clusters, lacking = cluster_labels(config, queries)
@@ -151,11 +152,6 @@ def _make_generators(
         name: build_generator(name, entries.get(name), passed.get(name), calls=calls)
         for name in dict.fromkeys(generator for _, generator in chosen.pairs)
     }
-
-
-def _check_options(measures: Sequence[str]) -> None:
-    for measure in parse_measures(measures):
-        measure.check()
 
 
 def method_of(plan: Plan) -> Method:

@@ -57,7 +57,7 @@ def with_reasons(plan: Plan, results: Results, comparisons: Comparisons) -> Comp
     for family in comparisons.measures:
         if family.kind == "retrieval":
             columns = [s.columns[family.measure] for s in systems if family.measure in s.columns]
-            if _reads_passages(family.measure):
+            if parse_measure(family.measure).spec.reads == "passages":
                 family = _by_answers(plan, results, family, columns, doubtful)
             elif _all_zero(columns) and (why := _nothing_relevant(plan, results)) is not None:
                 family = _silenced(family, why)
@@ -68,10 +68,6 @@ def with_reasons(plan: Plan, results: Results, comparisons: Comparisons) -> Comp
 
 def _silenced(family: MeasureComparison, why: str) -> MeasureComparison:
     return replace(family, tells_nothing=why, best=None, tied_with_best=())
-
-
-def _reads_passages(measure: str) -> bool:
-    return parse_measure(measure).spec.reads == "passages"
 
 
 def _all_zero(columns: Sequence[ScoreColumn]) -> bool:

@@ -124,7 +124,7 @@ class FirstHits:
         ends = np.cumsum(counts)
         rows = spans(self.starts[own], self.starts[own] + counts)
         names = TextIds.of(self.names.as_bytes.take(rows))
-        scores = _json_numbers(self.scores[rows])
+        scores = _each_once(self.scores[rows], json.dumps)  # the rounded numbers as texts
         known = spans(judged.rows.starts[own], judged.rows.starts[own + 1])
         whose = np.repeat(np.arange(len(own)), np.diff(judged.rows.starts)[own])
         shown = (self.judged[known] > 0) & (self.judged[known] <= SHOWN_HITS)
@@ -203,11 +203,6 @@ def rounded_number(value: float | None) -> float | None:
     short = float(f"{value:.4g}")
     short = short if math.isfinite(short) else value
     return int(short) if short.is_integer() and abs(short) < 1e15 else short
-
-
-def _json_numbers(values: FloatArray) -> NDArray[np.object_]:
-    """The rounded numbers as texts."""
-    return _each_once(values, json.dumps)
 
 
 def _each_once(values: FloatArray, make: Callable[[float | None], object]) -> NDArray[np.object_]:

@@ -226,10 +226,10 @@ class Scale:
         share = (value / 2 - self.low / 2) / span if span else 0.5
         return self.start + share * (self.end - self.start)
 
-    def ticks(self, n: int = 4) -> list[float]:
+    def ticks(self) -> list[float]:
         """Return round values on the axis: 1, 2 or 5 times a power of ten apart."""
         span = self.high - self.low
-        rough = span / n
+        rough = span / 4
         if not math.isfinite(span) or rough < 1e-300:  # no step can be told from another
             return [self.low]
         unit = 10.0 ** math.floor(math.log10(rough))
@@ -239,20 +239,11 @@ class Scale:
         return [(first + i) * step for i in range(max(count, 0))]
 
 
-def axis_below(
-    drawing: Drawing, scale: Scale, top: float, bottom: float, *, step: float = 0
-) -> None:
+def axis_below(drawing: Drawing, scale: Scale, top: float, bottom: float) -> None:
     """Draw the grid and the numbers of a horizontal axis."""
-    digits = 0 if step else 3
     for tick in scale.ticks():
         drawing.rule(scale(tick), top, down=bottom - top)
-        drawing.text(
-            scale(tick),
-            bottom + 14,
-            f"{tick:.{digits}g}" if digits else f"{tick:g}",
-            at="middle",
-            soft=True,
-        )
+        drawing.text(scale(tick), bottom + 14, f"{tick:.3g}", at="middle", soft=True)
 
 
 def axis_left(drawing: Drawing, scale: Scale, left: float, right: float) -> None:
