@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 PAGES = ("README.md", *(f"docs/{name}" for name in ("adapters.md", "application.md",
-    "architecture.md", "ci.md", "comparing.md", "data.md", "explain.md", "judging.md", "own.md",
+    "ci.md", "comparing.md", "data.md", "explain.md", "judging.md", "own.md",
     "scores.md", "statistics.md")))  # fmt: skip
 """Every page that has a program."""
 
