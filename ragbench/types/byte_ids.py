@@ -241,8 +241,8 @@ def words_from(data: ByteArray, places: NDArray[np.int64]) -> Iterator[HashArray
 def keep_freed_memory() -> None:
     """Have the columns of one chunk of text lie where those of the last one lay.
 
-    Allocators such as glibc's keep freed memory once so large an array was freed; before that they
-    give it back, and the system clears it each time.
+    glibc keeps freed arrays up to the size of the largest that it gave back so far, and looks at
+    none of 32 MB or more; what it gives back, the system clears before it is used again.
     """
     np.empty(31 << 20, np.uint8)
 

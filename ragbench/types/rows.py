@@ -135,11 +135,10 @@ class HitBlock:
     def first(self, n_queries: int) -> HitBlock:
         """Return the first queries alone."""
         rows = slice(0, int(self.starts[n_queries]))
-        documents = self.documents
         return HitBlock(
             self.query_ids[:n_queries],
             self.starts[: n_queries + 1],
-            ByteIds(documents.data, documents.starts[rows], documents.lengths[rows]),
+            self.documents.take(rows),
             self.scores[rows],
         )
 

@@ -47,7 +47,7 @@ def read_decimals(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Floats |
 
     Signs, up to 8 digits before the point and 22 after it are read eight digits at a time, with the
     rounding of `float`; everything else, such as exponents and inf, goes through `float`. The spans
-    ascend, and 8 bytes at least follow the last one.
+    ascend, and `PADDING` at least follows the last one.
     """
     values, odd = _read_alike(data, starts, ends) or _read_any(data, starts, ends)
     for row in np.flatnonzero(odd).tolist():

@@ -18,7 +18,7 @@ from ragbench.data.runs.query_view import QueryViews
 from ragbench.report.pictures.charts import Curves
 from ragbench.score.retrieval.ranking import BlockRanker
 from ragbench.types import FloatArray, IntArray, Qrels, Run
-from ragbench.types.byte_ids import ByteIds, TextIds, numbered, spans
+from ragbench.types.byte_ids import TextIds, numbered, spans
 from ragbench.types.checks import id_bytes
 from ragbench.types.rows import HitBlock, borders
 
@@ -161,7 +161,7 @@ def blocks_of(run: Run) -> Iterator[HitBlock]:
         yield HitBlock(
             [name for name, has in zip(names, has_hits.tolist(), strict=True) if has],
             np.append(starts[first:last][has_hits], starts[last]) - starts[first],
-            ByteIds(ids.data, ids.starts[rows], ids.lengths[rows]),
+            ids.take(rows),
             run.scores[rows],
         )
         first = last

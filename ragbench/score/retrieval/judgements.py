@@ -66,11 +66,10 @@ class Judgements:
     def part(self, first: int, end: int) -> JudgedPart:
         """Return the judgements of some queries, `end` not included."""
         rows = slice(int(self.starts[first]), int(self.starts[end]))
-        ids = self.document_ids
         return JudgedPart(
             self.grades[rows],
             self.starts[first : end + 1] - rows.start,
-            ByteIds(ids.data, ids.starts[rows], ids.lengths[rows]),
+            self.document_ids.take(rows),
             self.document_hashes[rows],
         )
 
