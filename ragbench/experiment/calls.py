@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, overload, runtime_checkable
 
 from ragbench.errors import AdapterError, is_interrupt
 from ragbench.executors.base import Json, Lost, Task
 from ragbench.executors.pool import Pool
 from ragbench.llm import CallFailure
-from ragbench.types import Cause
+from ragbench.types import Cause, Retrieved, Run, ScoredDocument
 
 _LOOK_UP_S = 0.2
 """A signal that comes just before a wait is noticed when the wait ends: it ends soon, so that
@@ -53,6 +53,75 @@ def without_value(outcomes: Sequence[Outcome[Value]]) -> Iterator[tuple[int, Out
     for row in rows:
         if (outcome := outcomes[row]).value is None:
             yield row, outcome
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedHits(Sequence[ScoredDocument]):
+    """The hits of one query in a file, made when somebody looks at them."""
+
+    recorded: Recorded
+    query_id: str
+
+    def _rows(self) -> tuple[Run, int, int]:
+        run = self.recorded.read()
+        if (place := run.query_index.get(self.query_id)) is None:
+            return run, 0, 0
+        start, end = int(run.starts[place]), int(run.starts[place + 1])
+        return run, start, min(end, start + self.recorded.top_k)
+
+    def __len__(self) -> int:
+        _, start, end = self._rows()
+        return end - start
+
+    @overload
+    def __getitem__(self, place: int) -> ScoredDocument: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[ScoredDocument]: ...
+
+    def __getitem__(self, place: int | slice) -> ScoredDocument | list[ScoredDocument]:
+        run, start, end = self._rows()
+        rows = range(start, end)[place]
+        if isinstance(rows, int):
+            return ScoredDocument(run.documents[rows], float(run.scores[rows]))
+        part = slice(rows.start, rows.stop, rows.step)
+        hits = zip(run.documents[part], run.scores[part].tolist(), strict=True)
+        return [ScoredDocument(document, score) for document, score in hits]
+
+    def __iter__(self) -> Iterator[ScoredDocument]:
+        return iter(self[:])
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded(Sequence[Outcome[Retrieved]]):
+    """What a file of rankings has for each query, in place of outcomes that would be stored."""
+
+    query_ids: Sequence[str]
+    read: Callable[[], Run]
+    """Returns its rankings, the hits of each query best first."""
+    top_k: int
+
+    def run(self, name: str) -> Run:
+        """Return the rankings of the queries, cut."""
+        return replace(self.read().first(self.query_ids, self.top_k), name=name)
+
+    def lacking(self) -> Sequence[int]:
+        """Return nothing: what a file lacks is no failure."""
+        return ()
+
+    def __len__(self) -> int:
+        return len(self.query_ids)
+
+    @overload
+    def __getitem__(self, row: int) -> Outcome[Retrieved]: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> list[Outcome[Retrieved]]: ...
+
+    def __getitem__(self, row: int | slice) -> Outcome[Retrieved] | list[Outcome[Retrieved]]:
+        if isinstance(row, slice):
+            return [self[at] for at in range(len(self))[row]]
+        return Outcome(Retrieved(RecordedHits(self, self.query_ids[row])))
 
 
 class TimedOut(Exception):

@@ -13,9 +13,9 @@ import numpy as np
 from ragbench.comparison.systems import SystemScores, finite
 from ragbench.config.schema import BudgetLimits
 from ragbench.data.runs.run_folder import COST_COLUMNS, csv_lines
-from ragbench.experiment.calls import Outcome
+from ragbench.experiment.calls import Outcome, Recorded
 from ragbench.experiment.plan.records import Plan, PlannedJudge
-from ragbench.experiment.records import JudgeUse, Recorded, Results
+from ragbench.experiment.records import JudgeUse, Results
 from ragbench.llm import Budget, Totals
 from ragbench.records.summary import Cost, Spending
 from ragbench.score.judge.base import AskingJudge

@@ -40,11 +40,11 @@ from ragbench.data.runs.run_lines import (
     format_causes,
     format_fingerprints,
 )
-from ragbench.experiment.calls import Outcome
+from ragbench.experiment.calls import Outcome, Recorded
 from ragbench.experiment.costs import format_costs, with_costs
 from ragbench.experiment.gates import gate_run
 from ragbench.experiment.plan.records import Noun, Plan, Repetition
-from ragbench.experiment.records import Answers, Ranked, Recorded, Results
+from ragbench.experiment.records import Answers, Ranked, Results
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.stages.causes import CausesByQuery, cause_rows
 from ragbench.experiment.stages.matching import document_of
@@ -74,6 +74,7 @@ from ragbench.report.markdown import render_markdown
 from ragbench.report.page.html import Known, write_page
 from ragbench.score.base import ScoreColumn
 from ragbench.types import Cause, Document, FloatArray, Prediction, Retrieved
+from ragbench.types.places import Places
 
 _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
 """Packages whose version may move a number."""
@@ -208,8 +209,9 @@ def _write_html(plan: Plan, summary: Summary, results: Results, folder: Path) ->
         }
         for system in results.systems
     }
-    row_of = {query.id: row for row, query in enumerate(plan.queries)}
-    causes = {name: CausesByQuery(own, row_of) for name, own in results.causes.items()}
+    ids = [query.id for query in plan.queries]
+    row_of = Places.of(ids)
+    causes = {name: CausesByQuery(own, ids, row_of) for name, own in results.causes.items()}
     runs = {
         file_name(name): partial(getattr, ranking, "run")
         for name, ranking in results.rankings.items()
@@ -220,7 +222,7 @@ def _write_html(plan: Plan, summary: Summary, results: Results, folder: Path) ->
         if (times := system.costs.get(COST_COLUMNS[0])) is not None
         for row in np.flatnonzero(~np.isnan(times)).tolist()
     }
-    path, known = folder / "report.html", Known(columns, causes, latency, runs)
+    path, known = folder / "report.html", Known(ids, columns, causes, latency, runs)
     write_page(path, summary, results.comparisons, folder, known=known)
 
 
@@ -370,11 +372,10 @@ def _text_rows(plan: Plan, results: Results) -> Iterator[TextRow]:
 
     A second text under the same id, as adapters may give, is that of one system and query.
     """
-    kept: dict[str, int] = {}
-    characters = 0
+    kept, characters = Places(), 0
     for system, query, document in _documents(plan, results):
         # a hash, so that texts are not held; two of one id hardly share it
-        print_ = hash((document.text, document.title))
+        print_ = hash((document.text, document.title)) & sys.maxsize
         is_first = document.id not in kept
         if kept.setdefault(document.id, print_) == print_ and not is_first:
             continue
@@ -395,7 +396,7 @@ def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Documen
     """Query by query: its gold documents, then the first hits of every ranking."""
     qrels = plan.qrels if results.filled is None else results.filled.qrels
     judged, corpus = {} if qrels is None else qrels.by_query, plan.corpus
-    seen: set[str] = set()
+    seen = Places()
     # what files hold is looked up file by file, since not all of them may be in memory
     recorded = {
         system: [_in_corpus(outcome, corpus) for outcome in ranking.outcomes] if corpus else []
@@ -405,13 +406,13 @@ def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Documen
     for row, query in enumerate(plan.queries):
         for name, grade in judged.get(query.id, {}).items():
             if grade > 0 and name in corpus and name not in seen:
-                seen.add(name)
+                seen[name] = 0
                 yield "", query.id, corpus[name]
         for system, ranking in results.rankings.items():
             if system in recorded:
                 for known in recorded[system][row] if corpus else ():
                     if known.id not in seen:
-                        seen.add(known.id)
+                        seen[known.id] = 0
                         yield system, query.id, known
                 continue
             outcome = ranking.outcomes[row]
@@ -422,7 +423,7 @@ def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Documen
                 document = document_of(hit, corpus)
                 if document is not None:
                     if hit.text is None:
-                        seen.add(hit.id)
+                        seen[hit.id] = 0
                     yield system, query.id, document
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, overload
+from typing import Any
 
 from ragbench.comparison.causes import SystemCauses
 from ragbench.comparison.systems import SystemScores
@@ -35,9 +35,10 @@ from ragbench.types import (
     Query,
     Retrieved,
     Run,
-    ScoredDocument,
     Usage,
 )
+from ragbench.types.places import Places
+from ragbench.types.rows import Mapped
 
 
 @dataclass(slots=True)
@@ -112,75 +113,6 @@ class SharedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedHits(Sequence[ScoredDocument]):
-    """The hits of one query in a file, made when somebody looks at them."""
-
-    recorded: Recorded
-    query_id: str
-
-    def _rows(self) -> tuple[Run, int, int]:
-        run = self.recorded.read()
-        if (place := run.query_index.get(self.query_id)) is None:
-            return run, 0, 0
-        start, end = int(run.starts[place]), int(run.starts[place + 1])
-        return run, start, min(end, start + self.recorded.top_k)
-
-    def __len__(self) -> int:
-        _, start, end = self._rows()
-        return end - start
-
-    @overload
-    def __getitem__(self, place: int) -> ScoredDocument: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[ScoredDocument]: ...
-
-    def __getitem__(self, place: int | slice) -> ScoredDocument | list[ScoredDocument]:
-        run, start, end = self._rows()
-        rows = range(start, end)[place]
-        if isinstance(rows, int):
-            return ScoredDocument(run.documents[rows], float(run.scores[rows]))
-        part = slice(rows.start, rows.stop, rows.step)
-        hits = zip(run.documents[part], run.scores[part].tolist(), strict=True)
-        return [ScoredDocument(document, score) for document, score in hits]
-
-    def __iter__(self) -> Iterator[ScoredDocument]:
-        return iter(self[:])
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded(Sequence[Outcome[Retrieved]]):
-    """What a file of rankings has for each query, in place of outcomes that would be stored."""
-
-    query_ids: Sequence[str]
-    read: Callable[[], Run]
-    """Returns its rankings, the hits of each query best first."""
-    top_k: int
-
-    def run(self, name: str) -> Run:
-        """Return the rankings of the queries, cut."""
-        return replace(self.read().first(self.query_ids, self.top_k), name=name)
-
-    def lacking(self) -> Sequence[int]:
-        """Return nothing: what a file lacks is no failure."""
-        return ()
-
-    def __len__(self) -> int:
-        return len(self.query_ids)
-
-    @overload
-    def __getitem__(self, row: int) -> Outcome[Retrieved]: ...
-
-    @overload
-    def __getitem__(self, row: slice) -> list[Outcome[Retrieved]]: ...
-
-    def __getitem__(self, row: int | slice) -> Outcome[Retrieved] | list[Outcome[Retrieved]]:
-        if isinstance(row, slice):
-            return [self[at] for at in range(len(self))[row]]
-        return Outcome(Retrieved(RecordedHits(self, self.query_ids[row])))
-
-
-@dataclass(frozen=True, slots=True)
 class Ranked:
     """What one retriever returned for all queries."""
 
@@ -224,12 +156,22 @@ class Answers:
         return [row + sample * n for row in rows for sample in range(self.samples)]
 
 
+def given_rows(queries: Sequence[Query], rows: Sequence[Answered]) -> Sequence[Answered | None]:
+    """Return what records say of each query, looked up when somebody looks at it."""
+    places = Places.of(row.query_id for row in rows)
+
+    def row_of(query: Query) -> Answered | None:
+        at = places.get(query.id)
+        return None if at is None or (row := rows[at]).query_id != query.id else row
+
+    return Mapped(row_of, queries)
+
+
 def given_answers(name: str, queries: Sequence[Query], rows: Sequence[Answered]) -> Answers:
     """Return the answers that the records came with, in the order of the queries."""
-    by_query = {row.query_id: row for row in rows}
     if all(row.answer is None for row in rows):  # a retriever, which has nothing else to fail at
-        return Answers(name, [Outcome(None, Cause.MISSING_ANSWER) for _ in queries])
-    return Answers(name, [_given(by_query.get(query.id)) for query in queries])
+        return Answers(name, [Outcome[Prediction](None, Cause.MISSING_ANSWER)] * len(queries))
+    return Answers(name, Mapped(_given, given_rows(queries, rows)))
 
 
 def _given(row: Answered | None) -> Outcome[Prediction]:

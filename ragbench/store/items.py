@@ -23,7 +23,7 @@ import threading
 import time
 import warnings
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Generic, NamedTuple, TypeVar, overload
 
@@ -31,6 +31,7 @@ from ragbench.errors import DataError
 from ragbench.files import write_atomically
 from ragbench.json_yaml import DEEPEST, load_json
 from ragbench.types.conversation import Json
+from ragbench.types.places import Places
 
 FORMAT = "ragbench.stage/1"
 _ANY_FORMAT = b"ragbench.stage/"
@@ -50,9 +51,8 @@ class DamagedItems(UserWarning):
 class StageFile:
     """The items of one stage under one key; the file is made when the first item is put.
 
-    Values stay on disk, and are read when they are asked for: in memory an item is its key and a
-    place, some 200 bytes. `about` goes into the first line; the files `also` are only read, where
-    `path` lacks an item.
+    Values stay on disk, and are read when they are asked for: in memory an item is 16 bytes.
+    `about` goes into the first line; the files `also` are only read, where `path` lacks an item.
     """
 
     def __init__(self, path: Path, about: dict[str, Any], also: Sequence[Path] = ()) -> None:
@@ -61,11 +61,9 @@ class StageFile:
         self._stream: IO[bytes] | None = None
         self._synced = time.monotonic()
         self._files = [path, *also]
-        self._items: dict[str, int] = {}
+        self._items, self._refused = Places(), set[str]()
         """Item -> where its line begins, as one number with that of its file."""
-        for number in range(1, len(self._files)):
-            self._find(number)
-        self._damaged = self._find(0)
+        self._damaged = self._find_all()
         if self._items:
             _touch(path)
 
@@ -90,7 +88,13 @@ class StageFile:
             raise _not_read(self._files[number], error) from error
         return None if found is None or found[0] != item else found[1]
 
-    def _find(self, number: int) -> int:
+    def _find_all(self, *, warn: bool = True) -> int:
+        """Note where all items are, those of the own file last: how many of its are damaged."""
+        for number in range(1, len(self._files)):
+            self._find(number, warn)
+        return self._find(0, warn)
+
+    def _find(self, number: int, warn: bool) -> int:
         """Note where the items of a file are; how many of its lines are damaged."""
         damaged = 0
         for start, line in _lines(self._files[number]):
@@ -98,16 +102,17 @@ class StageFile:
                 damaged += 1
             else:
                 self._items[item] = start * len(self._files) + number
-        if damaged:
+        if damaged and warn:
             path = self._files[number]
             text = f"{path}: {damaged} stored items are damaged; they are made again"
-            warnings.warn(DamagedItems(text), stacklevel=4)
+            warnings.warn(DamagedItems(text), stacklevel=5)
         return damaged
 
     def refuse(self, item: str) -> None:
         """Take an item for damaged, whose value is not what its stage reads; it is made again."""
         with self._lock:
-            self._items.pop(item, None)
+            self._items.discard(item)
+            self._refused.add(item)
         text = f"{self.path}: the stored item {item} has another shape; it is made again"
         warnings.warn(DamagedItems(text), stacklevel=4)
 
@@ -150,10 +155,10 @@ class StageFile:
         if self._damaged:
             whole = [_line(*item) for item in read_lines(self.path) if item is not None]
             write_atomically(self.path, head + b"".join(whole))
-            known = self._items
-            self._items = {}
-            self._damaged = self._find(0)
-            self._items = {each: self._items.get(each, known[each]) for each in known}
+            self._items = Places()
+            self._damaged = self._find_all(warn=False)
+            for item in self._refused:
+                self._items.discard(item)
         # unbuffered, in append mode: whole lines, also where two runs fill the same file
         stream = self.path.open("ab", buffering=0)
         try:
@@ -266,6 +271,12 @@ class Spooled(Sequence[Value], Generic[Value]):
             value = self._form.made(self._spool.get(place))
             self._last = place, value
         return value  # type: ignore[no-any-return]
+
+    def filled(self, values: Iterable[Value]) -> Spooled[Value]:
+        """Put a value into each row, and return the same rows."""
+        for row, value in enumerate(values):
+            self[row] = value
+        return self
 
     def is_there(self, row: int) -> bool:
         """Whether there is a value, good or not."""

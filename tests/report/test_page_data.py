@@ -15,7 +15,7 @@ from ragbench.data.runs.run_folder import read_comparisons, read_summary
 from ragbench.experiment.runner import run_experiment
 from ragbench.report.page import rankings
 from ragbench.report.page.html import write_page
-from ragbench.report.page.pack import read_data, write_data
+from ragbench.report.page.pack import write_data
 from ragbench.report.page.rankings import SHOWN_HITS, blocks_of, rounded
 from ragbench.types import Run
 
@@ -33,9 +33,10 @@ def test_numbers_keep_four_digits(values):
 
 def unpacked(folder, path):
     """The queries of a page, in the order of the run, with their hits as rows."""
-    write_data(path, QueryViews(folder, bare=True), {})
-    data, packed = path.read_bytes(), read_data(path)
-    index, at, queries, passages = json.loads(gzip.decompress(packed.index)), 0, [], []
+    packed, _ = write_data(path, QueryViews(folder, bare=True), {})
+    data, (start, size) = path.read_bytes(), packed.index
+    index, at = json.loads(gzip.decompress(data[start : start + size])), 0
+    queries, passages = [], []
     for kind, _, size in index["parts"]:
         rows = json.loads(gzip.decompress(data[at : at + size]))
         at += size

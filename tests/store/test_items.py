@@ -23,6 +23,7 @@ from ragbench.store.items import (
     StageStore,
     stage_path,
 )
+from ragbench.types.places import Places
 
 values = st.recursive(
     st.none()
@@ -176,7 +177,7 @@ def test_a_disk_that_cannot_be_written_is_said_and_loses_nothing(path):
 def _empty(path):
     made = StageFile.__new__(StageFile)
     made.path, made._about, made._lock = path, {}, threading.Lock()
-    made._stream, made._synced, made._items, made._damaged = None, 0.0, {}, 0
+    made._stream, made._synced, made._items, made._damaged = None, 0.0, Places(), 0
     return made
 
 

@@ -8,7 +8,7 @@ are then empty texts, and passages have the texts that predictions hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -170,6 +170,7 @@ class QueryViews:
         run: str | Path,
         *,
         bare: bool = False,
+        ids: Sequence[str] | None = None,
         columns: Mapping[str, Mapping[str, FloatArray]] | None = None,
         causes: Mapping[str, Mapping[str, CauseRow]] | None = None,
         latency: Mapping[tuple[str, str], float] | None = None,
@@ -184,14 +185,14 @@ class QueryViews:
         """
         self.folder, self._bare = resolve_run_folder(Path(run)), bare
         self.summary: Summary = read_summary(self.folder)
-        at_hand = {"columns": columns, "_causes": causes, "_latency": latency}
+        at_hand = {"ids": ids, "columns": columns, "_causes": causes, "_latency": latency}
         self._files: dict[tuple[str, str], Lines] = {}
         self._judges: dict[str, list[str]] = {}  # folder of `judgements/` -> its judges
         self._read: dict[Path, RankingFile] = {}
         vars(self).update({name: value for name, value in at_hand.items() if value is not None})
 
     @cached_property
-    def ids(self) -> list[str]:
+    def ids(self) -> Sequence[str]:
         """The queries, in the order of the data set."""
         if self._questions:
             return list(self._questions)
@@ -311,8 +312,8 @@ class QueryViews:
         return DataError(said, file=self.folder, allowed=allowed, nearest=near)
 
     @cached_property
-    def _known(self) -> frozenset[str]:
-        return frozenset(self.ids)
+    def _known(self) -> Container[str]:
+        return self._questions or frozenset(self.ids)
 
     @cached_property
     def _cells(self) -> Mapping[str, Mapping[str, Mapping[str, float | None]]]:

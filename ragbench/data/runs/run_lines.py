@@ -26,6 +26,8 @@ from ragbench.registry import nearest, shown
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import FloatArray, Qrels, Query
 from ragbench.types.columnar import QueryFingerprints
+from ragbench.types.conversation import Json
+from ragbench.types.places import Places
 
 CAUSES_FILE = "causes.csv"
 _COLUMNS = ("system", "query_id", "cause", "why")
@@ -39,13 +41,14 @@ PARTS = ("question", "judgements", "subtopics", "answers")
 class Lines:
     """A JSON Lines file by the id in each line; a file that is not there has none.
 
-    In memory a line is two numbers, whatever it holds; the file stays open while it is read.
+    In memory a line is two numbers and an id two more, whatever they hold; the file stays open
+    while it is read.
     """
 
     def __init__(self, path: Path, key: str = "query_id") -> None:
         """Read the file once, and keep where each line is."""
-        self.path = path
-        self._last: dict[str, int] = {}
+        self.path, self._key = path, key
+        self._last = Places()
         """Id -> the number of its last line, from 1."""
         self._offsets, self._before = array("q"), array("q")
         """Line -> where it begins, and the number of the line of this id before it; 0 for none."""
@@ -56,7 +59,7 @@ class Lines:
                 for number, line in enumerate(stream, start=1):
                     name = _id_in(line, key, path, number)
                     self._offsets.append(offset)
-                    self._before.append(self._last.get(name, 0))
+                    self._before.append(self._last.get(name) or 0)
                     self._last[name] = number
                     offset += len(line)
         except FileNotFoundError:
@@ -65,7 +68,13 @@ class Lines:
             raise DataError(f"cannot be read: {error.strerror}", file=path) from error
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._last)
+        """Yield each id once, in the order of their first lines, which are read again."""
+        for number, before in enumerate(self._before, start=1):
+            if not before:
+                yield str(self._read(number)[self._key])
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._last
 
     def __bool__(self) -> bool:
         return bool(self._last)
@@ -81,17 +90,20 @@ class Lines:
 
     def values(self, key: str) -> Iterator[tuple[object, int]]:
         """Yield the lines of an id as JSON has them, each with its number."""
-        numbers, number = list[int](), self._last.get(key, 0)
+        numbers, number = list[int](), self._last.get(key) or 0
         while number:
             numbers.append(number)
             number = self._before[number - 1]
-        if not numbers:
-            return
+        for number in reversed(numbers):
+            value = self._read(number)
+            if str(value[self._key]) == key:  # else an id with the same hash
+                yield value, number
+
+    def _read(self, number: int) -> Json:
         if self._stream is None:
             self._stream = self.path.open("rb")
-        for number in reversed(numbers):
-            self._stream.seek(self._offsets[number - 1])
-            yield load_json(self._stream.readline()), number
+        self._stream.seek(self._offsets[number - 1])
+        return load_json(self._stream.readline())
 
     def read(self, made: type[R], key: str) -> list[R]:
         """Return the lines of an id as records."""

@@ -15,7 +15,7 @@ from ragbench.executors.base import Facts, Opened, Task
 from ragbench.executors.pool import Pool
 from ragbench.experiment.calls import Calls, Outcome, as_told, call_on, call_once, calling, naming
 from ragbench.experiment.plan.records import System
-from ragbench.experiment.records import Answers, Results, given_answers
+from ragbench.experiment.records import Answers, Results, given_answers, given_rows
 from ragbench.experiment.stages.base import (
     PENDING,
     Keep,
@@ -409,21 +409,19 @@ class Recorded(Answer):
 
     def __init__(self, workspace: Workspace, system: System) -> None:
         super().__init__(workspace, system, "recorded")
-        rows = workspace.plan.collection.given[system.name]
-        retrieves = any(row.contexts is not None for row in rows)
+        self._rows = workspace.plan.collection.given[system.name]
+        retrieves = any(row.contexts is not None for row in self._rows)
         self.only_retrieves = retrieves and all(
-            row.answer is None and row.tool_calls is None for row in rows
+            row.answer is None and row.tool_calls is None for row in self._rows
         )
 
     def asked(self, rows: Sequence[int] | None = None) -> Answers:
         """Return the answers."""
-        name = self.system.name
-        return given_answers(name, self.plan.queries, self.plan.collection.given[name])
+        return given_answers(self.system.name, self.plan.queries, self._rows)
 
-    def retrieved(self) -> list[Outcome[Retrieved]]:
+    def retrieved(self) -> Sequence[Outcome[Retrieved]]:
         """Return the contexts of the records, also where they have no answer."""
-        rows = {row.query_id: row for row in self.plan.collection.given[self.system.name]}
-        return [_retrieved(rows.get(query.id)) for query in self.plan.queries]
+        return Mapped(_retrieved, given_rows(self.plan.queries, self._rows))
 
     def slots(self) -> list[Slot | None]:
         """Nothing is stored."""

@@ -255,7 +255,7 @@ class StoredStage(Stage, ABC):
     """How its values go into the spool of the run; None: there are few, and memory holds them."""
 
     @abstractmethod
-    def slots(self) -> list[Slot | None]:
+    def slots(self) -> Sequence[Slot | None]:
         """Return where each item is stored; None for one that is not made."""
 
     @abstractmethod
@@ -329,7 +329,7 @@ class StoredStage(Stage, ABC):
         """Make the items at some positions, as far as all that they depend on is there."""
         space, chosen = self.workspace, None if rows is None else set(rows)
         missing = [
-            (at, slot)
+            at
             for at in positions
             if (slot := slots[at]) is not None
             and slot.key != UNKNOWN
@@ -347,9 +347,17 @@ class StoredStage(Stage, ABC):
             found[position] = self.read(stored)
 
         # what is stored of them has failed: its replies are of no use
-        again = {slot.row for _, slot in missing if self.stores and slot.key in slot.file}
+        again = {
+            slot.row
+            for at in missing
+            if self.stores and (slot := slots[at]) is not None and slot.key in slot.file
+        }
         for asked_again in (False, True):
-            todo = [at for at, slot in missing if (slot.row in again) == asked_again]
+            todo = [
+                at
+                for at in missing
+                if ((slot := slots[at]) is not None and slot.row in again) == asked_again
+            ]
             if todo:
                 with space.asking(again=asked_again):
                     if not self.prepare():

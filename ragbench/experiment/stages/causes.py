@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import chain
+from operator import attrgetter
 
 import numpy as np
 
@@ -20,16 +21,19 @@ from ragbench.comparison.cause_rules import (
 )
 from ragbench.comparison.causes import GoldWords, SystemCauses, cause_flows, has_no_answer, refuses
 from ragbench.comparison.systems import SystemScores
-from ragbench.experiment.calls import Outcome
+from ragbench.experiment.calls import Outcome, Recorded
 from ragbench.experiment.plan.records import Plan, System
-from ragbench.experiment.records import Answers, Ranked, Recorded, Results
+from ragbench.experiment.records import Answers, Ranked, Results
 from ragbench.experiment.stages.base import Stage
 from ragbench.experiment.stages.matching import document_of, scored_ids
 from ragbench.gates.scores import find_score
 from ragbench.records.causes import CauseRow
 from ragbench.score.base import ScoreColumn
 from ragbench.score.retrieval.ranking import rank
+from ragbench.store.items import Form, Spool, Spooled
 from ragbench.types import Cause, Document, Prediction, Qrels, Run
+from ragbench.types.places import Places
+from ragbench.types.rows import Mapped
 
 _LOOKED_AT = 20
 """Hits in which a gold answer is looked for where a question is not judged: reading is slow."""
@@ -45,35 +49,45 @@ class FindCauses(Stage):
     def collect(self, results: Results) -> None:
         """Add the cause of every query by every system, and which queries moved."""
         plan = self.plan
-        found = find_causes(plan, results)
+        found = find_causes(plan, results, self.workspace.store.spool)
         ids = [query.id for query in plan.queries]
         results.causes = found
         flows = cause_flows(found, results.systems, plan.baseline, ids)
         results.comparisons = replace(results.comparisons, causes=flows)
 
 
-def find_causes(plan: Plan, results: Results) -> dict[str, SystemCauses]:
-    """Give every query of every system one cause.
+def find_causes(plan: Plan, results: Results, spool: Spool) -> dict[str, SystemCauses]:
+    """Give every query of every system one cause; they, and what they rest on, go into a spool.
 
     Costs a walk over the judged documents that each ranking has; for queries without judgements
     also reading the first hits, until a gold answer is found in one.
     """
-    gold = _Gold(plan, results)
+    gold = _Gold(plan, results, spool)
     named = {each.name: each for each in plan.answering}
     found = {}
     for system in results.systems:
         source, answers = named.get(system.name), results.answers.get(system.name)
         of = system.name if system.name in results.rankings else system.retriever
         ranking = results.rankings.get(of or "")
+        lost: Iterator[Lost]
         if source is None or answers is None or _only_ranks(answers, ranking):
-            lost = [
+            lost = (
                 cause_of_ranking(each, gold.rules, answerable=gold.answerable(row))
                 for row, each in enumerate(gold.found_in(ranking))
-            ]
+            )
         else:
             lost = _of_answers(_Answering(gold, source, answers, ranking, system))
-        found[system.name] = SystemCauses(system.name, lost)
+        kept = Spooled[Lost](spool, _LOST, len(plan.queries)).filled(lost)
+        found[system.name] = SystemCauses(system.name, kept)
     return found
+
+
+_FOUND_PARTS = tuple(each.name for each in fields(Found))
+_FOUND = Form(
+    attrgetter(*_FOUND_PARTS), lambda flat: Found(**dict(zip(_FOUND_PARTS, flat, strict=True)))
+)
+_LOST = Form(tuple, Lost._make)
+"""How what was found goes into a spool."""
 
 
 def _only_ranks(answers: Answers, ranking: Ranked | None) -> bool:
@@ -90,7 +104,8 @@ class _Gold:
 
     plan: Plan
     results: Results
-    _found: dict[str, list[Found]] = field(default_factory=dict)
+    spool: Spool
+    _found: dict[str, Sequence[Found]] = field(default_factory=dict)
 
     @property
     def rules(self) -> CauseRules:
@@ -142,24 +157,24 @@ class _Gold:
         relevant = self.relevant.get(query.id)
         return None if relevant is None else bool(relevant)
 
-    def found_in(self, ranking: Ranked | None) -> list[Found]:
+    def found_in(self, ranking: Ranked | None) -> Sequence[Found]:
         """Return what a ranking has of the gold documents of every query."""
         if ranking is None:
-            return [self._judged(query.id, 0) for query in self.plan.queries]
+            return Mapped(lambda query: self._judged(query.id, 0), self.plan.queries)
         if ranking.name not in self._found:
-            self._found[ranking.name] = self._look(ranking)
+            kept = Spooled[Found](self.spool, _FOUND, len(self.plan.queries))
+            self._found[ranking.name] = kept.filled(self._look(ranking))
         return self._found[ranking.name]
 
-    def _look(self, ranking: Ranked) -> list[Found]:
+    def _look(self, ranking: Ranked) -> Iterator[Found]:
         run, outcomes = ranking.run, ranking.outcomes
         ranks, strange = self._ranks(run), self._is_strange(run)
         depths = dict(zip(run.query_ids, np.diff(run.starts).tolist(), strict=True))
         may_fail = not isinstance(outcomes, Recorded)  # what a file lacks is no failure
-        found = []
         for row, query in enumerate(self.plan.queries):
             failed = outcomes[row].cause if may_fail and outcomes[row].value is None else None
             if failed is not None and failed is not Cause.SCORED:
-                found.append(replace(self._judged(query.id, 0), failed=failed.word))
+                yield replace(self._judged(query.id, 0), failed=failed.word)
                 continue
             one = self._judged(query.id, depths.get(query.id, 0), ranks.get(query.id, ()))
             if strange and one.gold:
@@ -172,8 +187,7 @@ class _Gold:
                 if not hits or any(texts):
                     place = words.rank_in((_text(each) for each in texts), self.rules.words)
                     one = replace(one, answer_rank=place, retrieved=len(hits))
-            found.append(one)
-        return found
+            yield one
 
     def _is_strange(self, run: Run) -> bool:
         """Whether no judgement has an id of the hits, so that judgements say nothing of them."""
@@ -260,7 +274,7 @@ class _Answering:
         return None
 
 
-def _of_answers(asked: _Answering) -> list[Lost]:
+def _of_answers(asked: _Answering) -> Iterator[Lost]:
     rules, gold = asked.gold.rules, asked.gold
     right = asked.column(rules.right.measure, "correctness")
     supported = asked.column(rules.supported.measure, "faithfulness")
@@ -268,13 +282,12 @@ def _of_answers(asked: _Answering) -> list[Lost]:
     # a control gets other passages than any retriever found
     ranked = asked.source.control is None
     found = gold.found_in(asked.ranking if ranked else None)
-    lost = []
     for row in range(len(asked.plan.queries)):
-        said = _said(asked, row)
+        said, facts = _said(asked, row), found[row]
         if said.failed is None:
             is_right, right_how = _right(asked, right, row)
             is_supported, supported_how = _reached(supported, row, rules.supported.min)
-            holds, holds_how = _holds(asked, recall, row, found[row])
+            holds, holds_how = _holds(asked, recall, row, facts)
             is_refusal, how = _reached(refusal, row, 0.5, oriented=False)
             said = replace(
                 said,
@@ -287,11 +300,9 @@ def _of_answers(asked: _Answering) -> list[Lost]:
             )
             if is_refusal is not None:
                 said = replace(said, refuses=is_refusal, refuses_how=f"declines ({how})")
-        facts = found[row]
         if asked.ranking is None and ranked and said.read is None:
             facts = Found()  # an app that never says what it retrieved
-        lost.append(cause_of_answer(facts, said, rules, answerable=gold.answerable(row)))
-    return lost
+        yield cause_of_answer(facts, said, rules, answerable=gold.answerable(row))
 
 
 def _said(asked: _Answering, row: int) -> Said:
@@ -383,19 +394,21 @@ def _reached(
 class CausesByQuery(Mapping[str, CauseRow]):
     """The rows of `causes.csv` of one system, each made when somebody looks at it."""
 
-    def __init__(self, causes: SystemCauses, row_of: Mapping[str, int]) -> None:
+    def __init__(self, causes: SystemCauses, ids: Sequence[str], row_of: Places) -> None:
         """Share `row_of`, which says in which row each query stands, with other systems."""
-        self._causes, self._row_of = causes, row_of
+        self._causes, self._ids, self._row_of = causes, ids, row_of
 
     def __getitem__(self, query: str) -> CauseRow:
-        lost = self._causes.lost[self._row_of[query]]
+        if (row := self._row_of.get(query)) is None:
+            raise KeyError(query)
+        lost = self._causes.lost[row]
         return CauseRow(system=self._causes.system, query_id=query, cause=lost.cause, why=lost.why)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._row_of)
+        return iter(self._ids)
 
     def __len__(self) -> int:
-        return len(self._row_of)
+        return len(self._ids)
 
 
 def cause_rows(found: Mapping[str, SystemCauses], query_ids: Sequence[str]) -> Iterator[CauseRow]:

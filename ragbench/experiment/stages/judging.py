@@ -115,7 +115,7 @@ class Verdicts(StoredStage):
         """A replay reads the replies themselves."""
         return not self.workspace.replay
 
-    def slots(self) -> list[Slot | None]:
+    def slots(self) -> Sequence[Slot | None]:
         """One for each rubric, item by item."""
         judge = self.judge
         files = [
@@ -125,8 +125,14 @@ class Verdicts(StoredStage):
             for name, rubric in self._rubrics.items()
         ]
         # where the judge's noise is measured, equal answers must not share it
-        keys = [item_key(item, item.sample if judge.samples > 1 else 0) for item in self._items]
-        return [Slot(file, key, row) for row, key in enumerate(keys) for file in files]
+        each = (item_key(item, item.sample if judge.samples > 1 else 0) for item in self._items)
+        keys, size = b"".join(map(bytes.fromhex, each)), KEY_DIGITS // 2
+
+        def slot_at(at: int) -> Slot:
+            row, number = divmod(at, len(files))
+            return Slot(files[number], keys[row * size : (row + 1) * size].hex(), row)
+
+        return Mapped(slot_at, range(len(self._items) * len(files)))
 
     @cached_property
     def _forms(self) -> StageFile:

@@ -10,9 +10,9 @@ from itertools import chain, islice
 from ragbench.config.schema import Match, RetrievalMetrics
 from ragbench.data.files.rows import encode_spaces
 from ragbench.errors import DataError
-from ragbench.experiment.calls import Outcome
+from ragbench.experiment.calls import Outcome, Recorded
 from ragbench.experiment.plan.groups import document_id, keys_of
-from ragbench.experiment.records import Ranked, Recorded
+from ragbench.experiment.records import Ranked
 from ragbench.registry import nearest
 from ragbench.retrieve.base import Retriever
 from ragbench.score.retrieval.notation import parse_measures

@@ -13,6 +13,7 @@ from ragbench.executors.pool import Pool
 from ragbench.experiment.calls import (
     Calls,
     Outcome,
+    Recorded,
     call_each,
     call_on,
     call_once,
@@ -20,7 +21,7 @@ from ragbench.experiment.calls import (
     naming,
     without_value,
 )
-from ragbench.experiment.records import Ranked, Recorded, Results, Work
+from ragbench.experiment.records import Ranked, Results, Work
 from ragbench.experiment.stages.base import (
     PENDING,
     UNKNOWN,

@@ -12,8 +12,9 @@ import numpy as np
 from ragbench.config.schema import RetrievalMetrics
 from ragbench.errors import DataError
 from ragbench.executors.pool import Pool
+from ragbench.experiment.calls import Recorded
 from ragbench.experiment.plan.records import Plan, System
-from ragbench.experiment.records import Answers, Ranked, Recorded, Results
+from ragbench.experiment.records import Answers, Ranked, Results
 from ragbench.experiment.stages.answers import Answer, AskApp
 from ragbench.experiment.stages.base import Keep, Node, Slot, StoredStage, Workspace
 from ragbench.experiment.stages.columns import (

@@ -19,7 +19,7 @@ from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
 from ragbench.report.base import COST_HEADS, SIGNS, SLICE_HEADS, Layout, Measure, Section
 from ragbench.report.layout import lay_out
-from ragbench.report.page.pack import Packed, read_data, write_data
+from ragbench.report.page.pack import Packed, write_data
 from ragbench.report.page.rankings import add_to_curves, read_rankings
 from ragbench.report.pictures.charts import Curves
 from ragbench.report.pictures.draw import difference_picture, pictures
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 MAILED = 12_000_000
 """Bytes of data that a page holds; in base64 and mailed this is 21 MB, where 25 MB is usual."""
+_TRIPLES = 3 << 16
 _DATA = "<!--data-->"
 
 
@@ -40,6 +41,8 @@ _DATA = "<!--data-->"
 class Known:
     """What a run has at hand when its folder is written."""
 
+    ids: Sequence[str] | None = None
+    """The queries, in order."""
     columns: Mapping[str, Mapping[str, FloatArray]] | None = None
     """System -> score -> the value of each query, NaN where there is none."""
     causes: Mapping[str, Mapping[str, CauseRow]] | None = None
@@ -78,11 +81,18 @@ def write_page(
     views = None
     if run is not None:
         views = QueryViews(
-            run, bare=True, columns=known.columns, causes=known.causes, latency=known.latency
+            run,
+            bare=True,
+            ids=known.ids,
+            columns=known.columns,
+            causes=known.causes,
+            latency=known.latency,
         )
-    curves, values = Curves(), dict[str, dict[str, list[float | None]]]()
+    curves, values, packed = Curves(), dict[str, dict[str, list[float | None]]](), None
     if views is not None:
-        curves = write_data(beside, views, {**_head(summary), "file": beside.name}, known.runs)
+        packed, curves = write_data(
+            beside, views, {**_head(summary), "file": beside.name}, known.runs
+        )
         values = judged_values(summary, views)
         views.close()  # some systems rename no folder with an open file in it
     drawn = pictures(summary, comparisons, curves, values)
@@ -91,8 +101,7 @@ def write_page(
     with written_whole(path) as page:
         # half characters, as a model may send them, as escapes: UTF-8 has none
         page.write(before.encode("utf-8", "backslashreplace"))
-        if views is not None:
-            packed = read_data(beside)
+        if packed is not None:
             with beside.open("rb") as parts:
                 page.writelines(_scripts(packed, parts, mailed))
             if sum(packed.sizes) <= mailed:
@@ -157,14 +166,21 @@ def _head(summary: Summary) -> dict[str, object]:
 def _scripts(packed: Packed, parts: IO[bytes], mailed: int) -> Iterator[bytes]:
     """The index and the parts that the page holds, as blocks of data that no browser runs."""
     within = sum(total <= mailed for total in accumulate(packed.sizes))
-    yield _block(f'id="index" data-parts="{within}"', packed.index)
+    start, size = packed.index
+    parts.seek(start)
+    yield from _block(f'id="index" data-parts="{within}"', parts, size)
+    parts.seek(0)
     for number, size in enumerate(packed.sizes[:within]):
-        yield _block(f'id="part-{number}"', parts.read(size))
+        yield from _block(f'id="part-{number}"', parts, size)
 
 
-def _block(name: str, data: bytes) -> bytes:
-    head = f'<script type="application/octet-stream" {name}>'.encode()
-    return head + base64.b64encode(data) + b"</script>\n"
+def _block(name: str, data: IO[bytes], size: int) -> Iterator[bytes]:
+    yield f'<script type="application/octet-stream" {name}>'.encode()
+    # by threes, which are four letters
+    yield from (
+        base64.b64encode(data.read(min(_TRIPLES, size - at))) for at in range(0, size, _TRIPLES)
+    )
+    yield b"</script>\n"
 
 
 def _frame(

@@ -10,7 +10,6 @@ That file is the parts, one after the other, the index, and 80 bytes that say wh
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,24 +22,28 @@ import numpy as np
 
 from ragbench.data.runs.query_view import AnswerView, QueryView, QueryViews
 from ragbench.data.runs.run_lines import Texts
-from ragbench.errors import DataError
 from ragbench.files import written_whole
-from ragbench.json_yaml import load_json
-from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES
-from ragbench.records.codec import Record, from_json
 from ragbench.records.manifest import ClaimRow, Passage, TextRow, UsageRow, VerdictRow
+from ragbench.report.page.index import (
+    LONGEST,
+    Column,
+    Seen,
+    as_json,
+    compressed,
+    index_of,
+    pieces,
+    shortened,
+)
 from ragbench.report.page.rankings import (
-    FirstHits,
     ShownHits,
     add_to_curves,
     read_rankings,
-    rounded,
     rounded_number,
     telling_first,
 )
 from ragbench.report.pictures.charts import Curves
-from ragbench.text.languages import load as load_stopwords
 from ragbench.types import Run
+from ragbench.types.places import Places
 
 SCHEMA = "ragbench.page/1"
 _FOOTER = 80  # bytes
@@ -48,43 +51,17 @@ _QUERIES_A_PART = 32
 _CHARACTERS_A_PART = 300_000
 _MOST_GOLD = 30
 _MOST_CLAIMS = 100
-_MOST_SLICES = 60  # values of a field; one with more sorts nothing
-_LONGEST: Mapping[str, int] = {
-    "question": 4_000,
-    "passage": 2_000,
-    "answer": 12_000,
-    "reason": 4_000,
-    "prompt": 12_000,
-    "word": 300,
-}
-"""Characters of each kind of text; what is longer is cut, and says how long it was."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What a file of queries holds."""
+    """Where everything is in a file of queries."""
 
-    index: bytes
-    """Compressed: what is known of every query at a glance, and where the parts begin."""
     sizes: Sequence[int]
     """Bytes of each part; the first one begins at 0."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Footer(Record):
-    """The end of the file."""
-
-    schema: str
     index: tuple[int, int]
-    """Where the index begins, and how many bytes it has."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Parts(Record):
-    """What Python reads of the index."""
-
-    parts: tuple[tuple[str, int, int], ...]
-    """Kind, number of the first query or passage, and bytes of each part."""
+    """Where the index begins, and how many bytes it has: compressed, what is known of every query
+    at a glance, and where the parts begin."""
 
 
 def write_data(
@@ -92,68 +69,46 @@ def write_data(
     views: QueryViews,
     head: Mapping[str, object],
     runs: Mapping[str, Callable[[], Run]] = MappingProxyType({}),
-) -> Curves:
+) -> tuple[Packed, Curves]:
     """Pack all queries of a run folder into a file; of their texts one part is in memory.
 
     `head` is what the index says of the run as a whole, `runs` the rankings that are at hand, by
-    the names of their files. Returned is where the rankings have what is relevant, which is known
-    when all queries have come by.
+    the names of their files. Returned is where everything is, and where the rankings have what is
+    relevant, which is known when all queries have come by.
     """
     curves = Curves()
     with written_whole(path) as stream:
-        found = {**head, **_write_parts(stream, views, curves, runs)}
-        index = compressed(_json(found))
+        index, sizes = _write_parts(stream, views, curves, runs)
         start = stream.tell()
-        stream.write(index)
-        footer = json.dumps({"schema": SCHEMA, "index": [start, len(index)]})
+        stream.writelines(compressed(pieces({**head, **index})))
+        place = start, stream.tell() - start
+        footer = json.dumps({"schema": SCHEMA, "index": place})
         stream.write(footer.ljust(_FOOTER).encode())
-    return curves
-
-
-def read_data(path: Path) -> Packed:
-    """Read where everything is in a file of queries.
-
-    Raises:
-        DataError: It is none of this version.
-    """
-    try:
-        with path.open("rb") as stream:
-            stream.seek(-_FOOTER, 2)
-            footer = from_json(_Footer, load_json(stream.read()))
-            if footer.schema != SCHEMA:
-                raise ValueError(f"found schema {footer.schema!r}")
-            start, size = footer.index
-            stream.seek(start)
-            index = stream.read(size)
-        parts = from_json(_Parts, load_json(gzip.decompress(index))).parts
-        sizes = [size for _, _, size in parts]
-    except (OSError, ValueError, EOFError, DataError) as error:
-        raise DataError(f"not the queries of a page: {error}", file=path, allowed=SCHEMA) from error
-    return Packed(index, sizes)
+    return Packed(sizes, place), curves
 
 
 def _write_parts(
     stream: IO[bytes], views: QueryViews, curves: Curves, runs: Mapping[str, Callable[[], Run]]
-) -> dict[str, object]:
-    """Write all parts; return the index of what was written."""
+) -> tuple[dict[str, object], list[int]]:
+    """Write all parts; return the index of what was written, and the sizes of the parts."""
     ids, order = views.ids, telling_first(views)
     judged, rankings, ranking_of = read_rankings(views, runs)
     add_to_curves(curves, rankings, judged)
-    passages, seen = _Passages(), _Seen()
+    passages, seen = _Passages(), Seen(len(ids))
     parts: list[tuple[str, int, int]] = []
 
     def write(kind: str, first: int, text: str) -> None:
-        data = compressed(text)
-        stream.write(data)
-        parts.append((kind, first, len(data)))
+        start = stream.tell()
+        stream.writelines(compressed([text]))
+        parts.append((kind, first, stream.tell() - start))
 
     none = np.zeros((len(judged.rows), 0), np.int64)
     ranks = np.column_stack([none, *(own.judged for own in rankings.values())])
-    starts = judged.rows.starts.tolist()
-    ends = (judged.rows.starts[:-1] + judged.relevant).tolist()
+    starts = judged.rows.starts
+    ends = starts[:-1] + judged.relevant
     shown = [own.parts(order, judged, _QUERIES_A_PART) for own in rankings.values()]
     for first in range(0, len(order), _QUERIES_A_PART):
-        rows = order[first : first + _QUERIES_A_PART]
+        rows = order[first : first + _QUERIES_A_PART].tolist()
         found = [views[ids[row]] for row in rows]
         for row, view in zip(rows, found, strict=True):
             seen.add(row, view)
@@ -167,112 +122,19 @@ def _write_parts(
             _hits(next(part), found, texts, own.owner, passages)
             for part, own in zip(shown, rankings.values(), strict=True)
         ]
-        write("queries", first, f'{{"queries":{_json(queries)},"hits":[{",".join(hits)}]}}')
+        write("queries", first, f'{{"queries":{as_json(queries)},"hits":[{",".join(hits)}]}}')
         for number, waiting in passages.waiting(first + _QUERIES_A_PART >= len(order)):
-            write("passages", number, _json(waiting))
-    index = _index(views, rankings, ranking_of, seen)
-    return {**index, "order": order, "parts": parts}
-
-
-def _index(
-    views: QueryViews,
-    rankings: Mapping[str, FirstHits],
-    ranking_of: Mapping[str, str],
-    seen: _Seen,
-) -> dict[str, object]:
-    """What is known of every query at a glance, but for where its part is."""
-    ids = views.ids
-    names = list(rankings)
-    return {
-        "ids": [_cut(each, "word") for each in ids],
-        "values": {
-            system.name: {
-                score: rounded(own[score]) if score in own else [None] * len(ids)
-                for score in system.scores
-            }
-            for system in views.summary.systems
-            if (own := views.columns.get(system.name)) is not None
-        },
-        **seen.index(len(ids)),
-        "causeWords": {name: CAUSE_SAYS[name].partition(": ")[2] for name in CAUSES},
-        "causeChanges": CAUSE_CHANGES,
-        "stopwords": sorted(load_stopwords("english")),
-        "prompts": {
-            form: [_cut(each.system, "prompt"), _cut(each.user, "prompt")]
-            for form, each in views.prompts.items()
-        },
-        "rankings": names,
-        "rankingOf": {system: names.index(name) for system, name in ranking_of.items()},
-    }
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-
-
-def compressed(text: str) -> bytes:
-    """Return JSON in gzip, the same bytes for the same text."""
-    return gzip.compress(text.encode("utf-8", "backslashreplace"), 6, mtime=0)
-
-
-@dataclass(slots=True)
-class _Seen:
-    """What the index says of the queries, gathered as they come by."""
-
-    texts: dict[int, str] = field(default_factory=dict)
-    facts: dict[str, dict[int, tuple[str, ...]]] = field(default_factory=dict)
-    causes: dict[str, dict[int, tuple[str, ...]]] = field(default_factory=dict)
-    failures: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
-
-    def add(self, row: int, view: QueryView) -> None:
-        self.texts[row] = _cut(view.question, "word")
-        for name, value in view.metadata.items():
-            each = value if isinstance(value, list) else [value]
-            if each and all(isinstance(one, (str, bool, int, float)) for one in each):
-                self.facts.setdefault(name, {})[row] = tuple(dict.fromkeys(map(str, each)))
-        for system in view.systems:
-            if system.cause is not None:
-                self.causes.setdefault(system.name, {})[row] = (system.cause,)
-            for score, missing in system.unscored.items():
-                if missing.status == "failed":
-                    own = self.failures.setdefault(system.name, {}).setdefault(score, {})
-                    own[str(row)] = missing.cause
-
-    def index(self, n: int) -> dict[str, object]:
-        return {
-            "texts": [self.texts[row] for row in range(n)],
-            "facts": {
-                name: _coded(values, n)
-                for name, values in self.facts.items()
-                if 1 < len({name for own in values.values() for name in own}) <= _MOST_SLICES
-            },
-            "causes": {name: _coded(values, n) for name, values in self.causes.items()},
-            "failures": self.failures,
-        }
-
-
-def _coded(values: Mapping[int, tuple[str, ...]], n: int) -> dict[str, object]:
-    """A column of few words: each once, and its number, or numbers, for each row; -1 for none."""
-    names = sorted({name for own in values.values() for name in own})
-    numbers = {name: number for number, name in enumerate(names)}
-    each = [[numbers[name] for name in values.get(row, ())] or [-1] for row in range(n)]
-    rows = [own[0] if len(own) == 1 else own for own in each]
-    return {"names": [_cut(name, "word") for name in names], "rows": rows}
-
-
-def _cut(text: str, kind: str, goes_on: bool = False) -> str:
-    most = _LONGEST[kind]
-    if len(text) <= most:
-        return f"{text}…" if goes_on else text
-    more = f"{len(text) - most:,} more characters"
-    return f"{text[:most]}… ({more}{', and more' if goes_on else ''})"
+            write("passages", number, as_json(waiting))
+    index = index_of(views, rankings, ranking_of, seen)
+    listed = Column(lambda rows: order[rows].tolist(), len(order))
+    return {**index, "order": listed, "parts": parts}, [size for _, _, size in parts]
 
 
 @dataclass(slots=True)
 class _Passages:
     """Numbers of passages, by what they say; their texts until they are written."""
 
-    _numbers: dict[tuple[str, int], int] = field(default_factory=dict)
+    _numbers: Places = field(default_factory=Places)
     _first: int = 0
     _texts: list[tuple[str, str, str | None]] = field(default_factory=list)
     """Id, title and text."""
@@ -286,16 +148,14 @@ class _Passages:
         One of which no more than the id is known has none: it is its id.
         """
         if text is None and not title:
-            return name if len(name) <= _LONGEST["word"] else _cut(name, "word")
-        # a hash for the text, so that texts are not kept; two of one id hardly share it
-        key = (name, hash((title or "", text)))
-        if key not in self._numbers:
-            self._numbers[key] = len(self._numbers)
-            shown = None if text is None else _cut(text, "passage", goes_on=cut)
-            row = (_cut(name, "word"), _cut(title or "", "word"), shown)
+            return name if len(name) <= LONGEST["word"] else shortened(name, "word")
+        number = self._numbers.setdefault((name, title or "", text), known := len(self._numbers))
+        if number == known:
+            shown = None if text is None else shortened(text, "passage", goes_on=cut)
+            row = (shortened(name, "word"), shortened(title or "", "word"), shown)
             self._texts.append(row)
             self._size += sum(map(len, filter(None, row)))
-        return self._numbers[key]
+        return number
 
     def waiting(self, last: bool) -> Iterator[tuple[int, list[tuple[str, str, str | None]]]]:
         """Give the texts that fill a part, or what is left."""
@@ -313,15 +173,15 @@ def _query(
     `ranks` has, for each document that is relevant, its rank in each ranking.
     """
     return {
-        "text": _cut(view.question, "question"),
-        "gold": [_cut(text, "answer") for text in view.answers],
+        "text": shortened(view.question, "question"),
+        "gold": [shortened(text, "answer") for text in view.answers],
         "relevant": [
             (passages.number(each.id, each.title, each.text, each.cut), each.grade, found)
             for each, found in list(zip(view.gold, ranks, strict=True))[:_MOST_GOLD]
         ],
         "systems": {
             system.name: _filled(
-                why=_cut(system.why, "reason"),
+                why=shortened(system.why, "reason"),
                 ms=rounded_number(system.ranking_ms),
                 answers=[_answer(each, passages) for each in system.answers],
                 verdicts=[_verdict(row) for row in system.verdicts],
@@ -356,14 +216,14 @@ def _hits(
     ids: str | list[int | str] = found.ids
     if any(texts) or any(view.systems[owner].answers for view in views):
         ids = _numbers(found, views, texts, owner, passages)
-    elif found.longest > _LONGEST["word"]:
-        ids = [_cut(name, "word") for name in found.ids.split("\n")]
+    elif found.longest > LONGEST["word"]:
+        ids = [shortened(name, "word") for name in found.ids.split("\n")]
     # one text, a line each, is unpacked quickly, and no id holds a line end
     if not isinstance(ids, str) and all(isinstance(each, str) for each in ids):
         ids = "\n".join(map(str, ids))
     return (
-        f'{{"counts":{_json(found.counts)},"ids":{_json(ids)},"scores":[{found.scores}],'
-        f'"judged":{_json(found.judged)}}}'
+        f'{{"counts":{as_json(found.counts)},"ids":{as_json(ids)},"scores":[{found.scores}],'
+        f'"judged":{as_json(found.judged)}}}'
     )
 
 
@@ -398,14 +258,14 @@ def _filled(**values: object) -> dict[str, object]:
 
 def _answer(view: AnswerView, passages: _Passages) -> dict[str, object]:
     if view.prediction is None:
-        return {"cause": view.cause, "detail": _cut(view.detail, "reason")}
+        return {"cause": view.cause, "detail": shortened(view.detail, "reason")}
     row, used = view.prediction, view.prediction.usage or UsageRow()
     read = row.contexts
-    return {"text": None if row.answer is None else _cut(row.answer, "answer")} | _filled(
+    return {"text": None if row.answer is None else shortened(row.answer, "answer")} | _filled(
         read=None if read is None else [passages.number(p.id, p.title, p.text) for p in read],
         ms=rounded_number(row.latency_ms),
-        queries=[_cut(text, "question") for text in row.queries],
-        prompt=_cut(row.prompt or "", "prompt"),
+        queries=[shortened(text, "question") for text in row.queries],
+        prompt=shortened(row.prompt or "", "prompt"),
         tokens=[used.input_tokens, used.output_tokens],
         usd=rounded_number(used.usd),
     )
@@ -422,17 +282,17 @@ def _verdict(row: VerdictRow) -> dict[str, object]:
         model=row.model,
         score=rounded_number(row.score),
         level=row.level,
-        why=_cut(row.reasoning, "reason"),
+        why=shortened(row.reasoning, "reason"),
         claims=[_claim(claim) for claim in row.claims[:_MOST_CLAIMS]],
         more=len(row.claims[_MOST_CLAIMS:]) or None,
-        raw=_cut(row.raw, "reason"),
+        raw=shortened(row.raw, "reason"),
         cause="" if row.cause == "scored" else row.cause,
         failed=row.status == "failed" or None,
         sample=row.sample,
         samples=[rounded_number(value) for value in row.samples] if len(row.samples) > 1 else None,
         usd=rounded_number(row.usage.usd),
         prompts=[
-            [each.form, each.fence, [_cut(text, "passage") for text in each.texts], each.to]
+            [each.form, each.fence, [shortened(text, "passage") for text in each.texts], each.to]
             for each in row.prompts
         ],
     )
@@ -440,7 +300,7 @@ def _verdict(row: VerdictRow) -> dict[str, object]:
 
 def _claim(row: ClaimRow) -> dict[str, object]:
     return _filled(
-        text=_cut(row.text, "question"),
+        text=shortened(row.text, "question"),
         gold=row.whose == "reference" or None,
         ruling=row.ruling,
         supports=row.passages,

@@ -117,10 +117,9 @@ class FirstHits:
         scores = np.concatenate([np.zeros(0), *(block.scores for block in found)])
         return cls(owner, names, scores, starts, counts, ranks)
 
-    def parts(self, order: Sequence[int], judged: Judged, size: int) -> Iterator[ShownHits]:
+    def parts(self, order: IntArray, judged: Judged, size: int) -> Iterator[ShownHits]:
         """Yield the hits of so many queries at a time, in an order of all queries."""
-        own = np.array(order, np.int64)
-        counts = self.counts[own]
+        own, counts = order, self.counts[order]
         ends = np.cumsum(counts)
         rows = spans(self.starts[own], self.starts[own] + counts)
         names = TextIds.of(self.names.as_bytes.take(rows))
@@ -259,7 +258,7 @@ def add_to_curves(curves: Curves, rankings: Mapping[str, FirstHits], judged: Jud
         curves.add(name, ranking.judged[rows], judged.grades[rows], ends)
 
 
-def telling_first(views: QueryViews) -> list[int]:
+def telling_first(views: QueryViews) -> IntArray:
     """Return rows in the order of what they tell: by how far systems lie apart."""
     apart = np.zeros(len(views.ids))
     for score in dict.fromkeys(name for own in views.columns.values() for name in own):
@@ -268,5 +267,4 @@ def telling_first(views: QueryViews) -> list[int]:
         spread = np.where(known, values, -np.inf).max(axis=0)
         spread -= np.where(known, values, np.inf).min(axis=0)
         apart += np.where(known.sum(axis=0) > 1, np.minimum(spread, 1.0), 0.0)
-    order: list[int] = np.argsort(-apart, kind="stable").tolist()
-    return order
+    return np.argsort(-apart, kind="stable")
