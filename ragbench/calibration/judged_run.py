@@ -9,7 +9,7 @@ from typing import TypeVar, get_args
 
 from ragbench.data.files.fields import failing
 from ragbench.data.files.rows import Entry, read_jsonl
-from ragbench.data.loaders.records import system_name
+from ragbench.data.loaders.questions import system_name
 from ragbench.data.runs.run_folder import file_name, read_manifest, read_summary, resolve_run_folder
 from ragbench.errors import DataError, OptionError
 from ragbench.json_yaml import load_yaml

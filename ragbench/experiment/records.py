@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -160,18 +161,24 @@ def given_rows(queries: Sequence[Query], rows: Sequence[Answered]) -> Sequence[A
     """Return what records say of each query, looked up when somebody looks at it."""
     places = Places.of(row.query_id for row in rows)
 
-    def row_of(query: Query) -> Answered | None:
-        at = places.get(query.id)
-        return None if at is None or (row := rows[at]).query_id != query.id else row
+    @lru_cache(maxsize=1)  # mostly asked for several times in turn
+    def row_of(number: int) -> Answered | None:
+        name = queries[number].id
+        if number < len(rows) and (own := rows[number]).query_id == name:  # as nearly all are
+            return own
+        at = places.get(name)
+        return None if at is None or (own := rows[at]).query_id != name else own
 
-    return Mapped(row_of, queries)
+    return Mapped(row_of, range(len(queries)))
 
 
 def given_answers(name: str, queries: Sequence[Query], rows: Sequence[Answered]) -> Answers:
     """Return the answers that the records came with, in the order of the queries."""
     if all(row.answer is None for row in rows):  # a retriever, which has nothing else to fail at
         return Answers(name, [Outcome[Prediction](None, Cause.MISSING_ANSWER)] * len(queries))
-    return Answers(name, Mapped(_given, given_rows(queries, rows)))
+    found = given_rows(queries, rows)
+    outcome = lru_cache(maxsize=1)(lambda number: _given(found[number]))
+    return Answers(name, Mapped(outcome, range(len(queries))))
 
 
 def _given(row: Answered | None) -> Outcome[Prediction]:

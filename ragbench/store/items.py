@@ -24,6 +24,7 @@ import time
 import warnings
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Generic, NamedTuple, TypeVar, overload
 
@@ -177,7 +178,7 @@ class Spool:
     nothing from a run under way. The first megabyte stays in memory.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
         """Make no file yet; it will be in the folder, or where temporary files are."""
         self._folder, self._lock, self._end = folder, threading.Lock(), 0
         self._stream: tempfile.SpooledTemporaryFile[bytes] | None = None
@@ -192,7 +193,7 @@ class Spool:
                 stream.seek(place)
                 stream.write(len(data).to_bytes(8, "little") + data)
             except OSError as error:
-                raise _not_written(self._folder, error) from None
+                raise _not_written(self._folder or Path(tempfile.gettempdir()), error) from None
             self._end += 8 + len(data)
         return place
 
@@ -212,9 +213,14 @@ class Spool:
             self._stream.close()
             self._stream = None
 
+    def __del__(self) -> None:
+        self.close()
+
     def _open(self) -> tempfile.SpooledTemporaryFile[bytes]:
         # where the system keeps temporary files in memory, the cache is the better place
-        folder = self._folder if os.access(self._folder, os.W_OK) else None
+        folder = self._folder
+        if folder is not None and not os.access(folder, os.W_OK):
+            folder = None
         # open until the run ends
         self._stream = tempfile.SpooledTemporaryFile(  # noqa: SIM115
             _IN_MEMORY, dir=None if folder is None else str(folder)
@@ -239,7 +245,7 @@ class Spooled(Sequence[Value], Generic[Value]):
     The one that was looked at last is remembered, since mostly several ask for it in turn.
     """
 
-    def __init__(self, spool: Spool, form: Form, n: int, default: Json = None) -> None:
+    def __init__(self, spool: Spool, form: Form, n: int = 0, default: Json = None) -> None:
         self._spool, self._form, self._default = spool, form, default
         self._places, self._good = array("q", [-1]) * n, bytearray(n)
         self._last: tuple[int, Json] = (-1, None)
@@ -272,6 +278,12 @@ class Spooled(Sequence[Value], Generic[Value]):
             self._last = place, value
         return value  # type: ignore[no-any-return]
 
+    def append(self, value: Value) -> None:
+        """Add a row."""
+        self._places.append(-1)
+        self._good.append(False)
+        self[len(self) - 1] = value
+
     def filled(self, values: Iterable[Value]) -> Spooled[Value]:
         """Put a value into each row, and return the same rows."""
         for row, value in enumerate(values):
@@ -285,6 +297,25 @@ class Spooled(Sequence[Value], Generic[Value]):
     def lacking(self) -> list[int]:
         """Return the rows without a good value."""
         return [row for row, good in enumerate(self._good) if not good]
+
+
+FEWEST = 1_000
+"""Values from which on a spool is worth its file."""
+
+
+def kept_apart(values: Iterable[Value], form: Form) -> Sequence[Value]:
+    """Return values in a spool of their own: few of them, and odd ones, stay in memory."""
+    rest = iter(values)
+    first = list(islice(rest, FEWEST))
+    if len(first) < FEWEST:
+        return first
+    kept, every = Spooled[Value](Spool(), form), chain(first, rest)
+    for value in every:
+        try:
+            kept.append(value)
+        except ValueError:  # of a type that a spool does not take, such as a date
+            return [*kept[:-1], value, *every]
+    return kept
 
 
 class StageStore:

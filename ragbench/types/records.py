@@ -179,7 +179,7 @@ class Collection:
     """Gold answers by query id; a query without one is absent."""
     expected_tool_calls: Mapping[str, tuple[ToolCall, ...]] = field(default_factory=dict)
     """Gold tool calls by query id, in order; empty where none is right."""
-    given: Mapping[str, list[Answered]] = field(default_factory=dict)
+    given: Mapping[str, Sequence[Answered]] = field(default_factory=dict)
     """Systems whose contexts or answers the records carry, by name."""
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     """Short content hashes: `corpus`, `queries`, `qrels`, `answers`."""

@@ -46,14 +46,36 @@ print(json.dumps(int(status.partition("VmHWM:")[2].split()[0]) * 1024))
 """
 
 
-def peak_bytes(folder, *arguments):
+def peak_bytes(folder, *arguments, program=RUN):
     """The most memory that a process held which made a run."""
     folder.mkdir(exist_ok=True)
     done = subprocess.run(
-        [sys.executable, "-c", RUN, *map(str, arguments)],
+        [sys.executable, "-c", program, *map(str, arguments)],
         cwd=folder, capture_output=True, text=True, check=True,
     )  # fmt: skip
     return json.loads(done.stdout.splitlines()[-1])
+
+
+JUDGED = """
+import json, sys
+from pathlib import Path
+import ragbench as rb
+
+n = int(sys.argv[1])
+with open("rows.jsonl", "w") as stream:
+    for i in range(n):
+        texts = [f"Bridge {i} was opened in May {1900 + i % 90}, part {p}." * 3 for p in range(2)]
+        row = {"id": f"q{i}", "question": f"When did bridge {i} open?", "contexts": texts}
+        row |= {"answer": f"In {1900 + i % 90}.", "reference": f"It was {1900 + i % 90}."}
+        stream.write(json.dumps(row) + "\\n")
+run = rb.run_experiment({
+    "name": "m", "output": "runs", "dataset": {"type": "records", "path": "rows.jsonl"},
+    "statistics": {"resamples": 100}, "metrics": {"judge": {"type": "lexical"}},
+})
+assert run.record.complete, run.record.warnings
+status = Path("/proc/self/status").read_text()
+print(json.dumps(int(status.partition("VmHWM:")[2].split()[0]) * 1024))
+"""
 
 
 def traced_bytes(make):
@@ -107,6 +129,15 @@ def test_long_passages_are_not_held(tmp_path, kind):
     few, many = (peak_bytes(tmp_path / str(n), kind, n, 1_000) for n in (FEW, MANY))
 
     assert (many - few) / (MANY - FEW) < 15_000, "34,000 and 65,000 where they were held"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_judged_records_are_not_held(tmp_path):
+    """Neither passages and answers, nor what the run and its page look up."""
+    few, many = (peak_bytes(tmp_path / str(n), n, program=JUDGED) for n in (1_200, 4_200))
+
+    assert (many - few) / 3_000 < 2_000, "4,000 where they were held"
 
 
 def test_a_verdict_is_stored_as_it_comes(tmp_path, monkeypatch):

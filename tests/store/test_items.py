@@ -21,6 +21,7 @@ from ragbench.store.items import (
     Spooled,
     StageFile,
     StageStore,
+    kept_apart,
     stage_path,
 )
 from ragbench.types.places import Places
@@ -339,3 +340,15 @@ def test_a_full_disk_is_said_where_values_are_spooled(tmp_path, monkeypatch):
         spool.put(2)
     monkeypatch.undo()
     spool.close()
+
+
+@pytest.mark.parametrize("n", [0, 5, 999, 1_000, 1_203])
+@pytest.mark.parametrize("odd_at", [None, 7, 1_100])
+def test_values_kept_apart_are_the_same(n, odd_at):
+    """Also where a spool does not take one of them: then all of them stay in memory."""
+    values = [{"row": row, "odd": object() if row == odd_at else None} for row in range(n)]
+
+    kept = kept_apart(iter(values), Form(lambda value: value, lambda flat: flat))
+
+    assert list(kept) == values
+    assert isinstance(kept, Spooled) == (n >= 1_000 and (odd_at is None or odd_at >= n))

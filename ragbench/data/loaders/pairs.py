@@ -10,7 +10,7 @@ from typing import Annotated
 from ragbench.data.files.fields import content_id
 from ragbench.data.files.rows import Entry, read_rows
 from ragbench.data.loaders.base import finished
-from ragbench.data.loaders.records import system_name
+from ragbench.data.loaders.questions import system_name
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option, nearest
 from ragbench.types import Answered, Collection, Query

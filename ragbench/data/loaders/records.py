@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,28 +19,16 @@ from ragbench.data.files.columns import (
     several_columns,
     with_paths,
 )
-from ragbench.data.files.fields import Passages, Talk, TalkReader, read_text, read_texts, talk_notes
+from ragbench.data.files.fields import Passages, TalkReader, read_text, read_texts, talk_notes
 from ragbench.data.files.gold import DocumentNames
 from ragbench.data.files.rows import Entry, is_csv, read_rows
 from ragbench.data.loaders.base import Previewed, RandomSplit, SplitOption, finished, parse_split
 from ragbench.data.loaders.gold_columns import GoldColumns, holds_ids
+from ragbench.data.loaders.questions import Gathered, Row
 from ragbench.data.traces.spans import refuse_traces
 from ragbench.registry import Option
-from ragbench.types import Answered, Collection, Document, Qrels, Query, ToolCall
-
-GIVEN = "given"
-"""The name of the system that records are, where they name none."""
-_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_.-]")
-
-
-def system_name(written: str) -> str:
-    """Return the name of a system as file names can hold it.
-
-    Example:
-        >>> system_name("Original Ground Truth")
-        'Original-Ground-Truth'
-    """
-    return _NOT_IN_A_NAME.sub("-", written)
+from ragbench.store.items import Form, kept_apart
+from ragbench.types import Collection, Document, Qrels, Query
 
 
 class TableLoader(Previewed):
@@ -110,12 +97,21 @@ class Records(TableLoader):
 
     def _rows(self) -> RecordTable:
         return RecordTable(
-            list(read_rows(self._path, "records")),
+            kept_apart(read_rows(self._path, "records"), _entry_form(str(self._path))),
             columns=self._columns,
             corpus=None if self._corpus is None else read_corpus(self._corpus),
             file=self._path,
             cells=is_csv(self._path),
         )
+
+
+def _entry_form(file: str) -> Form:
+    """How rows of a file go into a spool."""
+    return Form(
+        lambda entry: (entry.line, entry.values, entry.record),
+        lambda flat: Entry(file, *flat),
+        lambda entry: True,
+    )
 
 
 class RecordTable:
@@ -150,9 +146,9 @@ class RecordTable:
     def collection(self) -> Collection:
         """Return the data set, without fingerprints."""
         columns, gold = self._reader.columns, self._gold
-        gathered = Gathered(is_log=not {"id", "system"} & columns.keys())
-        for entry in self._entries:
-            gathered.add(self._reader.read(entry))
+        gathered = Gathered(self._entries, is_log=not {"id", "system"} & columns.keys())
+        for number, entry in enumerate(self._entries):
+            gathered.add(number, self._reader.read(entry))
         gold.refuse_nothing(self._file, self._named)
         documents = None if self._corpus is None else self._corpus.documents
         notes = _notes(self._entries, self._reader.columns, gathered, documents)
@@ -164,7 +160,7 @@ class RecordTable:
             gold_places=gold.places,
             answers=gathered.answers,
             expected_tool_calls=gathered.expected,
-            given={name: list(answers.values()) for name, answers in gathered.systems.items()},
+            given=gathered.systems,
             notes=[*notes, *gold.notes, *(self._corpus.notes if self._corpus else [])],
             warnings=gold.warnings,
         )
@@ -197,8 +193,9 @@ def _notes(
         written = gathered.written_as[name]
         renamed = f" (written '{written}')" if written != name else ""
         notes.append(f"system {name}{renamed}: {len(answers)} of {len(gathered.queries)} questions")
-    answered = [query for answers in gathered.systems.values() for query in answers]
-    if len(gathered.systems) > 1 and len(answered) == len(set(answered)):
+    several = gathered.systems.values() if len(gathered.systems) > 1 else ()
+    answered = [each.query_id for answers in several for each in answers]
+    if answered and len(answered) == len(set(answered)):
         advice = "if they answered the same ones, map id to the question's id, or to null"
         notes.append(f"no question is shared by two systems; {advice}")
     if documents is not None and (note := empty_note(documents)):
@@ -218,164 +215,6 @@ def _asked_twice(gathered: Gathered) -> list[str]:
     what = f"{several} {'question stands' if several == 1 else 'questions stand'} under several ids"
     advice = "where each row names one of its gold documents, write columns: {id: null}"
     return [f"{what}, such as '{text[:60]}'; {advice}"]
-
-
-@dataclass(slots=True)
-class Gathered:
-    """The rows, put together by question and system."""
-
-    is_log: bool = False
-    """Whether rows have neither ids nor systems: then a question that is asked again is another."""
-    again: int = 0
-    """How many records of such a log ask a question again."""
-    queries: dict[str, Query] = field(default_factory=dict)
-    answers: dict[str, list[str]] = field(default_factory=dict)
-    expected: dict[str, tuple[ToolCall, ...]] = field(default_factory=dict)
-    """Query id -> gold tool calls."""
-    whole: int = 0
-    """How many records are whole conversations."""
-    grades: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Query id -> gold document -> grade."""
-    systems: dict[str, dict[str, Answered]] = field(default_factory=dict)
-    """System -> query id -> what it said."""
-    first: dict[str, Entry] = field(default_factory=dict)
-    """Query id -> the first record with it."""
-    rows: dict[tuple[str | None, str], Row] = field(default_factory=dict)
-    """(system, query id) -> its record, the first where several name gold of one question."""
-    joined: int = 0
-    """How many records only add gold to a question that was there before."""
-    written_as: dict[str, str] = field(default_factory=dict)
-    """System name -> how the records write it."""
-
-    def add(self, row: Row) -> None:
-        """Add a record."""
-        if self.is_log and row.of_a_system:
-            row = self._asked_again(row)
-        before = self.rows.setdefault((row.system, row.query.id), row)
-        if before is not row:
-            self._join(row, before)
-        self._add_query(row)
-        if before is row:
-            self._add_gold(row)
-        self.whole += row.talk.whole is not None
-        if not row.of_a_system:
-            return
-        name = self._name(row)
-        self.systems.setdefault(name, {})[row.query.id] = Answered(
-            row.query.id, row.answer, row.contexts, row.queries, row.talk.tool_calls
-        )
-
-    def _asked_again(self, row: Row) -> Row:
-        """The record with an id of its own, where the log has the question already."""
-        made, number = row.query.id, 1
-        while (row.system, made) in self.rows:
-            number += 1
-            made = f"{row.query.id}-{number}"
-        self.again += number > 1
-        return row if number == 1 else replace(row, query=replace(row.query, id=made))
-
-    def _join(self, row: Row, before: Row) -> None:
-        """Let several rows name the gold of one question; what a system said is there once."""
-        if row.of_a_system or before.of_a_system:
-            system = f" of system '{row.system}'" if row.system else ""
-            raise row.entry.error(
-                f"question '{row.query.id}'{system} is repeated, first at {before.entry.place}: "
-                f"'{row.query.text[:60]}'",
-                allowed="one row per question, or a column id or system that tells them apart",
-            )
-        for name, grade in row.grades.items():
-            if self.grades.setdefault(row.query.id, {}).setdefault(name, grade) != grade:
-                raise row.entry.error(f"'{row.query.id}': '{name}' has two grades")
-        self.joined += 1
-
-    def _add_gold(self, row: Row) -> None:
-        if row.grades and self.grades.setdefault(row.query.id, dict(row.grades)) != row.grades:
-            self._conflict(row, "other gold documents")
-
-    def _add_query(self, row: Row) -> None:
-        query = self.queries.get(row.query.id)
-        if query is None:
-            self.queries[row.query.id], self.first[row.query.id] = row.query, row.entry
-            query = row.query
-        elif query.text != row.query.text:
-            self._conflict(row, "another question")
-        elif query.turns != row.query.turns:
-            self._conflict(row, "other earlier turns")
-        # what the rows of a question disagree on says something about the answers, not about it
-        shared = {
-            key: value
-            for key, value in query.metadata.items()
-            if key in row.query.metadata and row.query.metadata[key] == value
-        }
-        self.queries[query.id] = replace(query, metadata=shared)
-        if row.reference and self.answers.setdefault(query.id, row.reference) != row.reference:
-            one = "the same gold answer in each row of a question, or an id that tells them apart"
-            self._conflict(row, "another reference", one)
-        calls = row.talk.expected
-        if calls is not None and self.expected.setdefault(query.id, calls) != calls:
-            self._conflict(row, "other expected tool calls")
-
-    def _conflict(self, row: Row, what: str, allowed: str | None = None) -> None:
-        first = self.first[row.query.id]
-        found = f"'{row.query.id}' has {what} at {first.place}: '{row.query.text[:60]}'"
-        raise row.entry.error(found, allowed=allowed)
-
-    def _name(self, row: Row) -> str:
-        """The system's name as file names can hold it."""
-        written = GIVEN if row.system is None else row.system
-        name = system_name(written)
-        if self.written_as.setdefault(name, written) != written:
-            other = self.written_as[name]
-            raise row.entry.error(f"systems '{written}' and '{other}' would both be named '{name}'")
-        return name
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One record, read."""
-
-    entry: Entry
-    query: Query
-    system: str | None
-    contexts: list[Document] | None
-    answer: str | None
-    reference: list[str]
-    """The gold answers; empty ones are left out."""
-    queries: list[str]
-    talk: Talk
-    """The conversation that it belongs to, and the tools that were called."""
-    grades: dict[str, int]
-    """The gold documents with their grades."""
-    quoted: list[str]
-    """Gold passages, as they are written."""
-
-    @property
-    def of_a_system(self) -> bool:
-        """Whether the record says what a system did."""
-        told = (self.contexts, self.answer, self.talk.tool_calls)
-        return bool(self.queries) or any(part is not None for part in told)
-
-    def parts(self, columns: Columns) -> dict[str, Any]:
-        """The values by part, of the parts that a column plays."""
-        values: dict[str, Any] = {
-            "id": self.query.id,
-            "question": self.query.text,
-            "contexts": None if self.contexts is None else [each.text for each in self.contexts],
-            "answer": self.answer,
-            "reference": self.reference,
-            "queries": self.queries,
-            "system": self.system,
-            **self.talk.parts(),
-        }
-        values["reference_contexts"] = self.quoted
-        values["relevant"] = _graded(self.grades)
-        cut = () if self.talk.whole is None else ("question", "turns", "answer", "tool_calls")
-        return {part: values[part] for part in values if part in columns or part in cut}
-
-
-def _graded(grades: Mapping[str, int]) -> list[str]:
-    """Gold documents as a preview shows them: their ids, with grades that say more than yes."""
-    return [name if grade == 1 else f"{name}: {grade}" for name, grade in grades.items()]
 
 
 @dataclass(frozen=True, slots=True)

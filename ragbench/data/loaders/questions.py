@@ -1,0 +1,227 @@
+"""The rows of a table, put together by question and system."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from ragbench.data.files.columns import Columns
+from ragbench.data.files.fields import Talk
+from ragbench.data.files.rows import Entry
+from ragbench.store.items import Form, Spool, Spooled
+from ragbench.types import Answered, Document, Query, ToolCall
+from ragbench.types.conversation import Json
+from ragbench.types.places import Places
+
+GIVEN = "given"
+"""The name of the system that records are, where they name none."""
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+def system_name(written: str) -> str:
+    """Return the name of a system as file names can hold it.
+
+    Example:
+        >>> system_name("Original Ground Truth")
+        'Original-Ground-Truth'
+    """
+    return _NOT_IN_A_NAME.sub("-", written)
+
+
+_CALL_PARTS = tuple(each.name for each in fields(ToolCall))
+
+
+def _flat_answered(said: Answered) -> object:
+    contexts, calls = said.contexts, said.tool_calls
+    return (
+        said.query_id,
+        said.answer,
+        None if contexts is None else [(d.id, d.text, d.title, d.metadata) for d in contexts],
+        said.queries,
+        None
+        if calls is None
+        else [tuple(getattr(call, part) for part in _CALL_PARTS) for call in calls],
+    )
+
+
+def _made_answered(flat: Json) -> Answered:
+    query, answer, contexts, queries, calls = flat
+    documents = None if contexts is None else [Document(*each) for each in contexts]
+    called = None if calls is None else tuple(ToolCall(*each) for each in calls)
+    return Answered(query, answer, documents, queries, called)
+
+
+_ANSWERED = Form(_flat_answered, _made_answered, lambda said: True)
+
+
+@dataclass(slots=True)
+class Gathered:
+    """The rows, put together by question and system."""
+
+    entries: Sequence[Entry]
+    is_log: bool = False
+    """Whether rows have neither ids nor systems: then a question that is asked again is another."""
+    again: int = 0
+    """How many records of such a log ask a question again."""
+    queries: dict[str, Query] = field(default_factory=dict)
+    answers: dict[str, list[str]] = field(default_factory=dict)
+    expected: dict[str, tuple[ToolCall, ...]] = field(default_factory=dict)
+    """Query id -> gold tool calls."""
+    whole: int = 0
+    """How many records are whole conversations."""
+    grades: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Query id -> gold document -> grade."""
+    systems: dict[str, list[Answered] | Spooled[Answered]] = field(default_factory=dict)
+    """System -> what it said to each query."""
+    first: Places = field(default_factory=Places)
+    """Query id -> the number of the first record with it."""
+    rows: Places = field(default_factory=Places)
+    """(system, query id) -> twice the number of its record, the first where several name gold of
+    one question; one more where it says what a system did."""
+    joined: int = 0
+    """How many records only add gold to a question that was there before."""
+    written_as: dict[str, str] = field(default_factory=dict)
+    """System name -> how the records write it."""
+
+    def add(self, number: int, row: Row) -> None:
+        """Add a record."""
+        if self.is_log and row.of_a_system:
+            row = self._asked_again(row)
+        own = number << 1 | row.of_a_system
+        before = self.rows.setdefault((row.system, row.query.id), own)
+        if before != own:
+            self._join(row, self.entries[before >> 1], bool(before & 1))
+        self.first.setdefault(row.query.id, number)
+        self._add_query(row)
+        if before == own:
+            self._add_gold(row)
+        self.whole += row.talk.whole is not None
+        if not row.of_a_system:
+            return
+        self._add_answer(
+            self._name(row),
+            Answered(row.query.id, row.answer, row.contexts, row.queries, row.talk.tool_calls),
+        )
+
+    def _add_answer(self, name: str, said: Answered) -> None:
+        if name not in self.systems:
+            # where the records are in a spool, there are many of them, of plain values
+            many = isinstance(self.entries, Spooled)
+            self.systems[name] = Spooled(Spool(), _ANSWERED) if many else []
+        try:
+            self.systems[name].append(said)
+        except ValueError:  # something that a spool does not take
+            self.systems[name] = [*self.systems[name][:-1], said]
+
+    def _asked_again(self, row: Row) -> Row:
+        """The record with an id of its own, where the log has the question already."""
+        made, number = row.query.id, 1
+        while (row.system, made) in self.rows:
+            number += 1
+            made = f"{row.query.id}-{number}"
+        self.again += number > 1
+        return row if number == 1 else replace(row, query=replace(row.query, id=made))
+
+    def _join(self, row: Row, before: Entry, of_a_system: bool) -> None:
+        """Let several rows name the gold of one question; what a system said is there once."""
+        if row.of_a_system or of_a_system:
+            system = f" of system '{row.system}'" if row.system else ""
+            raise row.entry.error(
+                f"question '{row.query.id}'{system} is repeated, first at {before.place}: "
+                f"'{row.query.text[:60]}'",
+                allowed="one row per question, or a column id or system that tells them apart",
+            )
+        for name, grade in row.grades.items():
+            if self.grades.setdefault(row.query.id, {}).setdefault(name, grade) != grade:
+                raise row.entry.error(f"'{row.query.id}': '{name}' has two grades")
+        self.joined += 1
+
+    def _add_gold(self, row: Row) -> None:
+        if row.grades and self.grades.setdefault(row.query.id, dict(row.grades)) != row.grades:
+            self._conflict(row, "other gold documents")
+
+    def _add_query(self, row: Row) -> None:
+        query = self.queries.get(row.query.id)
+        if query is None:
+            query = self.queries[row.query.id] = row.query
+        elif query.text != row.query.text:
+            self._conflict(row, "another question")
+        elif query.turns != row.query.turns:
+            self._conflict(row, "other earlier turns")
+        # what the rows of a question disagree on says something about the answers, not about it
+        shared = {
+            key: value
+            for key, value in query.metadata.items()
+            if key in row.query.metadata and row.query.metadata[key] == value
+        }
+        self.queries[query.id] = replace(query, metadata=shared)
+        if row.reference and self.answers.setdefault(query.id, row.reference) != row.reference:
+            one = "the same gold answer in each row of a question, or an id that tells them apart"
+            self._conflict(row, "another reference", one)
+        calls = row.talk.expected
+        if calls is not None and self.expected.setdefault(query.id, calls) != calls:
+            self._conflict(row, "other expected tool calls")
+
+    def _conflict(self, row: Row, what: str, allowed: str | None = None) -> None:
+        first = self.entries[self.first.get(row.query.id) or 0]
+        found = f"'{row.query.id}' has {what} at {first.place}: '{row.query.text[:60]}'"
+        raise row.entry.error(found, allowed=allowed)
+
+    def _name(self, row: Row) -> str:
+        """The system's name as file names can hold it."""
+        written = GIVEN if row.system is None else row.system
+        name = system_name(written)
+        if self.written_as.setdefault(name, written) != written:
+            other = self.written_as[name]
+            raise row.entry.error(f"systems '{written}' and '{other}' would both be named '{name}'")
+        return name
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One record, read."""
+
+    entry: Entry
+    query: Query
+    system: str | None
+    contexts: list[Document] | None
+    answer: str | None
+    reference: list[str]
+    """The gold answers; empty ones are left out."""
+    queries: list[str]
+    talk: Talk
+    """The conversation that it belongs to, and the tools that were called."""
+    grades: dict[str, int]
+    """The gold documents with their grades."""
+    quoted: list[str]
+    """Gold passages, as they are written."""
+
+    @property
+    def of_a_system(self) -> bool:
+        """Whether the record says what a system did."""
+        told = (self.contexts, self.answer, self.talk.tool_calls)
+        return bool(self.queries) or any(part is not None for part in told)
+
+    def parts(self, columns: Columns) -> dict[str, Any]:
+        """The values by part, of the parts that a column plays."""
+        values: dict[str, Any] = {
+            "id": self.query.id,
+            "question": self.query.text,
+            "contexts": None if self.contexts is None else [each.text for each in self.contexts],
+            "answer": self.answer,
+            "reference": self.reference,
+            "queries": self.queries,
+            "system": self.system,
+            **self.talk.parts(),
+        }
+        values["reference_contexts"] = self.quoted
+        values["relevant"] = _graded(self.grades)
+        cut = () if self.talk.whole is None else ("question", "turns", "answer", "tool_calls")
+        return {part: values[part] for part in values if part in columns or part in cut}
+
+
+def _graded(grades: Mapping[str, int]) -> list[str]:
+    """Gold documents as a preview shows them: their ids, with grades that say more than yes."""
+    return [name if grade == 1 else f"{name}: {grade}" for name, grade in grades.items()]
