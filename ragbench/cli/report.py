@@ -11,6 +11,9 @@ import click
 from ragbench.cli.output import (
     echo,
     file_option,
+    number_option,
+    run_argument,
+    several,
     terminal_width,
     write_json,
     write_result,
@@ -132,7 +135,7 @@ def _as_json(entry: RunEntry, folder: Path) -> dict[str, object]:
 
 
 @click.command(name="explain")
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 @click.option("--system", metavar="S", help="One system: bm25, bm25/gpt.")
 @click.option(
     "--cause",
@@ -189,14 +192,8 @@ def _explain(run: Path, system: str | None, cause: str | None) -> Explanation:
         if system in (None, name) and cause in (None, row.cause)
     ]
     questions = {query: views.question(query) for query in {row.query_id for row in rows}}
-    return Explanation(
-        views.summary,
-        read_comparisons(views.folder),
-        rows,
-        questions,
-        system,
-        cast("AnswerCause | None", cause),
-    )
+    compared, chosen = read_comparisons(views.folder), cast("AnswerCause | None", cause)
+    return Explanation(views.summary, compared, rows, questions, system, chosen)
 
 
 def _check_systems(names: Iterable[str], known: Collection[str], run: Path) -> None:
@@ -210,17 +207,14 @@ def _check_systems(names: Iterable[str], known: Collection[str], run: Path) -> N
 
 
 @click.command(name="show")
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 @click.argument("query")
-@click.option(
-    "--system", "systems", multiple=True, metavar="S", help="One system; repeatable. Default: all."
-)
-@click.option(
+@several("--system", "systems", metavar="S", help="One system; repeatable. Default: all.")
+@number_option(
     "--hits",
     type=click.IntRange(min=0),
     default=10,
     show_default=True,
-    metavar="N",
     help="Show N hits of each ranking; gold documents below them are shown as well.",
 )
 @click.option("--prompts", is_flag=True, help="Show what generators and judges were sent, in full.")
