@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from ragbench.cli.output import confidence_type
+from ragbench.cli.output import confidence_option
 
 if TYPE_CHECKING:
     from ragbench.calibration.probes import Probe
@@ -155,7 +155,7 @@ _SHARED = ("scale", "confidence", "as_json", "trusted")
     metavar="RUN",
     help="A second run of the same judge, for the share of changed levels.",
 )
-@click.option("--confidence", type=confidence_type, help="Coverage of the intervals; default 0.95.")
+@confidence_option(help="Coverage of the intervals; default 0.95.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the certificate instead of the tables."
 )

@@ -46,10 +46,7 @@ _WIDTH = 100
     metavar="PART=COLUMN",
     help="Which column of TABLE plays a part, where its name does not say it: question=Frage.",
 )
-@file_option(
-    *("-o", "--output"),
-    help="Where to write the config; the same as the argument.",
-)
+@file_option(*("-o", "--output"), help="Where to write the config; the same as the argument.")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 def init(
     file: Path | None,

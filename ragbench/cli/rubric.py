@@ -201,30 +201,26 @@ def show(rubric: str, zero_shot: bool, as_json: bool) -> None:
     loaded = load_rubric(rubric)
     previews = preview(loaded, few_shot=not zero_shot)
     if as_json:
-        _print_json(loaded, previews, zero_shot)
+        shown: dict[str, Any] = {
+            "rubric": loaded.name,
+            "asks": loaded.asks,
+            "needs": loaded.needs,
+            "method": loaded.method,
+            "direction": loaded.direction,
+            "fingerprint": prompt_fingerprint(loaded, few_shot=not zero_shot),
+            "prompts": [
+                {
+                    "purpose": purpose,
+                    "system": prompt.system,
+                    "user": prompt.user,
+                    "schema": prompt.schema,
+                }
+                for purpose, prompt in previews
+            ],
+        }
+        write_json(json.dumps(shown, indent=2, ensure_ascii=False))
     else:
         _print_text(loaded, previews)
-
-
-def _print_json(rubric: Rubric, previews: list[Preview], zero_shot: bool) -> None:
-    shown: dict[str, Any] = {
-        "rubric": rubric.name,
-        "asks": rubric.asks,
-        "needs": rubric.needs,
-        "method": rubric.method,
-        "direction": rubric.direction,
-        "fingerprint": prompt_fingerprint(rubric, few_shot=not zero_shot),
-        "prompts": [
-            {
-                "purpose": purpose,
-                "system": prompt.system,
-                "user": prompt.user,
-                "schema": prompt.schema,
-            }
-            for purpose, prompt in previews
-        ],
-    }
-    write_json(json.dumps(shown, indent=2, ensure_ascii=False))
 
 
 def _print_text(rubric: Rubric, previews: list[Preview]) -> None:

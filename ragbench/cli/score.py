@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -243,7 +242,12 @@ def _runs(files: tuple[str, ...], output: Output, options: dict[str, Any]) -> in
         raise click.UsageError("- is for a run: the judgements must be a file")
     if "-" in runs and "verify" in options:
         raise click.UsageError("--verify reads a run again, which standard input cannot")
-    _refuse_twice(runs)
+    seen: set[str] = set()
+    for run in runs:
+        place = run if run == "-" else os.path.realpath(run)
+        if place in seen:
+            raise click.UsageError(f"the run {run} is given twice")
+        seen.add(place)
     if "complete" in options and options.get("missing") == "skip":
         raise click.UsageError("-c and --missing skip contradict each other")
     from ragbench.cli.score_files import score_runs
@@ -264,12 +268,3 @@ def _predictions(files: tuple[str, ...], output: Output, options: dict[str, Any]
 
     predictions, references = options.pop("predictions"), options.pop("references")
     return score_predictions(predictions, references, output, **options)
-
-
-def _refuse_twice(runs: Sequence[str]) -> None:
-    seen: set[str] = set()
-    for run in runs:
-        place = run if run == "-" else os.path.realpath(run)
-        if place in seen:
-            raise click.UsageError(f"the run {run} is given twice")
-        seen.add(place)

@@ -91,7 +91,9 @@ def find_baseline(model: str, baseline: str) -> Path:
     path = Path(os.path.expanduser(baseline))
     if os.path.isfile(path):
         return path
-    folder = _shipped()
+    spec = find_spec("bert_score")
+    folders = spec.submodule_search_locations if spec else None
+    folder = Path(next(iter(folders or ("",)))) / "rescale_baseline"
     shipped = folder / baseline / f"{table_name(model)}.tsv"
     languages = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
     if baseline in languages and shipped.is_file():
@@ -120,13 +122,6 @@ def read_baseline(path: Path, layer: int) -> BertScore:
     if max(found[layer]) >= 1:
         raise DataError(f"layer {layer}: found {tuple(found[layer])}", file=path, allowed="below 1")
     return found[layer]
-
-
-def _shipped() -> Path:
-    """The folder with the baselines of bert-score; the package itself is not imported."""
-    spec = find_spec("bert_score")
-    folders = spec.submodule_search_locations if spec else None
-    return Path(next(iter(folders or ("",)))) / "rescale_baseline"
 
 
 DEFAULT_MODEL = "roberta-large"

@@ -207,11 +207,7 @@ def pairwise_prompt(
 
 
 def nuggets_prompt(
-    sources: Sequence[str],
-    question: Asked,
-    *,
-    steps: Sequence[str] = (),
-    few_shot: bool = True,
+    sources: Sequence[str], question: Asked, *, steps: Sequence[str] = (), few_shot: bool = True
 ) -> Prompt:
     """Ask for the facts that a good answer has, vital or okay, from gold answers or passages.
 
@@ -280,10 +276,6 @@ def support_prompt(
 def ragas_prompt(step: str, material: Material) -> Prompt:
     """Ask what a metric of ragas is made of; the keys of the reply are those of ragas."""
     system = system_text("ragas", asked=step)
-    return Prompt(system, user_text("ragas", material), _ragas_reply(step))
-
-
-def _ragas_reply(step: str) -> _Shape:
     text, mark = {"type": "string"}, {"type": "integer", "enum": [0, 1]}
     told = {"statement": text, "reason": text}
     shapes: Mapping[str, _Shape] = {
@@ -294,7 +286,8 @@ def _ragas_reply(step: str) -> _Shape:
         "attribution": {"classifications": _several(record({**told, "attributed": mark}))},
         "classification": {key: _several(record(told)) for key in ("TP", "FP", "FN")},
     }
-    return record(shapes[step])
+
+    return Prompt(system, user_text("ragas", material), record(shapes[step]))
 
 
 def _several(of: _Shape) -> _Shape:
