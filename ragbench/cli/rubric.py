@@ -14,21 +14,7 @@ from ragbench.cli.output import behind, echo, file_option, write_json, write_not
 from ragbench.score.judge.base import Item, Rubric
 from ragbench.score.judge.grounding import FORMULAS
 from ragbench.score.judge.methods import conversation
-from ragbench.score.judge.methods.prompt import (
-    Prompt,
-    asked,
-    assignment_prompt,
-    claims_prompt,
-    example_item,
-    nuggets_prompt,
-    numbered,
-    pairwise_prompt,
-    passages_prompt,
-    ragas_prompt,
-    rating_prompt,
-    support_prompt,
-    verdicts_prompt,
-)
+from ragbench.score.judge.methods import prompt as prompts
 from ragbench.score.judge.methods.templates import Material, Together, prompt_fingerprint
 from ragbench.score.judge.published import RAGAS
 from ragbench.text.tokenize import sentences
@@ -54,7 +40,7 @@ class Preview(NamedTuple):
 
     purpose: str
     """What is asked, in a few words."""
-    prompt: Prompt
+    prompt: prompts.Prompt
 
 
 def preview(
@@ -68,14 +54,14 @@ def preview(
     """
     if rubric.method == "overlap":
         return []
-    item = example_item(rubric.examples[0]) if rubric.examples else _STAND_IN
+    item = prompts.example_item(rubric.examples[0]) if rubric.examples else _STAND_IN
     if rubric.method == "rating":
         passage = 0 if rubric.asks == "context" else None
-        prompt = rating_prompt(rubric, item, passage=passage, few_shot=few_shot)
+        prompt = prompts.rating_prompt(rubric, item, passage=passage, few_shot=few_shot)
         return [Preview(f"rate {rubric.asks}", prompt)]
     if rubric.method == "pairwise":
-        prompt = pairwise_prompt(rubric, item, few_shot=few_shot)
-        other = pairwise_prompt(rubric, item, swapped=True, few_shot=few_shot)
+        prompt = prompts.pairwise_prompt(rubric, item, few_shot=few_shot)
+        other = prompts.pairwise_prompt(rubric, item, swapped=True, few_shot=few_shot)
         return [Preview("compare", prompt), Preview("compare, in the other order", other)]
     if rubric.method == "nuggets":
         return _nuggets(rubric, item, few_shot)
@@ -99,37 +85,40 @@ def _claims(rubric: Rubric, item: Item, few_shot: bool, passages: Together) -> l
     said: Mapping[str, Any] = {"steps": rubric.own_steps, "few_shot": few_shot}
     found = []
     for claimant in dict.fromkeys(side[0] for side in sides):
-        prompt = claims_prompt(sentences(texts[claimant]), item.asked, few_shot=few_shot)
+        prompt = prompts.claims_prompt(sentences(texts[claimant]), item.asked, few_shot=few_shot)
         found.append(Preview(f"split the {claimant} into claims", prompt))
     for claimant, source in sides:
         claims = sentences(texts[claimant])
         if source == "passages" and passages == "together":
             against = "the passages"
-            prompt = passages_prompt(claims, contexts, item.asked, **said)
+            prompt = prompts.passages_prompt(claims, contexts, item.asked, **said)
         else:
             against = "each passage" if source == "passages" else f"the {source}"
-            prompt = verdicts_prompt(claims, texts[source], item.asked, **said)
+            prompt = prompts.verdicts_prompt(claims, texts[source], item.asked, **said)
         found.append(Preview(f"check the claims of the {claimant} against {against}", prompt))
     return found
 
 
 def _support(item: Item, few_shot: bool) -> Preview:
     passage, statements = (item.contexts or [""])[0], sentences(item.answer or "")
-    prompt = support_prompt(statements, passage, item.asked, few_shot=few_shot)
+    prompt = prompts.support_prompt(statements, passage, item.asked, few_shot=few_shot)
     return Preview("check the sentences that cite a passage first", prompt)
 
 
 def _ragas(rubric: Rubric, item: Item) -> list[Preview]:
     """Each prompt once; sentences stand in for statements."""
-    question, context = asked(item.question), "\n".join(item.contexts or [])
+    question, context = prompts.asked(item.question), "\n".join(item.contexts or [])
     answer, reference = item.answer or "", (item.references or [""])[0]
     of_reference = "reference" in rubric.needs
     gold = reference if of_reference else answer
-    own = sentences(answer)
+    numbered, own = prompts.numbered, sentences(answer)
     shown: Mapping[str, tuple[str, Material]] = {
         "question": ("make a question of the answer, 3 times", [("answer", answer)]),
         "statements": ("split a text into statements", [*question, ("text", answer)]),
-        "inference": ("infer statements", [("context", context), *numbered("statement", own)]),
+        "inference": (
+            "infer statements",
+            [("context", context), *numbered("statement", own)],
+        ),
         "usefulness": (
             "judge each passage",
             [*question, ("answer", gold), ("passage", (item.contexts or [""])[0])],
@@ -140,11 +129,15 @@ def _ragas(rubric: Rubric, item: Item) -> list[Preview]:
         ),
         "classification": (
             "compare statements",
-            [*question, *numbered("answer", own), *numbered("reference", sentences(reference))],
+            [
+                *question,
+                *numbered("answer", own),
+                *numbered("reference", sentences(reference)),
+            ],
         ),
     }
     return [
-        Preview(shown[step][0], ragas_prompt(step, shown[step][1]))
+        Preview(shown[step][0], prompts.ragas_prompt(step, shown[step][1]))
         for step in RAGAS[rubric.formula or ""].steps
     ]
 
@@ -152,9 +145,9 @@ def _ragas(rubric: Rubric, item: Item) -> list[Preview]:
 def _nuggets(rubric: Rubric, item: Item, few_shot: bool) -> list[Preview]:
     sources = item.references if "reference" in rubric.needs else item.contexts or []
     steps = rubric.own_steps
-    making = nuggets_prompt(sources, item.asked, steps=steps, few_shot=few_shot)
+    making = prompts.nuggets_prompt(sources, item.asked, steps=steps, few_shot=few_shot)
     facts = [sentence for source in sources for sentence in sentences(source)]
-    assigning = assignment_prompt(
+    assigning = prompts.assignment_prompt(
         facts, item.answer or "", item.asked, steps=steps, few_shot=few_shot
     )
     return [Preview("make nuggets", making), Preview("look for them in the answer", assigning)]
