@@ -6,7 +6,6 @@ import gzip
 import io
 import os
 import sys
-import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -257,6 +256,8 @@ class Rewindable:
         self._start = stream.tell() if can_seek else None
         self._kept: IO[bytes] | None = None
         if keep and not can_seek:
+            import tempfile  # only here: most files can go back
+
             self._kept = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
         self._again = False
 

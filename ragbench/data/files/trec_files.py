@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import os
 import struct
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
@@ -243,6 +242,8 @@ def regrouped(pieces: Iterable[ParsedText], block_bytes: int) -> Iterator[HitBlo
     piece, one block (`block_bytes` of text), and the lines of one query per piece. Time grows as n
     log n.
     """
+    import tempfile  # only here: most files are not scattered
+
     with tempfile.TemporaryFile() as file:
         ends = [_append_sorted(piece, file) for piece in pieces]
         parts = [_segments(file, *span) for span in zip([0, *ends], ends, strict=False)]
