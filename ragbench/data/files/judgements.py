@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragbench.data.files.lines import (
     Source,
@@ -30,7 +29,6 @@ from ragbench.registry import nearest, shown
 from ragbench.types import IntArray, Qrels
 from ragbench.types.byte_ids import (
     ByteIds,
-    HashArray,
     TextIds,
     joined_bytes,
     keep_freed_memory,
@@ -46,6 +44,7 @@ _BEIR = "query-id corpus-id score"
 _NEAREST_LIMIT = 50_000  # looking for the nearest of more ids would take seconds
 _SHOWN = 5
 _CHUNK_BYTES = 1 << 20
+_ROWS_AT_ONCE = 1 << 15
 _KEYS = ("text", "importance", "assignment")
 _WORDS = {"importance": IMPORTANCES, "assignment": ASSIGNMENTS}
 
@@ -303,11 +302,10 @@ class _Columns:
     """The columns of qrels, chunk by chunk."""
 
     def __init__(self) -> None:
-        self._query_ids: list[bytes] = []
+        self._query_ids: list[str] = []
         self._starts: list[int] = []
         self._documents: list[TextIds] = []
         self._grades: list[IntArray] = []
-        self._keys: list[HashArray] = []
         self._n_rows = 0
         self._iteration = b""
 
@@ -328,11 +326,9 @@ class _Columns:
         second = table[:, 0] + 1
         if not self._same_iteration(ByteIds(data, second, table[:, 1] - second)):
             return False
-        query = self._add_queries(ByteIds(data, starts, table[:, 0] - starts))
+        self._add_queries(ByteIds(data, starts, table[:, 0] - starts))
         first = table[:, 1] + 1
-        ids = ByteIds(data, first, table[:, 2] - first)
-        self._keys.append(query_keys(ids.hashes(), query))
-        self._documents.append(TextIds.of(ids))
+        self._documents.append(TextIds.of(ByteIds(data, first, table[:, 2] - first)))
         self._grades.append(grades)
         self._n_rows += len(grades)
         return True
@@ -342,24 +338,26 @@ class _Columns:
         self._iteration = self._iteration or ids[0]
         return ids[0] == self._iteration and not ids.differ_from_last().any()
 
-    def _add_queries(self, ids: ByteIds) -> NDArray[np.int64]:
-        """Note where queries start; return the number of each row's query."""
-        new = np.concatenate(([ids[0] != (self._query_ids or [b""])[-1]], ids.differ_from_last()))
-        first = np.flatnonzero(new)
-        before = len(self._query_ids) - 1
-        self._query_ids += [ids[row] for row in first.tolist()]
-        self._starts += (first + self._n_rows).tolist()
-        return before + np.cumsum(new)
+    def _add_queries(self, ids: ByteIds) -> None:
+        """Note where queries start; the first may be the last one of the chunk before."""
+        first = np.concatenate((np.zeros(1, np.int64), np.flatnonzero(ids.differ_from_last()) + 1))
+        names = TextIds.of(ids.take(first))[:]
+        n_old = int(self._query_ids[-1:] == names[:1])
+        self._query_ids += names[n_old:]
+        self._starts += (first[n_old:] + self._n_rows).tolist()
 
     def qrels(self) -> Qrels | None:
         """Return what was added; None where a query or a pair came up again."""
         if not self._n_rows or len(set(self._query_ids)) < len(self._query_ids):
             return None
-        if len(Repeats().suspects(np.concatenate(self._keys))):
-            return None
-        return Qrels(
-            tuple(query.decode("utf-8", "surrogateescape") for query in self._query_ids),
-            np.array([*self._starts, self._n_rows], np.int64),
-            TextIds.joined(self._documents),
-            np.concatenate(self._grades),
-        )
+        starts = np.array([*self._starts, self._n_rows], np.int64)
+        documents, grades = TextIds.joined(self._documents), np.concatenate(self._grades)
+        qrels = Qrels(tuple(self._query_ids), starts, documents, grades)
+        query, repeats = np.repeat(np.arange(len(starts) - 1), np.diff(starts)), Repeats()
+        keys = query_keys(qrels.document_hashes, query)
+        # some whole queries at a time, whose table stays in the cache of a core
+        cuts = starts[np.searchsorted(starts, np.arange(0, self._n_rows, _ROWS_AT_ONCE))].tolist()
+        for rows in map(slice, cuts, [*cuts[1:], self._n_rows]):
+            if len(repeats.suspects(keys[rows])):
+                return None
+        return qrels

@@ -144,8 +144,12 @@ def read_number(text: bytes) -> float | None:
 
 def read_integers(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints | None:
     """Return the integers in spans of a buffer; None where one has more than 8 digits or a `+`."""
-    negative = data[starts] == ord("-")
-    count = ends - starts - negative
+    first, length = data[starts], ends - starts
+    if (length == 1).all():
+        digits = first - np.uint8(ord("0"))  # what is below '0' wraps around
+        return digits.astype(np.int64) if (digits <= 9).all() else None
+    negative = first == ord("-")
+    count = length - negative
     if (count < 1).any() or (count > 8).any():
         return None
     values, wrong = _digits(data, ends, _one_number(count))
