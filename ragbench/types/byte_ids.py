@@ -251,7 +251,7 @@ def keep_freed_memory() -> None:
     np.empty(31 << 20, np.uint8)
 
 
-def joined_bytes(pieces: Iterable[bytes]) -> ByteArray:
+def joined_bytes(pieces: Iterable[bytes | memoryview]) -> ByteArray:
     """Return pieces as one buffer that whole words can be read from anywhere."""
     return np.frombuffer(b"".join([*pieces, PADDING]), np.uint8)
 

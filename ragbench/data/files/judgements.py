@@ -291,7 +291,7 @@ def read_regular_qrels(path: str | os.PathLike[str]) -> Qrels | None:
         with opened(path, os.fspath(path)) as stream:
             lines = WholeLines(reader(stream), os.fspath(path))
             while not lines.at_end:
-                if not columns.add(lines.read(_CHUNK_BYTES)):
+                if not columns.add(b"".join(lines.pieces(_CHUNK_BYTES))):
                     return None
     except DataError:
         return None

@@ -12,7 +12,7 @@ from io import BytesIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.data.files.lines import nul_byte, wrong_columns
+from ragbench.data.files.lines import Pieces, nul_byte, wrong_columns
 from ragbench.errors import DataError
 from ragbench.types.byte_ids import PADDING, ByteArray, ByteIds, joined_bytes, words_from
 from ragbench.types.rows import HitBlock
@@ -286,7 +286,7 @@ class ParsedText:
         return self.block.documents.data[start:end].tobytes()
 
 
-def parse_regular(text: list[bytes]) -> ParsedText | None:
+def parse_regular(text: Pieces) -> ParsedText | None:
     """Parse whole lines of six fields with one space or tab between them.
 
     None where a line is not like that, is a comment, or has a score that is no number. Some 0.1 s a
