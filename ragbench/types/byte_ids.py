@@ -79,11 +79,17 @@ class ByteIds:
         if len(self) > _AT_ONCE:  # so few that their columns stay in the caches of a core
             parts = range(0, len(self), _AT_ONCE)
             return np.concatenate([self.take(slice(n, n + _AT_ONCE)).hashes() for n in parts])
-        mixed: HashArray = self.lengths.astype(np.uint64) * GOLDEN
+        mixed: HashArray = self.lengths.astype(np.uint64)
+        mixed *= GOLDEN
+        every = words_from(self.data, self.starts)
         for number in range(self._most_words()):
             rows = self._rows_with_word(number)
-            before = mixed if rows is None else mixed[rows]
-            after = (before ^ self.words(number, rows)) * _SPREAD
+            if rows is None:
+                after = self._ended(next(every), number, self.lengths)
+            else:
+                after = self.words(number, rows)
+            after ^= mixed if rows is None else mixed[rows]
+            after *= _SPREAD
             after ^= after >> np.uint64(29)
             if rows is None:
                 mixed = after
@@ -103,13 +109,15 @@ class ByteIds:
         if rows is not None:
             starts, lengths = starts[rows], lengths[rows]
         found = next(words_from(self.data, starts + 8 * number if number else starts))
-        if self._least >= 8 * number + 8:
-            return found
-        if self._least == self._most:
-            found &= _FIRST_BYTES[max(self._least - 8 * number, 0)]
-        else:
-            found &= _FIRST_BYTES[np.minimum(lengths - 8 * number, 8)]
-        return found
+        return self._ended(found, number, lengths)
+
+    def _ended(self, words: HashArray, number: int, lengths: NDArray[np.int64]) -> HashArray:
+        """Return words as they were, with zeros after the end of each id."""
+        if self._least == self._most < 8 * number + 8:
+            words &= _FIRST_BYTES[max(self._least - 8 * number, 0)]
+        elif self._least < 8 * number + 8:
+            words &= _FIRST_BYTES[np.minimum(lengths - 8 * number, 8)]
+        return words
 
     def padded(self) -> ByteArray:
         """Return the ids as a table: a row each, as wide as the longest, zeros after its end."""
