@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -353,11 +354,11 @@ class _Columns:
         starts = np.array([*self._starts, self._n_rows], np.int64)
         documents, grades = TextIds.joined(self._documents), np.concatenate(self._grades)
         qrels = Qrels(tuple(self._query_ids), starts, documents, grades)
-        query, repeats = np.repeat(np.arange(len(starts) - 1), np.diff(starts)), Repeats()
-        keys = query_keys(qrels.document_hashes, query)
+        hashes, repeats = qrels.document_hashes, Repeats()
         # some whole queries at a time, whose table stays in the cache of a core
-        cuts = starts[np.searchsorted(starts, np.arange(0, self._n_rows, _ROWS_AT_ONCE))].tolist()
-        for rows in map(slice, cuts, [*cuts[1:], self._n_rows]):
-            if len(repeats.suspects(keys[rows])):
+        cuts = np.searchsorted(starts, np.arange(0, self._n_rows, _ROWS_AT_ONCE)).tolist()
+        for first, end in pairwise([*cuts, len(starts) - 1]):
+            query = np.repeat(np.arange(end - first), np.diff(starts[first : end + 1]))
+            if len(repeats.suspects(query_keys(hashes[starts[first] : starts[end]], query))):
                 return None
         return qrels
