@@ -192,7 +192,9 @@ class ByteIds:
 
 def query_keys(hashes: HashArray, query: NDArray[np.int64]) -> HashArray:
     """Make hashes of documents differ from query to query, by the number of each row's query."""
-    keys: HashArray = hashes + query.astype(np.uint64) * GOLDEN
+    keys: HashArray = query.astype(np.uint64)
+    keys *= GOLDEN
+    keys += hashes
     return keys
 
 
