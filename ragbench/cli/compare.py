@@ -79,8 +79,7 @@ _WORDS = {"fail": "error", "undecided": "warning"}
 )
 @seed_option(default=13, show_default=True, help="Equal seeds give equal results.")
 @click.option(
-    "--format",
-    "form",
+    *("--format", "form"),
     type=click.Choice(_FORMATS),
     default="table",
     help="A table (default), Markdown, LaTeX, CSV, JSON; junit has only the verdicts of --fail-if.",

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     help="Write the pictures of one run there as files, for papers and slides.",
 )
 @click.option(
-    "--format",
-    "kinds",
+    *("--format", "kinds"),
     metavar="KIND,...",
     help="Of pictures: svg, pdf, png, or several. Default: svg. For pdf and png: "
     "pip install 'ragbench[figures]'.",
@@ -144,8 +143,7 @@ def _as_json(entry: RunEntry, folder: Path) -> dict[str, object]:
     help=f"Queries of one cause: {', '.join(CAUSES)}.",
 )
 @click.option(
-    "--format",
-    "form",
+    *("--format", "form"),
     type=click.Choice(["table", "markdown", "json"]),
     default="table",
     show_default=True,

@@ -10,7 +10,16 @@ from typing import Any, NamedTuple
 
 import click
 
-from ragbench.cli.output import behind, echo, file_option, write_json, write_notes
+from ragbench.cli.output import (
+    behind,
+    echo,
+    file_option,
+    number_option,
+    run_argument,
+    several,
+    write_json,
+    write_notes,
+)
 from ragbench.score.judge.base import Item, Rubric
 from ragbench.score.judge.grounding import FORMULAS
 from ragbench.score.judge.methods import conversation
@@ -115,10 +124,7 @@ def _ragas(rubric: Rubric, item: Item) -> list[Preview]:
     shown: Mapping[str, tuple[str, Material]] = {
         "question": ("make a question of the answer, 3 times", [("answer", answer)]),
         "statements": ("split a text into statements", [*question, ("text", answer)]),
-        "inference": (
-            "infer statements",
-            [("context", context), *numbered("statement", own)],
-        ),
+        "inference": ("infer statements", [("context", context), *numbered("statement", own)]),
         "usefulness": (
             "judge each passage",
             [*question, ("answer", gold), ("passage", (item.contexts or [""])[0])],
@@ -129,11 +135,7 @@ def _ragas(rubric: Rubric, item: Item) -> list[Preview]:
         ),
         "classification": (
             "compare statements",
-            [
-                *question,
-                *numbered("answer", own),
-                *numbered("reference", sentences(reference)),
-            ],
+            [*question, *numbered("answer", own), *numbered("reference", sentences(reference))],
         ),
     }
     return [
@@ -234,24 +236,22 @@ def _print_text(rubric: Rubric, previews: list[Preview]) -> None:
 
 
 @click.command(name="nuggets")
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 @file_option(
     *("-o", "--output"),
     required=True,
     help="The file, such as nuggets.jsonl; an existing file is not replaced.",
 )
 @click.option("--judge", metavar="NAME", help="The judge of the run; default: the first that asks.")
-@click.option(
+@number_option(
     "--depth",
-    type=click.IntRange(min=1),
+    metavar=None,
     default=20,
     show_default=True,
     help="How many passages of each system are read.",
 )
-@click.option(
-    "--trust",
-    "trusted",
-    multiple=True,
+@several(
+    *("--trust", "trusted"),
     metavar="URL|NAME",
     help="Ask this address, or send this variable, which the run folder names; repeatable. Without "
     "it no key and no text leaves for an address that only a run folder names, and no variable but "
