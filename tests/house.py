@@ -33,7 +33,7 @@ LIMITS: dict[str, float] = {
     # their trends; pictures for papers; claims as data; what judges were sent; indexes
     # and corpora that are mapped; rankings that are written column by column
     "files": 340,
-    "lines": 86_131,
+    "lines": 86_202,
     "imports, % of code": 10,
     "modules in a folder": 15,
     "modules in a family's folder": 17,
