@@ -19,6 +19,7 @@ from ragbench.executors import ray as ray_executor
 from ragbench.executors.base import Lost, Task
 from ragbench.executors.pool import Pool
 from ragbench.experiment.runner import run_experiment
+from tests.experiment.deadly import assert_a_killed_worker_changes_nothing
 from tests.experiment.test_stages import contents
 
 TASKS = "tests.executors.tasks"
@@ -171,6 +172,17 @@ def test_one_actor_two_and_one_that_is_killed(cluster, config):
     while actor_pids() and time.monotonic() < until:
         time.sleep(0.05)
     assert actor_pids() == []
+
+
+@pytest.mark.slow
+def test_an_actor_that_is_killed_when_30_percent_of_the_rows_are_done(cluster, config, tmp_path):
+    def contents_of(cache, more):
+        return contents(run_experiment({**config, **more, "cache": cache}))
+
+    two = {"type": "ray", "workers": 2}
+    pids = assert_a_killed_worker_changes_nothing(contents_of, config, two, tmp_path)
+
+    assert os.getpid() not in pids
 
 
 ALONE = """

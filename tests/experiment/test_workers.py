@@ -18,6 +18,7 @@ from ragbench.cli.run import plan as plan_command
 from ragbench.experiment.plan.records import Share
 from ragbench.experiment.runner import run_experiment, run_share
 from ragbench.score.text.columns import TextScorer
+from tests.experiment.deadly import assert_a_killed_worker_changes_nothing
 from tests.experiment.moons import part_of
 from tests.experiment.test_stages import contents, work
 
@@ -178,6 +179,17 @@ def test_two_workers_also_where_one_is_killed(run, expected):
     assert worker_pids(os.getpid()) == []
     assert work(run("w2")) == {}, "the same keys: what workers made is there without them"
     assert work(run("one", workers(2))) == {}
+
+
+def test_a_worker_that_is_killed_when_30_percent_of_the_rows_are_done(run, config, place):
+    def contents_of(cache, more):
+        return contents(run(cache, more))
+
+    pids = assert_a_killed_worker_changes_nothing(
+        contents_of, config, workers(2)["executor"], place
+    )
+
+    assert not any(map(is_alive, pids))
 
 
 def test_models_on_workers_one_of_which_is_killed_now_and_then(
