@@ -26,22 +26,22 @@ def deadly(prediction, references, *, log: Annotated[str, Option("A file for wha
     return 1.0
 
 
-def assert_a_killed_worker_changes_nothing(run, source, executor, folder):
-    """Kill one of several workers when 30 % of the rows are done; `run` takes a cache and keys.
+def assert_workers_change_nothing(run, source, one, two, folder):
+    """Compare no worker, one, and two of which one is killed when 30 % of the rows are done.
 
-    Returns:
-        The processes that have computed rows.
+    `run` takes the name of a cache and further keys. Returns the processes that computed rows.
     """
     log = folder / "deadly"
     name = f'python:{__name__}:deadly(log="{log.as_posix()}")'
     metrics = source["metrics"]
     more = {"metrics": {**metrics, "generation": [*metrics["generation"], name]}}
-    expected = run("whole", more)
+    expected = run("here", more)
     rows = len(log.read_text(encoding="utf-8").splitlines())
+    assert run("one worker", {**more, "executor": one}) == expected
+
     log.unlink()
     Path(f"{log}.at").write_text(str(round(0.3 * rows)), encoding="utf-8")
-
-    assert run("killed at 30", {**more, "executor": executor}) == expected
+    assert run("killed at 30", {**more, "executor": two}) == expected
     pids = log.read_text(encoding="utf-8").split()
     killed = Path(f"{log}.killed").read_text(encoding="utf-8")
     assert rows > 60

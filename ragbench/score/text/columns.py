@@ -95,7 +95,6 @@ class TextScorer:
         if gold != self._gold:
             pieces = (piece for texts in gold for piece in (str(len(texts)), *texts))
             self._gold, self._print_of_gold = gold, fingerprint(pieces)
-        print_of_gold = self._print_of_gold
         columns: dict[Metric, ScoreColumn] = {}
         for needs_gold in (True, False):
             remote = [g for g in self._remote if g[0].declaration.needs_reference is needs_gold]
@@ -105,13 +104,13 @@ class TextScorer:
                 computed = self._computed(rows, remote, gold, told)
                 told.flush(len(remote) * (len(gold) - len(rows)))
                 for metric, column in computed.items():
-                    signed = _signed(metric, print_of_gold)
+                    signed = _signed(metric, self._print_of_gold)
                     columns[metric] = _score_column(metric, column, causes, signed)
         for group, scorer in self.groups:
             if group[0].declaration.reads == "tool_calls":
                 signed, rows, causes = _compared_calls(group[0], predictions, calls)
             else:
-                signed = _signed(group[0], print_of_gold)
+                signed = _signed(group[0], self._print_of_gold)
                 rows, causes = _rows(predictions, gold, group[0].declaration)
             skipped = len(gold) - len(rows)
             if isinstance(scorer, WeighsReferences):
