@@ -258,9 +258,8 @@ def _words(pieces: list[str]) -> list[str]:
 def _count_pairs(pairs: Sequence[tuple[str, str]], options: Options) -> Iterator[list[Counts]]:
     """Count the n-grams of each pair of texts, first of characters, then of words."""
     char_order, word_order = options["char_order"], options["word_order"]
-    prepared: dict[str, _Text] = {}
-    for text in {text for pair in pairs for text in pair}:
-        prepared[text] = _prepare(text, options["lowercase"], options["whitespace"], word_order)
+    how = options["lowercase"], options["whitespace"], word_order
+    prepared = {text: _prepare(text, *how) for text in {*itertools.chain.from_iterable(pairs)}}
     both = [(prepared[mine], prepared[theirs]) for mine, theirs in pairs]
     of_characters = shared_ngrams([(m.characters, t.characters) for m, t in both], char_order)
     of_words = shared_ngrams([(m.words, t.words) for m, t in both], word_order)
