@@ -258,7 +258,9 @@ def test_a_run_that_is_killed_goes_on(run, expected, config, place):
     assert 0 < work(resumed)["judge bm25/extractive (words)"] < 2 * 78
 
 
-def test_four_parts_joined(run, expected, config, place, monkeypatch):
+def test_four_parts_joined(run, expected, config, place, warm, monkeypatch):
+    """The workers are forks of a process that has imported the package; all else is as it is."""
+    monkeypatch.setattr("ragbench.executors.local.subprocess.Popen", warm.popen)
     monkeypatch.delenv("RAGBENCH_CACHE", raising=False)
     for number in range(1, PARTS + 1):
         source = {**config, **workers(2), "cache": str(place / f"p{number}")}

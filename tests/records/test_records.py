@@ -99,6 +99,7 @@ class Odd:
     """A value of no type that JSON has."""
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("made", RECORDS, ids=lambda made: made.__name__)
 @few
 @given(data=st.data())

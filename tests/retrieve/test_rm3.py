@@ -85,6 +85,7 @@ def test_a_question_that_finds_nothing_is_left_as_it_is():
     assert (found.documents, found.queries) == ([], [])
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("variant", ["lucene", "robertson", "atire", "bm25l", "bm25+"])
 @settings(max_examples=25)
 @given(
