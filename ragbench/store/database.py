@@ -136,7 +136,7 @@ def connect(path: Path, kind: FileKind, *, thorough: bool = False) -> sqlite3.Co
     """Connect to a file as `open_database` does."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with locked_beside(path):
+        with locked_beside(path):  # nobody opens it while another file takes its place
             remove_left_over(path.parent, path.name)
             with _nothing_rolled_back(path, kind) as put_back:
                 return put_back(_prepared(path, kind, thorough))
