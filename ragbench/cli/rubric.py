@@ -15,6 +15,7 @@ from ragbench.cli.output import (
     echo,
     file_option,
     number_option,
+    resumable,
     run_argument,
     several,
     write_json,
@@ -277,7 +278,8 @@ def nuggets(
         allowed = "a new file: this one may hold what people have corrected"
         raise DataError("exists already", file=output, allowed=allowed)
     bars = Progress(brief=not sys.stderr.isatty(), stream=behind(sys.stderr))
-    made = make_nuggets(run, judge, depth=depth, trusted=trusted, progress=bars)
+    with resumable():
+        made = make_nuggets(run, judge, depth=depth, trusted=trusted, progress=bars)
     try:
         write_atomically(output, to_jsonl(made.rows()))
     except OSError as error:
