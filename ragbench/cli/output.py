@@ -7,9 +7,9 @@ import io
 import json
 import os
 import re
-import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import click
 
-from ragbench.errors import shortened, visible
+from ragbench.errors import is_interrupt, shortened, visible
 from ragbench.redaction import printed
 
 if TYPE_CHECKING:
@@ -26,10 +26,16 @@ if TYPE_CHECKING:
 
 _BYTES = re.compile("[\udc80-\udcff]+")
 
+number_option = partial(click.option, type=click.IntRange(min=1), metavar="N")
+"""An option whose value is a number of things."""
+path_option = partial(click.option, type=click.Path(path_type=Path), metavar="FILE")
+file_option = partial(click.option, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
+"""An option whose value is a file that is written."""
+several = partial(click.option, multiple=True, metavar="NAME")
+"""An option that is repeatable."""
+run_argument = click.argument("run", type=click.Path(path_type=Path))
 config_argument = click.argument("config", type=click.Path(path_type=Path))
-limit_option = click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", help="A seeded sample of N queries."
-)
+limit_option = number_option("--limit", help="A seeded sample of N queries.")
 no_judge_option = click.option("--no-judge", is_flag=True, help="Ask no judge.")
 shard_option = click.option(
     "--shard", metavar="I/N", help="Only part I of N of the queries and documents."
@@ -40,20 +46,31 @@ token_option = click.option(
     metavar="WORD",
     help="The same word for all parts of a run, and the last run.",
 )
-overrides_option = click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the config."
+overrides_option = several(
+    "--set", "overrides", metavar="KEY=VALUE", help="Change a value of the config."
 )
-file_option = partial(click.option, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
-"""An option whose value is a file that is written."""
-confidence_type = click.FloatRange(0, 1, min_open=True, max_open=True)
+confidence_option = partial(
+    click.option, "--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True)
+)
+seed_option = partial(number_option, "--seed", type=click.IntRange(min=0))
 
 
 Form = Literal["table", "trec", "json", "csv"]
 """What `--format` takes."""
 
 
-def _decoded(run: str) -> str:
-    return run.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+REPLIES_KEPT = "replies of models are stored; the same command asks for the rest"
+
+
+@contextmanager
+def resumable(how: str = REPLIES_KEPT) -> Iterator[None]:
+    """Say how to go on where the block is interrupted."""
+    try:
+        yield
+    except BaseException as error:
+        if is_interrupt(error):
+            echo(how, err=True)
+        raise
 
 
 class Door:
@@ -84,7 +101,8 @@ class Door:
         if not isinstance(text, str):
             raise TypeError(f"found {type(text).__name__}, allowed: str")
         # the name of a file in another locale: bytes that are UTF-8 nonetheless
-        text = _BYTES.sub(lambda run: _decoded(run[0]), text)
+        byte = "surrogateescape"
+        text = _BYTES.sub(lambda run: run[0].encode("utf-8", byte).decode("utf-8", byte), text)
         text = printed(text)  # before it is cut: a part of a secret would be left
         start = "\r" if self._is_stderr and text[:1] == "\r" else ""
         shown = visible(text[len(start) :])
@@ -228,7 +246,11 @@ def write_drawn(text: str, styles: Iterable[str]) -> None:
 
 def terminal_width() -> int:
     """Columns of the terminal; of what is piped or stored 100, the same on every machine."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 100
+    if not sys.stdout.isatty():
+        return 100
+    import shutil
+
+    return shutil.get_terminal_size().columns
 
 
 def write_notes(notes: Sequence[str]) -> None:
