@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal
 
-from ragbench.records.causes import AnswerCause
+from ragbench.records.causes import AnswerCause, Lost
 from ragbench.registry import Option
 
 DEFAULT_READ = 5
@@ -129,13 +129,6 @@ class Said:
     is_supported: bool | None = None
     """None where no judge said so."""
     supported_how: str = ""
-
-
-class Lost(NamedTuple):
-    """The cause of one query."""
-
-    cause: AnswerCause
-    why: str
 
 
 def cause_of_ranking(found: Found, rules: CauseRules, *, answerable: bool | None = None) -> Lost:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from ragbench.comparison.cause_rules import (
     CauseRules,
     Found,
-    Lost,
     Said,
     cause_of_answer,
     cause_of_ranking,
@@ -24,7 +23,7 @@ from ragbench.comparison.causes import (
     refuses,
 )
 from ragbench.comparison.differences import Slicing
-from ragbench.records.causes import CAUSES
+from ragbench.records.causes import CAUSES, Lost
 
 FIRST = Found(gold=1, example="d12", ranks=((1, "d12"),), retrieved=100)
 LOW = Found(gold=1, example="d12", ranks=((14, "d12"),), retrieved=100)

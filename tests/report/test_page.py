@@ -11,7 +11,7 @@ import pytest
 
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.report.page import html
-from ragbench.report.page.pack import read_data, write_data
+from ragbench.report.page.pack import write_data
 from tests.report.asked import PAIRS, RETRIEVERS, results, run_folder, written
 from tests.report.chromium import expect, load, tab
 from tests.report.strategies import HOSTILE
@@ -371,8 +371,10 @@ def test_a_point_of_the_picture_opens_its_query(made, visit):
 def test_parts_hold_every_query_and_each_passage_once(tmp_path):
     """Read without a browser: what is packed is what was asked."""
     path = tmp_path / "report.data"
-    write_data(path, QueryViews(run_folder(tmp_path, 70)), {})
-    data, packed = path.read_bytes(), read_data(path)
+    packed, _ = write_data(path, QueryViews(run_folder(tmp_path, 70)), {})
+    data = path.read_bytes()
+    start, size = json.loads(data[-80:])["index"]
+    assert data[start : start + size] == packed.index, "a browser finds it by the last 80 bytes"
     index, at, queries, passages = json.loads(gzip.decompress(packed.index)), 0, [], []
     for (kind, first, size), known in zip(index["parts"], packed.sizes, strict=True):
         assert size == known

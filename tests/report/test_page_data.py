@@ -15,7 +15,7 @@ from ragbench.data.runs.run_folder import read_comparisons, read_summary
 from ragbench.experiment.runner import run_experiment
 from ragbench.report.page import rankings
 from ragbench.report.page.html import write_page
-from ragbench.report.page.pack import read_data, write_data
+from ragbench.report.page.pack import write_data
 from ragbench.report.page.rankings import SHOWN_HITS, blocks_of, rounded
 from ragbench.types import Run
 
@@ -33,8 +33,8 @@ def test_numbers_keep_four_digits(values):
 
 def unpacked(folder, path):
     """The queries of a page, in the order of the run, with their hits as rows."""
-    write_data(path, QueryViews(folder, bare=True), {})
-    data, packed = path.read_bytes(), read_data(path)
+    packed, _ = write_data(path, QueryViews(folder, bare=True), {})
+    data = path.read_bytes()
     index, at, queries, passages = json.loads(gzip.decompress(packed.index)), 0, [], []
     for kind, _, size in index["parts"]:
         rows = json.loads(gzip.decompress(data[at : at + size]))
@@ -154,8 +154,9 @@ def test_a_run_parses_nothing_of_what_it_just_wrote(tmp_path, monkeypatch):
     def parsed(*_, **__):
         raise AssertionError("read again")
 
-    monkeypatch.setattr(query_view, "per_query_rows", parsed)
-    monkeypatch.setattr(query_view, "read_causes", parsed)
+    for reads in ("read_columns", "read_per_query", "read_latency", "read_causes"):
+        monkeypatch.setattr(query_view, reads, parsed)
+    monkeypatch.setattr(query_view.QueryViews, "_questions", property(parsed))
     monkeypatch.setattr(rankings, "open_run_stream", parsed)
     (tmp_path / "topics.tsv").write_text("q1\tone?\n")
     (tmp_path / "qrels").write_text("q1 0 d1 1\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -13,7 +13,6 @@ import numpy as np
 from ragbench.comparison.cause_rules import (
     CauseRules,
     Found,
-    Lost,
     Said,
     cause_of_answer,
     cause_of_ranking,
@@ -26,7 +25,7 @@ from ragbench.experiment.records import Answers, Ranked, Recorded, Results
 from ragbench.experiment.stages.base import Stage
 from ragbench.experiment.stages.matching import document_of, scored_ids
 from ragbench.gates.scores import find_score
-from ragbench.records.causes import CauseRow
+from ragbench.records.causes import Lost
 from ragbench.score.base import ScoreColumn
 from ragbench.score.retrieval.ranking import rank
 from ragbench.types import Cause, Document, Prediction, Qrels, Run
@@ -378,28 +377,3 @@ def _reached(
         return good, f"{column.name} {value:.2g} {'<=' if good else '>'} {1 - least:.2g}"
     good = value >= least
     return good, f"{column.name} {value:.2g} {'>=' if good else '<'} {least:.2g}"
-
-
-class CausesByQuery(Mapping[str, CauseRow]):
-    """The rows of `causes.csv` of one system, each made when somebody looks at it."""
-
-    def __init__(self, causes: SystemCauses, row_of: Mapping[str, int]) -> None:
-        """Share `row_of`, which says in which row each query stands, with other systems."""
-        self._causes, self._row_of = causes, row_of
-
-    def __getitem__(self, query: str) -> CauseRow:
-        lost = self._causes.lost[self._row_of[query]]
-        return CauseRow(system=self._causes.system, query_id=query, cause=lost.cause, why=lost.why)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._row_of)
-
-    def __len__(self) -> int:
-        return len(self._row_of)
-
-
-def cause_rows(found: Mapping[str, SystemCauses], query_ids: Sequence[str]) -> Iterator[CauseRow]:
-    """Yield the rows of `causes.csv`."""
-    for system, causes in found.items():
-        for query, lost in zip(query_ids, causes.lost, strict=True):
-            yield CauseRow(system=system, query_id=query, cause=lost.cause, why=lost.why)

@@ -19,7 +19,7 @@ from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
 from ragbench.report.base import COST_HEADS, SIGNS, SLICE_HEADS, Layout, Measure, Section
 from ragbench.report.layout import lay_out
-from ragbench.report.page.pack import Packed, read_data, write_data
+from ragbench.report.page.pack import Packed, write_data
 from ragbench.report.page.rankings import add_to_curves, read_rankings
 from ragbench.report.pictures.charts import Curves
 from ragbench.report.pictures.draw import difference_picture, pictures
@@ -28,7 +28,8 @@ from ragbench.report.pictures.svg import Picture
 if TYPE_CHECKING:
     from jinja2 import Template
 
-    from ragbench.records.causes import CauseRow
+    from ragbench.records.causes import Lost
+    from ragbench.records.manifest import QuestionRow
     from ragbench.types import FloatArray, Run
 
 MAILED = 12_000_000
@@ -42,10 +43,12 @@ class Known:
 
     columns: Mapping[str, Mapping[str, FloatArray]] | None = None
     """System -> score -> the value of each query, NaN where there is none."""
-    causes: Mapping[str, Mapping[str, CauseRow]] | None = None
-    """System -> query -> its line."""
-    latency: Mapping[tuple[str, str], float] | None = None
-    """Retriever and query -> milliseconds, where they are known."""
+    causes: Mapping[str, Sequence[Lost | None]] | None = None
+    """System -> where each query is lost."""
+    latency: Mapping[str, Mapping[str, float]] | None = None
+    """Retriever -> query -> milliseconds, where they are known."""
+    questions: Mapping[str, QuestionRow] | None = None
+    """Query -> its line."""
     runs: Mapping[str, Callable[[], Run]] = field(default_factory=dict)
     """The name of a file of rankings, without its ending -> what it holds."""
 
@@ -74,15 +77,20 @@ def write_page(
     is what some files of the folder say, where it is at hand: they are not parsed then.
     """
     beside = path.with_suffix(".data")
-    known = known or Known()
-    views = None
+    views, known = None, known or Known()
     if run is not None:
         views = QueryViews(
-            run, bare=True, columns=known.columns, causes=known.causes, latency=known.latency
+            run,
+            bare=True,
+            columns=known.columns,
+            causes=known.causes,
+            latency=known.latency,
+            questions=known.questions,
         )
     curves, values = Curves(), dict[str, dict[str, list[float | None]]]()
     if views is not None:
-        curves = write_data(beside, views, {**_head(summary), "file": beside.name}, known.runs)
+        head = {**_head(summary), "file": beside.name}
+        packed, curves = write_data(beside, views, head, known.runs)
         values = judged_values(summary, views)
         views.close()  # some systems rename no folder with an open file in it
     drawn = pictures(summary, comparisons, curves, values)
@@ -92,7 +100,6 @@ def write_page(
         # half characters, as a model may send them, as escapes: UTF-8 has none
         page.write(before.encode("utf-8", "backslashreplace"))
         if views is not None:
-            packed = read_data(beside)
             with beside.open("rb") as parts:
                 page.writelines(_scripts(packed, parts, mailed))
             if sum(packed.sizes) <= mailed:

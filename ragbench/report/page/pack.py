@@ -21,14 +21,12 @@ from typing import IO
 
 import numpy as np
 
-from ragbench.data.runs.query_view import AnswerView, QueryView, QueryViews
-from ragbench.data.runs.run_lines import Texts
-from ragbench.errors import DataError
+from ragbench.data.runs.query_view import QueryView, QueryViews
+from ragbench.data.runs.run_lines import AnswerView, Texts
 from ragbench.files import written_whole
-from ragbench.json_yaml import load_json
-from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES
-from ragbench.records.codec import Record, from_json
+from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES, Lost
 from ragbench.records.manifest import ClaimRow, Passage, TextRow, UsageRow, VerdictRow
+from ragbench.records.summary import SystemSummary
 from ragbench.report.page.rankings import (
     FirstHits,
     ShownHits,
@@ -70,77 +68,42 @@ class Packed:
     """Bytes of each part; the first one begins at 0."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Footer(Record):
-    """The end of the file."""
-
-    schema: str
-    index: tuple[int, int]
-    """Where the index begins, and how many bytes it has."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Parts(Record):
-    """What Python reads of the index."""
-
-    parts: tuple[tuple[str, int, int], ...]
-    """Kind, number of the first query or passage, and bytes of each part."""
-
-
 def write_data(
     path: Path,
     views: QueryViews,
     head: Mapping[str, object],
     runs: Mapping[str, Callable[[], Run]] = MappingProxyType({}),
-) -> Curves:
+) -> tuple[Packed, Curves]:
     """Pack all queries of a run folder into a file; of their texts one part is in memory.
 
     `head` is what the index says of the run as a whole, `runs` the rankings that are at hand, by
-    the names of their files. Returned is where the rankings have what is relevant, which is known
-    when all queries have come by.
+    the names of their files. Returned is also where the rankings have what is relevant.
     """
-    curves = Curves()
+    curves, parts = Curves(), list[tuple[str, int, int]]()
     with written_whole(path) as stream:
-        found = {**head, **_write_parts(stream, views, curves, runs)}
-        index = compressed(_json(found))
+        index = compressed(_json({**head, **_write_parts(stream, views, curves, runs, parts)}))
         start = stream.tell()
         stream.write(index)
         footer = json.dumps({"schema": SCHEMA, "index": [start, len(index)]})
         stream.write(footer.ljust(_FOOTER).encode())
-    return curves
-
-
-def read_data(path: Path) -> Packed:
-    """Read where everything is in a file of queries.
-
-    Raises:
-        DataError: It is none of this version.
-    """
-    try:
-        with path.open("rb") as stream:
-            stream.seek(-_FOOTER, 2)
-            footer = from_json(_Footer, load_json(stream.read()))
-            if footer.schema != SCHEMA:
-                raise ValueError(f"found schema {footer.schema!r}")
-            start, size = footer.index
-            stream.seek(start)
-            index = stream.read(size)
-        parts = from_json(_Parts, load_json(gzip.decompress(index))).parts
-        sizes = [size for _, _, size in parts]
-    except (OSError, ValueError, EOFError, DataError) as error:
-        raise DataError(f"not the queries of a page: {error}", file=path, allowed=SCHEMA) from error
-    return Packed(index, sizes)
+    return Packed(index, [size for _, _, size in parts]), curves
 
 
 def _write_parts(
-    stream: IO[bytes], views: QueryViews, curves: Curves, runs: Mapping[str, Callable[[], Run]]
+    stream: IO[bytes],
+    views: QueryViews,
+    curves: Curves,
+    runs: Mapping[str, Callable[[], Run]],
+    parts: list[tuple[str, int, int]],
 ) -> dict[str, object]:
-    """Write all parts; return the index of what was written."""
+    """Write all parts; return the index of what was written.
+
+    `parts` gets the kind of each, the number of its first query or passage, and its bytes.
+    """
     ids, order = views.ids, telling_first(views)
     judged, rankings, ranking_of = read_rankings(views, runs)
     add_to_curves(curves, rankings, judged)
-    passages, seen = _Passages(), _Seen()
-    parts: list[tuple[str, int, int]] = []
+    passages, seen, systems = _Passages(), _Seen(), _shown_systems(views)
 
     def write(kind: str, first: int, text: str) -> None:
         data = compressed(text)
@@ -159,6 +122,7 @@ def _write_parts(
             seen.add(row, view)
         queries = [
             _query(view, ranks[starts[row] : ends[row]].tolist(), passages)
+            | {"systems": _systems(view, row, systems, passages)}
             | _beside(view, views, passages)
             for row, view in zip(rows, found, strict=True)
         ]
@@ -170,7 +134,7 @@ def _write_parts(
         write("queries", first, f'{{"queries":{_json(queries)},"hits":[{",".join(hits)}]}}')
         for number, waiting in passages.waiting(first + _QUERIES_A_PART >= len(order)):
             write("passages", number, _json(waiting))
-    index = _index(views, rankings, ranking_of, seen)
+    index = _index(views, rankings, ranking_of, seen, order)
     return {**index, "order": order, "parts": parts}
 
 
@@ -179,6 +143,7 @@ def _index(
     rankings: Mapping[str, FirstHits],
     ranking_of: Mapping[str, str],
     seen: _Seen,
+    order: Sequence[int],
 ) -> dict[str, object]:
     """What is known of every query at a glance, but for where its part is."""
     ids = views.ids
@@ -194,6 +159,12 @@ def _index(
             if (own := views.columns.get(system.name)) is not None
         },
         **seen.index(len(ids)),
+        "causes": {
+            system.name: _coded({q: (e.cause,) for q, e in enumerate(lost) if e}, len(ids))
+            for system in views.summary.systems
+            if any(lost := views.lost.get(system.name, ()))
+        },
+        "failures": _failures(views, order),
         "causeWords": {name: CAUSE_SAYS[name].partition(": ")[2] for name in CAUSES},
         "causeChanges": CAUSE_CHANGES,
         "stopwords": sorted(load_stopwords("english")),
@@ -206,8 +177,7 @@ def _index(
     }
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 def compressed(text: str) -> bytes:
@@ -221,8 +191,6 @@ class _Seen:
 
     texts: dict[int, str] = field(default_factory=dict)
     facts: dict[str, dict[int, tuple[str, ...]]] = field(default_factory=dict)
-    causes: dict[str, dict[int, tuple[str, ...]]] = field(default_factory=dict)
-    failures: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
 
     def add(self, row: int, view: QueryView) -> None:
         self.texts[row] = _cut(view.question, "word")
@@ -230,13 +198,6 @@ class _Seen:
             each = value if isinstance(value, list) else [value]
             if each and all(isinstance(one, (str, bool, int, float)) for one in each):
                 self.facts.setdefault(name, {})[row] = tuple(dict.fromkeys(map(str, each)))
-        for system in view.systems:
-            if system.cause is not None:
-                self.causes.setdefault(system.name, {})[row] = (system.cause,)
-            for score, missing in system.unscored.items():
-                if missing.status == "failed":
-                    own = self.failures.setdefault(system.name, {}).setdefault(score, {})
-                    own[str(row)] = missing.cause
 
     def index(self, n: int) -> dict[str, object]:
         return {
@@ -246,9 +207,20 @@ class _Seen:
                 for name, values in self.facts.items()
                 if 1 < len({name for own in values.values() for name in own}) <= _MOST_SLICES
             },
-            "causes": {name: _coded(values, n) for name, values in self.causes.items()},
-            "failures": self.failures,
         }
+
+
+def _failures(views: QueryViews, order: Sequence[int]) -> dict[str, dict[str, dict[str, str]]]:
+    """System -> score -> the number of a query -> why it failed."""
+    places = {system.name: place for place, system in enumerate(views.summary.systems)}
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for row in order:
+        rows = [each for each in views.unscored(views.ids[row]) if each.system in places]
+        for each in sorted(rows, key=lambda each: places[each.system]):
+            if each.sample is None and each.status == "failed":
+                own = found.setdefault(each.system, {}).setdefault(each.measure, {})
+                own[str(row)] = each.cause
+    return found
 
 
 def _coded(values: Mapping[int, tuple[str, ...]], n: int) -> dict[str, object]:
@@ -319,17 +291,40 @@ def _query(
             (passages.number(each.id, each.title, each.text, each.cut), each.grade, found)
             for each, found in list(zip(view.gold, ranks, strict=True))[:_MOST_GOLD]
         ],
-        "systems": {
-            system.name: _filled(
-                why=_cut(system.why, "reason"),
-                ms=rounded_number(system.ranking_ms),
-                answers=[_answer(each, passages) for each in system.answers],
-                verdicts=[_verdict(row) for row in system.verdicts],
-            )
-            for system in view.systems
-            if system.why or system.answers or system.verdicts or system.ranking_ms is not None
-        },
     }
+
+
+_Shown = tuple[str, Sequence[Lost | None] | None, Mapping[str, float]]
+"""A system, where each query is lost, and query -> how long its ranking took."""
+
+
+def _shown_systems(views: QueryViews) -> list[_Shown]:
+    return [
+        (system.name, views.lost.get(system.name), views.ranking_ms(system))
+        for system in views.summary.systems
+    ]
+
+
+def _systems(
+    view: QueryView, row: int, shown: Sequence[_Shown], passages: _Passages
+) -> dict[str, dict[str, object]]:
+    """What the page shows of each system for one query; most say no more than where it is lost."""
+    answering, found = {each.name: each for each in view.systems}, {}
+    for name, each, times in shown:
+        lost, own = each[row] if each is not None else None, answering.get(name)
+        why, ms = _cut(lost.why, "reason") if lost is not None else "", times.get(view.id)
+        if own is not None and (own.answers or own.verdicts):
+            found[name] = _filled(
+                why=why,
+                ms=rounded_number(ms),
+                answers=[_answer(each, passages) for each in own.answers],
+                verdicts=[_verdict(row) for row in own.verdicts],
+            )
+        elif ms is not None:
+            found[name] = _filled(why=why, ms=rounded_number(ms))
+        elif why:
+            found[name] = {"why": why}
+    return found
 
 
 def _beside(view: QueryView, views: QueryViews, passages: _Passages) -> dict[str, object]:
@@ -346,15 +341,15 @@ def _hits(
     found: ShownHits,
     views: Sequence[QueryView],
     texts: Sequence[Texts],
-    owner: int,
+    owner: SystemSummary,
     passages: _Passages,
 ) -> str:
     """What the page shows of one ranking for the queries of a part, as columns, in JSON.
 
-    `owner` is the place of the system whose ranking it is, of which the passages may be, too.
+    `owner` is the system whose ranking it is, of which the passages may be, too.
     """
     ids: str | list[int | str] = found.ids
-    if any(texts) or any(view.systems[owner].answers for view in views):
+    if any(texts) or any(view.systems and _read_by(owner, view) for view in views):
         ids = _numbers(found, views, texts, owner, passages)
     elif found.longest > _LONGEST["word"]:
         ids = [_cut(name, "word") for name in found.ids.split("\n")]
@@ -371,16 +366,14 @@ def _numbers(
     found: ShownHits,
     views: Sequence[QueryView],
     texts: Sequence[Texts],
-    owner: int,
+    owner: SystemSummary,
     passages: _Passages,
 ) -> list[int | str]:
     """The number of each passage, or its id where no more of it is known."""
     names, ids = iter(found.ids.split("\n")), list[int | str]()
     for view, text_of, count in zip(views, texts, found.counts, strict=True):
-        system = view.systems[owner]
-        read = next((each.passages for each in system.answers if each.passages is not None), ())
-        own = {passage.id: passage for passage in read}
-        whose = system.name if system.generator is None else system.retriever
+        own = {passage.id: passage for passage in _read_by(owner, view)}
+        whose = owner.name if owner.generator is None else owner.retriever
         for name in islice(names, count):
             text = own.get(name) or (text_of(whose, name) if text_of else None)
             if text is None:
@@ -389,6 +382,13 @@ def _numbers(
                 cut = isinstance(text, TextRow) and text.cut
                 ids.append(passages.number(name, text.title, text.text, cut))
     return ids
+
+
+def _read_by(owner: SystemSummary, view: QueryView) -> Sequence[Passage]:
+    """What the first answer of a system that tells was made from."""
+    system = view.system(owner.name)
+    answers = system.answers if system is not None else ()
+    return next((each.passages for each in answers if each.passages is not None), ())
 
 
 def _filled(**values: object) -> dict[str, object]:

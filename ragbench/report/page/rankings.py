@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ragbench.data.files.trec_files import ScatteredQueriesError, open_run_stream
 from ragbench.data.runs.query_view import QueryViews
+from ragbench.records.summary import SystemSummary
 from ragbench.report.pictures.charts import Curves
 from ragbench.score.retrieval.ranking import BlockRanker
 from ragbench.types import FloatArray, IntArray, Qrels, Run
@@ -75,8 +76,8 @@ class ShownHits:
 class FirstHits:
     """What a ranking has first, and where it has what is judged."""
 
-    owner: int
-    """The place of the first system that it is of, in the order of the tables."""
+    owner: SystemSummary
+    """The first system that it is of, in the order of the tables."""
     names: TextIds
     """The first hits of every query, those of a query together, best first."""
     scores: FloatArray
@@ -88,7 +89,7 @@ class FirstHits:
     """Judged row -> its rank; 0 where the ranking does not have it."""
 
     @classmethod
-    def read(cls, source: Path | Run, judged: Judged, owner: int) -> FirstHits:
+    def read(cls, source: Path | Run, judged: Judged, owner: SystemSummary) -> FirstHits:
         """Read a run, or a run file block by block; ties fall by id, as they were scored."""
         found: list[_Block] = []
 
@@ -241,12 +242,12 @@ def read_rankings(
         if each.role != "control" and each.name in views.rankings
     }
     first = {name: system for system, name in reversed(ranking_of.items())}
-    places = {system.name: place for place, system in enumerate(systems)}
+    owners = {system.name: system for system in systems}
     rankings = {}
     for name in dict.fromkeys(ranking_of.values()):
         path = views.rankings[first[name]]
         source = runs[path.stem]() if path.stem in runs else path
-        rankings[name] = FirstHits.read(source, judged, places[first[name]])
+        rankings[name] = FirstHits.read(source, judged, owners[first[name]])
     return judged, rankings, ranking_of
 
 
