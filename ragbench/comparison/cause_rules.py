@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from ragbench.records.causes import AnswerCause, Lost
 from ragbench.registry import Option
@@ -81,8 +81,7 @@ class CauseRules:
     supported: SupportedAnswer = field(default_factory=SupportedAnswer)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(NamedTuple):
     """What a ranking has of the gold documents of one query; without them, of the gold answer."""
 
     failed: str | None = None
@@ -251,9 +250,11 @@ def _retrieval(
     gold = found.gold or 0
     if gold == 0:
         return Lost("not_in_corpus", "judged, and no document is relevant")
+    needed = gold if rules.need == "all" else 1
+    if known is None and needed == 1 and found.ranks and found.ranks[0][0] <= read:
+        return None  # as below, without a look at the others
     is_read = known if known is not None else {d for rank, d in found.ranks if rank <= read}
     absent = [name for name in found.missing if name not in is_read]
-    needed = gold if rules.need == "all" else 1
     if absent and gold - len(absent) < needed:
         return Lost("not_in_corpus", f"gold {_some(absent)} not in the corpus")
     if len(is_read) >= needed:

@@ -27,7 +27,8 @@ from ragbench.experiment.stages.matching import document_of, scored_ids
 from ragbench.gates.scores import find_score
 from ragbench.records.causes import Lost
 from ragbench.score.base import ScoreColumn
-from ragbench.score.retrieval.ranking import rank
+from ragbench.score.retrieval.judgements import Judgements
+from ragbench.score.retrieval.ranking import rank_judged
 from ragbench.types import Cause, Document, Prediction, Qrels, Run
 
 _LOOKED_AT = 20
@@ -66,7 +67,7 @@ def find_causes(plan: Plan, results: Results) -> dict[str, SystemCauses]:
         ranking = results.rankings.get(of or "")
         if source is None or answers is None or _only_ranks(answers, ranking):
             lost = [
-                cause_of_ranking(each, gold.rules, answerable=gold.answerable(row))
+                cause_of_ranking(each, gold.rules, answerable=gold.answerable[row])
                 for row, each in enumerate(gold.found_in(ranking))
             ]
         else:
@@ -112,13 +113,13 @@ class _Gold:
         }
 
     @cached_property
-    def _numbered(self) -> tuple[Qrels, list[str]]:
+    def _numbered(self) -> tuple[Judgements, list[str]]:
         """The relevant documents with their row as their grade, so that ranks lead back to them."""
         rows = [(query, doc) for query, docs in self.relevant.items() for doc in docs]
         numbered: dict[str, dict[str, int]] = {query: {} for query in self.relevant}
         for number, (query, doc) in enumerate(rows, start=1):
             numbered[query][doc] = number
-        return Qrels.from_dict(numbered), [doc for _, doc in rows]
+        return Judgements.read(Qrels.from_dict(numbered)), [doc for _, doc in rows]
 
     def words(self, row: int) -> GoldWords | None:
         """Return the gold answers of a query, by their words; None where it has none."""
@@ -126,11 +127,15 @@ class _Gold:
         answers = self.plan.collection.answers.get(query.id)
         return GoldWords(answers, query.text) if answers else None
 
-    def answerable(self, row: int) -> bool | None:
-        """Whether a question has an answer; None where nothing says so.
+    @cached_property
+    def answerable(self) -> list[bool | None]:
+        """Whether each question has an answer; None where nothing says so.
 
         The metadata say so, the gold answers, or people who judged documents and found none.
         """
+        return [*map(self._answerable, range(len(self.plan.queries)))]
+
+    def _answerable(self, row: int) -> bool | None:
         query = self.plan.queries[row]
         for names, value in ((_SAYS_SO, False), (_SAYS_NOT, True)):
             if any(query.metadata.get(name) is value for name in names):
@@ -158,7 +163,7 @@ class _Gold:
         for row, query in enumerate(self.plan.queries):
             failed = outcomes[row].cause if may_fail and outcomes[row].value is None else None
             if failed is not None and failed is not Cause.SCORED:
-                found.append(replace(self._judged(query.id, 0), failed=failed.word))
+                found.append(self._judged(query.id, 0)._replace(failed=failed.word))
                 continue
             one = self._judged(query.id, depths.get(query.id, 0), ranks.get(query.id, ()))
             if strange and one.gold:
@@ -170,7 +175,7 @@ class _Gold:
                 texts = [document_of(hit, self.plan.corpus) for hit in hits]
                 if not hits or any(texts):
                     place = words.rank_in((_text(each) for each in texts), self.rules.words)
-                    one = replace(one, answer_rank=place, retrieved=len(hits))
+                    one = one._replace(answer_rank=place, retrieved=len(hits))
             found.append(one)
         return found
 
@@ -191,27 +196,34 @@ class _Gold:
             return {}
         rules = self.plan.config.metrics.retrieval
         ties = "docid" if rules.ties == "average" else rules.ties
-        ranked = rank(qrels, run, ties=ties, trec_eval=rules.trec_eval)
-        at, numbers, starts = ranked.rank.tolist(), ranked.grades.tolist(), ranked.starts.tolist()
+        ranked = rank_judged(qrels, run, ties=ties, trec_eval=rules.trec_eval)
+        names = (documents[row] for row in (ranked.grades - 1).tolist())
+        pairs, starts = tuple(zip(ranked.rank.tolist(), names, strict=True)), ranked.starts.tolist()
         return {
-            query: tuple((at[i], documents[numbers[i] - 1]) for i in range(start, end))
+            query: pairs[start:end]
             for query, start, end in zip(ranked.query_ids, starts, starts[1:], strict=False)
             if start < end
         }
 
     def _judged(self, query: str, retrieved: int, ranks: tuple[tuple[int, str], ...] = ()) -> Found:
         """What is known of a query's gold before the texts of a ranking are looked at."""
-        relevant = self.relevant.get(query)
-        if relevant is None:
-            return Found(retrieved=retrieved, ranks=ranks)
-        missing: tuple[str, ...] = ()
+        gold, example, missing = self._documents.get(query, (None, "", ()))
+        return Found(None, gold, example, missing, ranks, retrieved)
+
+    @cached_property
+    def _documents(self) -> Mapping[str, tuple[int, str, tuple[str, ...]]]:
+        """Judged query -> how many documents are relevant, one of them, those not in the corpus."""
         # gold texts and folded documents have ids that the corpus need not have
-        if self.plan.corpus and self.plan.config.metrics.retrieval.match.level == "id":
-            missing = tuple(name for name in relevant if name not in self.plan.corpus)
-        example = relevant[0] if relevant else ""
-        return Found(
-            gold=len(relevant), example=example, missing=missing, ranks=ranks, retrieved=retrieved
-        )
+        by_id = self.plan.config.metrics.retrieval.match.level == "id"
+        corpus = self.plan.corpus if by_id else None
+        return {
+            query: (
+                len(names),
+                names[0] if names else "",
+                tuple(name for name in names if name not in corpus) if corpus else (),
+            )
+            for query, names in self.relevant.items()
+        }
 
 
 def _text(document: Document | None) -> str | None:
@@ -289,7 +301,7 @@ def _of_answers(asked: _Answering) -> list[Lost]:
         facts = found[row]
         if asked.ranking is None and ranked and said.read is None:
             facts = Found()  # an app that never says what it retrieved
-        lost.append(cause_of_answer(facts, said, rules, answerable=gold.answerable(row)))
+        lost.append(cause_of_answer(facts, said, rules, answerable=gold.answerable[row]))
     return lost
 
 

@@ -182,7 +182,8 @@ _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=Fa
 
 def compressed(text: str) -> bytes:
     """Return JSON in gzip, the same bytes for the same text."""
-    return gzip.compress(text.encode("utf-8", "backslashreplace"), 6, mtime=0)
+    # level 6 takes twice the time, a tenth of a run over 10,000 queries, to save a twentieth
+    return gzip.compress(text.encode("utf-8", "backslashreplace"), 4, mtime=0)
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -17,7 +18,8 @@ from ragbench.data.files.trec_files import ScatteredQueriesError, open_run_strea
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.records.summary import SystemSummary
 from ragbench.report.pictures.charts import Curves
-from ragbench.score.retrieval.ranking import BlockRanker
+from ragbench.score.retrieval.judgements import Judgements
+from ragbench.score.retrieval.ranking import BlockRanker, rank_judged
 from ragbench.types import FloatArray, IntArray, Qrels, Run
 from ragbench.types.byte_ids import TextIds, numbered, spans
 from ragbench.types.checks import id_bytes
@@ -38,6 +40,11 @@ class Judged:
     grades: IntArray
     relevant: IntArray
     """Query -> how many of its documents are relevant; these are its first rows."""
+
+    @cached_property
+    def lined_up(self) -> Judgements:
+        """The rows as a run in memory is ranked against them, with their hashes."""
+        return Judgements.read(self.rows)
 
     @classmethod
     def of(cls, views: QueryViews) -> Judged:
@@ -99,8 +106,12 @@ class FirstHits:
                 yield block
 
         ranker = BlockRanker(judged.rows)
-        ranked = ranker.rank(passed(blocks_of(source)) if isinstance(source, Run) else ())
-        if isinstance(source, Path) and source.stat().st_size:
+        if isinstance(source, Run):
+            found += map(_Block.of, blocks_of(source))
+            ranked = rank_judged(judged.lined_up, source)
+        elif not source.stat().st_size:
+            ranked = ranker.rank(())
+        else:
             with open_run_stream(source) as stream:
                 try:
                     ranked = ranker.rank(passed(stream.blocks()))
