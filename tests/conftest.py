@@ -15,6 +15,7 @@ from subprocess import CompletedProcess
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 if TYPE_CHECKING:
@@ -94,6 +95,25 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if _ALL_SLOW.search(collection_path.read_bytes()) else None
 
 
+class ExamplesAlone:
+    """Has doctest look at no file that holds no example: to look takes longer than to import."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(
+        self, file_path: Path
+    ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+        found = yield
+        looks = [each for each in found if isinstance(each, DoctestModule)]
+        if looks and b">>>" not in file_path.read_bytes():
+            return [each for each in found if each not in looks]
+        return found
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Take part in what is collected outside this folder, too."""
+    config.pluginmanager.register(ExamplesAlone())
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Spare the garbage collector thousands of tests, which stay until the end.
@@ -107,7 +127,6 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         sys.dont_write_bytecode = True
-        gc.collect()
         gc.freeze()
         gc.enable()
 

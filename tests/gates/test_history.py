@@ -11,7 +11,7 @@ from ragbench.data.runs.history import append_to_history, start_history
 from ragbench.errors import ConfigError
 from ragbench.experiment.gates import check_gates
 from ragbench.pytest_plugin import assert_not_worse
-from ragbench.records.summary import Early
+from ragbench.records.score import Early
 from ragbench.stats import drop_evidence
 from ragbench.types import Cause
 from tests.data.test_history import run

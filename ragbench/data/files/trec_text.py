@@ -12,7 +12,7 @@ from io import BytesIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.data.files.lines import nul_byte, wrong_columns
+from ragbench.data.files.lines import Pieces, nul_byte, wrong_columns
 from ragbench.errors import DataError
 from ragbench.types.byte_ids import PADDING, ByteArray, ByteIds, joined_bytes, words_from
 from ragbench.types.rows import HitBlock
@@ -144,8 +144,12 @@ def read_number(text: bytes) -> float | None:
 
 def read_integers(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints | None:
     """Return the integers in spans of a buffer; None where one has more than 8 digits or a `+`."""
-    negative = data[starts] == ord("-")
-    count = ends - starts - negative
+    first, length = data[starts], ends - starts
+    if (length == 1).all():
+        digits = first - np.uint8(ord("0"))  # what is below '0' wraps around
+        return digits.astype(np.int64) if (digits <= 9).all() else None
+    negative = first == ord("-")
+    count = length - negative
     if (count < 1).any() or (count > 8).any():
         return None
     values, wrong = _digits(data, ends, _one_number(count))
@@ -282,7 +286,7 @@ class ParsedText:
         return self.block.documents.data[start:end].tobytes()
 
 
-def parse_regular(text: list[bytes]) -> ParsedText | None:
+def parse_regular(text: Pieces) -> ParsedText | None:
     """Parse whole lines of six fields with one space or tab between them.
 
     None where a line is not like that, is a comment, or has a score that is no number. Some 0.1 s a
