@@ -214,6 +214,30 @@ def test_gold_that_says_there_is_none():
     assert not has_no_answer([])
 
 
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 9), max_size=4),
+    st.sets(st.sampled_from("abcdef"), max_size=4),
+    st.sampled_from([1, 3, 5]),
+)
+def test_a_ranking_is_right_where_any_gold_document_is_read(places, missing, read):
+    """Also where the corpus lacks some of what is relevant."""
+    gold = sorted({*places, *missing})
+    ranks = tuple(sorted((rank, name) for name, rank in places.items()))
+    found = Found(gold=len(gold), missing=tuple(sorted(missing)), ranks=ranks, retrieved=9)
+
+    cause, why = cause_of_ranking(found, CauseRules(read=read))
+
+    if ranks and ranks[0][0] <= read:
+        assert (cause, why.partition(",")[0]) == (
+            "right",
+            f"gold {ranks[0][1]} at rank {ranks[0][0]}",
+        )
+    elif len(missing) == len(gold):
+        assert cause == "not_in_corpus"
+    else:
+        assert cause == ("ranked_too_low" if ranks else "not_retrieved")
+
+
 def test_shares_have_wilsons_interval():
     """17 of 100 by the formula: (p + z^2/2n -+ z sqrt(pq/n + z^2/4n^2)) / (1 + z^2/n)."""
     lost = [Lost("right", "x")] * 83 + [Lost("refused", "x")] * 17

@@ -103,7 +103,8 @@ def _write_parts(
     ids, order = views.ids, telling_first(views)
     judged, rankings, ranking_of = read_rankings(views, runs)
     add_to_curves(curves, rankings, judged)
-    passages, seen, systems = _Passages(), _Seen(), _shown_systems(views)
+    passages, seen = _Passages(), _Seen()
+    systems = [(s.name, views.lost.get(s.name), views.ranking_ms(s)) for s in views.summary.systems]
 
     def write(kind: str, first: int, text: str) -> None:
         data = compressed(text)
@@ -297,13 +298,6 @@ def _query(
 
 _Shown = tuple[str, Sequence[Lost | None] | None, Mapping[str, float]]
 """A system, where each query is lost, and query -> how long its ranking took."""
-
-
-def _shown_systems(views: QueryViews) -> list[_Shown]:
-    return [
-        (system.name, views.lost.get(system.name), views.ranking_ms(system))
-        for system in views.summary.systems
-    ]
 
 
 def _systems(
