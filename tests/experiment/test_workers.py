@@ -18,6 +18,7 @@ from ragbench.cli.run import plan as plan_command
 from ragbench.experiment.plan.records import Share
 from ragbench.experiment.runner import run_experiment, run_share
 from ragbench.score.text.columns import TextScorer
+from tests.experiment.deadly import assert_workers_change_nothing
 from tests.experiment.moons import part_of
 from tests.experiment.test_stages import contents, work
 
@@ -165,10 +166,6 @@ def kill_a_worker():
     os.kill(worker_pids(os.getpid())[0], signal.SIGKILL)
 
 
-def test_one_worker(run, expected):
-    assert contents(run("w1", workers(1))) == expected
-
-
 def test_two_workers_also_where_one_is_killed(run, expected):
     stages = ["retrieve bm25", "judge bm25/extractive (words)", "score bm25/extractive"]
 
@@ -178,6 +175,15 @@ def test_two_workers_also_where_one_is_killed(run, expected):
     assert worker_pids(os.getpid()) == []
     assert work(run("w2")) == {}, "the same keys: what workers made is there without them"
     assert work(run("one", workers(2))) == {}
+
+
+def test_one_worker_and_two_one_of_which_is_killed_when_30_percent_are_done(run, config, place):
+    one, two = (workers(n)["executor"] for n in (1, 2))
+    pids = assert_workers_change_nothing(
+        lambda cache, more: contents(run(cache, more)), config, one, two, place
+    )
+
+    assert not any(map(is_alive, pids))
 
 
 def test_models_on_workers_one_of_which_is_killed_now_and_then(
