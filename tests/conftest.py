@@ -85,12 +85,14 @@ def _keep_to_profile(item: pytest.Item) -> None:
         item.obj._hypothesis_internal_use_settings = settings(own, max_examples=few)
 
 
+QUICK = ("not slow", "not slow and not costly")
+"""What `make lowest` and `make fast` select."""
 _ALL_SLOW = re.compile(rb"^pytestmark = pytest\.mark\.slow\b", re.MULTILINE)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out, unread, what holds slow tests alone, where none is wanted."""
-    if config.option.markexpr != "not slow" or collection_path.suffix != ".py":
+    if config.option.markexpr not in QUICK or collection_path.suffix != ".py":
         return None
     return True if _ALL_SLOW.search(collection_path.read_bytes()) else None
 

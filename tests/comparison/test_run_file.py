@@ -52,6 +52,7 @@ def outcome(path, **options):
     return evaluation.query_ids, evaluation.counts, columns
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", ["run.txt", "run.gz"])
 @pytest.mark.parametrize("workers", [1, 3])
 def test_every_byte_that_is_read_is_told(tmp_path, name, workers):
@@ -184,6 +185,7 @@ def test_workers_are_one_or_more():
         evaluate_run_file(io.BytesIO(b"q1 Q0 d 1 1 t\n"), QRELS, ["map"], workers=0)
 
 
+@pytest.mark.costly
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="a call of Linux")
 def test_cores_are_those_that_may_be_used():
     one = {min(os.sched_getaffinity(0))}
@@ -198,6 +200,7 @@ def test_cores_are_those_that_may_be_used():
     assert usable_cores() == len(os.sched_getaffinity(0))
 
 
+@pytest.mark.costly
 def test_the_command_line_prints_the_same(tmp_path):
     """68 MB, since a thread is not worth its start for less; few of them are hits."""
     text = many_hits(9_000).replace(b" tag\n", b" " + 820 * b"t" + b"\n")

@@ -51,6 +51,7 @@ def test_nothing_reaches_the_other_host(redirecting, given):
     assert other.counters.requests == 0
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("block", ["generators: {g: {", "metrics: {judge: {rubrics: [fluency], "])
 @pytest.mark.parametrize(
     "address", ["http://user:pass@host/v1", "http://[::1", "ftp://host/v1", "http://h/v1#x"]

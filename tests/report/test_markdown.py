@@ -91,11 +91,13 @@ def test_a_start_that_would_be_structure_is_text(start):
     assert plain(tokens[1].children) == start
 
 
+@pytest.mark.costly
 @given(st.from_regex(r"\A[a-z0-9]+(?:_[a-z0-9]+)*@[0-9]+\Z"))
 def test_ordinary_names_stay_readable_in_the_source(name):
     assert escape(name) == name
 
 
+@pytest.mark.costly
 @settings(deadline=None, max_examples=60)
 @given(results())
 def test_anything_can_be_drawn_and_every_mean_is_there(case):
@@ -119,11 +121,26 @@ def test_nobody_is_called_and_nothing_is_linked():
     assert "www.a" not in text
 
 
-@pytest.mark.parametrize("text", ["GH-1", "org/repo#4", "see gh-26", "a.b+c@example.org"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GH-1",
+        "org/repo#4",
+        "see gh-26",
+        "a.b+c@example.org",
+        "_GH-1",
+        "\u00e9GH-1",
+        "\u00e9@you",
+        "\u4f60#4",
+        "_www.a.example",
+        "a_www.a.example",
+        "org/repo@0123abc",
+    ],
+)
 def test_github_links_nothing_of_a_text(text):
-    sign = next(sign for sign in "@#-" if sign in text)
+    before = next(each for each in ("www", "@", "#", "-") if each in text)
 
-    assert f"{sign}&#8288;" in escape(text)
+    assert f"{before}&#8288;" in escape(text)
     assert escape(text).replace("&#8288;", "").replace("\\", "") == text
 
 

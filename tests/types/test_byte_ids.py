@@ -65,6 +65,7 @@ def test_hashes_are_the_same_on_every_machine():
 HASHES = [8094038970492536536, 14273840632282256993]
 
 
+@pytest.mark.costly
 def test_similar_ids_have_other_hashes():
     ids = [f"doc-{n:07d}" for n in range(200_000)]
     hashes = ByteIds.of(ids).hashes()
@@ -92,6 +93,7 @@ def test_pairs_that_are_equal(pairs):
     assert found == [id_bytes(a) == id_bytes(b) for a, b in pairs]
 
 
+@pytest.mark.costly
 @given(st.lists(st.tuples(st.integers(0, 3), texts), max_size=12, unique=True))
 def test_order_falls_by_bytes_within_groups(members):
     group = np.array([number for number, _ in members], np.int64)

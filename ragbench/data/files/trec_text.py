@@ -74,14 +74,16 @@ def _read_alike(
     n_before -= places + 1
     # as words, in which negative numbers are large
     odd: NDArray[np.bool_] = n_before.view(np.uint64) > np.uint64(_WORD - places)
-    if ends[0] < 2 * _WORD:  # so near to the start that there are not two words before it
-        odd |= ends < 2 * _WORD
+    first = ends - 2 * _WORD
+    if first[0] < 0:  # so near to the start that there are not two words before it
+        odd |= first < 0
+        first = np.maximum(first, 0)
     n_odd = np.count_nonzero(odd)
     if n_odd > len(odd) // _SELDOM + 2:
         return None
     if n_odd:
         n_before[odd] = 0
-    words = words_from(data, np.maximum(ends - 2 * _WORD, 0))
+    words = words_from(data, first)
     early, late = next(words), next(words)
     # what stands before the point, less '0', shifted to where it meets what stands after it
     digits = late << np.uint64(8 * places + 8)
@@ -354,7 +356,9 @@ def separators(data: ByteArray, white: NDArray[np.bool_], columns: int) -> Posit
 
 
 def _line_starts(table: Positions) -> Positions:
-    return np.concatenate((np.zeros(1, np.int64), table[:, -1] + 1))
+    starts = np.zeros(len(table) + 1, np.int64)
+    np.add(table[:, -1], 1, out=starts[1:])
+    return starts
 
 
 def _columns(data: ByteArray, table: Positions, lines: Positions) -> ParsedText | None:

@@ -238,6 +238,7 @@ def test_notes_count_the_texts_that_rouge_cannot_see():
     assert text_notes(["Tokyo"], [["a"]], ["rouge1"]) == []
 
 
+@pytest.mark.costly
 def test_single_texts_load_nothing_heavy():
     code = """
 import sys
