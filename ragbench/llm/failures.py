@@ -11,6 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from ragbench.llm.base import CallFailure
+from ragbench.records.codec import clean_tree
 from ragbench.types import Cause
 
 THROTTLED = frozenset({429, 503, 529})
@@ -102,7 +103,7 @@ def failure_of_exception(error: BaseException, clean: Callable[[str], str] = str
     if isinstance(status, int):
         headers = getattr(response, "headers", None) or {}
         code, param = (str(getattr(error, name, None) or "") for name in ("code", "param"))
-        body = getattr(error, "body", None)
+        body = clean_tree(getattr(error, "body", None), clean)
         # where a client looks for `error.message` alone: FastAPI writes `detail`
         told = body.get("detail") if isinstance(body, Mapping) else None
         if told and str(told) not in message:

@@ -32,8 +32,9 @@ from ragbench.llm.failures import (
     failure_of_exception,
 )
 from ragbench.llm.threads import in_thread
+from ragbench.records.codec import clean_tree
 from ragbench.redaction import redact
-from ragbench.secrets import mask_url
+from ragbench.secrets import mask_secrets, mask_url
 from ragbench.types import Cause
 
 _CONNECT_S = 10.0  # a server that does not even accept a connection is asked again
@@ -164,8 +165,9 @@ class OpenAIChat:
             # `from None`: the client's exception holds the request with its headers
             raise failure_of_exception(error, self.clean) from None
         except openai.APIError as error:  # an error in the middle of a stream has no status
-            raise failure_of_body(error.body, self.clean(error.message)) from None
-        return read_completion(body)
+            told = clean_tree(error.body, self.clean)
+            raise failure_of_body(told, self.clean(error.message)) from None
+        return read_completion(body).cleaned(self.clean)
 
     async def _whole(self, wording: Wording) -> str:
         # the text as it came: the client's own records accept what is no completion, and take
@@ -268,17 +270,20 @@ class Address:
         """Read an address, refused where it holds credentials: it goes into keys and files."""
         if address is None:
             return None
+        allowed = "http://... or https://..."
         try:
             parts = urlsplit(address)
-        except ValueError as error:  # a host in half a bracket
-            raise OptionError("openai", "base_url", address, "http://... or https://...") from error
-        if parts.username or parts.password or parts.fragment:
+            parts.port  # noqa: B018 - looked at when it is asked for
+        except ValueError:  # a host in half a bracket, or what is no port
+            found = f"{address.partition(':')[0]}://..."
+            raise OptionError("openai", "base_url", found, allowed) from None
+        if "@" in parts.netloc or parts.fragment:
             bare = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
             found = f"{bare} with credentials or a fragment"
             allowed = "an address alone; the key goes into the variable that api_key_env names"
             raise OptionError("openai", "base_url", found, allowed)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise OptionError("openai", "base_url", address, "http://... or https://...")
+            raise OptionError("openai", "base_url", mask_secrets(address), allowed)
         # Azure's portal shows the address of the call itself
         path = parts.path.rstrip("/").removesuffix("/chat/completions")
         return cls(f"{parts.scheme}://{parts.netloc}{path}", dict(parse_qsl(parts.query)), address)
