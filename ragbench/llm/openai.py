@@ -27,6 +27,7 @@ from ragbench.llm.completions import (
 from ragbench.llm.failures import (
     ENCODINGS,
     bound_reply,
+    bound_reply_of_thread,
     failure_of_body,
     failure_of_connection,
     failure_of_exception,
@@ -88,8 +89,8 @@ class OpenAIChat:
             self._secrets = _secrets_of(client, (openai.OpenAI, openai.AsyncOpenAI))
             Address.parse(str(client.base_url))
             self._owns_client = isinstance(client, openai.AsyncOpenAI)
-            http = {"http_client": _http_client()} if self._owns_client else {}
-            self._client = client.with_options(max_retries=0, timeout=patience, **http)
+            http = _http_client() if self._owns_client else _guarded(client._client)
+            self._client = client.with_options(max_retries=0, timeout=patience, http_client=http)
         self._waits = isinstance(self._client, openai.OpenAI)
         if self._waits and stream:
             found = "a synchronous client with stream"
@@ -289,7 +290,7 @@ class Address:
         return cls(f"{parts.scheme}://{parts.netloc}{path}", dict(parse_qsl(parts.query)), address)
 
 
-def _http_client() -> Any:
+def _http_client() -> object:
     """A client that follows no redirect: another host would get the question and the passages.
 
     And that reads no more of a reply than an answer could be.
@@ -301,6 +302,19 @@ def _http_client() -> Any:
         headers={"Accept-Encoding": ", ".join(ENCODINGS)},
         event_hooks={"response": [bound_reply]},
     )
+
+
+def _guarded(http_client: Any) -> object:
+    """A user's synchronous client with its connections, bounded as `_http_client` is."""
+    # the original closes the connections when it is gone, and no copy of it before
+    guarded: Any = type("Guarded", (type(http_client),), {"__del__": lambda self: None})
+    own = guarded.__new__(guarded)
+    vars(own).update(vars(http_client))
+    own.follow_redirects = False
+    own.headers = {**http_client.headers, "Accept-Encoding": ", ".join(ENCODINGS)}
+    hooks = http_client.event_hooks
+    own.event_hooks = {**hooks, "response": [*hooks["response"], bound_reply_of_thread]}
+    return own
 
 
 def _connected(address: Address | None, **options: Any) -> Any:

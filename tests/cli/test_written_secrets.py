@@ -415,6 +415,26 @@ def mistakes():
     yield text.replace("- token_f1", named).replace("class Model", "def polite")
 
 
+def test_the_name_of_a_score_holds_no_secret(example_data):
+    config = {
+        "dataset": {"type": "beir", "path": str(example_data)},
+        "retrievers": {"b": {"type": "bm25"}},
+        "generators": {"e": {"type": "extractive"}},
+        "metrics": {
+            "generation": ["python:tests.cli.test_written_secrets:polite(api_key=${A_KEY})"]
+        },
+    }
+
+    with pytest.raises(ConfigError, match=r"found '\*\*\*', allowed: no secret") as error:
+        load_config(config, environment={"A_KEY": "abcdefgh"})
+
+    assert "abcdefgh" not in str(error.value)
+
+
+def polite(prediction: str, *, api_key: str = "") -> bool:
+    return bool(prediction and api_key)
+
+
 def test_all_texts_beside_a_secret_are_hidden(example_data):
     config = load_config(
         {
