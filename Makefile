@@ -39,8 +39,8 @@ check: lint types imports deps house test  ## everything that must be green befo
 test:  ## the whole suite with doctests, on every core
 	$(BIN)/pytest -q -n auto --maxprocesses=4
 
-fast:  ## the suite without the slow tests, with few examples of each property
-	$(BIN)/pytest -q -n auto --maxprocesses=4 -m 'not slow' --hypothesis-profile=fast
+fast:  ## the suite without the slow and costly tests, with few examples of each property
+	$(BIN)/pytest -q -n auto --maxprocesses=4 -m 'not slow and not costly' --hypothesis-profile=fast
 
 SECONDS_EACH ?= 60
 fuzz:  ## give every reader bytes, SECONDS_EACH=60 CPU seconds each; by coverage where atheris is installed

@@ -10,9 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -56,6 +54,8 @@ def remove_left_over(folder: Path, name: str = "") -> None:
             if found is None or (name and found["name"] != name) or _is_running(int(found["pid"])):
                 continue
             if path.is_dir() and not path.is_symlink():
+                import shutil
+
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
@@ -115,6 +115,9 @@ def folder_written_atomically(path: Path) -> Iterator[Path]:
     if path.exists():
         raise FileExistsError(path)
     path.parent.mkdir(parents=True, exist_ok=True)
+    import shutil
+    import tempfile  # only here, as `shutil`: what reads files alone starts without them
+
     remove_left_over(path.parent, path.name)
     prefix = f".{path.name}.{os.getpid()}."
     temporary = Path(tempfile.mkdtemp(prefix=prefix, suffix=".tmp", dir=path.parent))
@@ -137,6 +140,8 @@ def check_writable(folder: Path) -> None:
     """
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
+        import tempfile
+
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     finally:

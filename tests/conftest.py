@@ -15,6 +15,7 @@ from subprocess import CompletedProcess
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 if TYPE_CHECKING:
@@ -84,14 +85,35 @@ def _keep_to_profile(item: pytest.Item) -> None:
         item.obj._hypothesis_internal_use_settings = settings(own, max_examples=few)
 
 
+QUICK = ("not slow", "not slow and not costly")
+"""What `make lowest` and `make fast` select."""
 _ALL_SLOW = re.compile(rb"^pytestmark = pytest\.mark\.slow\b", re.MULTILINE)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out, unread, what holds slow tests alone, where none is wanted."""
-    if config.option.markexpr != "not slow" or collection_path.suffix != ".py":
+    if config.option.markexpr not in QUICK or collection_path.suffix != ".py":
         return None
     return True if _ALL_SLOW.search(collection_path.read_bytes()) else None
+
+
+class ExamplesAlone:
+    """Has doctest look at no file that holds no example: to look takes longer than to import."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(
+        self, file_path: Path
+    ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+        found = yield
+        looks = [each for each in found if isinstance(each, DoctestModule)]
+        if looks and b">>>" not in file_path.read_bytes():
+            return [each for each in found if each not in looks]
+        return found
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Take part in what is collected outside this folder, too."""
+    config.pluginmanager.register(ExamplesAlone())
 
 
 @pytest.hookimpl(wrapper=True)
@@ -107,7 +129,6 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         sys.dont_write_bytecode = True
-        gc.collect()
         gc.freeze()
         gc.enable()
 

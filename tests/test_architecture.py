@@ -11,6 +11,7 @@ import pytest
 from tests.house import House, measure
 
 
+@pytest.mark.costly
 def test_imports_point_down(repository):
     tool = Path(sys.executable).parent / "lint-imports"
     if not tool.exists():

@@ -45,6 +45,7 @@ def test_the_python_code_runs(readme, tmp_path, monkeypatch):
     assert 0 < names["result"].mean["ndcg@10"] < 1
 
 
+@pytest.mark.costly
 def test_the_five_line_retriever_is_compared(readme, repository, tmp_path):
     (code, _), (config,) = blocks(readme, "python"), blocks(readme, "yaml")
     (tmp_path / "myapp.py").write_text(code)
@@ -62,6 +63,7 @@ def test_the_result_shown_is_what_the_quickstart_prints(readme, finished_quickst
     assert shown in finished_quickstart.done.stdout
 
 
+@pytest.mark.costly
 def test_the_page_on_statistics_runs(repository, tmp_path):
     import ragbench
 
@@ -83,21 +85,30 @@ def test_the_page_on_statistics_runs(repository, tmp_path):
     assert len(names["bounds"]) == 5
 
 
-@pytest.mark.parametrize("name", ["reference.md", "metrics.md", "rubrics.md", "scale.md"])
-def test_generated_pages_are_not_stale(repository, name):
+GENERATED = ["reference.md", "metrics.md", "rubrics.md", "scale.md"]
+
+
+@pytest.fixture(scope="module")
+def generated(repository):
     """In a process of its own: click keeps what `--help` says of a command from its first call."""
-    code = f"import generate, sys; sys.stdout.buffer.write(generate.PAGES[{name!r}]().encode())"
+    code = f"import generate, json; print(json.dumps([generate.PAGES[n]() for n in {GENERATED}]))"
     path = os.pathsep.join([str(repository), str(repository / "docs")])
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
-        encoding="utf-8",
+        text=True,
         check=True,
     )
-    made = done.stdout
+    return dict(zip(GENERATED, json.loads(done.stdout), strict=True))
 
-    assert made == (repository / "docs" / name).read_text(encoding="utf-8"), "run `make generated`"
+
+@pytest.mark.costly
+@pytest.mark.parametrize("name", GENERATED)
+def test_generated_pages_are_not_stale(repository, generated, name):
+    written = (repository / "docs" / name).read_text(encoding="utf-8")
+
+    assert generated[name] == written, "run `make generated`"
 
 
 @pytest.mark.slow
@@ -160,6 +171,7 @@ def test_the_page_on_judging_runs(repository, tmp_path, monkeypatch):
         assert (repository / "docs" / link).exists()
 
 
+@pytest.mark.costly
 def test_the_page_on_adapters_runs(repository, tmp_path, monkeypatch):
     """The notebook's object, the adapter of one's own in a run, its refusals, and the prompt."""
     from ragbench import run_experiment
@@ -228,6 +240,7 @@ def test_linked_pages_exist(readme, repository):
     assert [link for link in links if not (repository / link).exists()] == []
 
 
+@pytest.mark.costly
 def test_every_shipped_config_names_the_schema_and_is_valid(
     repository, tmp_path, monkeypatch, capsys
 ):

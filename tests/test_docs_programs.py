@@ -43,6 +43,7 @@ def test_the_programs_are_typed_strictly(repository, tmp_path):
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("page", ["application.md", "ci.md", "own.md"])
 def test_the_programs_run_in_a_running_loop(repository, tmp_path, monkeypatch, page):
     """Those of the other pages need a server or a run; the tests of these pages run them so."""

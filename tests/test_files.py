@@ -65,6 +65,7 @@ def test_latest_moves(tmp_path):
     assert (tmp_path / "latest").resolve() == tmp_path / "two"
 
 
+@pytest.mark.costly
 def test_kill_leaves_no_half_written_file(tmp_path):
     """Killed while one file is rewritten over and over: it always holds one whole version."""
     script = (

@@ -35,6 +35,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.costly
 @given(values)
 def test_agrees_with_the_json_module(value):
     text = json.dumps(value)
@@ -57,6 +58,7 @@ def test_brackets_in_texts_are_no_nesting():
     assert load_json(json.dumps(["[" * 300])) == ["[" * 300]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("typed", [False, True])
 @pytest.mark.parametrize("text", [*ODD, DEEP[:3_000], WHOLE])
 def test_any_yaml_is_a_value_or_an_error_of_ours(text, typed):
@@ -72,6 +74,7 @@ def test_aliases_count_in_full():
         load_yaml(LAUGHS)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("text", [*ODD, WHOLE], ids=range(len(ODD) + 1))
 @pytest.mark.parametrize("read", [load_prompt, Prices.load, load_rubric])
 def test_files_that_a_config_names(tmp_path, read, text):

@@ -200,6 +200,7 @@ def test_all_of_it_runs_under_a_running_loop():
     assert texts.summary["bleu"].n == 1
 
 
+@pytest.mark.costly
 def test_an_experiment_takes_a_data_set_from_the_program(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = [{**RAGAS, "user_input": f"When was bridge {i} opened?"} for i in range(6)]

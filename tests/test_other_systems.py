@@ -66,6 +66,7 @@ def test_runs_write_and_are_read(config, tmp_path, monkeypatch, links):
         remove(stored_in(cache))
 
 
+@pytest.mark.costly
 def test_a_retriever_with_arrays_runs(config, tmp_path, repository, on_windows):
     config["dataset"] = {"type": "beir", "path": str(repository / "datasets" / "example")}
     config["retrievers"] = {"bm25": {"type": "bm25"}}
@@ -99,6 +100,7 @@ def test_a_file_system_without_locks_is_no_endless_wait(tmp_path, on_windows, mo
         pass
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("links", [True, False])
 def test_latest_moves_on(tmp_path, monkeypatch, links):
     windows.pretend(monkeypatch, links=links)
@@ -109,6 +111,7 @@ def test_latest_moves_on(tmp_path, monkeypatch, links):
         assert resolve_run_folder(tmp_path / "latest").resolve().name == name
 
 
+@pytest.mark.costly
 def test_a_damaged_store_of_replies_is_mended(tmp_path, on_windows):
     path = tmp_path / "replies.sqlite"
     with Replies(path) as replies:

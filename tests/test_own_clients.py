@@ -86,6 +86,7 @@ def test_the_client_of_a_generator_may_be_any_object_that_can_be_asked(client):
         assert "The bridge opened in 1932." in client.asked[-1]["messages"][-1]["content"]
 
 
+@pytest.mark.costly
 def test_a_chat_model_of_langchain_and_a_function_of_messages_answer_in_a_run(project, tmp_path):  # noqa: F811
     chat = pytest.importorskip("langchain_core.language_models.fake_chat_models")
     model = chat.FakeListChatModel(responses=["a fox please"])

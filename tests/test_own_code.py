@@ -144,6 +144,7 @@ def project(tmp_path):
     return folder
 
 
+@pytest.mark.costly
 def test_a_module_beside_the_config_has_every_kind(project, tmp_path):
     checked = run_command("validate", "project/own.yaml", cwd=tmp_path)
     done = run_command("run", "project/own.yaml", "--quiet", cwd=tmp_path)
@@ -212,6 +213,7 @@ def test_a_function_that_cannot_judge_is_refused_at_its_place(project, judge, me
         load_config({**CONFIG, "metrics": {"judge": judge}}, base_dir=project)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("chunk", "message"),
     [
@@ -290,6 +292,7 @@ def test_a_measure_that_returns_no_number_is_refused_with_its_query(project):
         rb.run_experiment(project / "negative.yaml")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("metric", ["generation", "retrieval"])
 def test_code_that_raises_ends_a_run_with_its_name(project, tmp_path, metric):
     bad = "def bad(first, second): raise KeyError('lost')"
@@ -315,6 +318,7 @@ def test_a_rubric_may_be_a_mapping():
         rb.Judge(rubrics=[{**rubric, "scales": {}}], client=lambda m: "")
 
 
+@pytest.mark.costly
 def test_the_page_on_own_code_runs(repository, tmp_path):
     page = (repository / "docs" / "own.md").read_text(encoding="utf-8")
     module, judge = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
@@ -332,6 +336,7 @@ def test_the_page_on_own_code_runs(repository, tmp_path):
     assert asked.stdout == "1.0\n"
 
 
+@pytest.mark.costly
 def test_people_label_what_a_function_judged_without_its_being_imported(
     project, tmp_path, repository
 ):

@@ -58,6 +58,7 @@ def test_unknown_name_is_an_attribute_error():
         ragbench.ndgc  # noqa: B018 - the access is the test
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "code",
     [
@@ -73,6 +74,7 @@ def test_loads_nothing_heavy(code):
     assert loaded_by(code) == []
 
 
+@pytest.mark.costly
 def test_evaluating_a_run_loads_numpy_alone():
     code = (
         "import ragbench as rb; rb.evaluate_run({'q': {'a': 1.0}}, {'q': {'a': 1}}, ['map']).mean"
@@ -81,6 +83,7 @@ def test_evaluating_a_run_loads_numpy_alone():
     assert loaded_by(code) == ["numpy"]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("argument", ["--help", "--version"])
 def test_help_loads_click_alone(argument):
     trace = subprocess.run(

@@ -22,7 +22,7 @@ from ragbench.records.certificate import (
     RetestFound,
 )
 from ragbench.records.codec import from_json
-from ragbench.records.summary import Ends
+from ragbench.records.score import Ends
 from ragbench.signature import Signature
 from ragbench.stats import correlation
 from ragbench.stats.agreement import (

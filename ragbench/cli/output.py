@@ -7,7 +7,6 @@ import io
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -228,7 +227,11 @@ def write_drawn(text: str, styles: Iterable[str]) -> None:
 
 def terminal_width() -> int:
     """Columns of the terminal; of what is piped or stored 100, the same on every machine."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 100
+    if not sys.stdout.isatty():
+        return 100
+    import shutil
+
+    return shutil.get_terminal_size().columns
 
 
 def write_notes(notes: Sequence[str]) -> None:

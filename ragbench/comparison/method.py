@@ -16,7 +16,7 @@ from ragbench.score.base import Look, ScoreColumn
 from ragbench.types import FloatArray
 
 if TYPE_CHECKING:
-    from ragbench.records.summary import Early
+    from ragbench.records.score import Early
     from ragbench.stats.paired_tests import SumsOf
 
 Test = Literal["randomization", "t", "wilcoxon", "mcnemar"]
@@ -149,7 +149,7 @@ def early_of(look: Look | None) -> Early | None:
     """Return a look as files have it."""
     if look is None:
         return None
-    from ragbench.records.summary import Early
+    from ragbench.records.score import Early
 
     return Early(
         stopped=look.stopped,

@@ -18,7 +18,8 @@ from ragbench.data.runs.run_folder import LATEST, QUERIES_FILE, file_name, resol
 from ragbench.data.runs.run_scores import StoredScore, StoredScores, read_run_scores
 from ragbench.errors import DataError
 from ragbench.files import names_in
-from ragbench.records.summary import Early, Kind, Role, Summary
+from ragbench.records.score import Early, Kind
+from ragbench.records.summary import Role, Summary
 from ragbench.registry import nearest
 from ragbench.score.base import Look, ScoreColumn
 from ragbench.signature import Signature, order_key

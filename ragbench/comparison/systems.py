@@ -21,7 +21,8 @@ from ragbench.stats import mean_interval
 from ragbench.types import Cause, Direction, FloatArray
 
 if TYPE_CHECKING:
-    from ragbench.records.summary import Kind, Role, SystemScore
+    from ragbench.records.score import Kind, SystemScore
+    from ragbench.records.summary import Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,7 @@ class ScoreSummary:
 
     def record(self, kind: Kind | None = None) -> SystemScore:
         """Return what `summary.json` has of it; null where there is no number."""
-        from ragbench.records.summary import SystemScore
+        from ragbench.records.score import SystemScore
 
         return SystemScore(
             mean=finite(self.mean),

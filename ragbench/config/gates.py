@@ -17,7 +17,7 @@ from ragbench.errors import DataError
 from ragbench.gates import GATES
 from ragbench.gates.base import Entry, Gate, KnownNames
 from ragbench.gates.scores import KnownScore, KnownScores, known_rubric, known_score
-from ragbench.records.summary import Kind
+from ragbench.records.score import Kind
 from ragbench.registry import REQUIRED, DeclaredOption, declared_options, nearest
 from ragbench.score.base import add_option
 

@@ -15,7 +15,7 @@ from ragbench.config.tree import Entry, Item
 from ragbench.data.runs.run_folder import unfit_names
 from ragbench.errors import DataError, OptionError, Place, first_of
 from ragbench.gates.scores import known_score
-from ragbench.records.summary import Kind
+from ragbench.records.score import Kind
 from ragbench.registry import PYTHON, Option, declared_options, nearest
 
 _FILE_SUFFIXES = (".yaml", ".yml")

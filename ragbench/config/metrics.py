@@ -33,7 +33,7 @@ from ragbench.config.schema import (
 from ragbench.config.tree import Item
 from ragbench.config.yaml_reader import UNREADABLE
 from ragbench.errors import OptionError, Place, RagbenchError
-from ragbench.records.summary import Kind
+from ragbench.records.score import Kind
 from ragbench.registry import DeclaredOption, Option, declared_options, nearest
 
 if TYPE_CHECKING:

@@ -26,6 +26,10 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RA
 """A worker is one core: what threads share would have to wait for the others."""
 
 
+_MALLOC = {"MALLOC_TRIM_THRESHOLD_": str(32 << 20), "MALLOC_MMAP_THRESHOLD_": str(4 << 20)}
+"""glibc keeps so much that is free: arrays that come and go take a quarter less time."""
+
+
 class Local:
     """This machine: all in one process, or what computes in `workers` processes beside it."""
 
@@ -86,7 +90,7 @@ class Processes:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=_BUFFER,
-            env={**dict.fromkeys(_ONE_THREAD, "1"), **os.environ},
+            env={**dict.fromkeys(_ONE_THREAD, "1"), **_MALLOC, **os.environ},
             start_new_session=True,  # Ctrl-C is for the run alone
         )
         self._started[worker] = process

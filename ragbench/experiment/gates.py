@@ -30,7 +30,8 @@ from ragbench.gates.scores import KnownScore, KnownScores
 from ragbench.llm.failures import shortened
 from ragbench.records.codec import to_json
 from ragbench.records.gate import GateVerdict
-from ragbench.records.summary import Kind, Summary
+from ragbench.records.score import Kind
+from ragbench.records.summary import Summary
 from ragbench.report.text import counted
 from ragbench.types import Qrels
 

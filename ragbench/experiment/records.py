@@ -15,11 +15,10 @@ from ragbench.experiment.plan.records import Share, System
 from ragbench.llm import Totals
 from ragbench.records.comparison import Comparisons, Preference, no_comparisons
 from ragbench.records.manifest import JudgePayment, VerdictRow
+from ragbench.records.score import JudgedBy, Kind
 from ragbench.records.summary import (
     EarlyStopping,
-    JudgedBy,
     Judging,
-    Kind,
     PreferenceSummary,
     Saved,
     Spending,

@@ -27,7 +27,8 @@ from ragbench.errors import (
 from ragbench.records.causes import AnswerCause, CauseRow
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import Comparisons
-from ragbench.records.summary import Summary, SystemScore, SystemSummary
+from ragbench.records.score import SystemScore
+from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report.pictures.charts import causes_pictures
 from ragbench.types.tables import html_table, number
 

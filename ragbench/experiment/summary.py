@@ -16,6 +16,7 @@ from ragbench.experiment.records import Answers, Filled, Results
 from ragbench.experiment.stages.columns import failed_answers
 from ragbench.llm.failures import shortened
 from ragbench.records.comparison import PreferredPair
+from ragbench.records.score import SystemScore
 from ragbench.records.summary import (
     AnswerCounts,
     Dataset,
@@ -23,7 +24,6 @@ from ragbench.records.summary import (
     Judge,
     Latency,
     Summary,
-    SystemScore,
     SystemSummary,
     SystemTiming,
     Timing,

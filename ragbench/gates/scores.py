@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import RagbenchError
-from ragbench.records.summary import Kind
+from ragbench.records.score import Kind
 from ragbench.registry import PYTHON
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ragbench.records.codec import ABSENT, Record, optional
-from ragbench.records.summary import Ends
+from ragbench.records.score import Ends
 
 CERTIFICATE_SCHEMA = "ragbench.certificate/1"
 PROBES_SCHEMA = "ragbench.probes/1"

@@ -9,7 +9,8 @@ from typing import Any
 from ragbench.records.causes import CauseFlow
 from ragbench.records.codec import Prose, Record, optional
 from ragbench.records.gate import Verdict
-from ragbench.records.summary import Early, Ends, Kind, Ranking, Summary, SystemScore, SystemSummary
+from ragbench.records.score import Early, Ends, Kind, SystemScore
+from ragbench.records.summary import Ranking, Summary, SystemSummary
 from ragbench.types import Direction
 
 COMPARISON_SCHEMA = "ragbench.comparison/1"

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from ragbench.records.causes import AnswerCause, CauseShare
-from ragbench.records.codec import Prose, Record, Unfit, optional
+from ragbench.records.codec import Prose, Record, optional
 from ragbench.records.gate import GateVerdict
-from ragbench.types import Direction
+from ragbench.records.score import Ends, SystemScore
 
 SUMMARY_SCHEMA = "ragbench.summary/1"
 
-Ends = Annotated[tuple[float | None, float | None], "[low, high], or null"]
-Range = Annotated[tuple[float | None, float | None], "[low, high], null where unbounded"]
-"""The smallest and the largest possible value of one query."""
-Kind = Literal["retrieval", "generation", "judge"]
-"""What a score looks at: a ranking, an answer by a formula, or an answer by a judge."""
 Role = Literal["system", "app", "control"]
 """What a system is: part of the grid, a whole app, or what no system competes with."""
-Aggregate = Literal["mean", "sum", "geometric_mean", "corpus"]
 _TIMES = ("latency_ms", "queries_per_second")
 
 
@@ -75,36 +69,6 @@ class Judging(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Early(Record):
-    """How far a judge went that may stop early."""
-
-    seed: int | None = optional()
-    """In a baseline file: what gives the order of judging."""
-    stopped: bool
-    """Whether queries were left out."""
-    judged: int
-    """How many queries were judged."""
-    queries: int
-    """How many there are."""
-    look: int
-    """Which of the planned looks was the last; from 1."""
-    sizes: tuple[int, ...]
-    """After how many queries, or clusters, each planned look is."""
-    always_valid: bool
-    """Whether intervals hold whenever one looks, not at the planned looks alone."""
-
-    def check(self) -> None:
-        """Looks grow, the last is one of them, and something was judged."""
-        sizes = list(self.sizes)
-        if not sizes or sizes != sorted(set(sizes)):
-            raise Unfit(f"sizes is {sizes!r}", allowed="growing integers, one for each look")
-        if not 1 <= self.look <= len(sizes):
-            raise Unfit(f"look is {self.look}", allowed=f"1 to {len(sizes)}")
-        if not 0 < self.judged <= self.queries:
-            raise Unfit(f"judged is {self.judged}", allowed=f"1 to the {self.queries} queries")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Saved(Record):
     """What a judge that stopped early did not take; None where it is not known."""
 
@@ -128,59 +92,6 @@ class EarlyStopping(Record):
     """How many queries the budget left out."""
     saved: Saved | None = None
     """What the others would have taken."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedBy(Record):
-    """Pairs of query and passage behind a score of rankings, where a model judged some; by whom."""
-
-    people: int
-    model: int
-    failed: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SystemScore(Record):
-    """One score of one system over all queries."""
-
-    mean: float | None
-    """The aggregate over the scored queries; None where none is scored."""
-    interval: Ends | None = None
-    """Confidence limits of the mean; null where they are not defined."""
-    n: int
-    """How many queries are in the mean."""
-    failed: Mapping[str, int]
-    """Cause -> how many queries failed."""
-    not_applicable: int
-    """How many queries the score does not apply to."""
-    bounds: Ends | None = None
-    """The aggregate if all that failed, queries and single answers, had the worst, or the best,
-    value."""
-    kind: Kind | None = optional()
-    """None in a file of an older version, as `range`."""
-    direction: Direction
-    aggregate: Aggregate
-    range: Range | None = optional()
-    signature: str
-    not_judged: int | None = optional()
-    """How many of those that it does not apply to were not judged, since the judge stopped."""
-    early: Early | None = optional()
-    """When its judge stopped; None for a score that is always of all queries."""
-    baseline: str | None = optional()
-    """What the system is compared with by this score, where that is another than by its others; its
-    own name where it is the baseline itself."""
-    judge: str | None = optional()
-    model: str | None = optional()
-    """The model that judged, as its server names it."""
-    spread: float | None = optional()
-    """How far samples or models of the judge lie apart, on average."""
-    judged_by: JudgedBy | None = optional()
-    """Whose judgements it rests on, where a model made some."""
-
-    @property
-    def n_failed(self) -> int:
-        """How many queries failed, whatever their cause."""
-        return sum(self.failed.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison
-from ragbench.records.summary import Summary, SystemScore
+from ragbench.records.score import SystemScore
+from ragbench.records.summary import Summary
 from ragbench.report.base import SIGNS, Outcome, Section
 from ragbench.report.text import (
     MISSING,

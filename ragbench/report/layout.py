@@ -8,15 +8,8 @@ from dataclasses import astuple, replace
 
 from ragbench.records.comparison import ComparedRuns, Comparisons, SliceDifference
 from ragbench.records.gate import GateVerdict
-from ragbench.records.summary import (
-    Dataset,
-    Latency,
-    Summary,
-    SystemScore,
-    SystemSummary,
-    Timing,
-    Tokens,
-)
+from ragbench.records.score import SystemScore
+from ragbench.records.summary import Dataset, Latency, Summary, SystemSummary, Timing, Tokens
 from ragbench.report.base import Cost, Gate, Layout, Section, SliceRow, Slices
 from ragbench.report.ci import before_and_after
 from ragbench.report.headline import answered_again, headline, legend, nothing_told

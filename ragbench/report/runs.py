@@ -9,7 +9,7 @@ from pathlib import Path
 from ragbench.comparison.compare_runs import short_names
 from ragbench.data.runs.history import RunEntry
 from ragbench.records.comparison import ComparedRuns, Difference, MeasureComparison, MovedQueries
-from ragbench.records.summary import SystemScore
+from ragbench.records.score import SystemScore
 from ragbench.report.base import Chapter, Grid, Layout, Outcome
 from ragbench.report.headline import outcome_of
 from ragbench.report.pictures.charts import trend_picture

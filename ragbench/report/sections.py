@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison, PreferredPair
 from ragbench.records.comparison import Preference as Ranked
-from ragbench.records.summary import Fill, Judge, PreferredSystem, Summary, SystemScore
+from ragbench.records.score import SystemScore
+from ragbench.records.summary import Fill, Judge, PreferredSystem, Summary
 from ragbench.report.base import (
     Chapter,
     Detail,

@@ -13,7 +13,7 @@ from ragbench.errors import AdapterError
 from ragbench.executors.base import Json, Task
 from ragbench.executors.pool import Pool
 from ragbench.registry import shown
-from ragbench.types import Document, Query, Retrieved, Run, ScoredDocument
+from ragbench.types import Document, IntArray, Query, Retrieved, Run, ScoredDocument
 
 Hits = list[ScoredDocument] | Retrieved
 """One query's answer, best first."""
@@ -54,6 +54,9 @@ class Retriever:
     """The only queries that it has an answer to, as a run file; None answers any."""
     unit: Literal["documents", "chunks"] = "documents"
     """What its notes call what is indexed."""
+    chunk_of: IntArray | None = None
+    """Row of what is indexed -> number of the document that it is a chunk of; set before
+    `search_task`, whose `top_k` then counts documents. None: each row is a document."""
     cache_folder: Path | None = None
     """Where it may keep what it computes; set before `load`."""
     cache_also: Sequence[Path] = ()
@@ -107,13 +110,17 @@ class Retriever:
     def search_task(self, top_k: int) -> Task | None:
         """Return how workers search its index, which lies in files of this machine.
 
-        They get texts of queries, and return for each what `read_found` reads, or nothing and an
+        They get what is `asked`, and return for each what `read_found` reads, or nothing and an
         error, and the milliseconds that it took. None: only the retriever itself can search.
         """
         return None
 
-    def read_found(self, found: Json) -> list[ScoredDocument]:
-        """Return the hits that a worker has found; for those alone that have a `search_task`."""
+    def asked(self, query: Query, hits: Sequence[Sequence[ScoredDocument]]) -> Json:
+        """Return what a worker is asked for a query, of which each source has found some hits."""
+        return query.text
+
+    def read_found(self, found: Json) -> Retrieved:
+        """Return what a worker has found; for those alone that have a `search_task`."""
         raise NotImplementedError
 
     def borrow(self, retrievers: Sequence[Retriever]) -> None:

@@ -130,21 +130,42 @@ class BM25(Retriever):
         if self._folder is None:
             return None
         given = {"folder": str(self._folder.absolute()), "top_k": top_k, "options": self._options}
+        if self.chunk_of is not None:
+            if (kept := self._kept_chunks(self.chunk_of)) is None:
+                return None
+            given["chunks"] = str(kept.path.absolute())
         about = {"tokeniser": self.tokeniser}
         return Task("retriever 'bm25'", f"{__name__}:open_index", given, about)
 
-    def read_found(self, found: Json) -> list[ScoredDocument]:
+    def read_found(self, found: Json) -> Retrieved:
         """Return the hits that a worker has found: rows and scores as bytes in hexadecimal."""
         rows, scores = map(bytes.fromhex, found)
-        return self._hits(np.frombuffer(rows, np.int64), np.frombuffer(scores))
+        return Retrieved(self._hits(np.frombuffer(rows, np.int64), np.frombuffer(scores)))
 
-    def mapped_rows(self, folder: Path, top_k: int) -> Callable[[str], list[str]]:
-        """Map an index; return what searches it, and gives what `read_found` reads."""
-        self._open(Arrays(folder))
+    def _kept_chunks(self, chunk_of: IntArray) -> Arrays | None:
+        """The documents of chunks in the cache, beside their index; None where it is only read."""
+        if self.cache_folder is None:
+            return None
+        store, data = ArrayStore(self.cache_folder, self.cache_also), chunk_of.tobytes()
+        of, key = f"documents of {len(chunk_of):,} chunks", fingerprint([_FORMAT, data], 32)
+        return store.kept("index", of, key, lambda writer: writer.add("chunk_of", chunk_of))
 
-        def search(question: str) -> list[str]:
-            rows, scores = self._rank(question, top_k)
-            return [rows.astype(np.int64).tobytes().hex(), scores.tobytes().hex()]
+    def mapped_rows(
+        self, folder: str, top_k: int, chunks: str | None
+    ) -> Callable[[str | Facts], list[Json]]:
+        """Map an index; return what searches it for a question, or for terms with weights."""
+        self._open(Arrays(Path(folder)))
+        chunk_of = None if chunks is None else Arrays(Path(chunks))["chunk_of"]
+
+        def search(asked: str | Facts) -> list[Json]:
+            if not isinstance(asked, str):
+                rows, scores = self._rank_weighted(asked, top_k)
+            elif chunk_of is None:
+                rows, scores = self._rank(asked, top_k)
+            else:
+                rows, scores = self._rank_chunks(asked, top_k, chunk_of)
+            found = [rows.astype(np.int64).tobytes().hex(), scores.tobytes().hex()]
+            return found if isinstance(asked, str) else [*found, asked]
 
         return search
 
@@ -209,14 +230,19 @@ class BM25(Retriever):
 
         A term of weight w adds w times what it adds to a plain query; unknown terms add nothing.
         """
+        return self._hits(*self._rank_weighted(weights, top_k))
+
+    def _rank_weighted(
+        self, weights: Mapping[str, float], top_k: int
+    ) -> tuple[IntArray, FloatArray]:
         index = self._built()
         absent, floor = index.nonoccurrence_array, 0.0
-        scores: FloatArray = np.zeros(len(self._ids))
+        scores: FloatArray = np.zeros(len(self._id_ranks))
         for term, weight in weights.items():
             for token in index.get_tokens_ids([term]):
                 scores += weight * index.get_scores_from_ids([token])
                 floor += 0.0 if absent is None else weight * float(absent[token])
-        return self._hits(*self._best(scores, floor, top_k))
+        return self._best(scores, floor, top_k)
 
     def _built(self) -> bm25s.BM25:
         if self._index is None:
@@ -235,6 +261,20 @@ class BM25(Retriever):
         floor = 0.0 if absent is None else absent[np.asarray(tokens)].sum()
         return self._best(scores, floor, top_k)
 
+    def _rank_chunks(
+        self, question: str, top_k: int, chunk_of: IntArray
+    ) -> tuple[IntArray, FloatArray]:
+        """The rows of the best chunks, down to the one that brings the last document."""
+        depth = 2 * top_k
+        while True:
+            rows, scores = self._rank(question, depth)
+            first = np.sort(np.unique(chunk_of[rows], return_index=True)[1])
+            if len(first) >= top_k:
+                return rows[: first[top_k - 1] + 1], scores[: first[top_k - 1] + 1]
+            if len(rows) < depth:
+                return rows, scores
+            depth *= 2
+
     def _best(self, scores: FloatArray, floor: float, top_k: int) -> tuple[IntArray, FloatArray]:
         """The documents with the highest scores above the floor, ties by id descending."""
         rows = np.flatnonzero(scores > floor)
@@ -250,20 +290,20 @@ class BM25(Retriever):
         return [ScoredDocument(self._ids[row], score) for row, score in found]
 
 
-def open_index(folder: str, top_k: int, options: Facts) -> Opened:
+def open_index(folder: str, top_k: int, options: Facts, chunks: str | None = None) -> Opened:
     """Map an index on a worker."""
     made = BM25(**options)
-    search = made.mapped_rows(Path(folder), top_k)
+    search = made.mapped_rows(folder, top_k, chunks)
 
-    def timed(question: str) -> list[Json]:
+    def timed(asked: Json) -> list[Json]:
         start, found, error = time.perf_counter(), None, ""
         try:
-            found = search(question)
+            found = search(asked)
         except Exception as raised:  # noqa: BLE001 - this query alone has failed
             error = f"{type(raised).__name__}: {raised}"
         return [found, error, (time.perf_counter() - start) * 1000]
 
-    return Opened(lambda questions: list(map(timed, questions)), {"tokeniser": made.tokeniser})
+    return Opened(lambda queries: list(map(timed, queries)), {"tokeniser": made.tokeniser})
 
 
 class RM3(Retriever):
@@ -316,6 +356,22 @@ class RM3(Retriever):
             raise OptionError("rm3", "retriever", found, "a retriever of type bm25, not chunked")
         self._bm25 = bm25
 
+    def keeps_index(self, corpus: Sequence[Document]) -> bool:
+        """Whether the BM25 does, whose index is searched again."""
+        return content_of(corpus).size >= WORTH_KEEPING
+
+    def search_task(self, top_k: int) -> Task | None:
+        """Return how workers search the index of the BM25."""
+        return None if self._bm25 is None else self._bm25.search_task(top_k)
+
+    def asked(self, query: Query, hits: Sequence[Sequence[ScoredDocument]]) -> Json:
+        """Return the expanded query: term -> weight."""
+        bm25, [found] = self._borrowed(), hits
+        feedback = [(bm25.term_counts(hit.id), hit.score or 0.0) for hit in found[: self.documents]]
+        model = relevance_model(feedback, self.terms)
+        asked = _shares(Counter(bm25.terms(query.text)))
+        return mixed(asked, model, self.original_weight) if model else asked
+
     def combine(
         self,
         queries: Sequence[Query],
@@ -323,24 +379,26 @@ class RM3(Retriever):
         top_k: int,
     ) -> list[Retrieved]:
         """Return for each query what the expanded query finds, and that query."""
+        bm25, [found] = self._borrowed(), rankings
+        weighted = [self.asked(query, [hits]) for query, hits in zip(queries, found, strict=True)]
+        return [_of_weights(bm25.search(weights, top_k), weights) for weights in weighted]
+
+    def read_found(self, found: Json) -> Retrieved:
+        """Return what a worker has found, beside the weights that it was asked."""
+        *hits, weights = found
+        return _of_weights(self._borrowed().read_found(hits).documents, weights)
+
+    def _borrowed(self) -> BM25:
         if self._bm25 is None:
             raise DataError("rm3: there is no index to search", allowed="call borrow first")
-        [first_hits] = rankings
-        return [
-            self._search_again(self._bm25, query.text, hits, top_k)
-            for query, hits in zip(queries, first_hits, strict=True)
-        ]
+        return self._bm25
 
-    def _search_again(
-        self, bm25: BM25, question: str, hits: Sequence[ScoredDocument], top_k: int
-    ) -> Retrieved:
-        feedback = [(bm25.term_counts(hit.id), hit.score or 0.0) for hit in hits[: self.documents]]
-        model = relevance_model(feedback, self.terms)
-        asked = _shares(Counter(bm25.terms(question)))
-        weights = mixed(asked, model, self.original_weight) if model else asked
-        best = sorted(weights, key=lambda term: (-weights[term], term))
-        written = " ".join(_CLAUSE.format(term, weights[term]) for term in best)
-        return Retrieved(bm25.search(weights, top_k), [written] if written else [])
+
+def _of_weights(hits: Sequence[ScoredDocument], weights: Mapping[str, float]) -> Retrieved:
+    """Hits with the query of weighted terms that has found them."""
+    best = sorted(weights, key=lambda term: (-weights[term], term))
+    written = " ".join(_CLAUSE.format(term, weights[term]) for term in best)
+    return Retrieved(hits, [written] if written else [])
 
 
 def relevance_model(

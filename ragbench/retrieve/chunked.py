@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ragbench.embed.base import Encodings
 from ragbench.errors import OptionError
+from ragbench.executors.base import Json, Task
 from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.python import declared, first_documents, read_hits
 from ragbench.text.chunk import Chunker, Chunking
@@ -89,8 +92,25 @@ class Chunked(Retriever):
             self.advance(documents - told)
             told = documents
 
+        if self.pool is not None:
+            number = {document.id: row for row, document in enumerate(corpus)}
+            documents = [number[self._chunks[chunk.id][1]] for chunk, _ in chunks]
+            self.retriever.chunk_of = np.array(documents, np.int64)
         self.retriever.advance = tell
         self.retriever.index([chunk for chunk, _ in chunks])
+
+    def keeps_index(self, corpus: Sequence[Document]) -> bool:
+        """Whether the retriever would keep that of the documents: chunks have about their text."""
+        return self.retriever.keeps_index(corpus)
+
+    def search_task(self, top_k: int) -> Task | None:
+        """Return how workers search the index of the chunks."""
+        return self.retriever.search_task(top_k)
+
+    def read_found(self, found: Json) -> Retrieved:
+        """Return the chunks that a worker has found."""
+        read = self.retriever.read_found(found)
+        return replace(read, documents=[self._described(hit) for hit in read.documents])
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[Retrieved]:
         """Return for each query the best chunks, of at most `top_k` documents."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
@@ -149,6 +148,8 @@ def _wilson(
     hits: np.ndarray[tuple[int], np.dtype[np.bool_]], low: float, high: float, confidence: float
 ) -> tuple[float, float]:
     """Give the limits of a share of hits, stretched from 0..1 to low..high."""
+    from statistics import NormalDist  # only here: it is the slowest part of this module to load
+
     n, share = len(hits), float(hits.mean())
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,6 @@ from ragbench.types import FloatArray
 
 RESAMPLES = 10_000
 _BLOCK_BYTES = 8 * 2**20
-_NORMAL = NormalDist()
 _TIE = 1e-12
 _ROUNDING = 1e-9  # (1 - 0.9) / 2 is just below 0.05
 
@@ -75,6 +73,8 @@ def bca_bootstrap(
     References:
         Efron (1987), Better bootstrap confidence intervals.
     """
+    from statistics import NormalDist  # only here, as in `mean`
+
     sample, alpha = _checked("bca_bootstrap", values, confidence, resamples, seed)
     if _shows_no_spread(sample):
         return _point(sample)
@@ -83,13 +83,14 @@ def bca_bootstrap(
     # A resampled mean that equals the mean but for rounding counts as half below it.
     tie = _TIE * float(np.abs(sample).max())
     below = np.count_nonzero(means < mean - tie) + np.count_nonzero(means <= mean + tie)
-    bias = _NORMAL.inv_cdf(min(max(below / (2 * resamples), 0.5 / resamples), 1 - 0.5 / resamples))
+    share, normal = below / (2 * resamples), NormalDist()
+    bias = normal.inv_cdf(min(max(share, 0.5 / resamples), 1 - 0.5 / resamples))
     centred = (sample - mean) / float(np.abs(sample - mean).max())
     skew = float((centred**3).sum() / (6 * (centred**2).sum() ** 1.5))
 
     def corrected(p: float) -> float:
-        shift = bias + _NORMAL.inv_cdf(p)
-        return _NORMAL.cdf(bias + shift / (1 - skew * shift))
+        shift = bias + normal.inv_cdf(p)
+        return normal.cdf(bias + shift / (1 - skew * shift))
 
     return _quantiles(means, corrected(alpha), corrected(1 - alpha))
 

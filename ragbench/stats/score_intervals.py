@@ -372,10 +372,10 @@ def tail_distance(null: Tilted, mean: float, n: int) -> float:
 def _saddlepoint(x: FloatArray, weights: FloatArray) -> float:
     """Solve for the slope at which the values, weighed by exp(slope x), have mean 0."""
     low, high, slope = 0.0, math.inf, 1.0
-    top = float(x[-1])  # so that no power overflows
+    beyond, squares = x - x[-1], x**2  # from the largest, so that no power overflows
     for _ in range(_TILTING_STEPS):
-        tilt = weights * np.exp(slope * (x - top))
-        first, second = float(tilt @ x), float(tilt @ x**2)
+        tilt = weights * np.exp(slope * beyond)
+        first, second = float(tilt @ x), float(tilt @ squares)
         low, high = (slope, high) if first < 0 else (low, slope)
         variance = second - first * first / float(tilt.sum())
         following = slope - first / variance if variance > 0 else math.inf

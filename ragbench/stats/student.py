@@ -49,7 +49,7 @@ def t_cdf(t: float, df: float) -> float:
     return t_sf(-t, df)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=8192)
 def t_quantile(p: float, df: float) -> float:
     """Give the t that Student's t stays below with probability p.
 
@@ -135,22 +135,22 @@ def _continued_fraction(a: float, b: float, x: float) -> float:
 
     Thompson and Barnett (1986), Coulomb and Bessel functions of complex arguments and order.
     """
-    c = 1.0
-    d = 1 / _away_from_zero(1 - (a + b) * x / (a + 1))
-    fraction = d
+    # written out, since most of a plan's time goes by here; what is about 0 is kept away from it
+    c, d = 1.0, 1 - (a + b) * x / (a + 1)
+    fraction = d = 1 / (d if abs(d) > _TINY else _TINY)
     for m in range(1, 100 + 50 * math.isqrt(int(max(a, b)))):
-        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        d = 1 / _away_from_zero(1 + even * d)
-        c = _away_from_zero(1 + even / c)
+        place = a + 2 * m
+        even = m * (b - m) * x / ((place - 1) * place)
+        d, c = 1 + even * d, 1 + even / c
+        d = 1 / (d if d > _TINY or d < -_TINY else _TINY)
+        c = c if c > _TINY or c < -_TINY else _TINY
         fraction *= c * d
-        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        d = 1 / _away_from_zero(1 + odd * d)
-        c = _away_from_zero(1 + odd / c)
-        fraction *= c * d
-        if abs(c * d - 1) < 1e-16:
+        odd = -(a + m) * (a + b + m) * x / (place * (place + 1))
+        d, c = 1 + odd * d, 1 + odd / c
+        d = 1 / (d if d > _TINY or d < -_TINY else _TINY)
+        c = c if c > _TINY or c < -_TINY else _TINY
+        change = c * d
+        fraction *= change
+        if abs(change - 1) < 1e-16:
             break
     return fraction
-
-
-def _away_from_zero(value: float) -> float:
-    return value if abs(value) > _TINY else _TINY

@@ -1,8 +1,8 @@
 """Claims of calls that are under way, so that of two runs which share a file one pays for each.
 
 A claim is a lock of the operating system on one byte of a file beside the replies: the byte that a
-key's hash names. It ends with its holder, however that ends, on this machine and, where the file
-system has locks, on others. Nothing expires, so that no clock and no heartbeat is needed.
+key's hash names. It ends with its holder, however that ends, on this machine and on others. Nothing
+expires, so that no clock and no heartbeat is needed. A file system without such locks is refused.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+
+from ragbench.errors import DataError
 
 _BYTES = 2**31 - 1  # Windows locks no byte beyond
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 0.25
@@ -31,7 +33,7 @@ class Claims:
 
     def __init__(self, path: Path) -> None:
         """Use a file, which is made where it is absent; without one only threads are told apart."""
-        self._lock = threading.Lock()
+        self._lock, self._path = threading.Lock(), path
         self._held: set[int] = set()
         self._file: int | None = None
         with suppress(OSError):  # a folder that may not be written
@@ -54,11 +56,25 @@ class Claims:
             if mine:
                 self._give_back(at)
 
+    def check(self) -> None:
+        """Raise the DataError that the first call would: the file system has no locks."""
+        if self._take(0):
+            self._give_back(0)
+
     def _take(self, at: int) -> bool:
         # locks of the operating system tell processes apart, not threads
         with self._lock:
-            if at in self._held or not (self._file is None or _locked(self._file, at)):
+            if at in self._held:
                 return False
+            try:
+                if self._file is not None:
+                    _set_lock(self._file, at, held=True)
+            except (BlockingIOError, PermissionError):
+                return False
+            except OSError as error:  # were it taken for free, two runs could pay for one call
+                text = f"cannot be locked, so that runs could pay twice for a call: {error}"
+                allowed = "a cache on a file system with locks (RAGBENCH_CACHE)"
+                raise DataError(text, file=self._path, allowed=allowed) from None
             self._held.add(at)
             return True
 
@@ -66,7 +82,8 @@ class Claims:
         with self._lock:
             self._held.discard(at)
             if self._file is not None:
-                _unlocked(self._file, at)
+                with suppress(OSError):
+                    _set_lock(self._file, at, held=False)
 
 
 _made: dict[tuple[int, Path], Claims] = {}
@@ -87,33 +104,14 @@ def claims_beside(path: Path) -> Claims:
         return _made[here]
 
 
-def _locked(file: int, at: int) -> bool:
-    """Take a byte; False where another process has it. Without locks there, all is free."""
-    try:
-        if sys.platform == "win32":
-            import msvcrt
+def _set_lock(file: int, at: int, *, held: bool) -> None:
+    """Take a byte or give it back."""
+    if sys.platform == "win32":
+        import msvcrt
 
-            os.lseek(file, at, os.SEEK_SET)
-            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
+        os.lseek(file, at, os.SEEK_SET)
+        msvcrt.locking(file, msvcrt.LK_NBLCK if held else msvcrt.LK_UNLCK, 1)
+    else:
+        import fcntl
 
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, at)
-    except (BlockingIOError, PermissionError):
-        return False
-    except OSError:  # a file system without locks: both may pay, neither waits for ever
-        return True
-    return True
-
-
-def _unlocked(file: int, at: int) -> None:
-    with suppress(OSError):
-        if sys.platform == "win32":
-            import msvcrt
-
-            os.lseek(file, at, os.SEEK_SET)
-            msvcrt.locking(file, msvcrt.LK_UNLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.lockf(file, fcntl.LOCK_UN, 1, at)
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB if held else fcntl.LOCK_UN, 1, at)

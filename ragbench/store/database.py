@@ -84,7 +84,7 @@ class DatabaseFile:
             connection, self.lost = _salvaged_copy(self.path, self.kind, error)
             return connection
         # closed in the lock: SQLite removes by its name the log of what it closes
-        with _alone_at(self.path), closing(self._connection):
+        with locked_beside(self.path), closing(self._connection):
             if _identity(self.path) == self._opened:
                 try:
                     _replace_by_what_is_whole(self.path, self.kind, error, self._connection)
@@ -133,7 +133,7 @@ def connect(path: Path, kind: FileKind, *, thorough: bool = False) -> sqlite3.Co
     """Connect to a file as `open_database` does."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _alone_at(path):
+        with locked_beside(path):  # nobody opens it while another file takes its place
             remove_left_over(path.parent, path.name)
             connection = _connect(path)
             try:
@@ -316,13 +316,6 @@ def _tell(path: Path, kind: FileKind, error: Exception, counts: tuple[int, int],
         f"and made again; {what}"
     )
     warnings.warn(DamagedDatabase(text), stacklevel=2)
-
-
-@contextmanager
-def _alone_at(path: Path) -> Iterator[None]:
-    """Hold what keeps others from opening a file while another one takes its place."""
-    with locked_beside(path):
-        yield
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -165,6 +165,8 @@ class ReplyStore(Generic[Stored]):
         self._writer = _Writer(self.path) if self.writable else None
         self.claims = claims_beside(self.path)
         """Held while a call is under way, so that others who share the file wait for its reply."""
+        if self.writable:
+            self.claims.check()
         self._again_from: float | None = None
         self._told: set[str] = set()
 

@@ -130,6 +130,7 @@ def test_an_answer_that_cites_by_number_keeps_its_order():
     assert change(dataclasses.replace(ITEM, answer=" "), FLUENCY, "injection") is None
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", built_in_rubrics())
 @pytest.mark.parametrize("probe", PROBES)
 def test_every_rubric_is_probed_or_says_why_not(name, probe):

@@ -349,6 +349,7 @@ def test_labels_may_end_early_but_have_no_gaps(keep, random, why):
     assert found["labels"]["without_label"] == 60 - len(keep(drawn.keys))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("draws", "rows", "why"),
     [

@@ -56,6 +56,7 @@ def _run(tmp_path, dataset, script, monkeypatch):
         return rb.run_experiment(config).path
 
 
+@pytest.mark.costly
 def test_llmbar_through_a_run(calibrate, write, tmp_path, monkeypatch):
     path = write(_llmbar())
     run = _run(tmp_path, {"type": "pairs", "path": str(path)}, Script(outcome=_longer), monkeypatch)
@@ -77,6 +78,7 @@ def test_llmbar_through_a_run(calibrate, write, tmp_path, monkeypatch):
     assert found["ceiling"] == {}
 
 
+@pytest.mark.costly
 def test_a_judge_that_prefers_a_place_has_half_and_says_so(calibrate, write, tmp_path, monkeypatch):
     path = write(_llmbar())
     run = _run(
@@ -197,6 +199,7 @@ def test_mt_bench(write):
     assert [(r.rater, r.winner) for r in rows] == [("expert_0", 0.0), ("expert_1", 0.5)] * 2
 
 
+@pytest.mark.costly
 def test_systems_of_a_run_as_their_owner_names_them(calibrate, write, tmp_path, monkeypatch):
     """Three systems compared by the run, a file of votes without a word of the answers."""
     systems = {"Our System": "short", "theirs": "a much longer", "old": "a much longer old"}

@@ -84,6 +84,7 @@ def test_every_command_is_here():
     assert {line.split()[0] for line in LINES} >= _COMMANDS.keys()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
 @pytest.mark.parametrize("line", LINES)
 def test_no_command_ends_or_garbles_for_an_encoding(on_console, line, encoding):

@@ -32,6 +32,7 @@ def printed(*arguments):
     return done.stdout
 
 
+@pytest.mark.costly
 def test_explain_counts_then_lists_the_queries(run):
     text = printed("explain", run)
 
@@ -44,6 +45,7 @@ def test_explain_counts_then_lists_the_queries(run):
     assert "q1  " not in text.partition("exact: ")[0], "what is right is counted, not listed"
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("width", [20, 60, 100])
 def test_explain_fits_the_terminal(run, width):
     """Sentences go on below, questions are cut, and nothing else is lost."""
@@ -73,6 +75,7 @@ def test_one_system_is_explained_without_comparisons(config, tmp_path):  # noqa:
     assert "report.html" in printed("report", run)
 
 
+@pytest.mark.costly
 def test_several_systems_need_their_comparisons(run):
     (run / "comparisons.json").unlink()
 
@@ -83,6 +86,7 @@ def test_several_systems_need_their_comparisons(run):
     assert "allowed: a whole run folder" in done.stderr
 
 
+@pytest.mark.costly
 def test_explain_one_system_and_cause(run):
     text = printed("explain", run, "--system", "bm25", "--cause", "right")
 
@@ -96,6 +100,7 @@ def test_explain_one_system_and_cause(run):
     assert "exact" not in text
 
 
+@pytest.mark.costly
 def test_explain_as_json_and_markdown(run):
     found = json.loads(printed("explain", run, "--format", "json"))
 
@@ -109,6 +114,7 @@ def test_explain_as_json_and_markdown(run):
     assert "| bm25 | 4, 0.800 " in printed("explain", run, "--format", "markdown")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -123,6 +129,7 @@ def test_explain_says_what_there_is(run, arguments, said):
     assert said in done.stderr
 
 
+@pytest.mark.costly
 def test_explain_of_an_older_run(run):
     (run / "causes.csv").unlink()
     done = run_command("explain", run)
@@ -131,6 +138,7 @@ def test_explain_of_an_older_run(run):
     assert "no causes.csv; allowed: a run of this version" in done.stderr
 
 
+@pytest.mark.costly
 def test_show_has_everything_of_a_query(run):
     text = printed("show", run, "thick atmosphere")
 
@@ -170,6 +178,7 @@ def test_show_says_what_to_change(tmp_path):
     assert "  what to change: a reranker, or more passages for the generator\n" in text
 
 
+@pytest.mark.costly
 def test_show_suggests(run):
     done = run_command("show", run, "which moon")
 
@@ -177,6 +186,7 @@ def test_show_suggests(run):
     assert "'which moon' stands in 2 questions: q1, q3" in done.stderr
 
 
+@pytest.mark.costly
 def test_show_sends_no_control_characters(config, data):  # noqa: F811
     path = data / "queries.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
@@ -190,6 +200,7 @@ def test_show_sends_no_control_characters(config, data):  # noqa: F811
         assert "<script>" in text
 
 
+@pytest.mark.costly
 def test_runs_lists_what_changed(config, tmp_path):  # noqa: F811
     first = rb.run_experiment(config).path
     config["retrievers"]["exact"]["k1"] = 1.5
@@ -223,6 +234,7 @@ def test_runs_lists_what_changed(config, tmp_path):  # noqa: F811
     assert [each["path"] for each in found["runs"]][:2] == [first.name, second.name]
 
 
+@pytest.mark.costly
 def test_runs_follow_a_score_in_the_terminal_and_on_a_page(config, tmp_path):  # noqa: F811
     for k1 in (0.9, 0.1, 3.0):
         config["retrievers"]["exact"]["k1"] = k1
@@ -281,6 +293,7 @@ def test_commits_are_read_from_the_files_of_git(tmp_path):
     assert read_commit(tree) == COMMIT, "a further working tree"
 
 
+@pytest.mark.costly
 def test_what_an_older_run_did_not_keep_is_not_said_to_be_missing(run):
     (run / "questions.jsonl").unlink()
 
@@ -290,6 +303,7 @@ def test_what_an_older_run_did_not_keep_is_not_said_to_be_missing(run):
     assert "no document is judged relevant" not in text
 
 
+@pytest.mark.costly
 def test_the_folder_of_several_experiments_names_one(run):
     done = run_command("explain", run.parent.parent)
 

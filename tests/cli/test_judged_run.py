@@ -37,6 +37,7 @@ def ragbench(tmp_path):
     return run
 
 
+@pytest.mark.costly
 def test_judged_then_replayed(ragbench):
     with ChatServer(Script(), model="m-2024") as server:
         more = f"base_url: '{server.url}'"

@@ -113,6 +113,7 @@ def test_an_unknown_kind_is_a_usage_error():
     assert "'retrievers'" in result.stderr
 
 
+@pytest.mark.costly
 def test_a_reader_that_goes_away_early_is_no_error():
     reader, writer = os.pipe()
     os.close(reader)

@@ -49,6 +49,7 @@ def test_every_command_is_here():
     assert {line.split()[0] for line in LINES} >= _COMMANDS.keys()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("letters", [300, 5_000])
 @pytest.mark.parametrize("line", LINES)
 def test_no_name_is_an_internal_error(folder, line, letters, monkeypatch, capsys):

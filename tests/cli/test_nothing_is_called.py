@@ -120,6 +120,7 @@ def _config(here, dataset, systems=SYSTEMS):
     (here / "c.yaml").write_text(f"dataset: {dataset}\n{systems}", encoding="utf-8")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("command", ["validate", "plan"])
 def test_no_class_and_no_factory_is_called(here, example_data, command):
     _config(here, f"{{type: beir, path: '{example_data}'}}")
@@ -133,6 +134,7 @@ def test_no_class_and_no_factory_is_called(here, example_data, command):
     assert "'bm25'" not in done.stdout, "what is ours is made"
 
 
+@pytest.mark.costly
 def test_plan_counts_the_stages_of_what_is_not_made(here, example_data):
     _config(here, f"{{type: beir, path: '{example_data}'}}")
 
@@ -183,6 +185,7 @@ def test_what_can_be_told_without_a_call_is_told(here, example_data, entry, foun
     assert not (here / "called").exists()
 
 
+@pytest.mark.costly
 def test_a_run_calls_each_factory_once(here, example_data):
     (here / "counted_code.py").write_text(
         "def build(n):\n"

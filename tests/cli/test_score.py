@@ -34,6 +34,7 @@ ALL_TREC = [
 """What trec_eval 9.0.8 prints for `-m all_trec -q`, in its order."""
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("word", ["official", "all_trec"])
 def test_prints_what_trec_eval_prints(runs, score, seed, word):

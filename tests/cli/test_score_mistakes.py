@@ -148,6 +148,7 @@ def test_a_depth_beyond_any_file_changes_nothing(tmp_path):
     assert deep.stdout == plain.stdout
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("command", "message"),
     [
@@ -181,6 +182,7 @@ def test_control_characters_of_a_file_do_not_reach_the_terminal(tmp_path):
     assert not {"\x1b", "\a"} & set(done.stderr)
 
 
+@pytest.mark.costly
 def test_a_stream_without_an_end_of_line_is_refused_before_it_fills_the_memory(tmp_path):
     (tmp_path / "q").write_text("q1 0 d1 1\n")
 

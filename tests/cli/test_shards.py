@@ -50,6 +50,7 @@ def test_what_is_of_the_last_run_alone_is_refused(ragbench, option):
     assert f"--shard and {option} exclude each other: give it to the last run" in done.stderr
 
 
+@pytest.mark.costly
 def test_a_part_says_what_it_made_and_the_plan_says_so_before(ragbench, checkout):
     options = ("--shard", "1/2", "--limit", "10", "--only", "bm25")
     planned = ragbench("plan", QUICKSTART, *options)
@@ -77,6 +78,7 @@ def test_the_budget_of_a_part_is_said(ragbench):
     assert "budget: 0.5 USD, 250 tokens, 30 minutes for this part\n" in done.stdout
 
 
+@pytest.mark.costly
 def test_a_word_of_the_environment_is_the_token(ragbench):
     options = ("run", QUICKSTART, "--shard", "1/4", "--limit", "4", "--json")
     given = [

@@ -43,6 +43,7 @@ RANKINGS = st.lists(st.sampled_from(DOCUMENT_IDS), max_size=12)
 RELEVANT = st.sets(st.sampled_from(DOCUMENT_IDS), min_size=1, max_size=6)
 
 
+@pytest.mark.costly
 @given(st.lists(st.tuples(RANKINGS, RELEVANT | judgements()), min_size=1, max_size=4))
 def test_lists_and_sets_give_what_the_functions_for_one_list_give(pairs):
     """And what dictionaries give: each list is one of falling scores, each set one of grades 1."""

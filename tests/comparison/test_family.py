@@ -47,6 +47,7 @@ def test_without_correction_p_is_that_of_each_pair_alone():
     assert (found.adjusted < adjust_family(table, resamples=100, seed=3).adjusted).any()
 
 
+@pytest.mark.costly
 def test_without_correction_an_early_look_holds_each_pair_alone():
     look = Look(2, (30, 60), 60, 60)
     shift = 0.1 * 2.3 / np.sqrt(60)  # beyond 1 - 0.05, and within 1 - 0.05 / 20
@@ -92,6 +93,7 @@ def test_no_comparison():
     assert found.p.shape == found.adjusted.shape == (0,)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("correction", ["holm", "max_t"])
 def test_keeps_the_error_rate_of_the_family(correction):
     """400 families of five equal systems against one baseline: at 5 %, se 1.1 points."""

@@ -51,6 +51,7 @@ def test_a_real_difference_is_told_from_chance():
     assert found["tied_with_best"] == ["up"]
 
 
+@pytest.mark.costly
 def test_p_values_are_those_of_the_permutation_test():
     other = np.clip(BASE + RANDOM.normal(0.02, 0.1, 60), 0, 1)
     theirs = scipy_stats.permutation_test(

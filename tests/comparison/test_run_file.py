@@ -52,6 +52,7 @@ def outcome(path, **options):
     return evaluation.query_ids, evaluation.counts, columns
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", ["run.txt", "run.gz"])
 @pytest.mark.parametrize("workers", [1, 3])
 def test_every_byte_that_is_read_is_told(tmp_path, name, workers):
@@ -134,7 +135,8 @@ def test_a_long_file_is_read_by_threads(tmp_path, monkeypatch):
     )
 
     assert outcome(path, workers=2, _least_part=100) == outcome(path, workers=1)
-    assert used == [(8, 2)]
+    assert [threads for _, threads in used] == [2]
+    assert used[0][0] > 4
 
 
 def test_what_cannot_be_cut_is_read_as_one(tmp_path):
@@ -183,6 +185,7 @@ def test_workers_are_one_or_more():
         evaluate_run_file(io.BytesIO(b"q1 Q0 d 1 1 t\n"), QRELS, ["map"], workers=0)
 
 
+@pytest.mark.costly
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="a call of Linux")
 def test_cores_are_those_that_may_be_used():
     one = {min(os.sched_getaffinity(0))}
@@ -197,6 +200,7 @@ def test_cores_are_those_that_may_be_used():
     assert usable_cores() == len(os.sched_getaffinity(0))
 
 
+@pytest.mark.costly
 def test_the_command_line_prints_the_same(tmp_path):
     """68 MB, since a thread is not worth its start for less; few of them are hits."""
     text = many_hits(9_000).replace(b" tag\n", b" " + 820 * b"t" + b"\n")
@@ -211,6 +215,6 @@ def test_the_command_line_prints_the_same(tmp_path):
         for workers in ("1", "3")
     }
 
-    assert len(parts_of(tmp_path / "run", 3)) == 2
+    assert len(parts_of(tmp_path / "run", 3)) > 2
     assert found["3"] == found["1"]
     assert found["1"].count(b"\n") > 9_000 / 7

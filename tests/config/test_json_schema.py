@@ -21,6 +21,7 @@ def validator():
     return Draft202012Validator(config_schema())
 
 
+@pytest.mark.costly
 def test_is_a_schema():
     Draft202012Validator.check_schema(config_schema())
 

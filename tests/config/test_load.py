@@ -89,6 +89,7 @@ def test_columns_count_characters_not_bytes(lines):
     assert lines(f"﻿{text}") == ["3:1: unknown key 'é€𝄞'"], "a byte order mark has no column"
 
 
+@pytest.mark.costly
 @pytest.mark.usefixtures("parser")
 @pytest.mark.parametrize("opening", ["[", "{a: "])
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 2, 5_000, 100_000])

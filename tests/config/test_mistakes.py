@@ -35,6 +35,7 @@ def test_ten_mistakes_at_once(load, golden):
     golden("ten_mistakes.txt", f"{caught.value}\n")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -44,6 +44,7 @@ def recorded(source, environment):
     return config, load_config("again.yaml", environment={}), yaml.safe_load(text)
 
 
+@pytest.mark.costly
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     VALUES | st.sampled_from(AWKWARD), st.sampled_from(["${V}", "<${V}>", "${V}{b}", "$${${V}}"])
@@ -122,6 +123,7 @@ def test_further_caches_are_found_from_the_run_folder(here):
     assert written["cache_also"] == ["../../../other"]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("options", "environment", "kept"),
     [

@@ -18,8 +18,8 @@ from ragbench.score.retrieval import MEASURES
 from ragbench.score.retrieval.base import RankedSubtopics, RetrievedPassages, spec_of
 from ragbench.score.retrieval.diversity import alpha_ndcg, redundancy, subtopic_recall
 from ragbench.score.retrieval.notation import parse_measure
+from ragbench.score.retrieval.passage_matching import answer_hit
 from ragbench.score.retrieval.ranking import rank
-from ragbench.score.retrieval.reader_models import answer_hit
 from ragbench.score.retrieval.score_run import score_run
 from tests.conformance import plainly
 from tests.conformance.cases import ROUGH, draw

@@ -11,6 +11,7 @@ from tests.conformance import plainly
 CASE = plainly.Case()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("name", "definition"), plainly.ALL, ids=[n for n, _ in plainly.ALL])
 def test_is_what_its_definition_says(name, definition):
     for ours, theirs in CASE.pairs(name, definition):

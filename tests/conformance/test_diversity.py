@@ -12,6 +12,7 @@ from ragbench.score.retrieval.base import RankedSubtopics
 from ragbench.score.retrieval.diversity import alpha_ndcg, subtopic_recall
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("seed", range(60))
 def test_agrees_with_ndeval(seed):
     source = random.Random(seed)
@@ -76,6 +77,7 @@ def ndeval(qrels, run, names):
     return pyndeval.ndeval(judged, hits, measures=names)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("seed", range(30))
 def test_evaluate_run_and_files_agree_with_ndeval(seed, tmp_path):
     """Nested qrels, TREC's four columns, and the BEIR table say the same, ties and misses too."""

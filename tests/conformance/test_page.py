@@ -26,6 +26,7 @@ PUBLIC = [
 ]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("name", "module"), PUBLIC, ids=[name for name, _ in PUBLIC])
 def test_everything_is_held_against_something_or_says_why_not(name, module, repository):
     by = [reference.by for reference in module.REFERENCES if reference.name == name]

@@ -42,11 +42,13 @@ def assert_equal_to_trec_eval(qrels, run, names, oracle_run=None, **rules):
             assert summarize(column).mean == pytest.approx(mean, abs=1e-9), column.name
 
 
+@pytest.mark.costly
 @given(qrels_and_run())
 def test_any_small_case(case):
     assert_equal_to_trec_eval(*case, list(TREC_EVAL), trec_eval=9)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("seed", [0, 1])
 def test_seeded_cases(seed):
     assert_equal_to_trec_eval(*draw(seed, 150, ROUGH), list(TREC_EVAL), trec_eval=9)
@@ -62,6 +64,7 @@ LOGARITHMS = ("ndcg", "rndcg", "g", "bing", "gm")
 """Beginnings of the measures that take logarithms, whose last bit is the C library's."""
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("seed", [0, 1])
 def test_what_is_made_of_fractions_is_equal_to_the_last_bit(seed):
     """Then no printed digit can differ, whatever the fifth one is."""
@@ -74,6 +77,7 @@ def test_what_is_made_of_fractions_is_equal_to_the_last_bit(seed):
         np.testing.assert_array_equal(column.values, theirs, err_msg=column.name)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("seed", [2, 3])
 def test_scores_that_floats_hold_serve_both_versions(seed):
     names = [name for name in TREC_EVAL if not name.startswith(ROUNDED_OTHERWISE)]
@@ -125,6 +129,7 @@ def test_set_f_weighs_as_trec_eval():
         np.testing.assert_allclose(column.values, theirs, rtol=0, atol=1e-9)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("seed", [7, 8])
 def test_judged_documents_only(seed):
     """trec_eval's -J; where it leaves nothing of a ranking, trec_eval divides 0 by 0."""
@@ -144,6 +149,7 @@ def test_judged_documents_only(seed):
         assert "|judged_only:yes|" in str(column.signature)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("asked", "key"), ENGINE.items())
 def test_parameters(asked, key):
     """What pytrec_eval's own front does not pass on, its engine does."""
@@ -162,6 +168,7 @@ def test_parameters(asked, key):
     np.testing.assert_allclose(column.values, values, rtol=0, atol=1e-9)
 
 
+@pytest.mark.costly
 def test_an_empty_list_scores_what_nothing_found_scores():
     """pytrec_eval cannot be asked: it crashes on an empty list."""
     for name in TREC_EVAL:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ragbench.data.runs.baseline import format_baseline, read_baseline, write_baseline
 from ragbench.data.runs.run_scores import StoredScore, StoredScores, StoredSystem
 from ragbench.errors import DataError
-from ragbench.records.baseline import BASELINE_SCHEMA as SCHEMA
+from ragbench.records.score import BASELINE_SCHEMA as SCHEMA
 from ragbench.types import Cause
 
 IDS = st.text('abé"\\{}ß1', min_size=1, max_size=4)

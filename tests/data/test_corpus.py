@@ -43,6 +43,7 @@ def test_optional_fields_and_further_keys(write):
     assert second == Document("b", metadata={"url": "u", "year": 1999})
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
@@ -139,6 +140,7 @@ def pdf(*pages):
     return data + tail.encode()
 
 
+@pytest.mark.costly
 def test_pdf_and_html_files(write, tmp_path):
     write("docs/a.pdf", pdf("Io has volcanoes.", "So has Earth."))
     write(

@@ -20,8 +20,8 @@ from ragbench.data.runs.history import (
     start_history,
 )
 from ragbench.errors import DataError
-from ragbench.records.baseline import HISTORY_SCHEMA, HistoryLine
 from ragbench.records.codec import from_json, to_json
+from ragbench.records.score import HISTORY_SCHEMA, HistoryLine
 from ragbench.records.summary import Summary, Timing
 from tests.data.test_baseline import CELLS, cells_of, stored
 

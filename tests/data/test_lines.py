@@ -58,6 +58,7 @@ def test_bad_bytes_are_named_with_their_place(write, problem, name, raw, expecte
     assert problem(lambda: list(text_lines(path))) == expected
 
 
+@pytest.mark.costly
 def test_truncated_gzip(write, tmp_path, problem):
     # random-looking lines, so that the first ones are flushed before the cut
     whole = gzip.compress("".join(f"{n * n}\n" for n in range(100_000)).encode())

@@ -24,6 +24,7 @@ def test_names():
         LOADERS.load("bier")
 
 
+@pytest.mark.costly
 def test_nothing_heavy_is_imported():
     code = (
         "import sys, ragbench.data, ragbench.data.loaders.records, ragbench.data.files.predictions;"

@@ -42,6 +42,7 @@ def load(folder, cache=None, loader=Beir, **options):
     return made.load()
 
 
+@pytest.mark.costly
 def test_the_same_documents(folder, tmp_path):
     plain, packed = load(folder), load(folder, tmp_path / "cache")
 
@@ -63,6 +64,7 @@ def test_the_same_documents(folder, tmp_path):
     assert "1 empty document: d8é" in plain.notes
 
 
+@pytest.mark.costly
 def test_it_is_not_parsed_again(folder, tmp_path, monkeypatch):
     first = load(folder, tmp_path / "cache")
     monkeypatch.setattr(beir, "read_documents", lambda path: pytest.fail("parsed again"))
@@ -73,6 +75,7 @@ def test_it_is_not_parsed_again(folder, tmp_path, monkeypatch):
     assert again.fingerprints == first.fingerprints
 
 
+@pytest.mark.costly
 def test_a_change_that_times_and_sizes_hide_is_seen(folder, tmp_path):
     """As by a copy that keeps the time of change, in the same file."""
     before = load(folder, tmp_path / "cache")
@@ -90,6 +93,7 @@ def test_a_change_that_times_and_sizes_hide_is_seen(folder, tmp_path):
     assert sum(a != b for a, b in zip(after.documents, before.documents, strict=True)) == 1
 
 
+@pytest.mark.costly
 def test_a_file_that_changes_while_it_is_read_is_refused(folder, tmp_path, monkeypatch):
     def read(path):
         yield Document("a", "x" * (1 << 20))
@@ -104,6 +108,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(folder, tmp_path, monke
     assert len(load(folder, tmp_path / "cache").documents) == 2500
 
 
+@pytest.mark.costly
 def test_a_mistake_is_named_as_ever(folder, tmp_path):
     with (folder / "corpus.jsonl").open("a", encoding="utf-8") as stream:
         stream.write('\n{"_id": "d3é", "text": "again"}\n')
@@ -120,6 +125,7 @@ def test_small_ones_are_not_kept(folder, tmp_path):
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.costly
 def test_trec_documents_of_several_files(tmp_path):
     corpus = tmp_path / "docs"
     corpus.mkdir()

@@ -32,10 +32,10 @@ def outcome(read, path):
 @settings(deadline=None)  # a busy disk
 @given(
     rows, st.sampled_from([" ", "\t"]), st.sampled_from(["\n", "\r\n"]), st.booleans(),
-    st.integers(1, 60),
+    st.integers(1, 60), st.integers(1, 9),
 )  # fmt: skip
 def test_any_qrels_are_read_as_line_by_line(
-    tmp_path_factory, lines, gap, end, ordered, chunk_bytes
+    tmp_path_factory, lines, gap, end, ordered, chunk_bytes, rows_at_once
 ):
     path = tmp_path_factory.getbasetemp() / "qrels"
     lines = sorted(lines) if ordered else lines
@@ -43,6 +43,7 @@ def test_any_qrels_are_read_as_line_by_line(
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(judgements, "_CHUNK_BYTES", chunk_bytes)
+        patch.setattr(judgements, "_ROWS_AT_ONCE", rows_at_once)
         found = outcome(read_qrels, path)
 
     assert found == outcome(lambda name: read_judgements(name).qrels(), path)

@@ -64,6 +64,7 @@ def replaced(value, path, junk):
     return changed
 
 
+@pytest.mark.costly
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 @pytest.mark.parametrize("name", ["summary.json", "manifest.json", "comparisons.json"])

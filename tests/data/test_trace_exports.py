@@ -51,6 +51,7 @@ def said(collection):
     }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", FORMS)
 def test_all_forms_say_the_same(name):
     expected, found = loaded("phoenix.jsonl.gz").load(), loaded(name).load()
@@ -66,6 +67,7 @@ def test_all_forms_say_the_same(name):
     }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", FORMS)
 def test_all_forms_have_equal_scores(name, tmp_path):
     def scores(name):
@@ -164,6 +166,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("shape", SHAPES)
 def test_attributes_may_be_columns_mappings_or_json(write, shape):
     path = write("spans.jsonl", [SHAPES[shape](row) for row in rows_of("phoenix.jsonl.gz")])
@@ -183,6 +186,7 @@ def test_a_table_of_spans(tmp_path):
     )
 
 
+@pytest.mark.costly
 def test_a_parquet_table_of_spans(tmp_path):
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
@@ -197,6 +201,7 @@ def test_a_parquet_table_of_spans(tmp_path):
     assert said(found) == said(loaded("phoenix.jsonl.gz").load())
 
 
+@pytest.mark.costly
 def test_the_order_of_spans_does_not_matter(write):
     path = write("spans.jsonl", rows_of("phoenix.jsonl.gz")[::-1])
 

@@ -34,6 +34,7 @@ def read(raw):
     return read_run(io.BytesIO(data))
 
 
+@pytest.mark.costly
 @given(runs)
 def test_a_written_run_reads_back_exactly(scores_by_query):
     run = read(format_run(scores_by_query, tag="mine"))
@@ -43,6 +44,7 @@ def test_a_written_run_reads_back_exactly(scores_by_query):
     assert not run.duplicates
 
 
+@pytest.mark.costly
 @given(runs, st.booleans(), st.integers(1, 40))
 def test_lines_are_those_of_a_loop_over_the_hits(scores_by_query, from_file, table_bytes):
     """However many rows are written at once, out of a file or a mapping."""
@@ -258,6 +260,7 @@ def test_robust03_counts(lent_data):
     assert (run.name, len(run.query_ids), len(run)) == ("pircRBa1", 100, 100_000)
 
 
+@pytest.mark.costly
 def test_many_queries_are_written_as_each_by_itself():
     """More than become text together, with scores that come again, 0.0 beside -0.0."""
     run = {
@@ -271,10 +274,11 @@ def test_many_queries_are_written_as_each_by_itself():
     assert {line.split()[4] for line in alone if line.count("\n") == 1} >= {"0.0", "-0.0"}
 
 
+@pytest.mark.costly
 def test_a_long_query_id_makes_no_wide_table():
-    """Beside other rows it would be as wide for each of them: 800 MB here."""
+    """Beside other rows it would be as wide for each of them: 160 MB here."""
     hits = {f"d{number}": float(number) for number in range(2_000)}
-    run = Run.from_dict({"q1": hits, "q" * 200_000: {"d1": 1.0}, "q2": hits})
+    run = Run.from_dict({"q1": hits, "q" * 40_000: {"d1": 1.0}, "q2": hits})
     tracemalloc.start()
     try:
         n_lines = sum(lines.count("\n") for lines in run_lines(run))

@@ -84,6 +84,7 @@ for name in ("bertscore", "semantic_similarity"):
 """
 
 
+@pytest.mark.costly
 def test_without_the_packages_the_extra_is_named():
     done = subprocess.run(
         [sys.executable, "-c", ABSENT], capture_output=True, text=True, check=True

@@ -47,6 +47,7 @@ def wait_until(true):
         time.sleep(0.01)
 
 
+@pytest.mark.costly
 def test_results_come_in_order_whoever_computes_them(pool):
     numbers, told = list(range(1000)), []
 
@@ -56,6 +57,7 @@ def test_results_come_in_order_whoever_computes_them(pool):
     assert pool.each(task(), []) == []
 
 
+@pytest.mark.costly
 def test_both_workers_have_work(pool):
     found = pool.each(task("open_pids"), list(range(200)))
 
@@ -63,6 +65,7 @@ def test_both_workers_have_work(pool):
     assert len({pid for pid, _ in found}) == 2
 
 
+@pytest.mark.costly
 def test_what_a_worker_prints_goes_through_the_door(pool, monkeypatch, capfd):
     """Not to the terminal itself: a terminal obeys, and the door also hides secrets."""
     printed = io.StringIO()
@@ -76,6 +79,7 @@ def test_what_a_worker_prints_goes_through_the_door(pool, monkeypatch, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.costly
 def test_blocks_are_taken_when_they_are_needed(pool, monkeypatch):
     monkeypatch.setattr(pools, "_LARGEST", 8)
     taken = []
@@ -117,6 +121,7 @@ class InAnyOrder:
         pass
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_there_is_always_a_worker_to_wait_for(size, monkeypatch):
     """A block that all others wait for may be the last one under way."""
@@ -131,6 +136,7 @@ def test_there_is_always_a_worker_to_wait_for(size, monkeypatch):
         assert found == [2 * number for number in range(n)]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("size", [1, 2])
 @pytest.mark.parametrize("seconds", [0.00001, 0.001, 0.2, 7.0])
 def test_a_block_is_as_large_as_half_a_second_allows(monkeypatch, size, seconds):
@@ -157,6 +163,7 @@ def test_blocks_that_results_depend_on_are_the_same_for_any_number_of_workers(si
     assert found == [64] * 192 + [8] * 8
 
 
+@pytest.mark.costly
 def test_what_a_worker_did_not_finish_is_computed_again(pool, tmp_path):
     numbers = [*range(500), f"die once {tmp_path / 'seen'}", *range(500)]
 
@@ -166,6 +173,7 @@ def test_what_a_worker_did_not_finish_is_computed_again(pool, tmp_path):
     assert (tmp_path / "seen").exists()
 
 
+@pytest.mark.costly
 def test_the_guilty_item_alone_is_lost(pool, tmp_path):
     log = tmp_path / "log"
     numbers = [*range(700), "die", *range(300)]
@@ -180,6 +188,7 @@ def test_the_guilty_item_alone_is_lost(pool, tmp_path):
     assert len(ended) <= 2 + 2 + len(numbers).bit_length()
 
 
+@pytest.mark.costly
 def test_two_guilty_items_of_one_block():
     numbers = ["die", 1, 2, 3, "die", 5]
 
@@ -190,11 +199,13 @@ def test_two_guilty_items_of_one_block():
     assert [each for each in together if not isinstance(each, Lost)] == [2, 4, 6, 10]
 
 
+@pytest.mark.costly
 def test_workers_that_end_on_everything_are_one_error(pool):
     with pytest.raises(AdapterError, match=r"workers ended on each of 3 items: .*is there"):
         pool.each(task(), ["die"] * 40)
 
 
+@pytest.mark.costly
 def test_a_model_that_does_not_fit_is_one_error(pool):
     said = "the test: two workers ended while they loaded it: it ended with code 9; is there memory"
     with pytest.raises(AdapterError, match=said):
@@ -225,6 +236,7 @@ def test_a_worker_may_end_before_its_first_answers_arrive():
         Pool(Ending("hello", "hello")).each(task(), [1])
 
 
+@pytest.mark.costly
 def test_what_is_wrong_on_a_worker_is_told_here(pool):
     with pytest.raises(AdapterError, match="dense: model: found 'x', allowed: a folder"):
         pool.each(task("open_wrong", kind="ours"), [1])
@@ -236,6 +248,7 @@ def test_what_is_wrong_on_a_worker_is_told_here(pool):
     assert pool.each(task(), [1, 2, 3]) == [2, 4, 6], "and the workers go on"
 
 
+@pytest.mark.costly
 def test_another_model_on_a_worker_is_refused(pool):
     said = "the test: a worker has model m2, the run has m1; allowed: the same everywhere"
     with pytest.raises(AdapterError, match=said):
@@ -244,6 +257,7 @@ def test_another_model_on_a_worker_is_refused(pool):
     assert pool.about(task(model="m2")) == {"model": "m2"}
 
 
+@pytest.mark.costly
 def test_another_version_on_a_worker_is_refused(pool, monkeypatch):
     monkeypatch.setattr(pools, "versions", lambda: {"Python": "2.7", "ragbench": "0"})
 
@@ -251,6 +265,7 @@ def test_another_version_on_a_worker_is_refused(pool, monkeypatch):
         pool.each(task(), [1])
 
 
+@pytest.mark.costly
 def test_nobody_is_left_when_it_is_closed():
     with closing(Pool(Processes(2))) as pool:
         pids = {pid for pid, _ in pool.each(task("open_pids"), list(range(200)))}

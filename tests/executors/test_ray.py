@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from ragbench.executors import ray as ray_executor
 from ragbench.executors.base import Lost, Task
 from ragbench.executors.pool import Pool
 from ragbench.experiment.runner import run_experiment
+from tests.experiment.deadly import assert_workers_change_nothing
 from tests.experiment.test_stages import contents
 
 TASKS = "tests.executors.tasks"
@@ -94,33 +94,6 @@ def test_another_version_is_refused(pool, monkeypatch):
         pool.each(task(), [1])
 
 
-class KillsAnActor:
-    """Progress that kills an actor when 30 % of the answers are judged."""
-
-    def __init__(self):
-        self.killed = []
-
-    def stage(self, name, total, unit="queries"):
-        return _Stage(self, name, total)
-
-
-class _Stage:
-    def __init__(self, progress, name, total):
-        self.progress, self.name, self.left = progress, name, 0.3 * total
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        return None
-
-    def advance(self, n=1):
-        self.left -= n
-        if self.left <= 0 and self.name.startswith("judge") and not self.progress.killed:
-            self.progress.killed.append(actor_pids()[0])
-            os.kill(self.progress.killed[0], signal.SIGKILL)
-
-
 def actor_pids():
     """The processes of our actors, whose name Ray puts in the place of the command."""
     found = []
@@ -157,16 +130,14 @@ def config(repository, tmp_path, monkeypatch, tiny_gpt):
 
 
 @pytest.mark.slow
-def test_one_actor_two_and_one_that_is_killed(cluster, config):
-    def run(cache, workers=None, **options):
-        more = {} if workers is None else {"executor": {"type": "ray", "workers": workers}}
-        return contents(run_experiment({**config, **more, "cache": cache}, **options))
+def test_one_actor_and_two_one_of_which_is_killed(cluster, config, tmp_path):
+    def run(cache, more):
+        return contents(run_experiment({**config, **more, "cache": cache}))
 
-    expected, kills = run("here"), KillsAnActor()
+    one, two = ({"type": "ray", "workers": n} for n in (1, 2))
+    pids = assert_workers_change_nothing(run, config, one, two, tmp_path)
 
-    assert run("one", 1) == expected
-    assert run("two", 2, progress=kills) == expected
-    assert len(kills.killed) == 1
+    assert os.getpid() not in pids
     until = time.monotonic() + 300
     while actor_pids() and time.monotonic() < until:
         time.sleep(0.05)

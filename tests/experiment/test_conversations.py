@@ -51,6 +51,7 @@ def run(example, monkeypatch):
         yield go
 
 
+@pytest.mark.costly
 def test_the_example_is_scored_by_yaml(example, run):
     config = example[1]
     script = Script(("the weather", "a restaurant"), {"turn_1": ["vegetarian"]}, ("intention_2",))
@@ -111,6 +112,7 @@ def test_gold_calls_are_scored_by_default_and_never_dropped(example, run):
         run(config, Script())
 
 
+@pytest.mark.costly
 def test_another_turn_or_call_is_judged_anew(example, run):
     folder, config, _ = example
     _, first = run(config, Script())
@@ -123,6 +125,7 @@ def test_another_turn_or_call_is_judged_anew(example, run):
     assert faithful == 2 / 3
 
 
+@pytest.mark.costly
 def test_a_judge_that_is_asked_again_sees_the_turns_and_the_calls(example, run, monkeypatch):
     """What was asked in the run comes from its store: it is the same to the letter."""
     folder, config, _ = example

@@ -49,6 +49,7 @@ SENTENCES = [
 ]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("gold", "expected"), SENTENCES)
 def test_answers_that_no_passage_can_hold(write, gold, expected):
     experiment = rb.run_experiment(write(asked(gold)))

@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import NamedTuple
 
 import pytest
 
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made
 
 QUERIES = 100
 LOOKS = (20, 40, 60, 80, 100)
+VARIABLES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "RAGBENCH_CACHE")
 
 
 def level(text):
@@ -31,7 +33,7 @@ def level(text):
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch, tmp_path):
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "RAGBENCH_CACHE"):
+    for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
 
@@ -74,6 +76,26 @@ def config(tmp_path, server, *, other="bad", gates=(), statistics=None, **block)
     }
 
 
+class Stopped(NamedTuple):
+    """A run that stopped at the second look; nobody changes it."""
+
+    experiment: object
+    requests: int
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stopped")
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        ChatServer(Script(level=level), model="m") as server,
+    ):
+        for name in VARIABLES:
+            patch.delenv(name, raising=False)
+        asked = {**config(folder, server, stop_when="decided"), "output": str(folder / "runs")}
+        return Stopped(run_experiment(asked), server.counters.requests)
+
+
 def score(experiment, system="second"):
     found = next(s for s in experiment.summary["systems"] if s["name"] == system)
     return found["scores"]["answer_relevancy"]
@@ -84,14 +106,14 @@ def comparison(experiment):
     return family["comparisons"][0]
 
 
-def test_a_clear_difference_stops_at_the_first_look_that_can_tell(tmp_path, server):
-    experiment = run_experiment(config(tmp_path, server, stop_when="decided"))
+def test_a_clear_difference_stops_at_the_first_look_that_can_tell(stopped):
+    experiment, requests = stopped
 
     early = experiment.summary["early_stopping"]["openai"]
     assert (early["look"], early["judged"], early["queries"]) == (2, 40, 100)
     assert early["stopped"]
     assert early["sizes"] == list(LOOKS)
-    assert server.counters.requests == 2 * 40
+    assert requests == 2 * 40
     found = score(experiment)
     assert (found["n"], found["failed"], found["not_judged"]) == (40, {}, 60)
     assert found["not_applicable"] == 60, "as files have counted so far: not failed"
@@ -115,8 +137,8 @@ def test_controls_are_judged_as_far_as_the_systems(tmp_path, server):
     assert {s["scores"]["answer_relevancy"]["n"] for s in answered} == {40}
 
 
-def test_what_is_not_judged_is_the_same_for_all_systems_and_says_why(tmp_path, server):
-    experiment = run_experiment(config(tmp_path, server, stop_when="decided"))
+def test_what_is_not_judged_is_the_same_for_all_systems_and_says_why(stopped):
+    experiment = stopped.experiment
 
     rows = [json.loads(x) for x in (experiment.path / "unscored.jsonl").read_text().splitlines()]
     assert {(row["status"], row["cause"]) for row in rows} == {("not_applicable", "stopped_early")}
@@ -125,8 +147,8 @@ def test_what_is_not_judged_is_the_same_for_all_systems_and_says_why(tmp_path, s
     assert len(left[0]) == 60
 
 
-def test_the_printed_interval_is_that_of_the_look(tmp_path, server):
-    experiment = run_experiment(config(tmp_path, server, stop_when="decided"))
+def test_the_printed_interval_is_that_of_the_look(stopped):
+    experiment = stopped.experiment
 
     scores = experiment.per_query
     d = [
@@ -141,8 +163,8 @@ def test_the_printed_interval_is_that_of_the_look(tmp_path, server):
     assert found["early"]["judged"] == 40
 
 
-def test_pages_say_how_far_it_went_and_what_it_saved(tmp_path, server):
-    experiment = run_experiment(config(tmp_path, server, stop_when="decided"))
+def test_pages_say_how_far_it_went_and_what_it_saved(stopped):
+    experiment = stopped.experiment
 
     saved = experiment.summary["early_stopping"]["openai"]["saved"]
     used = [s["judging"]["openai"]["tokens"] for s in experiment.summary["systems"]]
@@ -260,8 +282,8 @@ def test_clusters_are_judged_whole(tmp_path, server):
     assert judged == {i for k in judged for i in (k - k % 2, k - k % 2 + 1)}
 
 
-def test_runs_that_stopped_are_compared_with_the_same_interval(tmp_path, server):
-    experiment = run_experiment(config(tmp_path, server, stop_when="decided"))
+def test_runs_that_stopped_are_compared_with_the_same_interval(stopped):
+    experiment = stopped.experiment
 
     (found,) = compare(experiment.path).differences
     assert found["interval"] == comparison(experiment)["interval"]

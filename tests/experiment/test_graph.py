@@ -56,6 +56,7 @@ def planned(config):
     return {node.name: (node.items, node.stored) for node in graph.forecast(plan).nodes}
 
 
+@pytest.mark.costly
 @pytest.mark.usefixtures("counted")
 def test_a_stage_of_the_list_is_planned_run_stored_and_counted(config):
     assert planned(config)["count words"] == (len(QUERIES), 0)
@@ -70,6 +71,7 @@ def test_a_stage_of_the_list_is_planned_run_stored_and_counted(config):
     assert CountWords.paid == ()
 
 
+@pytest.mark.costly
 @pytest.mark.usefixtures("counted")
 def test_a_stage_of_the_list_takes_part_in_the_rounds_of_a_budget(config):
     run_experiment({**config, "budget": {"usd": 1}})

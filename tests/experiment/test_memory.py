@@ -68,6 +68,7 @@ def traced_bytes(make):
         tracemalloc.stop()
 
 
+@pytest.mark.costly
 def test_the_place_of_a_line_takes_little(tmp_path):
     """Ids are known once, a line is two numbers: the page holds those of all verdicts."""
     path, ids, several = tmp_path / "lines.jsonl", [f"q{row}" for row in range(2_000)], 5
@@ -109,6 +110,7 @@ def test_long_passages_are_not_held(tmp_path, kind):
     assert (many - few) / (MANY - FEW) < 15_000, "34,000 and 65,000 where they were held"
 
 
+@pytest.mark.costly
 def test_a_verdict_is_stored_as_it_comes(tmp_path, monkeypatch):
     """Not when all have come: the last request waits until one of the first is on disk."""
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))

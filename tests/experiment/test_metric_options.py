@@ -42,6 +42,7 @@ def scores(experiment):
     return pair["scores"]
 
 
+@pytest.mark.costly
 def test_options_stand_in_the_names(config):
     config["metrics"] = {"generation": ["rouge1", "rouge1(stemmer=true)", "bleu.corpus"]}
 
@@ -56,6 +57,7 @@ def test_options_stand_in_the_names(config):
     assert {"rouge1(stemmer=true)", "bleu.corpus"} <= names
 
 
+@pytest.mark.costly
 def test_a_file_is_found_beside_the_config(config, tmp_path, monkeypatch):
     (tmp_path / "moon.txt").write_text("moon io europa titan")
     config["metrics"] = {"generation": [f"{POLITE}(words=moon.txt)"]}
@@ -88,6 +90,7 @@ def test_what_is_missing_is_said_before_anything_runs(config, tmp_path, name, er
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.costly
 def test_scoring_shows_how_far_it_is(config):
     config["metrics"] = {"generation": ["rouge1", "rougeL", "bleu"]}
     stages = {}

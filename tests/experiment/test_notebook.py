@@ -27,6 +27,7 @@ def test_an_evaluation_shows_its_scores():
     assert "<td>mrr@10</td><td>0.750 [" in result._repr_html_()
 
 
+@pytest.mark.costly
 def test_an_experiment_is_short_and_has_scores(config):
     experiment = rb.run_experiment(config)
 
@@ -43,6 +44,7 @@ def test_an_experiment_is_short_and_has_scores(config):
     assert root.get("aria-label").startswith("where answers are lost: of 5 questions bm25 has ")
 
 
+@pytest.mark.costly
 def test_an_experiment_as_a_frame(config):
     pytest.importorskip("pandas")
     experiment = rb.run_experiment(config)
@@ -56,6 +58,7 @@ def test_an_experiment_as_a_frame(config):
     assert experiment.queries["q2"].answers == ("Europa",)
 
 
+@pytest.mark.costly
 def test_a_comparison(config):
     pytest.importorskip("pandas")
     found = rb.compare(rb.run_experiment(config))

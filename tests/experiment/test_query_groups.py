@@ -113,6 +113,7 @@ def test_fields_that_the_data_lack_are_refused(field):
         slicings(config(slices=[field]), QUERIES, None, {})
 
 
+@pytest.mark.costly
 def test_an_experiment_with_clusters_and_slices(config_with_topics):
     experiment = rb.run_experiment(config_with_topics)
 

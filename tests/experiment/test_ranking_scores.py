@@ -50,6 +50,7 @@ def test_defaults_deeper_than_top_k_are_left_out(answered):
     assert list(scores_of(rb.run_experiment(answered), "bm25")) == ["answer_hit@5", "answer_hit@1"]
 
 
+@pytest.mark.costly
 def test_measures_of_ids_and_texts_stand_in_the_order_of_the_config(config):
     names = ["ndcg@10", "answer_hit@2", "map"]
     config["metrics"] = {"retrieval": {"measures": names}}
@@ -152,6 +153,7 @@ def test_a_rule_that_a_measure_cannot_follow_is_refused_before_anything_runs(con
     assert asked == []
 
 
+@pytest.mark.costly
 def test_subtopics_of_a_data_set(config, data):
     """q2: d2 covers a, d6 covers a and b; Europa, Ice: a twice, b once."""
     rows = ["q1\td1\t1\ta", "q2\td2\t1\ta", "q2\td6\t1\ta", "q2\td6\t2\tb"]

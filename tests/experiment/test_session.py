@@ -30,6 +30,7 @@ def holder(repository, folder):
     return process, process.stdout.readline().strip()
 
 
+@pytest.mark.costly
 def test_a_second_run_is_refused_and_a_killed_holder_is_no_holder(tmp_path, repository):
     process, token = holder(repository, tmp_path / "exp")
     refusal = rf"exp: another run \(process {process.pid}\) is at work here"

@@ -44,6 +44,7 @@ def answer(question, contexts):
 """
 
 
+@pytest.mark.costly
 @given(st.lists(st.text(), unique=True), st.integers(1, 40))
 def test_each_item_belongs_to_one_part(ids, of):
     parts = [Share(number, of) for number in range(1, of + 1)]
@@ -51,6 +52,7 @@ def test_each_item_belongs_to_one_part(ids, of):
     assert all(sum(part.has(each) for part in parts) == 1 for each in ids)
 
 
+@pytest.mark.costly
 def test_parts_are_about_equal():
     counts = [sum(Share(i, 16).has(f"q{n}") for n in range(16_000)) for i in range(1, 17)]
 
@@ -147,6 +149,7 @@ def test_the_quickstart(repository, cached, parts, last, monkeypatch, tmp_path):
     assert len({part.token for part in made}) == 1
 
 
+@pytest.mark.costly
 def test_code_of_the_users_is_called_once_for_each_item(mine, cached, parts, last, tmp_path):
     cached("whole")
     expected, asked = contents(run_experiment(mine)), calls(tmp_path)
@@ -160,6 +163,7 @@ def test_code_of_the_users_is_called_once_for_each_item(mine, cached, parts, las
     assert calls(tmp_path) == asked, "a run that was joined is over: the next one is a new one"
 
 
+@pytest.mark.costly
 def test_a_word_joins_and_another_one_does_not(mine, parts, last, tmp_path):
     parts(mine, token="night-7")
     asked = calls(tmp_path)
@@ -178,6 +182,7 @@ def test_parts_of_two_runs_are_told_apart_by_their_words(mine, parts, last):
         last(mine, numbers=(1, 2))
 
 
+@pytest.mark.costly
 def test_a_part_that_is_missing_is_made_by_the_last_run(mine, cached, parts, last, tmp_path):
     cached("whole")
     expected, asked = contents(run_experiment(mine)), calls(tmp_path)
@@ -217,6 +222,7 @@ def test_a_part_that_was_killed_goes_on(mine, cached, parts, last, repository, t
     assert contents(last(tmp_path / "mine.yaml")) == expected
 
 
+@pytest.mark.costly
 def test_failures_are_stored_and_make_the_part_incomplete(mine, parts, last, tmp_path):
     broken = next(iter(QUERIES.values()))
     (tmp_path / "broken.txt").write_text(broken)
@@ -342,6 +348,7 @@ def test_vectors_of_a_real_model(repository, cached, parts, last, minilm, exampl
     assert work(joined)["encode minilm"] == 12, "of the queries; each document was encoded once"
 
 
+@pytest.mark.costly
 def test_part_of_a_sample(config, parts, last, cached):
     choices = Choices(limit=2, only=("bm25",), judge=False)
     cached("whole")

@@ -7,7 +7,7 @@ import struct
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,9 +15,16 @@ import yaml
 from click.testing import CliRunner
 
 from ragbench.cli.run import plan as plan_command
+from ragbench.executors.local import Processes
+from ragbench.executors.pool import Pool
+from ragbench.experiment.calls import Calls
 from ragbench.experiment.plan.records import Share
 from ragbench.experiment.runner import run_experiment, run_share
+from ragbench.experiment.stages.retrieval import retrieve, search
+from ragbench.retrieve.bm25 import BM25, RM3
 from ragbench.score.text.columns import TextScorer
+from ragbench.types import Document, Query, ScoredDocument
+from tests.experiment.deadly import assert_workers_change_nothing
 from tests.experiment.moons import part_of
 from tests.experiment.test_stages import contents, work
 
@@ -51,8 +58,12 @@ def config(repository, place):
     return {
         "name": "workers",
         "dataset": dataset,
-        "retrievers": {"bm25": {"type": "bm25"}},
-        "generators": {"extractive": {"type": "extractive"}},
+        "retrievers": {
+            "bm25": {"type": "bm25"},
+            "cut": {"type": "bm25", "chunk": {"by": "words", "size": 12, "overlap": 3}},
+            "again": {"type": "rm3", "retriever": "bm25"},
+        },
+        "generators": {"extractive": {"type": "extractive", "retrievers": ["bm25"]}},
         "metrics": {
             "generation": metrics,
             "judge": {"words": {"type": "lexical", "rubrics": rubrics}},
@@ -165,10 +176,6 @@ def kill_a_worker():
     os.kill(worker_pids(os.getpid())[0], signal.SIGKILL)
 
 
-def test_one_worker(run, expected):
-    assert contents(run("w1", workers(1))) == expected
-
-
 def test_two_workers_also_where_one_is_killed(run, expected):
     stages = ["retrieve bm25", "judge bm25/extractive (words)", "score bm25/extractive"]
 
@@ -178,6 +185,15 @@ def test_two_workers_also_where_one_is_killed(run, expected):
     assert worker_pids(os.getpid()) == []
     assert work(run("w2")) == {}, "the same keys: what workers made is there without them"
     assert work(run("one", workers(2))) == {}
+
+
+def test_one_worker_and_two_one_of_which_is_killed_when_30_percent_are_done(run, config, place):
+    one, two = (workers(n)["executor"] for n in (1, 2))
+    pids = assert_workers_change_nothing(
+        lambda cache, more: contents(run(cache, more)), config, one, two, place
+    )
+
+    assert not any(map(is_alive, pids))
 
 
 def test_models_on_workers_one_of_which_is_killed_now_and_then(
@@ -242,7 +258,9 @@ def test_a_run_that_is_killed_goes_on(run, expected, config, place):
     assert 0 < work(resumed)["judge bm25/extractive (words)"] < 2 * 78
 
 
-def test_four_parts_joined(run, expected, config, place, monkeypatch):
+def test_four_parts_joined(run, expected, config, place, warm, monkeypatch):
+    """The workers are forks of a process that has imported the package; all else is as it is."""
+    monkeypatch.setattr("ragbench.executors.local.subprocess.Popen", warm.popen)
     monkeypatch.delenv("RAGBENCH_CACHE", raising=False)
     for number in range(1, PARTS + 1):
         source = {**config, **workers(2), "cache": str(place / f"p{number}")}
@@ -298,3 +316,24 @@ def test_an_item_that_ends_its_workers_fails_alone(monkeypatch):
     assert [column.causes.tolist() for column in found] == [[6, 64, 0], [6, 0, 0], [6, 64, 0]]
     assert found[0].details == {1: "it ended with code 9"}
     assert found[1].details == {}
+
+
+def test_a_query_that_cannot_be_expanded_fails_alone_as_without_workers(tmp_path):
+    bm25, rm3 = BM25(), RM3(retriever="bm25")
+    bm25.cache_folder = tmp_path
+    bm25.index([Document("d1", "a red fox"), Document("d2", "a hen")])
+    rm3.borrow([bm25])
+    queries = [Query("q1", "fox"), Query("q2", "hen"), Query("q3", "sea")]
+    first = [[[ScoredDocument("d1", 1.0)], [ScoredDocument("d9", 1.0)], []]]
+    calls = Calls("retriever 'rm3'")
+    here = dict(retrieve(rm3, queries, 2, calls, first))
+
+    with closing(Pool(Processes(1))) as pool:
+        found = dict(search(pool, rm3.search_task(2), rm3, queries, calls, first))
+
+    assert {n: (each.value, each.cause, each.detail) for n, each in found.items()} == {
+        n: (each.value, each.cause, each.detail) for n, each in here.items()
+    }
+    assert "no document 'd9'" in found[1].detail
+    assert "(query 'q2')" in found[1].detail
+    assert found[0].value.queries == ["fox^0.7500 red^0.2500"]

@@ -55,6 +55,7 @@ def test_the_interval_is_not_narrower_than_that_of_scipy():
     assert found.facts["difference"] == pytest.approx((system - base).mean())
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("n_lost", "n_won", "verdict", "rule"),
     [
@@ -112,6 +113,7 @@ def test_the_queries_needed_have_the_power_they_say(truth):
 NOISE = np.tile([0.1, -0.1], 100)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("shift", "max_drop", "verdict"),
     [
@@ -245,6 +247,7 @@ def test_fewer_than_ten_clusters_are_undecided():
     assert (found.verdict, found.why[:10]) == ("undecided", "9 clusters")
 
 
+@pytest.mark.costly
 def test_ten_queries_pass_nothing():
     """At margins up to 0.05, identity aside: 3 in 10 may lose everything yet."""
     random = np.random.default_rng(1)
@@ -257,6 +260,7 @@ def test_ten_queries_pass_nothing():
 FAILED = [Cause.TIMEOUT, *[Cause.SCORED] * 199]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("shift", "max_drop", "n_failed", "verdict"),
     [
@@ -351,6 +355,7 @@ SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0])
 ROWS = st.lists(st.tuples(SCORES, SCORES, st.booleans()), min_size=1, max_size=40)
 
 
+@pytest.mark.costly
 @given(ROWS, st.sampled_from([0.0, 0.01, 0.1, 0.5]))
 def test_a_verdict_that_stands_with_failures_stands_whatever_they_were(rows, max_drop):
     """Pass or fail means: the same, had the failed queries been scored, at either end."""
@@ -367,6 +372,7 @@ def test_a_verdict_that_stands_with_failures_stands_whatever_they_were(rows, max
             )
 
 
+@pytest.mark.costly
 @given(ROWS, st.sampled_from([0.0, 0.01, 0.1, 0.5]))
 def test_a_larger_margin_never_turns_pass_into_fail(rows, max_drop):
     base, system = [a for a, _, _ in rows], [b for _, b, _ in rows]
@@ -377,6 +383,7 @@ def test_a_larger_margin_never_turns_pass_into_fail(rows, max_drop):
     assert order[strict.verdict] <= order[lenient.verdict]
 
 
+@pytest.mark.costly
 @given(ROWS, st.sampled_from([0.0, 0.01, 0.1]))
 def test_turned_scores_of_which_lower_is_better_get_the_same_verdict(rows, max_drop):
     base = np.array([a for a, _, _ in rows])

@@ -11,7 +11,7 @@ from ragbench.data.runs.history import append_to_history, start_history
 from ragbench.errors import ConfigError
 from ragbench.experiment.gates import check_gates
 from ragbench.pytest_plugin import assert_not_worse
-from ragbench.records.summary import Early
+from ragbench.records.score import Early
 from ragbench.stats import drop_evidence
 from ragbench.types import Cause
 from tests.data.test_history import run
@@ -48,6 +48,7 @@ def held(tmp_path, monkeypatch):
     return decide
 
 
+@pytest.mark.costly
 def test_a_decay_that_no_commit_shows_is_failed(held):
     verdicts = [held(DECAY[n], DECAY[:n]) for n in range(9)]
 
@@ -74,6 +75,7 @@ def test_the_record_in_the_verdict_is_what_the_statistics_say(held):
     assert found["difference"] == pytest.approx(-0.05)
 
 
+@pytest.mark.costly
 def test_identical_commits_add_nothing(held):
     first, last = held(DECAY[0], []), held(DECAY[0], [DECAY[0]] * 18)
 
@@ -83,6 +85,7 @@ def test_identical_commits_add_nothing(held):
     assert "19 commits (1 changed scores)" in last["why"]
 
 
+@pytest.mark.costly
 def test_a_run_that_is_back_within_the_margin_is_not_failed(held):
     shown = held(DECAY[8], DECAY[:8])
     back = held(losing(3), DECAY)
@@ -93,6 +96,7 @@ def test_a_run_that_is_back_within_the_margin_is_not_failed(held):
     assert held(RECORD, DECAY)["verdict"] == "pass"
 
 
+@pytest.mark.costly
 def test_the_same_run_is_not_counted_twice(held, tmp_path):
     held(DECAY[1], DECAY[:1])
     append_to_history("main.jsonl", run("twice", DECAY[1]))
@@ -115,6 +119,7 @@ def test_the_record_held_against_its_own_history_is_identical(held):
     assert "evidence" not in found
 
 
+@pytest.mark.costly
 def test_failures_that_could_turn_it_are_undecided(held):
     cells = [float(score) for score in DECAY[2]]
     whole = held(cells, DECAY[:2])
@@ -193,6 +198,7 @@ def test_a_commit_scored_in_another_way_is_refused_with_its_line(held):
     assert "v is 1 in main.jsonl and 2 in main.jsonl:3" in found["why"]
 
 
+@pytest.mark.costly
 def test_assertions_in_pytest_add_it_up_too(held):
     assert held(DECAY[8], DECAY[:8])["verdict"] == "fail"
 
@@ -200,6 +206,7 @@ def test_assertions_in_pytest_add_it_up_too(held):
         assert_not_worse("now.json", "main.jsonl", measures={"mrr": 0.02})
 
 
+@pytest.mark.costly
 def test_a_baseline_of_check_gates_may_be_a_history(held):
     expected = held(DECAY[8], DECAY[:8])
 

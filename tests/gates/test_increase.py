@@ -37,6 +37,7 @@ def pairs(now, before=BEFORE, clusters=None):
     return PairedScores(column(now), column(before), ids, clusters)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("quantile", [None, 0.5, 0.95])
 def test_the_interval_decides_and_not_the_number(quantile):
     expected = increase_interval(NOW, BEFORE, quantile=quantile, resamples=1000, seed=METHOD.seed)

@@ -43,6 +43,7 @@ def test_a_date_in_the_past_is_now():
     assert retry_after({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}) == 0.0
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("status", range(400, 600))
 def test_agrees_with_openai_on_what_to_retry(status):
     """But for 501 (`not implemented` stays so) and 425 (`too early`)."""

@@ -139,6 +139,7 @@ def test_temperature_zero_says_the_same_again(engine):
     assert one.text == two.text
 
 
+@pytest.mark.costly
 def test_a_schema_holds_even_for_a_model_that_knows_nothing(engine):
     request = asking("Judge!", schema=VERDICT, max_tokens=60, temperature=1.0, seed=5)
 
@@ -189,6 +190,7 @@ def test_an_output_that_its_parser_rejects(engine):
         assert outcome.finish_reason in ("length", "stop")
 
 
+@pytest.mark.costly
 def test_a_hundred_calls_are_kept(llama, tmp_path):
     with (
         Replies(tmp_path / "replies.sqlite") as replies,

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import ssl
 
 import pytest
 
@@ -351,3 +352,26 @@ def test_kept_replies_come_back_as_they_were(serve):
     from dataclasses import replace
 
     assert ChatReply.from_dict(reply.to_dict()) == replace(reply, stored=True)
+
+
+def trusted_by(base_url):
+    """The TLS context that a client for an address holds."""
+    made = OpenAIChat(base_url=base_url)._client._client._transport._pool._ssl_context
+    assert isinstance(made, ssl.SSLContext)
+    return made
+
+
+def test_what_is_trusted_is_loaded_once(monkeypatch, tmp_path):
+    """For the same variables; what they name counts, as it does for any client."""
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    usual = trusted_by("http://127.0.0.1:9/v1")
+    assert (usual.verify_mode, usual.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert trusted_by("https://example.com/v1") is usual
+    assert trusted_by(None) is usual
+
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    assert trusted_by("https://example.com/v1") is not usual
+    monkeypatch.delenv("SSL_CERT_DIR")
+    assert trusted_by("https://example.com/v1") is usual

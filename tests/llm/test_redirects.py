@@ -53,6 +53,7 @@ def test_nothing_reaches_the_other_host(redirecting, given):
     assert other.counters.requests == 0
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("block", ["generators: {g: {", "metrics: {judge: {rubrics: [fluency], "])
 @pytest.mark.parametrize(
     "address",

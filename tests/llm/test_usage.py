@@ -180,6 +180,7 @@ def test_cost_is_counted_and_kept(serve, tmp_path):
     assert engine.ask(asking("another")).cost_usd is None
 
 
+@pytest.mark.costly
 def test_a_budget_holds_with_32_calls_under_way(serve):
     """Never more than it; and used up to less than one call's bound."""
     budget = Budget(tokens=2_000)

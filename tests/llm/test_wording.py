@@ -24,6 +24,7 @@ from tests.llm.conftest import GOOD, SCHEMA, asking
 ALL = {"temperature": 0.0, "max_tokens": 400, "seed": 3, "stop": ("END",), "top_logprobs": 2}
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("wording", ["openai", "fastapi", "plain"])
 @pytest.mark.parametrize("stream", [False, True])
 def test_everything_that_a_reasoning_model_refuses_is_given_up_once(serve, wording, stream):
@@ -57,6 +58,7 @@ def test_each_alone_under_each_status(serve, name, status):
     assert server.counters.requests == (3 if name == "max_tokens" else 2)
 
 
+@pytest.mark.costly
 def test_a_server_that_does_not_count_the_tokens_of_a_stream(serve):
     """The reply is the same: nothing that was asked for is missing."""
     model = ReasoningModel(GOOD, refuses=("stream_options",))
@@ -69,6 +71,7 @@ def test_a_server_that_does_not_count_the_tokens_of_a_stream(serve):
     assert server.counters.requests == 20 + 1
 
 
+@pytest.mark.costly
 def test_one_call_goes_ahead_of_the_others(serve):
     """20 items, two kinds of requests: as many refusals as parameters that are refused."""
     model = ReasoningModel(GOOD, refuses=("temperature", "logprobs", "response_format"))

@@ -16,7 +16,7 @@ import ragbench.records
 from ragbench.errors import DataError
 from ragbench.records.codec import ProseTree, Record, cleaned, from_json, kind, to_json
 from ragbench.records.manifest import ClaimRow, VerdictRow
-from ragbench.records.summary import Early
+from ragbench.records.score import Early
 
 MODULES = [
     importlib.import_module(f"ragbench.records.{module.name}")
@@ -99,6 +99,7 @@ class Odd:
     """A value of no type that JSON has."""
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("made", RECORDS, ids=lambda made: made.__name__)
 @few
 @given(data=st.data())

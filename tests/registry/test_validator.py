@@ -57,6 +57,7 @@ def yaml_takes(option, value):
     return taken
 
 
+@pytest.mark.costly
 def test_yaml_and_python_take_the_same_values_of_every_option():
     pairs = list(itertools.product(options(), ODD))
     differing = [
@@ -69,6 +70,7 @@ def test_yaml_and_python_take_the_same_values_of_every_option():
     assert len(pairs) > 8000
 
 
+@pytest.mark.costly
 def test_what_yaml_takes_stays_what_it_is_or_gets_its_type():
     """The converted value is equal to the written one, and has no mismatch either."""
     for option, value in itertools.product(options(), ODD):

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from ragbench.records.codec import Record, from_json
 from ragbench.records.comparison import Comparisons, MeasureComparison, fill_facts
 from ragbench.records.gate import GateVerdict
-from ragbench.records.summary import Summary, SystemScore
+from ragbench.records.score import SystemScore
+from ragbench.records.summary import Summary
 from ragbench.report import ci, headline, layout, markdown, sections, terminal
 from ragbench.report.page import html
 

@@ -85,6 +85,7 @@ def example(folder, names=("bm25", "rm3")):
     )
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("form", RENDERERS)
 def test_golden(golden, tmp_path, form):
     golden(f"compare_{form}.txt", RENDERERS[form](example(tmp_path)))
@@ -101,6 +102,7 @@ def test_csv_holds_all_digits(tmp_path):
     assert [row["n_failed"] for row in rows] == ["0", "0", "0", "1"]
 
 
+@pytest.mark.costly
 @given(st.text(min_size=1, max_size=12), st.text(min_size=1, max_size=12))
 @settings(max_examples=25)
 def test_latex_of_any_name_is_balanced_and_holds_only_known_commands(tmp_path_factory, one, other):

@@ -62,6 +62,7 @@ def test_the_summary_is_the_report(example):
     assert step_summary(render_markdown(*example)) == f"{render_markdown(*example)}\n"
 
 
+@pytest.mark.costly
 def test_a_summary_that_github_would_refuse_is_cut_between_lines(example):
     summary, comparisons = example
     long = {**summary, "notes": [f"ä note {i} " + "x" * 1000 for i in range(1200)]}

@@ -118,6 +118,7 @@ def test_the_page_shows_what_the_terminal_shows(example):
     assert {"*", "=", "undecided"} <= set(texts(page, "dt"))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_are_inert(example, name):
     summary, comparisons = example
@@ -137,6 +138,7 @@ def test_hostile_names_are_inert(example, name):
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x00-\x09\x0b-\x1f]", page)
 
 
+@pytest.mark.costly
 @settings(deadline=None, max_examples=60)
 @given(results())
 def test_anything_can_be_drawn_and_every_mean_is_there(case):
@@ -148,6 +150,7 @@ def test_anything_can_be_drawn_and_every_mean_is_there(case):
             assert any(cell.startswith(significant(entry["mean"])) for cell in cells)
 
 
+@pytest.mark.costly
 def test_twenty_systems_by_twenty_measures_stay_small():
     measures = [f"measure_{i:02}@10" for i in range(20)]
     names = [f"system-{i:02}/generator" for i in range(20)]

@@ -192,6 +192,7 @@ def test_a_p_that_is_not_corrected_is_called_so(example):
     assert not any("adjusted" in text for text in plain)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("facts", "said"),
     [

@@ -81,6 +81,7 @@ def made_up(seed):
     return runs, qrels
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("seed", "texts"), [(1, False), (2, False), (3, True), (4, True)])
 def test_a_page_says_of_each_query_what_the_run_folder_does(tmp_path, seed, texts):
     """Ties, misses, empty rankings, unjudged queries and long ids; with texts, and without."""

@@ -51,6 +51,7 @@ def numbers(text):
     return [float(x) for x in re.findall(r"-?\d+(?:\.\d+)?", text)]
 
 
+@pytest.mark.costly
 def test_curves_are_those_of_trec_eval():
     seed = random.Random(17)
     curves, run, qrels, own = Curves(), [], [], []
@@ -269,6 +270,7 @@ def test_wide_names_have_room(name):
             assert start + 6.5 * columns <= picture.width
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_stay_texts(name):
     summary, comparisons = example.summary(), example.comparisons()

@@ -9,7 +9,7 @@ import pytest
 import ragbench as rb
 from ragbench.data.runs.history import list_runs
 from ragbench.experiment.pages import write_list, write_pages
-from ragbench.records.summary import SystemScore
+from ragbench.records.score import SystemScore
 from ragbench.report.pictures.charts import trend_picture
 from ragbench.report.runs import lay_out_list, trends_of
 from ragbench.report.text import printable, sparkline

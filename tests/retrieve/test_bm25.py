@@ -146,6 +146,7 @@ def kept(corpus, cache, **options):
     return retriever, retriever.retrieve(queries, 30)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("variant", ["lucene", "bm25+"])
 def test_an_index_of_the_cache_gives_the_same_bits(tmp_path, monkeypatch, variant):
     corpus = large()
@@ -185,6 +186,7 @@ def test_a_small_index_is_not_kept(tmp_path):
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.costly
 def test_chunks_are_indexed_once(tmp_path):
     corpus = large()
     found = []

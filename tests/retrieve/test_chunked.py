@@ -1,10 +1,14 @@
 """Retrievers over chunks: what is ranked, how deep, and what a hit says."""
 
+from contextlib import closing
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
+from ragbench.executors.local import Processes
+from ragbench.executors.pool import Pool
 from ragbench.retrieve.bm25 import BM25
 from ragbench.retrieve.chunked import with_chunks
 from ragbench.retrieve.run_file import RunFile
@@ -151,3 +155,43 @@ def test_progress_counts_documents_not_chunks():
 
     assert sum(told) == 4
     assert len(told) == 12, "bm25 tells of each chunk"
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with closing(Pool(Processes(1))) as made:
+        yield made
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    st.dictionaries(st.sampled_from(["d1", "d2", "d3", "e4"]), TEXTS, min_size=1),
+    TEXTS,
+    st.integers(1, 5),
+    st.integers(1, 4),
+    st.sampled_from(["lucene", "bm25+"]),
+)
+def test_a_worker_finds_the_same_chunks(
+    pool, tmp_path_factory, texts, question, top_k, size, variant
+):
+    chunked = with_chunks(BM25(variant=variant), Chunking(by="words", size=size))
+    chunked.cache_folder, chunked.pool = tmp_path_factory.mktemp("cache"), pool
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ragbench.retrieve.bm25.WORTH_KEEPING", 0)
+        chunked.load()
+        chunked.index([Document(id, text) for id, text in texts.items()])
+
+    [[found, error, _]] = pool.each(chunked.search_task(top_k), [question])
+
+    assert not error
+    [here] = chunked.retrieve([Query("q", question)], top_k)
+    assert chunked.read_found(found) == here
+
+
+def test_what_no_file_holds_is_searched_here(tmp_path, pool):
+    chunked = with_chunks(bm25(), Chunking(by="words", size=1))
+    chunked.cache_folder, chunked.pool = tmp_path, pool
+    chunked.load()
+    chunked.index([Document("d1", "io is hot")])
+
+    assert chunked.search_task(1) is None

@@ -35,6 +35,7 @@ def fuse(*ranked, top_k=100, **options):
     return {hit.id: hit.score for hit in fused}
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "case", RANX["cases"], ids=lambda c: f"{c['case']}-{c['method']}-{c['normalize']}"
 )

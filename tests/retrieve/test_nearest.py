@@ -64,6 +64,7 @@ def test_equals_brute_force(problem):
     assert found == brute_force(vectors, queries, top_k)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("width", [3, 384])
 def test_equals_brute_force_over_many_blocks(width):
     """Near ties that single precision cannot tell apart: it alone would order them otherwise."""
@@ -104,6 +105,7 @@ def inverted_file():
     return InvertedFile
 
 
+@pytest.mark.costly
 def test_faiss_finds_most_of_the_nearest_in_the_same_order(inverted_file):
     """Clustered, as the vectors of texts are."""
     generator = np.random.default_rng(7)

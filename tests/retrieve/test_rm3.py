@@ -1,6 +1,7 @@
 """RM3 against a query worked by hand, against its parts, and on real collections."""
 
 import math
+from contextlib import closing
 
 import pytest
 import pytrec_eval
@@ -9,6 +10,8 @@ from hypothesis import strategies as st
 
 from ragbench.data.loaders.beir import Beir
 from ragbench.errors import DataError, OptionError
+from ragbench.executors.local import Processes
+from ragbench.executors.pool import Pool
 from ragbench.retrieve.bm25 import BM25, RM3, relevance_model
 from ragbench.retrieve.run_file import RunFile
 from ragbench.types import Document, Query
@@ -82,6 +85,7 @@ def test_a_question_that_finds_nothing_is_left_as_it_is():
     assert (found.documents, found.queries) == ([], [])
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("variant", ["lucene", "robertson", "atire", "bm25l", "bm25+"])
 @settings(max_examples=25)
 @given(
@@ -154,3 +158,31 @@ def test_keeps_its_figure(lent_data, collection, expected):
 
     mean = sum(score["ndcg_cut_10"] for score in scores.values()) / len(qrels)
     assert mean == pytest.approx(expected, abs=0.005)
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with closing(Pool(Processes(1))) as made:
+        yield made
+
+
+words = st.lists(st.sampled_from(["fox", "den", "hen", "sea", "of"]), max_size=6).map(" ".join)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(words, min_size=1, max_size=5), words, st.sampled_from(["lucene", "bm25l"]))
+def test_a_worker_finds_the_same(pool, tmp_path_factory, texts, question, variant):
+    bm25, query = BM25(variant=variant), Query("q", question)
+    bm25.cache_folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ragbench.retrieve.bm25.WORTH_KEEPING", 0)
+        bm25.index([Document(f"d{n}", text) for n, text in enumerate([*texts, "fox"])])
+    rm3 = RM3(retriever="bm25", terms=2, documents=2)
+    assert rm3.search_task(3) is None, "no index yet"
+    rm3.borrow([bm25])
+    first = bm25.retrieve([query], 2)
+
+    [[found, error, _]] = pool.each(rm3.search_task(3), [rm3.asked(query, first)])
+
+    assert not error
+    assert [rm3.read_found(found)] == rm3.combine([query], [first], 3)

@@ -32,6 +32,7 @@ def test_raw_agreement_agrees_with_scikit_learn(pair):
     assert raw_agreement(*pair).value == pytest.approx(accuracy_score(*pair), abs=1e-12)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("statistic", [kappa, alpha, product_moment, rank_rho, rank_tau])
 @given(pair=rated(min_size=3))
 def test_leaving_one_out_in_closed_form_is_computing_it_again(statistic, pair):
@@ -44,6 +45,7 @@ def test_leaving_one_out_in_closed_form_is_computing_it_again(statistic, pair):
     np.testing.assert_allclose(found.without, again, atol=1e-9)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("statistic", PAIRED)
 @given(pair=rated(min_size=3))
 def test_the_interval_is_around_the_value_and_has_a_width(statistic, pair):
@@ -56,6 +58,7 @@ def test_the_interval_is_around_the_value_and_has_a_width(statistic, pair):
         assert found.lower < found.upper
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("statistic", PAIRED)
 @given(pair=rated(), data=st.data())
 def test_the_order_of_items_and_of_raters_changes_nothing(statistic, pair, data):
@@ -213,6 +216,7 @@ def _bell(rho):
     return draw
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("n", [5, 16])
 @pytest.mark.parametrize("rho", [0.5, 0.9])
 def test_means_of_systems_need_no_added_items(n, rho):
@@ -229,6 +233,7 @@ def test_means_of_systems_need_no_added_items(n, rho):
     assert widths[0] < widths[1]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("statistic", "draw", "truth", "span"),
     [

@@ -138,6 +138,7 @@ def test_comparisons_of_one_query_are_not_counted_as_queries():
     assert alike.upper[0] - alike.lower[0] > 1.2 * (apart.upper[0] - apart.lower[0])
 
 
+@pytest.mark.costly
 def test_the_interval_covers_the_truth():
     """95 % of 400 samples, give or take 3 standard errors of that share."""
     rng = np.random.default_rng(7)

@@ -84,6 +84,7 @@ def test_blocks_change_nothing(monkeypatch):
 _SCIPY = {"pearson": "pearsonr", "spearman": "spearmanr", "kendall": "kendalltau"}
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("coefficient", _SCIPY)
 @given(rated(), st.data())
 def test_group_by_group_is_the_mean_of_what_scipy_says(scipy_stats, coefficient, pair, data):

@@ -34,6 +34,7 @@ def test_agrees_with_scipys_bootstrap(scipy_stats):
     assert effect_size_interval(d) == pytest.approx((oracle.low, oracle.high), abs=0.02)
 
 
+@pytest.mark.costly
 def test_covers_as_often_as_it_says():
     """2,000 samples of 100 skewed differences: mean -.5 of sd 1; se .5 points."""
     rng = np.random.default_rng(5)

@@ -81,6 +81,7 @@ def test_two_commits_cannot_be_expected_to_pay_either(monkeypatch):
     assert values[:, 1].mean() <= 1 + 1e-12
 
 
+@pytest.mark.costly
 @given(histories(), st.data())
 def test_a_commit_that_changes_nothing_adds_nothing(d, data):
     times = data.draw(st.lists(st.integers(1, 3), min_size=len(d), max_size=len(d)))
@@ -132,6 +133,7 @@ def test_copies_of_a_query_in_one_cluster_count_once(d):
     np.testing.assert_allclose(found.e_values, alone, rtol=1e-6)
 
 
+@pytest.mark.costly
 @given(histories())
 def test_queries_that_never_have_a_pair_are_left_out(d):
     wider = np.insert(d, 3, np.nan, axis=1)

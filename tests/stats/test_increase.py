@@ -86,6 +86,7 @@ def test_few_queries_say_nothing(quantile, least):
     assert enough.lower < enough.upper
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("quantile", "n"), [(None, 30), (0.5, 20), (0.95, 100)])
 def test_the_truth_is_left_out_as_rarely_as_stated(quantile, n):
     """Equal times: of 300 intervals 7.5 miss on each side; 2 standard errors more are allowed."""

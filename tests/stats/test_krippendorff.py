@@ -56,6 +56,7 @@ def _by_pairs(table, level):
     return 1 - (len(ratings) - 1) * observed / expected
 
 
+@pytest.mark.costly
 @settings(max_examples=60, deadline=None)
 @given(table=rating_tables(), level=st.sampled_from(LEVELS))
 def test_agrees_with_counting_pairs(table, level):
@@ -65,6 +66,7 @@ def test_agrees_with_counting_pairs(table, level):
     assert found.value == pytest.approx(_by_pairs(table, level), abs=1e-9)
 
 
+@pytest.mark.costly
 @settings(max_examples=60, deadline=None)
 @pytest.mark.parametrize("level", LEVELS)
 @given(table=rating_tables())
@@ -77,6 +79,7 @@ def test_leaving_one_out_in_closed_form_is_computing_it_again(level, table):
     np.testing.assert_allclose(found.without, again, atol=1e-9)
 
 
+@pytest.mark.costly
 @given(rating_tables(), st.sampled_from(LEVELS), st.randoms(use_true_random=False))
 def test_raters_are_interchangeable(table, level, random):
     shuffled = np.array([random.sample(list(row), len(row)) for row in table])

@@ -133,6 +133,7 @@ def test_steps_down_are_never_larger_and_sometimes_smaller():
     assert down.min() == single.min()
 
 
+@pytest.mark.costly
 def test_any_false_rejection_is_as_rare_as_it_says():
     """500 families of 10 columns that do not differ, one of them in counts: 5 %, error 1."""
     rng = np.random.default_rng(5)
@@ -233,6 +234,7 @@ def scores_of(seed, n=60):
     return scores, rng.integers(0, 40, n) if seed % 5 == 0 else None
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("seed", range(60))
 def test_pairs_have_the_p_values_of_their_differences_to_the_last_bit(seed):
     scores, clusters = scores_of(seed)

@@ -159,6 +159,7 @@ def test_undefined_is_nan(values, range):
     assert ours.mean == 3.0 if values else np.isnan(ours.mean)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("draw", "mean", "least"),
     [

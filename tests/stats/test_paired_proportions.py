@@ -83,6 +83,7 @@ def tail(lost, gained, n, difference, weight, multinomial):
     return total
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("lost", "gained", "n"),
     [(6, 0, 30), (2, 1, 25), (1, 1, 20), (0, 4, 20), (3, 9, 30), (1, 0, 12), (10, 10, 24)],
@@ -121,6 +122,7 @@ def errors(n, margin, churn, multinomial):
     return passed, failed
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("n", "margin", "churn"), [(50, 0.02, 0.0), (100, 0.02, 0.01), (50, 0.05, 0.01)]
 )
@@ -149,6 +151,7 @@ def test_limits_hold_the_mean_and_mirror(case, confidence):
     assert score_interval(gained, lost, n, confidence=confidence) == (-high, -low)
 
 
+@pytest.mark.costly
 @given(counts())
 @settings(max_examples=30)
 def test_more_confidence_is_wider_and_a_loss_more_is_lower(case):

@@ -96,6 +96,7 @@ def test_hand_worked(test, d, expected):
     assert test(column(*d)) == pytest.approx([expected], nan_ok=True)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("test", TESTS)
 @given(table=difference_tables())
 @settings(max_examples=30)

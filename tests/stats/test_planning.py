@@ -43,6 +43,7 @@ def test_the_power_is_what_was_asked_for(d, point):
     assert out / 600 == pytest.approx(0.8, abs=0.06)
 
 
+@pytest.mark.costly
 def test_hits_with_churn_have_the_power_by_counting(scipy_stats):
     """Of 100 queries one gains and one loses; `max_drop: 0.05`."""
     n = queries_to_exclude([1.0, -1.0] + [0.0] * 98, -0.05)

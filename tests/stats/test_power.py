@@ -11,6 +11,7 @@ from ragbench.errors import OptionError
 from ragbench.stats.power import minimum_detectable_difference, noncentral_t_sf, queries_needed
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("df", [1, 2, 3.5, 10, 99, 5_000, 1_000_000])
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.999])
 @pytest.mark.parametrize("noncentrality", [0.0, 0.3, 2.8, 6.0, 30.0])

@@ -39,6 +39,7 @@ def test_a_judge_that_is_stricter_elsewhere_moves_the_mean():
     assert found.judge_mean == pytest.approx((20 * 0.4 + 80 * 0.3) / 100)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("noise", "ratio"),
     [pytest.param(0.05, (0.3, 0.6), id="good judge"), pytest.param(9.0, (0.9, 1.05), id="none")],

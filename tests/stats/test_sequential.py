@@ -39,6 +39,7 @@ def test_all_looks_together_err_as_often_as_one(sizes):
     assert beyond.any(axis=1).mean() == pytest.approx(0.05, abs=0.0045)
 
 
+@pytest.mark.costly
 @given(st.integers(1, 7), st.floats(0.8, 0.99))
 @settings(max_examples=25, deadline=None)
 def test_bounds_of_even_looks_fall_to_hardly_more_than_a_single_one(looks, confidence):

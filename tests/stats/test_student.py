@@ -13,12 +13,14 @@ DEGREES = [1, 1.5, 2, 3, 9, 39.9, 40, 199, 1_000, 10_000, 1_000_000]
 PROBABILITIES = [1.1e-10, 1e-6, 0.001, 0.025, 0.2, 0.4, 0.5, 0.6, 0.8, 0.975, 0.999999, 1 - 1.1e-10]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("df", DEGREES)
 @pytest.mark.parametrize("p", PROBABILITIES)
 def test_quantile_agrees_with_scipy(scipy_stats, p, df):
     assert t_quantile(p, df) == pytest.approx(scipy_stats.t.ppf(p, df), rel=1e-10, abs=1e-15)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("df", DEGREES)
 @pytest.mark.parametrize("t", [-40.0, -3.0, -1.7, -1e-3, 0.0, 0.3, 1.0, 1.96, 6.0, 1e3])
 def test_tail_areas_agree_with_scipy(scipy_stats, t, df):

@@ -29,6 +29,7 @@ def null(d, limit):
     return values, shares, tilted((values + 1) / 2, shares, place).weights
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("d", [FEW, MANY], ids=["few changed", "all changed"])
 def test_no_distribution_with_that_mean_fits_better(scipy_optimize, d):
     """Against a solver that looks for the weights themselves."""

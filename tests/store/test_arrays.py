@@ -163,6 +163,7 @@ def process(folder, what, repository):
     )
 
 
+@pytest.mark.costly
 def test_of_two_runs_one_makes_it(tmp_path, repository):
     first = process(tmp_path, "wait", repository)
     assert first.stdout.readline() == "made\n"
@@ -175,6 +176,7 @@ def test_of_two_runs_one_makes_it(tmp_path, repository):
     assert second.communicate()[0] == f"{SUM}\n"
 
 
+@pytest.mark.costly
 def test_who_waits_is_told_for_whom_and_goes_on_when_it_is_dead(tmp_path, repository, monkeypatch):
     monkeypatch.setattr(files, "TOLD_AFTER_S", 0.0)
     monkeypatch.setattr(files, "TOLD_AGAIN_S", 0.0)
@@ -205,6 +207,7 @@ def test_who_waits_for_arrays_says_which(tmp_path, monkeypatch):
         ArrayStore(tmp_path).kept("index", "bm25 of 3", "k", lambda writer: None)
 
 
+@pytest.mark.costly
 def test_a_kill_in_the_middle_leaves_nothing_under_the_name(tmp_path, repository):
     first = process(tmp_path, "wait", repository)
     assert first.stdout.readline() == "made\n"

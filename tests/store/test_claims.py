@@ -31,9 +31,20 @@ with Replies(path) as replies:
 """
 
 
-def start(repository, path, url, n, seed):
+NO_LOCKS = """
+import errno, fcntl, itertools, os
+calls, lockf = itertools.count(), fcntl.lockf
+def refuse(*args):
+    if next(calls) >= {after}:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+    lockf(*args)
+fcntl.lockf = refuse
+"""
+
+
+def start(repository, path, url, n, seed, first=""):
     return subprocess.Popen(
-        [sys.executable, "-c", RUN, str(path), url, str(n), str(seed)],
+        [sys.executable, "-c", first + RUN, str(path), url, str(n), str(seed)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -69,6 +80,24 @@ def test_the_call_of_a_killed_process_is_taken_over(repository, tmp_path):
         assert out.split()[0] == "0", errors
         assert len(server.counters.asked) == n
         assert server.counters.requests - n <= 8, "only what was under way at the kill"
+
+
+@pytest.mark.parametrize("after", [0, 2], ids=["none", "none from the first call on"])
+def test_a_file_system_without_locks_is_refused_before_anything_is_paid(
+    repository, tmp_path, after
+):
+    """SQLite's own locks work, those of calls do not, as on NFS without a lock manager."""
+    path = tmp_path / "replies.sqlite"
+    with ChatServer(GOOD) as server:
+        run = start(repository, path, server.url, 3, 1, NO_LOCKS.format(after=after))
+        out, errors = run.communicate(timeout=300)
+
+        assert server.counters.requests == 0, out
+    assert run.returncode != 0
+    last = errors.strip().splitlines()[-1]
+    assert ".replies.sqlite.claims: cannot be locked" in last
+    assert "No locks available" in last
+    assert "RAGBENCH_CACHE" in last
 
 
 def test_engines_of_one_process_pay_once(tmp_path):

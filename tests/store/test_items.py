@@ -82,6 +82,7 @@ def test_a_line_that_was_cut_off_is_left_out_and_the_next_one_is_whole(path, cut
     assert "q2" not in third
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("bit", range(8))
 def test_each_flipped_bit_is_found(path, bit):
     with stage_file(path) as first:
@@ -191,6 +192,7 @@ for i in range(10**9):
 """
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("items", [1, 40, 700])
 def test_kill_9_loses_nothing_that_was_put(path, repository, items):
     process = subprocess.Popen(

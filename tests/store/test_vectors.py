@@ -136,6 +136,7 @@ def assert_holds(path, count):
     assert [found[vector_key("m", "", str(i))][0] for i in range(count)] == list(range(count))
 
 
+@pytest.mark.costly
 def test_kill_9_loses_nothing_that_was_stored(repository, tmp_path):
     path = tmp_path / "e.sqlite"
     for _ in range(2):
@@ -148,6 +149,7 @@ def test_kill_9_loses_nothing_that_was_stored(repository, tmp_path):
         assert_holds(path, told)
 
 
+@pytest.mark.costly
 def test_processes_write_at_once(repository, tmp_path):
     """Both start with a file that is not there; half of what they store is the same."""
     path = tmp_path / "e.sqlite"

@@ -13,6 +13,7 @@ def ask(server, **options):
         return client.chat.completions.create(**ASKED, **options)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("answer", "error", "code", "param"),
     [

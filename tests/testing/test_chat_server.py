@@ -59,6 +59,7 @@ def test_a_stream_amounts_to_the_completion(text, reason):
     assert read_completion(join_chunks(events)) == whole
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
@@ -90,6 +91,7 @@ def test_answers_follow_one_another_and_the_last_stays():
     assert server.counters.most_asked == 3
 
 
+@pytest.mark.costly
 def test_a_rate_limit_lets_its_rate_through():
     with ChatServer(requests_per_second=1, burst=2) as server, client_of(server) as client:
         let_through, waits, start = 0, set(), time.monotonic()

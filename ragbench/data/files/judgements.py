@@ -9,10 +9,10 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragbench.data.files.lines import (
     Source,
@@ -30,7 +30,6 @@ from ragbench.registry import nearest, shown
 from ragbench.types import IntArray, Qrels
 from ragbench.types.byte_ids import (
     ByteIds,
-    HashArray,
     TextIds,
     joined_bytes,
     keep_freed_memory,
@@ -46,6 +45,7 @@ _BEIR = "query-id corpus-id score"
 _NEAREST_LIMIT = 50_000  # looking for the nearest of more ids would take seconds
 _SHOWN = 5
 _CHUNK_BYTES = 1 << 20
+_ROWS_AT_ONCE = 1 << 15
 _KEYS = ("text", "importance", "assignment")
 _WORDS = {"importance": IMPORTANCES, "assignment": ASSIGNMENTS}
 
@@ -292,7 +292,7 @@ def read_regular_qrels(path: str | os.PathLike[str]) -> Qrels | None:
         with opened(path, os.fspath(path)) as stream:
             lines = WholeLines(reader(stream), os.fspath(path))
             while not lines.at_end:
-                if not columns.add(lines.read(_CHUNK_BYTES)):
+                if not columns.add(b"".join(lines.pieces(_CHUNK_BYTES))):
                     return None
     except DataError:
         return None
@@ -303,11 +303,10 @@ class _Columns:
     """The columns of qrels, chunk by chunk."""
 
     def __init__(self) -> None:
-        self._query_ids: list[bytes] = []
+        self._query_ids: list[str] = []
         self._starts: list[int] = []
         self._documents: list[TextIds] = []
         self._grades: list[IntArray] = []
-        self._keys: list[HashArray] = []
         self._n_rows = 0
         self._iteration = b""
 
@@ -328,11 +327,9 @@ class _Columns:
         second = table[:, 0] + 1
         if not self._same_iteration(ByteIds(data, second, table[:, 1] - second)):
             return False
-        query = self._add_queries(ByteIds(data, starts, table[:, 0] - starts))
+        self._add_queries(ByteIds(data, starts, table[:, 0] - starts))
         first = table[:, 1] + 1
-        ids = ByteIds(data, first, table[:, 2] - first)
-        self._keys.append(query_keys(ids.hashes(), query))
-        self._documents.append(TextIds.of(ids))
+        self._documents.append(TextIds.of(ByteIds(data, first, table[:, 2] - first)))
         self._grades.append(grades)
         self._n_rows += len(grades)
         return True
@@ -342,24 +339,26 @@ class _Columns:
         self._iteration = self._iteration or ids[0]
         return ids[0] == self._iteration and not ids.differ_from_last().any()
 
-    def _add_queries(self, ids: ByteIds) -> NDArray[np.int64]:
-        """Note where queries start; return the number of each row's query."""
-        new = np.concatenate(([ids[0] != (self._query_ids or [b""])[-1]], ids.differ_from_last()))
-        first = np.flatnonzero(new)
-        before = len(self._query_ids) - 1
-        self._query_ids += [ids[row] for row in first.tolist()]
-        self._starts += (first + self._n_rows).tolist()
-        return before + np.cumsum(new)
+    def _add_queries(self, ids: ByteIds) -> None:
+        """Note where queries start; the first may be the last one of the chunk before."""
+        first = np.concatenate((np.zeros(1, np.int64), np.flatnonzero(ids.differ_from_last()) + 1))
+        names = TextIds.of(ids.take(first))[:]
+        n_old = int(self._query_ids[-1:] == names[:1])
+        self._query_ids += names[n_old:]
+        self._starts += (first[n_old:] + self._n_rows).tolist()
 
     def qrels(self) -> Qrels | None:
         """Return what was added; None where a query or a pair came up again."""
         if not self._n_rows or len(set(self._query_ids)) < len(self._query_ids):
             return None
-        if len(Repeats().suspects(np.concatenate(self._keys))):
-            return None
-        return Qrels(
-            tuple(query.decode("utf-8", "surrogateescape") for query in self._query_ids),
-            np.array([*self._starts, self._n_rows], np.int64),
-            TextIds.joined(self._documents),
-            np.concatenate(self._grades),
-        )
+        starts = np.array([*self._starts, self._n_rows], np.int64)
+        documents, grades = TextIds.joined(self._documents), np.concatenate(self._grades)
+        qrels = Qrels(tuple(self._query_ids), starts, documents, grades)
+        hashes, repeats = qrels.document_hashes, Repeats()
+        # some whole queries at a time, whose table stays in the cache of a core
+        cuts = np.searchsorted(starts, np.arange(0, self._n_rows, _ROWS_AT_ONCE)).tolist()
+        for first, end in pairwise([*cuts, len(starts) - 1]):
+            query = np.repeat(np.arange(end - first), np.diff(starts[first : end + 1]))
+            if len(repeats.suspects(query_keys(hashes[starts[first] : starts[end]], query))):
+                return None
+        return qrels

@@ -6,9 +6,8 @@ import gzip
 import io
 import os
 import sys
-import tempfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
@@ -19,10 +18,13 @@ Source = str | os.PathLike[str] | BinaryIO
 """A file by its name, or an open binary stream such as standard input."""
 Read = Callable[[int], bytes]
 """Returns some bytes, at most so many; none at the end."""
+Pieces = Sequence[bytes | memoryview]
+"""A text in pieces, one after the other: whoever needs it as one copies it, once."""
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _BUFFER = 1 << 17
+_NEWLINE = ord("\n")
 GZIP_MAGIC = b"\x1f\x8b"
 _LONGEST_LINE = 16 << 20
 _FREE_BYTES, _RATIO = 64 << 20, 200
@@ -257,6 +259,8 @@ class Rewindable:
         self._start = stream.tell() if can_seek else None
         self._kept: IO[bytes] | None = None
         if keep and not can_seek:
+            import tempfile  # only here: most files can go back
+
             self._kept = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
         self._again = False
 
@@ -299,7 +303,7 @@ class WholeLines:
         self.next_line = 1
         """The number of the first line that has not been counted; the reader's to move on."""
 
-    def read(self, size: int) -> bytes:
+    def pieces(self, size: int) -> Pieces:
         """Return whole lines, some `size` bytes of them; a missing last line end is added."""
         if self._failure is not None:
             raise broken_gzip(self._failure, self._name, self.next_line - 1)
@@ -309,7 +313,9 @@ class WholeLines:
             self.at_end = not piece and self._failure is None
             pieces.append(piece)
             missing -= len(piece)
-        text = b"".join(pieces)
+        start, text = pieces[0], pieces[-1]
+        if self.at_end or self._first or len(pieces) > 2 or b"\n" not in text:
+            start, text = b"", b"".join(pieces)
         if self._first and not text and self.at_end:
             raise DataError("the file is empty", file=self._name)
         cut = len(text) if self.at_end else text.rfind(b"\n") + 1
@@ -317,10 +323,10 @@ class WholeLines:
             what = "NUL bytes without a line end" if b"\0" in text else "a line without an end"
             found = f"{what} in {_LONGEST_LINE >> 20} MiB"
             raise DataError(found, file=self._name, line=self.next_line, allowed="lines of text")
-        text, self._rest = text[:cut], text[cut:]
-        if text and self._first:
-            text, self._first = without_bom(text, self._name), False
-        return text if text.endswith(b"\n") or not text else text + b"\n"
+        whole, self._rest = memoryview(text)[:cut], text[cut:]
+        if whole and self._first:
+            whole, self._first = memoryview(without_bom(text[:cut], self._name)), False
+        return [start, whole] if not whole or whole[-1] == _NEWLINE else [start, whole, b"\n"]
 
     def _piece(self, size: int) -> bytes:
         """Read a piece; a failure waits until what came before it has been looked at."""

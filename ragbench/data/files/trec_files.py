@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import os
 import struct
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
@@ -21,6 +20,7 @@ from ragbench.data.files.judgements import read_judgements, read_regular_qrels, 
 from ragbench.data.files.lines import (
     GZIP_MAGIC,
     Part,
+    Pieces,
     Rewindable,
     Source,
     WholeLines,
@@ -47,8 +47,7 @@ CHUNK_BYTES = 2 << 20
 LEAST_PART = 32 << 20
 """How much text a thread of its own is worth."""
 
-_PARTS_A_WORKER = 4  # so that none waits long for another
-_LOOKED_THROUGH = 4 << 20  # bytes in which a cut between two queries is looked for
+_LOOKED_THROUGH = 1 << 16, 4 << 20  # bytes in which a cut between two queries is looked for
 _SORTED_CHUNKS = 4  # chunks that are sorted together where queries are scattered
 _COMMENT = ord("#")
 _HEADER = struct.Struct("<IQ")
@@ -105,14 +104,14 @@ class RunStream:
     def pieces(self, size: int | None = None) -> Iterator[ParsedText]:
         """Yield the text in pieces that may cut queries; without a size as is quickest to parse."""
         while not self._lines.at_end:
-            yield self._parsed(b"", 0, self._lines.read(size or self._chunk_bytes))
+            yield self._parsed(b"", 0, self._lines.pieces(size or self._chunk_bytes))
         self._check_hits()
 
     def _whole_queries(self) -> Iterator[HitBlock]:
         """Yield blocks; the last query of a chunk waits for the next chunk."""
         size, carried, n_carried = self._chunk_bytes, b"", 0
         while True:
-            parsed = self._parsed(carried, n_carried, self._lines.read(size))
+            parsed = self._parsed(carried, n_carried, self._lines.pieces(size))
             block = parsed.block
             if self._lines.at_end:
                 break
@@ -128,10 +127,11 @@ class RunStream:
             yield block
         self._check_hits()
 
-    def _parsed(self, carried: bytes, n_carried: int, fresh: bytes) -> ParsedText:
-        self.told(len(fresh))
-        parsed = parse_regular([carried, fresh])
-        if parsed is None and b"\r\n" in fresh:
+    def _parsed(self, carried: bytes, n_carried: int, pieces: Pieces) -> ParsedText:
+        self.told(sum(map(len, pieces)))
+        parsed = parse_regular([carried, *pieces])
+        fresh = b"".join(pieces) if parsed is None else b""
+        if b"\r\n" in fresh:
             parsed = parse_regular([carried, fresh.replace(b"\r\n", b"\n")])
         if parsed is None:
             first = self._lines.next_line
@@ -194,23 +194,25 @@ class RunPart:
 def parts_of(
     source: Source, workers: int, *, least: int = LEAST_PART, chunk_bytes: int = CHUNK_BYTES
 ) -> list[RunPart]:
-    """Cut a run file between queries, into some parts for each worker, of `least` bytes or more.
+    """Cut a run file between queries, into parts that become shorter towards the end.
 
-    Empty where there is one worker, or the file is short, no plain file, or one query.
+    So no worker waits long for another one. Empty where there is one worker, or the file has less
+    than twice `least` bytes, or is no plain file, or one query.
     """
     if workers < 2 or not isinstance(source, (str, os.PathLike)) or not os.path.isfile(source):
         return []
     with suppress(OSError), open(source, "rb") as file:
         size = file.seek(0, os.SEEK_END)
-        n = min(size // least, workers * _PARTS_A_WORKER)
         file.seek(0)
-        if n < 2 or file.read(len(GZIP_MAGIC)) == GZIP_MAGIC:
+        if size < 2 * least or file.read(len(GZIP_MAGIC)) == GZIP_MAGIC:
             return []
-        cuts = {0, size}
-        for number in range(1, n):
-            at = file.seek(size * number // n)
-            if (place := first_cut(file.read(_LOOKED_THROUGH))) is not None:
-                cuts.add(at + place)
+        cuts, at, shortest = {0, size}, 0, least // 8 + 1
+        while (at := at + max((size - at) // (2 * min(workers, size // least)), shortest)) < size:
+            for length in _LOOKED_THROUGH:
+                file.seek(at)
+                if (place := first_cut(file.read(length))) is not None:
+                    cuts.add(at + place)
+                    break
         spans = list(pairwise(sorted(cuts)))
         return [RunPart(source, *span, chunk_bytes) for span in spans] if len(spans) > 1 else []
     return []  # what opens it again says why it cannot be read
@@ -224,13 +226,11 @@ def first_cut(text: bytes) -> int | None:
     last = None
     start = text.find(b"\n") + 1
     while start and (end := text.find(b"\n", start)) >= 0:
-        query = (
-            None if text[start] == _COMMENT else next(iter(text[start:end].split(None, 1)), None)
-        )
-        if query is not None:
-            if last is not None and query != last:
+        fields = text[start:end].split(None, 1)
+        if fields and text[start] != _COMMENT:
+            if last not in (None, fields[0]):
                 return start
-            last = query
+            last = fields[0]
         start = end + 1
     return None
 
@@ -243,6 +243,8 @@ def regrouped(pieces: Iterable[ParsedText], block_bytes: int) -> Iterator[HitBlo
     piece, one block (`block_bytes` of text), and the lines of one query per piece. Time grows as n
     log n.
     """
+    import tempfile  # only here: most files are not scattered
+
     with tempfile.TemporaryFile() as file:
         ends = [_append_sorted(piece, file) for piece in pieces]
         parts = [_segments(file, *span) for span in zip([0, *ends], ends, strict=False)]

@@ -12,7 +12,7 @@ from io import BytesIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.data.files.lines import nul_byte, wrong_columns
+from ragbench.data.files.lines import Pieces, nul_byte, wrong_columns
 from ragbench.errors import DataError
 from ragbench.types.byte_ids import PADDING, ByteArray, ByteIds, joined_bytes, words_from
 from ragbench.types.rows import HitBlock
@@ -74,14 +74,16 @@ def _read_alike(
     n_before -= places + 1
     # as words, in which negative numbers are large
     odd: NDArray[np.bool_] = n_before.view(np.uint64) > np.uint64(_WORD - places)
-    if ends[0] < 2 * _WORD:  # so near to the start that there are not two words before it
-        odd |= ends < 2 * _WORD
+    first = ends - 2 * _WORD
+    if first[0] < 0:  # so near to the start that there are not two words before it
+        odd |= first < 0
+        first = np.maximum(first, 0)
     n_odd = np.count_nonzero(odd)
     if n_odd > len(odd) // _SELDOM + 2:
         return None
     if n_odd:
         n_before[odd] = 0
-    words = words_from(data, np.maximum(ends - 2 * _WORD, 0))
+    words = words_from(data, first)
     early, late = next(words), next(words)
     # what stands before the point, less '0', shifted to where it meets what stands after it
     digits = late << np.uint64(8 * places + 8)
@@ -144,8 +146,12 @@ def read_number(text: bytes) -> float | None:
 
 def read_integers(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints | None:
     """Return the integers in spans of a buffer; None where one has more than 8 digits or a `+`."""
-    negative = data[starts] == ord("-")
-    count = ends - starts - negative
+    first, length = data[starts], ends - starts
+    if (length == 1).all():
+        digits = first - np.uint8(ord("0"))  # what is below '0' wraps around
+        return digits.astype(np.int64) if (digits <= 9).all() else None
+    negative = first == ord("-")
+    count = length - negative
     if (count < 1).any() or (count > 8).any():
         return None
     values, wrong = _digits(data, ends, _one_number(count))
@@ -282,7 +288,7 @@ class ParsedText:
         return self.block.documents.data[start:end].tobytes()
 
 
-def parse_regular(text: list[bytes]) -> ParsedText | None:
+def parse_regular(text: Pieces) -> ParsedText | None:
     """Parse whole lines of six fields with one space or tab between them.
 
     None where a line is not like that, is a comment, or has a score that is no number. Some 0.1 s a
@@ -350,7 +356,9 @@ def separators(data: ByteArray, white: NDArray[np.bool_], columns: int) -> Posit
 
 
 def _line_starts(table: Positions) -> Positions:
-    return np.concatenate((np.zeros(1, np.int64), table[:, -1] + 1))
+    starts = np.zeros(len(table) + 1, np.int64)
+    np.add(table[:, -1], 1, out=starts[1:])
+    return starts
 
 
 def _columns(data: ByteArray, table: Positions, lines: Positions) -> ParsedText | None:

@@ -37,8 +37,8 @@ from ragbench.data.runs.run_scores import StoredScore, StoredScores, StoredSyste
 from ragbench.errors import DataError
 from ragbench.files import write_atomically
 from ragbench.json_yaml import load_json
-from ragbench.records.baseline import BASELINE_SCHEMA, BaselineFile, BaselineScore, BaselineSystem
 from ragbench.records.codec import from_json, to_json
+from ragbench.records.score import BASELINE_SCHEMA, BaselineFile, BaselineScore, BaselineSystem
 from ragbench.registry import nearest
 from ragbench.types import Cause, CauseArray, FloatArray
 from ragbench.types.columnar import QueryFingerprints

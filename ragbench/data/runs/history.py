@@ -15,9 +15,9 @@ from ragbench.data.runs.run_scores import StoredScores
 from ragbench.errors import DataError, OptionError
 from ragbench.files import locked_beside, names_in, write_atomically
 from ragbench.json_yaml import load_json, load_yaml
-from ragbench.records.baseline import HISTORY_SCHEMA, HistoryLine
 from ragbench.records.codec import from_json, kind
-from ragbench.records.summary import Summary, SystemScore
+from ragbench.records.score import HISTORY_SCHEMA, HistoryLine, SystemScore
+from ragbench.records.summary import Summary
 from ragbench.registry import nearest
 
 CONFIG_FILE = "config.yaml"

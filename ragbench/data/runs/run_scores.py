@@ -21,7 +21,8 @@ from ragbench.errors import DataError
 from ragbench.json_yaml import load_json
 from ragbench.records.codec import from_json
 from ragbench.records.manifest import UnscoredRow
-from ragbench.records.summary import Aggregate, Early, Kind, Summary, SystemScore, SystemSummary
+from ragbench.records.score import Aggregate, Early, Kind, SystemScore
+from ragbench.records.summary import Summary, SystemSummary
 from ragbench.registry import shown
 from ragbench.types import Cause, CauseArray, Direction, FloatArray
 from ragbench.types.columnar import QueryFingerprints

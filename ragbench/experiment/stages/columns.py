@@ -15,7 +15,7 @@ from ragbench.experiment.plan.records import System
 from ragbench.experiment.records import Answers, Results
 from ragbench.experiment.stages.answers import Answer
 from ragbench.experiment.stages.base import Stage, Workspace
-from ragbench.records.summary import Kind
+from ragbench.records.score import Kind
 from ragbench.score.base import ScoreColumn
 from ragbench.types import Cause
 

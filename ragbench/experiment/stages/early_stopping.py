@@ -21,7 +21,8 @@ from ragbench.experiment.stages.judging import JudgeAnswers
 from ragbench.gates.scores import find_score
 from ragbench.llm import Totals
 from ragbench.records.comparison import Difference
-from ragbench.records.summary import Kind, Saved
+from ragbench.records.score import Kind
+from ragbench.records.summary import Saved
 from ragbench.score.base import Look
 from ragbench.score.judge.base import AskingJudge, Item
 from ragbench.score.judge.model_judge import ModelJudge, rehearse

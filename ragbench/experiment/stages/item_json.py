@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
@@ -363,3 +363,17 @@ def _plain(value: object, levels: int = 2) -> Json:
         if levels and isinstance(value, dict):
             return {str(key): _plain(part, levels - 1) for key, part in value.items()}
         return "(nested too deep)"
+
+
+def with_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDocument:
+    """Return a hit with the text that the corpus has, where it has none itself."""
+    document = corpus.get(hit.id) if hit.text is None else None
+    return hit if document is None else replace(hit, text=document.text, title=document.title)
+
+
+def without_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDocument:
+    """Return a hit without a text that the corpus has anyway."""
+    document = corpus.get(hit.id) if hit.text is not None else None
+    if document is None or (hit.text, hit.title or "") != (document.text, document.title):
+        return hit
+    return replace(hit, text=None, title=None)

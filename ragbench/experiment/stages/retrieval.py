@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, cast
@@ -32,7 +32,13 @@ from ragbench.experiment.stages.base import (
     Workspace,
     keep_all,
 )
-from ragbench.experiment.stages.item_json import RETRIEVED, read_retrieved, write_retrieved
+from ragbench.experiment.stages.item_json import (
+    RETRIEVED,
+    read_retrieved,
+    with_text,
+    without_text,
+    write_retrieved,
+)
 from ragbench.experiment.stages.keys import STAGE_VERSIONS, hits_key, query_key
 from ragbench.experiment.stages.matching import match_hits, ranked, refuse_other_ids
 from ragbench.files import cache_folder
@@ -111,18 +117,28 @@ def search(
     retriever: Retriever,
     queries: Sequence[Query],
     calls: Calls,
+    rankings: Sequence[Sequence[Sequence[ScoredDocument]]],
 ) -> Iterator[Told]:
     """Let workers search the index of a retriever for every query, by its `search_task`."""
+
+    def asked(position: int) -> Json:
+        return retriever.asked(queries[position], [source[position] for source in rankings])
 
     def read(told: Json) -> Outcome[Retrieved]:
         found, error, latency_ms = told
         if error:
             return Outcome(None, Cause.ERROR, f"{calls.owner}: {error}", latency_ms)
-        return Outcome(Retrieved(retriever.read_found(found)), latency_ms=latency_ms)
+        return Outcome(retriever.read_found(found), latency_ms=latency_ms)
 
-    texts = [query.text for query in queries]
-    for position, outcome in call_on(pool, task, texts, calls, read):
-        yield position, naming(queries[position].id, outcome)
+    made = dict(calling(asked, range(len(queries)), Calls(calls.owner)))
+    ready = [position for position, outcome in made.items() if outcome.value is not None]
+    for position in sorted(made.keys() - ready):
+        yield position, naming(queries[position].id, cast("Outcome[Retrieved]", made[position]))
+    items = [made[position].value for position in ready]
+    for number, outcome in call_on(pool, task, items, calls, read):
+        position = ready[number]
+        latency_ms = (made[position].latency_ms or 0.0) + (outcome.latency_ms or 0.0)
+        yield position, naming(queries[position].id, replace(outcome, latency_ms=latency_ms))
 
 
 def _read(answer: Any, top_k: int, owner: str, latency_ms: float) -> Outcome[Retrieved]:
@@ -270,7 +286,7 @@ class Retrieve(StoredStage):
 
         def hits_in(outcome: Outcome[Retrieved]) -> list[ScoredDocument]:
             found = [] if outcome.value is None else outcome.value.documents[: self._depth]
-            return [_with_text(hit, self.plan.corpus) for hit in found]
+            return [with_text(hit, self.plan.corpus) for hit in found]
 
         return failed, [Mapped(hits_in, source.outcomes) for source in self.sources]
 
@@ -312,10 +328,10 @@ class Retrieve(StoredStage):
         calls = self.workspace.calls("retriever", self.name)
         pool = self.workspace.pool
         task = self.retriever.search_task(self.top_k) if pool and pool.is_here else None
+        hits = [Mapped(source.__getitem__, todo) for source in rankings]
         if pool and task:
-            found = search(pool, task, self.retriever, queries, calls)
+            found = search(pool, task, self.retriever, queries, calls, hits)
         else:
-            hits = [Mapped(source.__getitem__, todo) for source in rankings]
             found = retrieve(self.retriever, queries, self.top_k, calls, hits or None)
         keep_all(found, todo, keep, advance)
         self._retrievers.note_encodings(self.name)
@@ -327,7 +343,7 @@ class Retrieve(StoredStage):
     def write(self, value: Outcome[Retrieved]) -> dict[str, Any]:
         """Write an outcome without the texts that the corpus has anyway."""
         if value.value is not None:
-            hits = [_without_text(hit, self.plan.corpus) for hit in value.value.documents]
+            hits = [without_text(hit, self.plan.corpus) for hit in value.value.documents]
             value = replace(value, value=Retrieved(hits, value.value.queries))
         return self.workspace.without_secrets(write_retrieved(value))
 
@@ -404,19 +420,6 @@ class Rank(Stage):
 def key_after(outcome: Outcome[Any]) -> str | None:
     """Return the key of an item whose source has no value: none where it failed."""
     return UNKNOWN if outcome == PENDING else None
-
-
-def _with_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDocument:
-    document = corpus.get(hit.id) if hit.text is None else None
-    return hit if document is None else replace(hit, text=document.text, title=document.title)
-
-
-def _without_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDocument:
-    """A hit without a text that the corpus has anyway."""
-    document = corpus.get(hit.id) if hit.text is not None else None
-    if document is None or (hit.text, hit.title or "") != (document.text, document.title):
-        return hit
-    return replace(hit, text=None, title=None)
 
 
 def _read_all(

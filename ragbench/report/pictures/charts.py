@@ -12,7 +12,8 @@ import numpy as np
 from ragbench.comparison.compare_runs import short_names
 from ragbench.records.causes import CAUSES, AnswerCause
 from ragbench.records.comparison import ComparedRuns, Comparisons
-from ragbench.records.summary import Summary, SystemScore
+from ragbench.records.score import SystemScore
+from ragbench.records.summary import Summary
 from ragbench.report.pictures.svg import (
     MARGIN,
     NARROW,

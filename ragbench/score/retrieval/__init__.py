@@ -52,7 +52,7 @@ MEASURES = Family(
         "num_rel_ret": f"{_HERE}.incomplete_judgements:num_rel_ret",
         "num_nonrel_judged_ret": f"{_HERE}.incomplete_judgements:num_nonrel_judged_ret",
         "num_q": f"{_HERE}.incomplete_judgements:num_q",
-        "answer_hit": f"{_HERE}.reader_models:answer_hit",
+        "answer_hit": f"{_HERE}.passage_matching:answer_hit",
         "alpha_ndcg": f"{_HERE}.diversity:alpha_ndcg",
         "subtopic_recall": f"{_HERE}.diversity:subtopic_recall",
         "redundancy": f"{_HERE}.diversity:redundancy",

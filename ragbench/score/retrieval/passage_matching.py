@@ -1,5 +1,7 @@
 """Matches retrieved passages with judged ones: by their words, or by the documents they are of.
 
+`answer_hit@k` looks for gold answers in them.
+
 `match: {level: text}` is for judgements whose ids did not survive another cut of the same texts
 into chunks; `match: {level: document}` folds passages into documents before anything is cut off.
 """
@@ -7,12 +9,16 @@ into chunks; `match: {level: document}` folds passages into documents before any
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
+from ragbench.score.retrieval.base import Cutoff, RetrievedPassages, measure
+from ragbench.score.text import squad
 from ragbench.text.tokenize import words
-from ragbench.types import Run
+from ragbench.types import Cause, FloatArray, Run
 
 DEFAULT_OVERLAP = 0.8
 """Share of a gold passage's words that a chunk must hold, where nothing else is said."""
@@ -152,3 +158,53 @@ def _best(hits: Mapping[str, float], documents: Mapping[str, str]) -> dict[str, 
             best.pop(document, None)  # so that it stands where its best passage stood
             best[document] = score
     return best
+
+
+@measure(
+    "answer_hit",
+    group="first hits",
+    range=(0.0, 1.0),
+    reads="passages",
+    cutoff="required",
+    nan_means=Cause.NO_REFERENCE,
+)
+def answer_hit(
+    retrieved: RetrievedPassages,
+    *,
+    k: Cutoff | None = None,
+    tokenize: squad.AnswerTokenizer = squad.AUTO,
+    articles: squad.Articles = "en",
+) -> FloatArray:
+    """Score each query 1 if one of its first k passages contains a gold answer, else 0.
+
+    Both are normalised as SQuAD does: lower case, no punctuation, no articles. The words of the
+    answer must stand in the passage, in a row, as for the metric `contains`: `no` is not in `know`.
+    In scripts without spaces between words, characters count. An answer without a word is in
+    nothing. A hit is not a proof: the answer may stand there for another reason. NaN for a query
+    without a gold answer.
+
+    Example:
+        >>> passages = [["I know the river.", "It rises in the Alps."]]
+        >>> answer_hit(RetrievedPassages(passages, [["no"]]), k=2)
+        array([0.])
+        >>> retrieved = RetrievedPassages(passages, [["the Alps!", "Alpes"]])
+        >>> answer_hit(retrieved, k=1), answer_hit(retrieved, k=2)
+        (array([0.]), array([1.]))
+
+    References:
+        Rajpurkar et al. (2016), SQuAD, section 6.1, for the normalisation.
+    """
+    tokens = squad.answer_tokens("answer_hit", tokenize, articles)
+    scores = np.full(len(retrieved.answers), np.nan)
+    for query, answers in enumerate(retrieved.answers):
+        if answers:
+            scores[query] = _holds(retrieved.passages[query][:k], answers, tokens)
+    return scores
+
+
+def _holds(passages: Sequence[str], answers: Sequence[str], tokens: squad.Tokens) -> bool:
+    """Whether a passage holds an answer."""
+    wanted = [tokens(answer) for answer in answers]
+    return any(
+        squad.holds_run(words, needle) for words in map(tokens, passages) for needle in wanted
+    )

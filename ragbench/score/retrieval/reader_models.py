@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Literal
 
 import numpy as np
 
 from ragbench.registry import Option
-from ragbench.score.retrieval.base import Cutoff, Grade, RankedGrades, RetrievedPassages, measure
+from ragbench.score.retrieval.base import Cutoff, Grade, RankedGrades, measure
 from ragbench.score.retrieval.options import LARGEST_EXPONENT, LargestGrade, Persistence
-from ragbench.score.text import squad
-from ragbench.types import Cause, FloatArray, IntArray
+from ragbench.types import FloatArray, IntArray
 
 RbpGain = Annotated[
     Literal["binary", "graded"], Option("Relevant or not, or the grade over the largest grade.")
@@ -75,56 +74,6 @@ def reciprocal_rank(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade
     best = np.zeros(ranked.n_queries)
     np.maximum.at(best, ranked.query[hit], 1.0 / ranked.rank[hit])
     return ranked.where_relevant(best, rel)
-
-
-@measure(
-    "answer_hit",
-    group="first hits",
-    range=(0.0, 1.0),
-    reads="passages",
-    cutoff="required",
-    nan_means=Cause.NO_REFERENCE,
-)
-def answer_hit(
-    retrieved: RetrievedPassages,
-    *,
-    k: Cutoff | None = None,
-    tokenize: squad.AnswerTokenizer = squad.AUTO,
-    articles: squad.Articles = "en",
-) -> FloatArray:
-    """Score each query 1 if one of its first k passages contains a gold answer, else 0.
-
-    Both are normalised as SQuAD does: lower case, no punctuation, no articles. The words of the
-    answer must stand in the passage, in a row, as for the metric `contains`: `no` is not in `know`.
-    In scripts without spaces between words, characters count. An answer without a word is in
-    nothing. A hit is not a proof: the answer may stand there for another reason. NaN for a query
-    without a gold answer.
-
-    Example:
-        >>> passages = [["I know the river.", "It rises in the Alps."]]
-        >>> answer_hit(RetrievedPassages(passages, [["no"]]), k=2)
-        array([0.])
-        >>> retrieved = RetrievedPassages(passages, [["the Alps!", "Alpes"]])
-        >>> answer_hit(retrieved, k=1), answer_hit(retrieved, k=2)
-        (array([0.]), array([1.]))
-
-    References:
-        Rajpurkar et al. (2016), SQuAD, section 6.1, for the normalisation.
-    """
-    tokens = squad.answer_tokens("answer_hit", tokenize, articles)
-    scores = np.full(len(retrieved.answers), np.nan)
-    for query, answers in enumerate(retrieved.answers):
-        if answers:
-            scores[query] = _holds(retrieved.passages[query][:k], answers, tokens)
-    return scores
-
-
-def _holds(passages: Sequence[str], answers: Sequence[str], tokens: squad.Tokens) -> bool:
-    """Whether a passage holds an answer."""
-    wanted = [tokens(answer) for answer in answers]
-    return any(
-        squad.holds_run(words, needle) for words in map(tokens, passages) for needle in wanted
-    )
 
 
 def expect_at_first_hit(

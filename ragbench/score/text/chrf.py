@@ -6,7 +6,7 @@ import itertools
 import operator
 import string
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, cast
 
 from ragbench.registry import Option, declared_options
 from ragbench.score.text.base import (
@@ -43,7 +43,7 @@ _ROWS = 500  # that are prepared at once: bounds the memory
 _TINY = 1e-16  # sacrebleu's value of a ratio without a denominator
 
 _BITS = 63
-_BLOCK = 65_536  # symbols; more do not fit into the cache of a core, which doubles the time
+_BLOCK = 16_384  # symbols; larger arrays are taken from the system anew each time: twice the time
 _SPARSE = 16  # table entries per symbol; above, sorting the symbols is faster than a table
 
 Counts = tuple[int, int, int]
@@ -258,9 +258,8 @@ def _words(pieces: list[str]) -> list[str]:
 def _count_pairs(pairs: Sequence[tuple[str, str]], options: Options) -> Iterator[list[Counts]]:
     """Count the n-grams of each pair of texts, first of characters, then of words."""
     char_order, word_order = options["char_order"], options["word_order"]
-    prepared: dict[str, _Text] = {}
-    for text in {text for pair in pairs for text in pair}:
-        prepared[text] = _prepare(text, options["lowercase"], options["whitespace"], word_order)
+    how = options["lowercase"], options["whitespace"], word_order
+    prepared = {text: _prepare(text, *how) for text in {*itertools.chain.from_iterable(pairs)}}
     both = [(prepared[mine], prepared[theirs]) for mine, theirs in pairs]
     of_characters = shared_ngrams([(m.characters, t.characters) for m, t in both], char_order)
     of_words = shared_ngrams([(m.words, t.words) for m, t in both], word_order)
@@ -374,11 +373,15 @@ def _count_block(pairs: Sequence[tuple[Text, Text]], order: int) -> IntArray | N
     if bits * order + len(pairs).bit_length() + 1 > _BITS:
         return None
     sides = np.arange(len(lengths))
-    left = np.repeat(lengths.cumsum(), lengths) - np.arange(len(symbols))  # to the end of the text
     keys = np.repeat(sides >> 1, lengths)
     for n in range(order):
         keys <<= bits
-        keys |= np.where(left > n, np.roll(symbols, -n), 0)
+        keys[: max(len(keys) - n, 0)] |= symbols[n:]
+    # what was read beyond the end of a text is taken out again
+    left = np.repeat(lengths.cumsum(), lengths) - np.arange(len(keys))
+    ends = np.flatnonzero(left < order)
+    beyond = bits * (order - left[ends])
+    keys[ends] = keys[ends] >> beyond << beyond
     keys = (keys << 1) | np.repeat(sides & 1, lengths)
     keys.sort()
     return _count_runs(keys, bits, order, len(pairs))
@@ -389,16 +392,21 @@ def _count_runs(keys: IntArray, bits: int, order: int, n_pairs: int) -> IntArray
     import numpy as np
 
     counts = np.zeros((order, n_pairs), dtype=np.int64)
-    if not len(keys):
-        return counts
     second, keys = keys & 1, keys >> 1
+    starts = np.arange(len(keys) + 1)  # of runs, and how many of the second text are before them
+    before = np.concatenate(([0], second.cumsum()))
     for n in range(order, 0, -1):
-        starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
-        ngrams = keys[starts]
-        in_second = np.add.reduceat(second, starts)
-        both = np.minimum(in_second, np.diff(starts, append=len(keys)) - in_second)
-        both[ngrams & ((1 << bits) - 1) == 0] = 0  # the text ends before the n-gram does
-        counts[n - 1] = np.bincount(ngrams >> (bits * n), weights=both, minlength=n_pairs)
+        is_start = np.ones(len(keys) + 1, dtype=bool)
+        np.not_equal(keys[1:], keys[:-1], out=is_start[1:-1])
+        index = np.flatnonzero(is_start)
+        # a run becomes one entry: equal shorter n-grams are runs of these
+        keys, starts, before = keys[index[:-1]], starts[index], before[index]
+        in_second = np.diff(before)
+        shared = np.minimum(in_second, np.diff(starts) - in_second)
+        in_both = np.flatnonzero(shared)
+        ngrams, shared = keys[in_both], shared[in_both]
+        shared[ngrams & ((1 << bits) - 1) == 0] = 0  # the text ends before the n-gram does
+        counts[n - 1] = np.bincount(ngrams >> (bits * n), weights=shared, minlength=n_pairs)
         keys >>= bits
     return counts
 
@@ -409,7 +417,7 @@ def _symbols(pairs: Sequence[tuple[Text, Text]]) -> np.ndarray:
 
     texts = list(itertools.chain.from_iterable(pairs))
     if isinstance(texts[0], str):
-        joined = "".join(itertools.chain.from_iterable(texts))
+        joined = "".join(cast("list[str]", texts))
         return np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     numbers: dict[str, int] = {}
     tokens = itertools.chain.from_iterable(texts)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
@@ -59,6 +57,8 @@ class TextScorer:
             (group, _open(group[0])) for group in groups.values() if group not in self._remote
         ]
         """What is computed here: metrics with what scores them together."""
+        self._gold: list[Sequence[str]] = []
+        self._print_of_gold = fingerprint([])
 
     def steps(self, n_rows: int) -> int:
         """How often `advance` of `score` will have counted for so many rows."""
@@ -92,7 +92,9 @@ class TextScorer:
         """
         gold = [_as_texts(row, item) for row, item in enumerate(references)]
         _check_predictions(predictions, len(gold))
-        print_of_gold = fingerprint(piece for texts in gold for piece in (str(len(texts)), *texts))
+        if gold != self._gold:
+            pieces = (piece for texts in gold for piece in (str(len(texts)), *texts))
+            self._gold, self._print_of_gold = gold, fingerprint(pieces)
         columns: dict[Metric, ScoreColumn] = {}
         for needs_gold in (True, False):
             remote = [g for g in self._remote if g[0].declaration.needs_reference is needs_gold]
@@ -102,13 +104,13 @@ class TextScorer:
                 computed = self._computed(rows, remote, gold, told)
                 told.flush(len(remote) * (len(gold) - len(rows)))
                 for metric, column in computed.items():
-                    signed = _signed(metric, print_of_gold)
+                    signed = _signed(metric, self._print_of_gold)
                     columns[metric] = _score_column(metric, column, causes, signed)
         for group, scorer in self.groups:
             if group[0].declaration.reads == "tool_calls":
                 signed, rows, causes = _compared_calls(group[0], predictions, calls)
             else:
-                signed = _signed(group[0], print_of_gold)
+                signed = _signed(group[0], self._print_of_gold)
                 rows, causes = _rows(predictions, gold, group[0].declaration)
             skipped = len(gold) - len(rows)
             if isinstance(scorer, WeighsReferences):
@@ -128,6 +130,8 @@ class TextScorer:
         advance: Advance,
     ) -> dict[Metric, Column]:
         """The columns of some metrics, computed by workers, which get each row once."""
+        import numpy as np
+
         if self._pool is None:
             raise ValueError("there are no workers")
         metrics = [metric for group in groups for metric in group]
@@ -141,16 +145,12 @@ class TextScorer:
             task, [(text, *gold) for text, gold in rows], lambda n: advance(n * len(groups))
         )
         lost = {row: each.why for row, each in enumerate(found) if isinstance(each, Lost)}
-        packed = struct.Struct(f"{len(metrics)}d")
-        nothing = packed.pack(*[math.nan] * len(metrics))
-        values = [
-            packed.unpack(nothing if row in lost else bytes.fromhex(each))
-            for row, each in enumerate(found)
-        ]
-        columns = zip(*values, strict=True) if values else [[] for _ in metrics]
+        for row in lost:
+            found[row] = np.full(len(metrics), np.nan).tobytes().hex()
+        values = np.frombuffer(bytes.fromhex("".join(found))).reshape(-1, len(metrics))
         return {
-            metric: Column(list(column), lost=lost)
-            for metric, column in zip(metrics, columns, strict=True)
+            metric: Column(column, lost=lost)
+            for metric, column in zip(metrics, values.T.tolist(), strict=True)
         }
 
 
@@ -159,11 +159,13 @@ def open_rows(metrics: Sequence[str], gold: Sequence[Sequence[str]] | None) -> O
 
     The values of a row are doubles in hexadecimal: as numbers of JSON they take longer than ROUGE.
     """
+    import numpy as np
+
     scorer = TextScorer(metrics)
     for _, each in scorer.groups:
         if isinstance(each, WeighsReferences):
             each.weigh(gold or ())
-    pack = struct.Struct(f"{len(scorer.metrics)}d").pack
+    digits = 2 * 8 * len(scorer.metrics)
 
     def compute(texts: list[list[str]]) -> list[str]:
         rows: list[Row] = [(text, references) for text, *references in texts]
@@ -171,8 +173,9 @@ def open_rows(metrics: Sequence[str], gold: Sequence[Sequence[str]] | None) -> O
         for group, each in scorer.groups:
             found = each(rows, group, lambda n: None)
             columns |= {m: column.values for m, column in zip(group, found, strict=True)}
-        values = zip(*(columns[metric] for metric in scorer.metrics), strict=True)
-        return [pack(*row).hex() for row in values]
+        values = np.array([columns[metric] for metric in scorer.metrics], dtype=np.float64)
+        text = values.tobytes("F").hex()  # row by row
+        return [text[start : start + digits] for start in range(0, len(text), digits)]
 
     return Opened(compute, _about(scorer.metrics), all(map(_is_alone, scorer.metrics)))
 

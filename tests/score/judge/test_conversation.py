@@ -221,6 +221,7 @@ PLACES = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("place", PLACES)
 def test_an_attack_stays_inside_its_fence(place):
     for attack in ATTACKS:

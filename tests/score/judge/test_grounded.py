@@ -66,6 +66,7 @@ def asked(judge_on):
     return ask
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("passages", ["together", "each"])
 def test_hand_worked(asked, passages):
     """Answer: 1932 [1], green [2], long, very long. Reference: 1932, red."""
@@ -94,6 +95,7 @@ def test_hand_worked(asked, passages):
     assert "contradicted by passage 2" in second
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("passages", ["together", "each"])
 def test_claims_are_data_as_well_as_words(asked, passages):
     """What each rubric asked, and no more; from the store they come back as they were."""
@@ -138,6 +140,7 @@ def test_all_rubrics_together_ask_each_thing_once(asked):
     assert sum(n > 0 for n in counted) < len(counted), "shared replies are counted once"
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("rubric", "calls", "by_each"),
     [
@@ -157,6 +160,7 @@ def test_one_rubric_asks_for_no_more_than_it_needs(asked, rubric, calls, by_each
 USUAL = ["faithfulness", "answer_relevancy", "context_precision", "context_recall"]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("rubrics", "calls"),
     [
@@ -274,6 +278,7 @@ RIGHT = {"claim_1": {"reason": "r", "passages": [1], "verdict": "supported"}}
 TWICE = f'{{"claim_1": {json.dumps(RIGHT["claim_1"])}, "claim_1": {json.dumps(RIGHT["claim_1"])}}}'
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("reply", [*map(json.dumps, WRONG.values()), TWICE], ids=[*WRONG, "twice"])
 @pytest.mark.parametrize("mended", [True, False])
 def test_numbers_that_mean_nothing_are_asked_for_once_more_and_never_scored(

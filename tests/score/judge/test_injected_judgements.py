@@ -28,6 +28,7 @@ def strict(judge_on):
     return judge_on(script, rubrics=RUBRICS)
 
 
+@pytest.mark.costly
 def test_no_attack_moves_a_judge_that_is_not_moved(strict):
     server, judge = strict
     rows = [{**ROW, "answer": attacked(attack)} for attack in ATTACKS]
@@ -41,6 +42,7 @@ def test_no_attack_moves_a_judge_that_is_not_moved(strict):
     assert server.counters.requests >= 2 * len(ATTACKS)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("place", [0, 1, 2], ids=["first", "middle", "last"])
 def test_no_attack_moves_which_passage_is_named(judge_on, place):
     """The judge reads passages by their tags alone, and so finds those that were sent."""
@@ -83,6 +85,7 @@ def test_a_judge_that_echoes_the_attack_before_its_reply_is_read_by_its_reply(ju
     assert verdict.reasoning.startswith("The text says:")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("attack", ATTACKS[::6], ids=lambda attack: attack["name"])
 def test_a_server_that_sends_the_prompt_back_gives_no_score(judge_on, attack):
     """An echo is no verdict, although it holds a reply that could be read."""

@@ -107,6 +107,7 @@ def test_there_are_forty_and_each_is_another():
     assert len({attack["text"] for attack in ATTACKS}) == len(ATTACKS)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("place", PLACES)
 def test_an_attack_stays_inside_its_fence(place):
     for attack in ATTACKS:
@@ -115,6 +116,7 @@ def test_an_attack_stays_inside_its_fence(place):
         assert_contained(PLACES[place], text)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack["name"])
 def test_what_a_judge_reads_is_the_text_itself(attack):
     """All of it, but for NUL, halves of characters and control tokens of chat formats."""
@@ -125,6 +127,7 @@ def test_what_a_judge_reads_is_the_text_itself(attack):
     harmless(text).encode("utf-8")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack["name"])
 def test_an_attacker_who_adapts_is_never_done(attack):
     """Each text that quotes the word of the last prompt has another word."""

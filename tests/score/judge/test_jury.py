@@ -74,6 +74,7 @@ def test_all_samples_fail():
     assert (found.score, found.cause, found.spread) == (None, "unreadable", None)
 
 
+@pytest.mark.costly
 @given(LEVELS, st.sampled_from(["mean", "median", "majority"]), st.randoms())
 def test_the_order_of_jurors_does_not_matter_and_one_voice_is_kept(levels, combine, random):
     shuffled = random.sample(levels, len(levels))

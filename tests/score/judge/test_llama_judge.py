@@ -1,11 +1,14 @@
 """A real inference server as judge: JSON by schema, log-probabilities, its own error replies."""
 
+import pytest
+
 from ragbench.score.judge.judge import Judge
 from tests.llm.test_llama import llama  # noqa: F401 - a fixture
 
 ROW = {"question": "When?", "answer": "In 1932.", "contexts": ["1932."], "reference": "1932."}
 
 
+@pytest.mark.costly
 def test_a_model_that_knows_nothing_still_keeps_to_the_schema(llama, tmp_path):  # noqa: F811
     rubric = tmp_path / "tone.yaml"
     rubric.write_text("name: tone\nneeds: [answer]\nscale: {1: rude, 5: warm}\n", encoding="utf-8")

@@ -96,6 +96,7 @@ def test_few_shot_differs_from_zero_shot_by_the_examples(name):
     assert prompt_fingerprint(rubric) != prompt_fingerprint(rubric, few_shot=False)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", built_in_rubrics())
 def test_the_replies_of_examples_fit_the_schema(name):
     """Each reply of an example is one that the schema of an own request could allow."""

@@ -93,6 +93,7 @@ def test_built_in_ones_can_be_asked(name):
     assert bool(asked) == (rubric.method != "overlap")  # which is computed, and asks nobody
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("text", "found"),
     [

@@ -44,12 +44,14 @@ def values_of_both(qrels, run, **rules):
         yield column, np.array(theirs)
 
 
+@pytest.mark.costly
 @given(qrels_and_run())
 def test_values_and_queries_left_out_are_trec_evals(case):
     for column, theirs in values_of_both(*case, trec_eval=9):
         np.testing.assert_allclose(column.values, theirs, rtol=0, atol=1e-9, err_msg=column.name)
 
 
+@pytest.mark.costly
 @given(qrels_and_run())
 def test_doubles_change_nothing_where_floats_are_exact(case):
     for column, theirs in values_of_both(*case, trec_eval=10):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import DataError, OptionError
 from ragbench.score.retrieval.base import RetrievedPassages
-from ragbench.score.retrieval.reader_models import answer_hit
+from ragbench.score.retrieval.passage_matching import answer_hit
 from ragbench.text.tokenize import normalize_answer
 
 

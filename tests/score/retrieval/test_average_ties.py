@@ -52,6 +52,7 @@ def orders(hits):
         yield [document for part in parts for document in part]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", AVERAGED)
 @settings(max_examples=15, deadline=None)  # many rankings an example
 @given(judged=small_qrels, hits=small_runs)
@@ -105,6 +106,7 @@ def test_hand_worked(name, expected):
     assert parse_measure(name).score(ranked)[0] == pytest.approx(expected)
 
 
+@pytest.mark.costly
 @settings(max_examples=25, deadline=None)  # many rankings an example
 @given(qrels_and_run())
 def test_changes_nothing_without_ties(case):
@@ -119,6 +121,7 @@ def test_changes_nothing_without_ties(case):
         )
 
 
+@pytest.mark.costly
 @settings(max_examples=15, deadline=None)  # many rankings an example
 @given(qrels_and_run(), st.sampled_from([9, 10]))
 def test_several_queries_do_not_mix(case, trec_eval):

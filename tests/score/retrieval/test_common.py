@@ -63,6 +63,7 @@ def shuffled(nested, random):
     return dict(random.sample(list(inner.items()), len(inner)))
 
 
+@pytest.mark.costly
 @some_cases
 @given(case=qrels_and_run(), random=st.randoms())
 def test_order_of_queries_and_rows_is_nothing(case, random):
@@ -73,6 +74,7 @@ def test_order_of_queries_and_rows_is_nothing(case, random):
     )
 
 
+@pytest.mark.costly
 @some_cases
 @given(case=qrels_and_run())
 def test_names_of_queries_are_nothing(case):
@@ -82,6 +84,7 @@ def test_names_of_queries_are_nothing(case):
     assert not differ(lambda name: same(before(name), renamed(name)))
 
 
+@pytest.mark.costly
 @some_cases
 @given(case=qrels_and_run())
 def test_scale_of_scores_is_nothing(case):
@@ -92,6 +95,7 @@ def test_scale_of_scores_is_nothing(case):
     assert not differ(lambda name: same(before(name), scaled(name)))
 
 
+@pytest.mark.costly
 @some_cases
 @given(case=qrels_and_run())
 def test_an_unjudged_tail_is_nothing(case):
@@ -103,6 +107,7 @@ def test_an_unjudged_tail_is_nothing(case):
     assert not differ(lambda name: same(before(name), padded(name)), names)
 
 
+@pytest.mark.costly
 @some_cases
 @given(case=qrels_and_run())
 def test_values_lie_in_the_declared_range(case):
@@ -132,6 +137,7 @@ def test_a_perfect_ranking_is_at_the_top(name):
     assert value == parsed(name).high == top
 
 
+@pytest.mark.costly
 @some_cases
 @given(case=qrels_and_run())
 def test_a_perfect_ranking_is_never_beaten(case):
@@ -149,6 +155,7 @@ def test_a_perfect_ranking_is_never_beaten(case):
     assert not differ(unbeaten, [name for name in NAMES if not may_be_beaten(declared(name))])
 
 
+@pytest.mark.costly
 @some_cases
 @given(case=qrels_and_run())
 def test_objects_of_the_caller_stay_as_they_are(case):

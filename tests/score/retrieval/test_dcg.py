@@ -22,6 +22,7 @@ def ranked_grades(grades, missed=()):
 grades_of_lists = st.lists(st.integers(0, 5), min_size=2, max_size=12).filter(any)
 
 
+@pytest.mark.costly
 @given(grades_of_lists, st.sampled_from([1, 3, 20]))
 def test_agrees_with_scikit_learn(grades, k):
     ranked, order = ranked_grades(grades), -np.arange(len(grades), dtype=float)

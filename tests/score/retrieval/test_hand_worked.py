@@ -14,6 +14,7 @@ def value_of(name, ranking, judged):
     return parse_measure(name).score(rank({"q": qrels}, run))[0]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("name", "ranking", "judged", "expected"),
     [

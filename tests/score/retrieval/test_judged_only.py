@@ -37,6 +37,7 @@ def test_is_a_run_without_them(case, ties):
     assert found.missing == rank(qrels, run).missing
 
 
+@pytest.mark.costly
 @settings(max_examples=20)
 @given(qrels_and_run())
 def test_every_measure_with_ties_averaged(case):

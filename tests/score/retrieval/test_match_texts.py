@@ -121,6 +121,7 @@ def test_each_gold_passage_is_credited_at_most_once(gold, passages):
     assert len(given_to) == len(set(given_to))
 
 
+@pytest.mark.costly
 def test_time_grows_with_the_length_of_the_texts():
     """Four times the words in four times the time, with room for noise; not in 16 times."""
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import DataError, OptionError
 from ragbench.score.retrieval import judgements
-from ragbench.score.retrieval.ranking import rank
+from ragbench.score.retrieval.ranking import ideal_order, rank
 from ragbench.types import Qrels, Run
 from ragbench.types.byte_ids import ByteIds
 from tests.strategies import qrels_and_run
@@ -34,6 +34,16 @@ def plain_ranks(qrels, run, stable, singles):
         hits.sort(key=lambda hit: -hit[0])
         rows += [(index, r, judged[d]) for r, (_, d) in enumerate(hits, 1) if d in judged]
     return rows
+
+
+@given(st.lists(st.lists(st.integers(-2, 3) | st.integers(-(2**31), 2**31 - 1), max_size=6)))
+def test_the_ideal_order_is_that_of_the_grades(queries):
+    """Few grades are counted, others sorted."""
+    grades = np.array([grade for judged in queries for grade in judged], np.int64)
+    starts = np.cumsum([0, *map(len, queries)])
+
+    expected = [grade for judged in queries for grade in sorted(judged, reverse=True)]
+    assert ideal_order(grades, starts).tolist() == expected
 
 
 @given(

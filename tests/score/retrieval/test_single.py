@@ -43,6 +43,7 @@ def options_of(name):
         yield {key: value for part in parts for key, value in part.items()}
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", NAMES)
 @given(case=judged_list())
 def test_equal_to_the_kernel(name, case):

@@ -238,6 +238,7 @@ def test_notes_count_the_texts_that_rouge_cannot_see():
     assert text_notes(["Tokyo"], [["a"]], ["rouge1"]) == []
 
 
+@pytest.mark.costly
 def test_single_texts_load_nothing_heavy():
     code = """
 import sys
@@ -280,3 +281,19 @@ def test_references_that_have_no_room_are_dropped_for_those_at_hand(monkeypatch)
         texts.expect([("x", [gold])])
         assert texts(gold).tokens == gold.split()
         assert len(texts._references) <= 2
+
+
+def test_a_system_with_other_references_is_signed_by_them():
+    """What is known of references is kept for the next system that has the same."""
+    scorer = TextScorer(["contains"])
+
+    def signed(gold):
+        return str(scorer.score(["a cat"], gold)[0].signature)
+
+    first = signed([["a cat"]])
+    assert signed([["a", "cat"]]) != first
+    assert (
+        signed(["a cat"])
+        == first
+        == str(score_texts(["a cat"], ["a cat"], ["contains"])[0].signature)
+    )

@@ -70,6 +70,7 @@ def test_the_values_are_the_jackknifes():
     np.testing.assert_allclose(column.values, whole + moved - moved.mean(), atol=1e-12)
 
 
+@pytest.mark.costly
 def test_its_interval_covers_what_many_samples_give():
     draw = np.random.default_rng(2)
     words = [f"w{n}" for n in range(30)]

@@ -49,6 +49,7 @@ def test_of_several_references_the_best_counts(prediction, references):
     assert as_tuples(ours) == as_tuples(theirs)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("stemmer", [False, True])
 def test_long_texts_equal_rouge_score(stemmer):
     """Long enough for integers of many digits, with words that repeat and words that do not."""

@@ -12,7 +12,7 @@ from sacrebleu.metrics.bleu import BLEU
 import ragbench as rb
 from ragbench.errors import OptionError
 from ragbench.score.retrieval.base import RetrievedPassages
-from ragbench.score.retrieval.reader_models import answer_hit
+from ragbench.score.retrieval.passage_matching import answer_hit
 from ragbench.score.text.base import UnseenText
 from ragbench.score.text.columns import score_texts
 from ragbench.score.text.rouge import TYPES

@@ -19,6 +19,7 @@ BUILT_IN = ("13a", "intl", "zh", "char", "none")
 edges = st.text("5٣½Ⅷa中字カ。\uff0c、\uff01.,-\u2013'“%€+ \t\n\u3000\u2028\x1c", max_size=20)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", BUILT_IN)
 @given(text=texts | edges)
 @settings(max_examples=300)

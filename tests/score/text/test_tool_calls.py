@@ -29,6 +29,7 @@ def call(name, **arguments):
 SEARCH, CLOCK = call("search", query="Io", limit=5), call("clock")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("row", THEIRS, ids=range(len(THEIRS)))
 def test_the_values_are_those_of_the_packages(row):
     made, gold = row.pop("made"), row.pop("gold")

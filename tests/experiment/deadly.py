@@ -1,0 +1,51 @@
+"""A metric that kills the worker that computes it: once, when so many rows are done by all."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Annotated
+
+from ragbench.registry import Option
+from ragbench.score.text.base import metric
+
+
+@metric("deadly", computes=True)
+def deadly(prediction, references, *, log: Annotated[str, Option("A file for what is done.")] = ""):
+    """Return 1; where `LOG.at` says after how many rows, the first that is there ends."""
+    import fcntl  # Windows has none
+
+    at = Path(f"{log}.at")
+    with Path(log).open("a+", encoding="utf-8") as lines:
+        fcntl.flock(lines, fcntl.LOCK_EX)
+        lines.seek(0)
+        if at.exists() and len(lines.readlines()) == int(at.read_text(encoding="utf-8")):
+            at.unlink()
+            Path(f"{log}.killed").write_text(str(os.getpid()), encoding="utf-8")
+            os.kill(os.getpid(), signal.SIGKILL)
+        lines.write(f"{os.getpid()}\n")
+    return 1.0
+
+
+def assert_workers_change_nothing(run, source, one, two, folder):
+    """Compare no worker, one, and two of which one is killed when 30 % of the rows are done.
+
+    `run` takes the name of a cache and further keys. Returns the processes that computed rows.
+    """
+    log = folder / "deadly"
+    name = f'python:{__name__}:deadly(log="{log.as_posix()}")'
+    metrics = source["metrics"]
+    more = {"metrics": {**metrics, "generation": [*metrics["generation"], name]}}
+    expected = run("here", more)
+    rows = len(log.read_text(encoding="utf-8").splitlines())
+    assert run("one worker", {**more, "executor": one}) == expected
+
+    log.unlink()
+    Path(f"{log}.at").write_text(str(round(0.3 * rows)), encoding="utf-8")
+    assert run("killed at 30", {**more, "executor": two}) == expected
+    pids = log.read_text(encoding="utf-8").split()
+    killed = Path(f"{log}.killed").read_text(encoding="utf-8")
+    assert rows > 60
+    assert killed not in pids[round(0.3 * rows) :]
+    assert len(pids) > rows, "what it had not answered was computed again"
+    assert len({*pids, killed}) > 1
+    return [int(pid) for pid in {*pids, killed}]
