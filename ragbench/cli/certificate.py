@@ -26,7 +26,7 @@ from ragbench.calibration.sheet import (
     draw,
     sheet_rows,
 )
-from ragbench.cli.output import behind, write_json, write_notes, write_result
+from ragbench.cli.output import behind, resumable, write_json, write_notes, write_result
 from ragbench.config.load import load_saved
 from ragbench.data.loaders.pairs import read_pairs
 from ragbench.data.runs.run_folder import to_csv, to_json
@@ -246,7 +246,7 @@ def _ask_judges(
             )
             for key in keys
         }
-        with connected({name: planned}, cache_folder(), replay=False):
+        with resumable(), connected({name: planned}, cache_folder(), replay=False):
             asked = ask_again(
                 planned.judge,
                 [score.rubric for score in own],

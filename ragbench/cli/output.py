@@ -8,7 +8,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import click
 
-from ragbench.errors import shortened, visible
+from ragbench.errors import is_interrupt, shortened, visible
 from ragbench.redaction import printed
 
 if TYPE_CHECKING:
@@ -49,6 +50,20 @@ confidence_type = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 Form = Literal["table", "trec", "json", "csv"]
 """What `--format` takes."""
+
+
+REPLIES_KEPT = "replies of models are stored; the same command asks for the rest"
+
+
+@contextmanager
+def resumable(how: str = REPLIES_KEPT) -> Iterator[None]:
+    """Say how to go on where the block is interrupted."""
+    try:
+        yield
+    except BaseException as error:
+        if is_interrupt(error):
+            echo(how, err=True)
+        raise
 
 
 def _decoded(run: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from ragbench.cli.output import behind, echo, file_option, write_json, write_notes
+from ragbench.cli.output import behind, echo, file_option, resumable, write_json, write_notes
 from ragbench.score.judge.base import Item, Rubric
 from ragbench.score.judge.grounding import FORMULAS
 from ragbench.score.judge.methods import conversation
@@ -288,7 +288,8 @@ def nuggets(
         allowed = "a new file: this one may hold what people have corrected"
         raise DataError("exists already", file=output, allowed=allowed)
     bars = Progress(brief=not sys.stderr.isatty(), stream=behind(sys.stderr))
-    made = make_nuggets(run, judge, depth=depth, trusted=trusted, progress=bars)
+    with resumable():
+        made = make_nuggets(run, judge, depth=depth, trusted=trusted, progress=bars)
     try:
         write_atomically(output, to_jsonl(made.rows()))
     except OSError as error:

@@ -20,6 +20,7 @@ from ragbench.cli.output import (
     no_judge_option,
     overrides_option,
     report_to_github,
+    resumable,
     shard_option,
     terminal_width,
     token_option,
@@ -45,6 +46,7 @@ _ONE = {
     "passages": "passage",
 }
 _NAMES = 44  # columns of the tree
+_RESUMES = "finished items are stored; the same command resumes the run"
 
 
 class _Command(click.Command):
@@ -103,7 +105,7 @@ def command(
     """
     from ragbench.config.load import load_config
     from ragbench.data.runs.run_folder import to_json
-    from ragbench.errors import AdapterError, is_interrupt
+    from ragbench.errors import AdapterError
     from ragbench.experiment.plan.records import Share
     from ragbench.experiment.runner import run_experiment, run_share
     from ragbench.records.manifest import Choices
@@ -122,18 +124,15 @@ def command(
         raise click.UsageError(f"--shard and {option} exclude each other: give it to the last run")
     checked = load_config(config, overrides=overrides)
     try:
-        with contextlib.redirect_stdout(sys.stderr):  # what a component prints is no result
+        # what a component prints is no result
+        with contextlib.redirect_stdout(sys.stderr), resumable(_RESUMES):
             progress = Progress(quiet=quiet, stream=behind(sys.stderr))
             if share is not None:
                 part = run_share(checked, share, token=token, choices=chosen, progress=progress)
             else:
                 experiment = run_experiment(checked, choices=chosen, progress=progress, token=token)
-    except BaseException as error:
-        if is_interrupt(error):
-            echo("finished items are stored; the same command resumes the run", err=True)
-        elif isinstance(error, AdapterError):  # its text is the user's own and may hold a key
-            raise AdapterError(redact(Exception.__str__(error), checked.secrets)) from error
-        raise
+    except AdapterError as error:  # its text is the user's own and may hold a key
+        raise AdapterError(redact(Exception.__str__(error), checked.secrets)) from error
     if share is not None:
         shown = to_json(part.to_dict()) if as_json else "".join(_part(part, checked.budget))
         (write_json if as_json else write_result)(shown)
@@ -234,7 +233,7 @@ def reproduce(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
     from ragbench.experiment.reproduce import reproduce as repeat
     from ragbench.report.progress import Progress
 
-    with contextlib.redirect_stdout(sys.stderr):  # what a component prints is no result
+    with contextlib.redirect_stdout(sys.stderr), resumable():  # components print no result
         progress = Progress(quiet=quiet, stream=behind(sys.stderr))
         found = repeat(run, progress, trust=trust, tell=echo)
     for line in found.environment:

@@ -323,8 +323,10 @@ class TreeCheck:
 
     def _name(self, name: str | None) -> str:
         if name is None:
-            stem = self.path.stem if self.path else "experiment"
-            return re.sub(r"[^A-Za-z0-9_.-]+", "-", stem)[:LONGEST_NAME]
+            stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", self.path.stem if self.path else "")
+            # of a name that is none for a folder, such as `..`, nothing is kept
+            usual = stem[:LONGEST_NAME].rstrip(".")
+            return "experiment" if not usual or [*unfit_names([usual])] else usual
         item = self.tree.get("name")
         if item is not None:
             for _, found, allowed in unfit_names([name]):

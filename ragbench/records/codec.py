@@ -8,6 +8,7 @@ Keys that no field has are kept in `unknown`, and written back behind the others
 
 from __future__ import annotations
 
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -255,22 +256,27 @@ def _reader(hint: Any) -> Read:
     return _as_it_is if hint in (Any, object) else _leaf(hint)
 
 
+_MOST = {int: 2**63 - 1, float: sys.float_info.max}
+"""What calculates with larger ones ends with an OverflowError."""
 _LEAVES: dict[Any, tuple[tuple[type, ...], str]] = {
     str: ((str,), "text"),
     bool: ((bool,), "true or false"),
     int: ((int,), "an integer"),
-    float: ((float, int), "a number"),
+    float: ((float, int), "a number"),  # finite: NaN compares with nothing
     type(None): ((type(None),), "null"),
 }
 
 
 def _leaf(hint: Any) -> Read:
     known, allowed = _LEAVES[hint]
+    most = _MOST.get(hint)
 
     def read(value: Any) -> Any:
         # the exact type: a truth value is an int to Python
         if type(value) not in known:
             raise Unfit(f"'{{}}' is {kind(value)}", allowed=allowed, key=True)
+        if most is not None and not -most <= value <= most:
+            raise Unfit("'{}' is out of range", allowed=allowed, key=True)
         return value
 
     return read

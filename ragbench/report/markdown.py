@@ -25,8 +25,10 @@ from ragbench.report.text import cause_words, flow_lines, printable, with_interv
 _FOREIGN = re.compile(
     r"""
       (?P<kept> \[ [-+]?\d [-+\d.e,\ ]* \] (?![(\[:]) )  # [0.368, 0.436] means nothing to Markdown
-    | (?P<active> (?<!\w)[@\#](?=\w) | :(?=//) | (?<=\bwww)(?=\.)  # mentions, issues, links
-        | (?<=\w)\#(?=\d) | (?<=\bGH)-(?=\d) | (?<=[\w.+-])@(?=[\w-]+\.\w) )  # GH-1, mail
+    # mentions, issues, links, GH-1, mail, commits; GitHub's words are ASCII, and `_` ends one
+    | (?P<active> (?<![a-z0-9_])[@\#](?=\w) | :(?=//) | (?<=www)(?=\.)
+        | (?<=\w)\#(?=\d) | (?<=(?<![a-z0-9])GH)-(?=\d) | (?<=[\w.+-])@(?=[\w-]+\.\w)
+        | (?<=\w)@(?=[0-9a-f]{7,40}(?![a-z0-9_]))(?!\d+\b) )  # k may be large
     | (?P<start> ^(?: -(?=[-\s]|$) | [+\#](?=[\#\s]|$) | \d+(?=[.)](?:\s|$)) ) )  # lists, headings
     | (?P<sign> [\\`*\[\]<>|~&$] | (?<![^\W_])_ | _(?![^\W_]) )  # hit_rate stays readable
     """,

@@ -132,7 +132,10 @@ def _with_its_own(path: Path) -> list[Path]:
     if path.name not in _DATABASES:
         return [path]
     claims = path.with_name(f".{path.name}.claims")
-    return [claims, *(path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm", ""))]
+    return [
+        claims,
+        *(path.with_name(f"{path.name}{end}") for end in ("-journal", "-wal", "-shm", "")),
+    ]
 
 
 def _about(path: Path) -> str:

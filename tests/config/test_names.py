@@ -61,6 +61,20 @@ def test_the_name_of_the_experiment(lines):
     assert line.endswith("is too long for a file: 300 bytes")
 
 
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("....yaml", "experiment"), ("..yaml", "experiment"), ("con.yaml", "experiment"),
+        ("a...yaml", "a"), ("a.b.yaml", "a.b"), (f"{'n' * 240}.yaml", "n" * 200),
+    ],
+)  # fmt: skip
+def test_no_name_of_a_config_leads_out_of_the_output(here, file, name):
+    """An experiment without a name has that of its file."""
+    (here / file).write_text(f"{HEAD}retrievers: {{a: {{type: bm25}}}}\n")
+
+    assert load_config(here / file).name == name
+
+
 def test_judges(lines):
     judges = "{one: {type: lexical}, One: {type: lexical}}"
     text = f"{HEAD}retrievers: {{a: {{type: bm25}}}}\nmetrics: {{judge: {judges}}}\n"

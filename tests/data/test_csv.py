@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 
 import pytest
 from hypothesis import example, given
@@ -55,7 +56,19 @@ def test_cells_read_back_exactly(file, rows):
 def test_no_cell_is_a_formula(text):
     ((cell,),) = csv.reader(io.StringIO(to_csv([text], []), newline=""))
 
-    assert not cell.startswith(STARTS)
+    # Excel takes `;` for the end of a cell where decimals are written with a comma
+    for part in re.split("[;\t]", cell):
+        assert not part.lstrip('"\ufeff \u00a0').startswith(STARTS)
+    assert original(inert(text)) == text
+
+
+@pytest.mark.parametrize("start", ["", " ", "\u00a0", '"', "' ", "q;", 'q; "', "q\t", "\t", ";;"])
+@pytest.mark.parametrize("sign", "=+-@\uff1d")
+def test_signs_and_blanks_before_a_formula_do_not_wake_it(start, sign):
+    text = f"{start}{sign}cmd|' /C calc'!A0"
+
+    assert f"'{sign}" not in text
+    assert re.search(r"(^|[;\t])['\"\s]*'[\"\s]*" + re.escape(sign), inert(text))
     assert original(inert(text)) == text
 
 

@@ -44,14 +44,14 @@ class Command:
         written = {**config, **SMALL, "metrics": {**metrics, "judge": judge}}
         (folder / "exp.yaml").write_text(yaml.safe_dump(written))
 
-    def _call(self):
-        arguments = ["run", "exp.yaml", "--quiet", "--set", f"output={self.output}"]
+    def _call(self, *other):
+        arguments = other or ["run", "exp.yaml", "--quiet", "--set", f"output={self.output}"]
         own = {"PYTHONPATH": self._path, "RAGBENCH_CACHE": str(self.cache), "OPENAI_API_KEY": ""}
         return arguments, {"cwd": self.folder, "env": {**os.environ, **own}}
 
-    def start(self):
-        """Start it in a process of its own."""
-        arguments, place = self._call()
+    def start(self, *other):
+        """Start it, or another command, in a process of its own."""
+        arguments, place = self._call(*other)
         return subprocess.Popen(
             [sys.executable, "-m", "ragbench", *arguments],
             stdout=subprocess.PIPE,
@@ -66,11 +66,11 @@ class Command:
         done = run_command(*arguments, **place)
         return done.returncode, done.stderr
 
-    def start_and_hold(self, times):
+    def start_and_hold(self, times, *other):
         """Start it; return when the server was asked so often, and has yet to answer the last."""
         self.script.hold_after = self.script.answered + times - 1
         wanted = self.server.counters.requests + times
-        process = self.start()
+        process = self.start(*other)
         while self.server.counters.requests < wanted:
             assert process.poll() is None, process.communicate()
             time.sleep(0.005)
@@ -269,6 +269,33 @@ def test_a_signal_and_then_the_same_command(command, undisturbed, sent):
     assert command.run()[0] == 0
     assert command.contents() == expected
     assert command.server.counters.requests - before <= needed + 1, "what was under way"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "sent"),
+    [
+        ("reproduce runs/moons", signal.SIGTERM),
+        ("calibrate runs/moons --probe injection -o probes.json --trust URL", signal.SIGHUP),
+        ("nuggets runs/moons -o nuggets.jsonl --trust URL", signal.SIGTERM),
+    ],
+)
+@pytest.mark.usefixtures("signals_as_usual")
+def test_a_signal_within_other_commands_that_pay(command, line, sent):
+    assert command.run() == (0, "")
+    shutil.rmtree(command.cache)
+    arguments = line.replace("URL", command.server.url).split()
+    process = command.start_and_hold(2, *arguments)
+
+    process.send_signal(sent)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(10)
+    command.script.release()
+    _, problems = process.communicate(timeout=300)
+
+    assert process.returncode == 130, problems
+    assert "replies of models are stored; the same command asks for the rest" in problems
+    assert stored_replies(command.cache) >= 1
 
 
 @pytest.mark.slow

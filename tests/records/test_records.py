@@ -187,6 +187,14 @@ def test_kinds_are_named(value, name):
     assert kind(value) == name
 
 
+@pytest.mark.parametrize("value", [10**400, -(10**400), float("nan"), float("inf")])
+def test_a_number_that_nothing_can_be_calculated_with_is_refused(value):
+    row = {"query_id": "q", "rubric": "r", "model": "m", "score": value}
+
+    with pytest.raises(DataError, match="'score' is out of range; allowed: a number"):
+        from_json(VerdictRow, row)
+
+
 def test_claims_are_cleaned_as_the_reasons_are():
     claim = ClaimRow(text="the key is s3cret", passages=(1,))
     row = VerdictRow(

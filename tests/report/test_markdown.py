@@ -121,11 +121,26 @@ def test_nobody_is_called_and_nothing_is_linked():
     assert "www.a" not in text
 
 
-@pytest.mark.parametrize("text", ["GH-1", "org/repo#4", "see gh-26", "a.b+c@example.org"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GH-1",
+        "org/repo#4",
+        "see gh-26",
+        "a.b+c@example.org",
+        "_GH-1",
+        "\u00e9GH-1",
+        "\u00e9@you",
+        "\u4f60#4",
+        "_www.a.example",
+        "a_www.a.example",
+        "org/repo@0123abc",
+    ],
+)
 def test_github_links_nothing_of_a_text(text):
-    sign = next(sign for sign in "@#-" if sign in text)
+    before = next(each for each in ("www", "@", "#", "-") if each in text)
 
-    assert f"{sign}&#8288;" in escape(text)
+    assert f"{before}&#8288;" in escape(text)
     assert escape(text).replace("&#8288;", "").replace("\\", "") == text
 
 

@@ -149,7 +149,9 @@ def to_json_line(value: Any, *, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=True, indent=indent, allow_nan=False)
 
 
-_FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # the last four are of full width
+# the last four are of full width; where people write decimals with a comma, `;` ends a cell
+_FORMULA = re.compile(r"""(?:^|(?<=[;\t]))(?=[\s'"\ufeff]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])""")
+_INERT = re.compile(f"{_FORMULA.pattern}'")
 _QUOTED = re.compile(r'[,"\r\n]')
 
 
@@ -191,13 +193,14 @@ def _text(cell: str) -> str:
 def inert(text: str) -> str:
     """Put an apostrophe before a text that a spreadsheet would run as a formula.
 
-    Before one that begins with apostrophes and then such a text too, so that `original` can tell.
+    Before one that begins with apostrophes and then such a text too, so that `original` can tell;
+    also behind a sign that ends a cell for some, and before quotes and blanks, which some drop.
 
     Example:
         >>> inert("=1+1"), inert("1 + 1"), inert("'=1+1"), inert("'quoted'")
         ("'=1+1", '1 + 1', "''=1+1", "'quoted'")
     """
-    return f"'{text}" if _FORMULA.match(text) else text
+    return _FORMULA.sub("'", text)
 
 
 def original(cell: str) -> str:
@@ -207,7 +210,7 @@ def original(cell: str) -> str:
         >>> original("'=1+1"), original("'quoted'")
         ('=1+1', "'quoted'")
     """
-    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+    return _INERT.sub("", cell)
 
 
 def csv_rows(path: Path) -> Iterator[list[str]]:
@@ -222,7 +225,7 @@ def csv_rows(path: Path) -> Iterator[list[str]]:
         with path.open(encoding="utf-8", errors="surrogateescape", newline="") as stream:
             csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
             for row in csv.reader(stream, strict=True):
-                yield [original(cell) if cell[:1] == "'" else cell for cell in row]
+                yield [original(cell) if "'" in cell else cell for cell in row]
     except FileNotFoundError:
         raise
     except OSError as error:
