@@ -151,7 +151,12 @@ class Problem:
         """Render as `file:line:column: path: found`, then the line with a caret."""
         place = ":".join(str(part) for part in (self.file, self.line, self.column) if part)
         head = ": ".join(part for part in (place, self.path, self.found) if part)
-        hint = self._hint()
+        parts = []
+        if self.nearest:
+            parts.append(f"did you mean '{self.nearest}'?")
+        if self.allowed:
+            parts.append(f"allowed: {first_of(self.allowed) if self.nearest else self.allowed}")
+        hint = " ".join(parts)
         if self.source is None or self.line is None or self.column is None:
             return f"{head}; {hint}" if hint else head
         return f"{head}\n{self._excerpt(hint)}"
@@ -181,14 +186,6 @@ class Problem:
         if f"{before}{meant}{clean(source[end:])}" == whole:
             return whole, len(before) + 1, max(1, len(meant))
         return whole, 1, max(1, len(whole))
-
-    def _hint(self) -> str:
-        parts = []
-        if self.nearest:
-            parts.append(f"did you mean '{self.nearest}'?")
-        if self.allowed:
-            parts.append(f"allowed: {first_of(self.allowed) if self.nearest else self.allowed}")
-        return " ".join(parts)
 
     def _excerpt(self, hint: str) -> str:
         source, column = self.source or "", (self.column or 1) - 1

@@ -152,11 +152,7 @@ def assert_retrieval(
 
 
 def assert_not_worse(
-    now: Any,
-    baseline: Any = None,
-    *,
-    measures: Mapping[str, float],
-    system: str | None = None,
+    now: Any, baseline: Any = None, *, measures: Mapping[str, float], system: str | None = None
 ) -> None:
     """Assert that no measure dropped by more than its margin, by the rule of gates.
 

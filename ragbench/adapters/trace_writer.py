@@ -245,7 +245,15 @@ class _LlamaSpans:
         **more: object,
     ) -> None:
         """Note a step by what it is a method of."""
-        kind = _kind_in_llama_index(instance)
+        names = {each.__name__ for each in type(instance).__mro__}
+        kinds = {
+            "BaseRetriever": "RETRIEVER",
+            "BaseNodePostprocessor": "RERANKER",
+            "BaseLLM": "LLM",
+            "BaseEmbedding": "EMBEDDING",
+            "BaseTool": "TOOL",
+        }
+        kind = next((kind for name, kind in kinds.items() if name in names), "CHAIN")
         given = bound_args.arguments
         asked = next((given[key] for key in _ASKED if given.get(key) is not None), None)
         attributes = {"input.value": _said(getattr(asked, "query_str", asked))}
@@ -297,19 +305,6 @@ class _LlamaSpans:
 
     def restore_propagation_context(self, context: Mapping[str, Json]) -> None:
         """Nothing comes from other processes."""
-
-
-def _kind_in_llama_index(instance: object) -> str:
-    """The kind of a step by the classes that its object is of."""
-    names = {each.__name__ for each in type(instance).__mro__}
-    kinds = {
-        "BaseRetriever": "RETRIEVER",
-        "BaseNodePostprocessor": "RERANKER",
-        "BaseLLM": "LLM",
-        "BaseEmbedding": "EMBEDDING",
-        "BaseTool": "TOOL",
-    }
-    return next((kind for name, kind in kinds.items() if name in names), "CHAIN")
 
 
 def _nodes(found: Json) -> dict[int, dict[str, Json]]:

@@ -290,11 +290,7 @@ _SAME = ("judge", "model", "rubric", "prompt")
 
 
 def retest_runs(
-    first: tuple[JudgedRun, JudgedScore],
-    second: JudgedRun,
-    scale: Scale,
-    *,
-    confidence: float,
+    first: tuple[JudgedRun, JudgedScore], second: JudgedRun, scale: Scale, *, confidence: float
 ) -> RetestFound:
     """Compare two runs of the same judge over the answers that both judged.
 
@@ -310,7 +306,15 @@ def retest_runs(
     if other is None:
         allowed = ", ".join(second.scores)
         raise DataError(f"no score '{score.name}'", file=second.folder, allowed=allowed)
-    _refuse_another_judge(score, other, second)
+    signatures = [Signature.parse(each.signature) for each in (score, other)]
+    for part in _SAME:
+        here, there = (signature.part(part) for signature in signatures)
+        if here != there:
+            raise DataError(
+                f"{score.name} has {part} {there}, the first run {here}",
+                file=second.folder,
+                allowed="the same judge, model and rubric in both runs",
+            )
     pairs = [
         (key, score.scores[key], other.scores[key])
         for key in sorted(score.scores.keys() & other.scores.keys())
@@ -360,15 +364,3 @@ def _compared(
 
 def _absent(reason: str) -> RetestFound:
     return RetestFound(status="not available", reason=reason)
-
-
-def _refuse_another_judge(score: JudgedScore, other: JudgedScore, second: JudgedRun) -> None:
-    signatures = [Signature.parse(each.signature) for each in (score, other)]
-    for part in _SAME:
-        here, there = (signature.part(part) for signature in signatures)
-        if here != there:
-            raise DataError(
-                f"{score.name} has {part} {there}, the first run {here}",
-                file=second.folder,
-                allowed="the same judge, model and rubric in both runs",
-            )

@@ -190,9 +190,7 @@ def _answers(folder: Path, system: str) -> Iterator[tuple[Key, JudgedAnswer]]:
 
 
 def _scores(
-    summary: Summary,
-    rows: Mapping[str, Sequence[tuple[Entry, VerdictRow]]],
-    own: Sequence[Rubric],
+    summary: Summary, rows: Mapping[str, Sequence[tuple[Entry, VerdictRow]]], own: Sequence[Rubric]
 ) -> Iterator[JudgedScore]:
     signatures = {
         name: score.signature for system in summary.systems for name, score in system.scores.items()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from ragbench.cli.output import confidence_type
+from ragbench.cli.output import confidence_option, number_option, path_option, seed_option, several
 
 if TYPE_CHECKING:
     from ragbench.calibration.probes import Probe
@@ -37,86 +37,58 @@ _SHARED = ("scale", "confidence", "as_json", "trusted")
 @click.command(name="calibrate")
 @click.argument("run", type=click.Path(path_type=Path), required=False)
 @click.option(
-    "--draw",
-    "n",
+    *("--draw", "n"),
     type=int,
     metavar="N",
     help="Draw N answers per rubric at random (--unit: or queries); write a sheet to label.",
 )
-@click.option(
+@path_option(
     "--labels",
     multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
     help="A labelled sheet, or ratings by query_id and system; repeatable, one per rater.",
 )
-@click.option(
+@path_option(
     "--ratings",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
     help="Without a RUN: ratings of a judge that ran elsewhere and of people, a row per answer: "
     "query_id, system, judge, label (or label_1, label_2 ...).",
 )
-@click.option(
+@path_option(
     "--pairs",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
     help="Preferences of people, a row per comparison: id, system_1, system_2 (or question, "
     "answer_1, answer_2), winner, rater. The judge's verdicts are those of RUN; without one, of "
     "the columns verdict and verdict_swapped.",
 )
 @click.option(
-    "--probe",
-    "probes",
+    *("--probe", "probes"),
     multiple=True,
     type=click.Choice(["position", "authority", "injection"]),
     help="Ask the judge again with reversed passages, an appeal to experts, or an instruction to "
     "the judge; repeatable. With --labels the result goes into the certificate.",
 )
-@click.option(
-    "--sample",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help=f"Ask again about N answers, drawn at random; default {_SAMPLE}.",
-)
-@click.option(
-    "--trust",
-    "trusted",
-    multiple=True,
+@number_option("--sample", help=f"Ask again about N answers, drawn at random; default {_SAMPLE}.")
+@several(
+    *("--trust", "trusted"),
     metavar="URL|NAME",
     help="Let --probe ask this address, or send this variable, which the run folder names; "
     "repeatable. A run folder may be anybody's: without it no key and no text leaves for an "
     "address that only it names, and no variable but OPENAI_API_KEY is sent.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
+@path_option(
+    *("-o", "--output"),
     help="The file for the sheet, the certificate or the results of probes; without it a sheet "
     "goes to standard output.",
 )
-@click.option(
-    "--rubric",
-    "rubrics",
-    multiple=True,
-    metavar="NAME",
+@several(
+    *("--rubric", "rubrics"),
     help="Only this rubric; repeatable. Default: all rubrics of the judge.",
 )
-@click.option(
-    "--system", "systems", multiple=True, metavar="NAME", help="Draw from this one; repeatable."
-)
+@several("--system", "systems", help="Draw from this one; repeatable.")
 @click.option(
     "--unit",
     type=click.Choice(["answer", "query"]),
     help="Draw single answers (default), or queries with the answers of all systems.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Equal seeds draw the same answers; default: the seed of the run.",
-)
+@seed_option(help="Equal seeds draw the same answers; default: the seed of the run.")
 @click.option(
     "--scale",
     metavar="LOW..HIGH",
@@ -135,10 +107,8 @@ _SHARED = ("scale", "confidence", "as_json", "trusted")
     metavar="LABEL",
     help="The label from which an answer is good, for AUC. Default: above the middle of the scale.",
 )
-@click.option(
-    "--column",
-    "columns",
-    multiple=True,
+@several(
+    *("--column", "columns"),
     metavar="NAME=COLUMN",
     help="Of your own file with --labels: RUBRIC=COLUMN, the labels of a rubric; repeatable, one "
     "per rater. Of --ratings: query_id=, system=, answer=, judge= or label=COLUMN. Of --pairs: "
@@ -149,13 +119,12 @@ _SHARED = ("scale", "confidence", "as_json", "trusted")
     is_flag=True,
     help="State that the labelled answers of your own file were drawn at random.",
 )
-@click.option(
+@path_option(
     "--retest",
-    type=click.Path(path_type=Path),
     metavar="RUN",
     help="A second run of the same judge, for the share of changed levels.",
 )
-@click.option("--confidence", type=confidence_type, help="Coverage of the intervals; default 0.95.")
+@confidence_option(help="Coverage of the intervals; default 0.95.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the certificate instead of the tables."
 )

@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ragbench.cli.output import (
-    confidence_type,
+    confidence_option,
     echo,
     file_option,
+    number_option,
     report_to_github,
+    run_argument,
+    seed_option,
+    several,
     terminal_width,
     write_json,
     write_notes,
@@ -31,18 +35,13 @@ _WORDS = {"fail": "error", "undecided": "warning"}
 @click.command(name="compare")
 @click.argument("base")
 @click.argument("runs", nargs=-1, metavar="[RUN...]")
-@click.option(
-    "-m",
-    "--measure",
-    "measures",
-    multiple=True,
-    metavar="NAME",
+@several(
+    *("-m", "--measure", "measures"),
     help="A measure or metric; repeatable. Default: all that BASE and RUN share.",
 )
 @click.option("--qrels", metavar="FILE", help="The judgements of TREC run files.")
-@click.option(
+@several(
     "--fail-if",
-    multiple=True,
     metavar="'NAME drop > X'",
     help="Exit 1 if NAME certainly dropped by more than X: 'ndcg@10 drop > 0.01'; repeatable.",
 )
@@ -64,40 +63,23 @@ _WORDS = {"fail": "error", "undecided": "warning"}
     is_flag=True,
     help="Compare the common queries if the sets differ, without those that are not the same.",
 )
-@click.option(
+@number_option(
     "--moved",
     type=click.IntRange(min=0),
     default=5,
     show_default=True,
-    metavar="N",
     help="List the N queries that changed most on the first measure, with both rankings.",
 )
-@click.option(
-    "--confidence",
-    type=confidence_type,
-    default=0.95,
-    show_default=True,
-    help="Coverage of the intervals.",
-)
-@click.option(
+@confidence_option(default=0.95, show_default=True, help="Coverage of the intervals.")
+@number_option(
     "--resamples",
-    type=click.IntRange(min=1),
     default=10_000,
     show_default=True,
-    metavar="N",
     help="Sign flips of a test and bootstrap resamples.",
 )
+@seed_option(default=13, show_default=True, help="Equal seeds give equal results.")
 @click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=13,
-    show_default=True,
-    metavar="N",
-    help="Equal seeds give equal results.",
-)
-@click.option(
-    "--format",
-    "form",
+    *("--format", "form"),
     type=click.Choice(_FORMATS),
     default="table",
     help="A table (default), Markdown, LaTeX, CSV, JSON; junit has only the verdicts of --fail-if.",
@@ -164,7 +146,7 @@ def _gates(found: Comparison) -> tuple[GateVerdict, ...]:
 
 
 @click.command(name="baseline")
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 @file_option(
     *("-o", "--output"),
     help="The file, such as baselines/main.json; an existing file is replaced. One that ends in "

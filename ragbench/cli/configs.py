@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragbench.cli.output import config_argument, echo, file_option, overrides_option, write_json
+from ragbench.cli.output import (
+    config_argument,
+    echo,
+    file_option,
+    overrides_option,
+    path_option,
+    several,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from ragbench.types import Collection
@@ -26,30 +34,22 @@ _WIDTH = 100
 @click.argument(
     "file", type=click.Path(dir_okay=False, path_type=Path), required=False, default=None
 )
-@click.option(
-    "--from",
-    "records",
-    type=click.Path(path_type=Path),
+@path_option(
+    *("--from", "records"),
     metavar="TABLE",
     help="A CSV, JSONL, JSON or Parquet file with a row per question.",
 )
-@click.option(
+@path_option(
     "--corpus",
-    type=click.Path(path_type=Path),
     metavar="PATH",
     help="The documents: a folder of .txt and .md files, or a JSONL, CSV or Parquet file.",
 )
-@click.option(
-    "--column",
-    "columns",
-    multiple=True,
+@several(
+    *("--column", "columns"),
     metavar="PART=COLUMN",
     help="Which column of TABLE plays a part, where its name does not say it: question=Frage.",
 )
-@file_option(
-    *("-o", "--output"),
-    help="Where to write the config; the same as the argument.",
-)
+@file_option(*("-o", "--output"), help="Where to write the config; the same as the argument.")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 def init(
     file: Path | None,

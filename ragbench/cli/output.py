@@ -26,10 +26,16 @@ if TYPE_CHECKING:
 
 _BYTES = re.compile("[\udc80-\udcff]+")
 
+number_option = partial(click.option, type=click.IntRange(min=1), metavar="N")
+"""An option whose value is a number of things."""
+path_option = partial(click.option, type=click.Path(path_type=Path), metavar="FILE")
+file_option = partial(click.option, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
+"""An option whose value is a file that is written."""
+several = partial(click.option, multiple=True, metavar="NAME")
+"""An option that is repeatable."""
+run_argument = click.argument("run", type=click.Path(path_type=Path))
 config_argument = click.argument("config", type=click.Path(path_type=Path))
-limit_option = click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", help="A seeded sample of N queries."
-)
+limit_option = number_option("--limit", help="A seeded sample of N queries.")
 no_judge_option = click.option("--no-judge", is_flag=True, help="Ask no judge.")
 shard_option = click.option(
     "--shard", metavar="I/N", help="Only part I of N of the queries and documents."
@@ -40,12 +46,13 @@ token_option = click.option(
     metavar="WORD",
     help="The same word for all parts of a run, and the last run.",
 )
-overrides_option = click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the config."
+overrides_option = several(
+    "--set", "overrides", metavar="KEY=VALUE", help="Change a value of the config."
 )
-file_option = partial(click.option, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
-"""An option whose value is a file that is written."""
-confidence_type = click.FloatRange(0, 1, min_open=True, max_open=True)
+confidence_option = partial(
+    click.option, "--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True)
+)
+seed_option = partial(number_option, "--seed", type=click.IntRange(min=0))
 
 
 Form = Literal["table", "trec", "json", "csv"]
@@ -64,10 +71,6 @@ def resumable(how: str = REPLIES_KEPT) -> Iterator[None]:
         if is_interrupt(error):
             echo(how, err=True)
         raise
-
-
-def _decoded(run: str) -> str:
-    return run.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
 
 
 class Door:
@@ -98,7 +101,8 @@ class Door:
         if not isinstance(text, str):
             raise TypeError(f"found {type(text).__name__}, allowed: str")
         # the name of a file in another locale: bytes that are UTF-8 nonetheless
-        text = _BYTES.sub(lambda run: _decoded(run[0]), text)
+        byte = "surrogateescape"
+        text = _BYTES.sub(lambda run: run[0].encode("utf-8", byte).decode("utf-8", byte), text)
         text = printed(text)  # before it is cut: a part of a secret would be left
         start = "\r" if self._is_stderr and text[:1] == "\r" else ""
         shown = visible(text[len(start) :])

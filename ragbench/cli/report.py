@@ -11,6 +11,9 @@ import click
 from ragbench.cli.output import (
     echo,
     file_option,
+    number_option,
+    run_argument,
+    several,
     terminal_width,
     write_json,
     write_result,
@@ -36,8 +39,7 @@ if TYPE_CHECKING:
     help="Write the pictures of one run there as files, for papers and slides.",
 )
 @click.option(
-    "--format",
-    "kinds",
+    *("--format", "kinds"),
     metavar="KIND,...",
     help="Of pictures: svg, pdf, png, or several. Default: svg. For pdf and png: "
     "pip install 'ragbench[figures]'.",
@@ -132,7 +134,7 @@ def _as_json(entry: RunEntry, folder: Path) -> dict[str, object]:
 
 
 @click.command(name="explain")
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 @click.option("--system", metavar="S", help="One system: bm25, bm25/gpt.")
 @click.option(
     "--cause",
@@ -141,8 +143,7 @@ def _as_json(entry: RunEntry, folder: Path) -> dict[str, object]:
     help=f"Queries of one cause: {', '.join(CAUSES)}.",
 )
 @click.option(
-    "--format",
-    "form",
+    *("--format", "form"),
     type=click.Choice(["table", "markdown", "json"]),
     default="table",
     show_default=True,
@@ -189,14 +190,8 @@ def _explain(run: Path, system: str | None, cause: str | None) -> Explanation:
         if system in (None, name) and cause in (None, row.cause)
     ]
     questions = {query: views.question(query) for query in {row.query_id for row in rows}}
-    return Explanation(
-        views.summary,
-        read_comparisons(views.folder),
-        rows,
-        questions,
-        system,
-        cast("AnswerCause | None", cause),
-    )
+    compared, chosen = read_comparisons(views.folder), cast("AnswerCause | None", cause)
+    return Explanation(views.summary, compared, rows, questions, system, chosen)
 
 
 def _check_systems(names: Iterable[str], known: Collection[str], run: Path) -> None:
@@ -210,17 +205,14 @@ def _check_systems(names: Iterable[str], known: Collection[str], run: Path) -> N
 
 
 @click.command(name="show")
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 @click.argument("query")
-@click.option(
-    "--system", "systems", multiple=True, metavar="S", help="One system; repeatable. Default: all."
-)
-@click.option(
+@several("--system", "systems", metavar="S", help="One system; repeatable. Default: all.")
+@number_option(
     "--hits",
     type=click.IntRange(min=0),
     default=10,
     show_default=True,
-    metavar="N",
     help="Show N hits of each ranking; gold documents below them are shown as well.",
 )
 @click.option("--prompts", is_flag=True, help="Show what generators and judges were sent, in full.")

@@ -10,25 +10,21 @@ from typing import Any, NamedTuple
 
 import click
 
-from ragbench.cli.output import behind, echo, file_option, resumable, write_json, write_notes
+from ragbench.cli.output import (
+    behind,
+    echo,
+    file_option,
+    number_option,
+    resumable,
+    run_argument,
+    several,
+    write_json,
+    write_notes,
+)
 from ragbench.score.judge.base import Item, Rubric
 from ragbench.score.judge.grounding import FORMULAS
 from ragbench.score.judge.methods import conversation
-from ragbench.score.judge.methods.prompt import (
-    Prompt,
-    asked,
-    assignment_prompt,
-    claims_prompt,
-    example_item,
-    nuggets_prompt,
-    numbered,
-    pairwise_prompt,
-    passages_prompt,
-    ragas_prompt,
-    rating_prompt,
-    support_prompt,
-    verdicts_prompt,
-)
+from ragbench.score.judge.methods import prompt as prompts
 from ragbench.score.judge.methods.templates import Material, Together, prompt_fingerprint
 from ragbench.score.judge.published import RAGAS
 from ragbench.text.tokenize import sentences
@@ -54,7 +50,7 @@ class Preview(NamedTuple):
 
     purpose: str
     """What is asked, in a few words."""
-    prompt: Prompt
+    prompt: prompts.Prompt
 
 
 def preview(
@@ -68,14 +64,14 @@ def preview(
     """
     if rubric.method == "overlap":
         return []
-    item = example_item(rubric.examples[0]) if rubric.examples else _STAND_IN
+    item = prompts.example_item(rubric.examples[0]) if rubric.examples else _STAND_IN
     if rubric.method == "rating":
         passage = 0 if rubric.asks == "context" else None
-        prompt = rating_prompt(rubric, item, passage=passage, few_shot=few_shot)
+        prompt = prompts.rating_prompt(rubric, item, passage=passage, few_shot=few_shot)
         return [Preview(f"rate {rubric.asks}", prompt)]
     if rubric.method == "pairwise":
-        prompt = pairwise_prompt(rubric, item, few_shot=few_shot)
-        other = pairwise_prompt(rubric, item, swapped=True, few_shot=few_shot)
+        prompt = prompts.pairwise_prompt(rubric, item, few_shot=few_shot)
+        other = prompts.pairwise_prompt(rubric, item, swapped=True, few_shot=few_shot)
         return [Preview("compare", prompt), Preview("compare, in the other order", other)]
     if rubric.method == "nuggets":
         return _nuggets(rubric, item, few_shot)
@@ -99,33 +95,33 @@ def _claims(rubric: Rubric, item: Item, few_shot: bool, passages: Together) -> l
     said: Mapping[str, Any] = {"steps": rubric.own_steps, "few_shot": few_shot}
     found = []
     for claimant in dict.fromkeys(side[0] for side in sides):
-        prompt = claims_prompt(sentences(texts[claimant]), item.asked, few_shot=few_shot)
+        prompt = prompts.claims_prompt(sentences(texts[claimant]), item.asked, few_shot=few_shot)
         found.append(Preview(f"split the {claimant} into claims", prompt))
     for claimant, source in sides:
         claims = sentences(texts[claimant])
         if source == "passages" and passages == "together":
             against = "the passages"
-            prompt = passages_prompt(claims, contexts, item.asked, **said)
+            prompt = prompts.passages_prompt(claims, contexts, item.asked, **said)
         else:
             against = "each passage" if source == "passages" else f"the {source}"
-            prompt = verdicts_prompt(claims, texts[source], item.asked, **said)
+            prompt = prompts.verdicts_prompt(claims, texts[source], item.asked, **said)
         found.append(Preview(f"check the claims of the {claimant} against {against}", prompt))
     return found
 
 
 def _support(item: Item, few_shot: bool) -> Preview:
     passage, statements = (item.contexts or [""])[0], sentences(item.answer or "")
-    prompt = support_prompt(statements, passage, item.asked, few_shot=few_shot)
+    prompt = prompts.support_prompt(statements, passage, item.asked, few_shot=few_shot)
     return Preview("check the sentences that cite a passage first", prompt)
 
 
 def _ragas(rubric: Rubric, item: Item) -> list[Preview]:
     """Each prompt once; sentences stand in for statements."""
-    question, context = asked(item.question), "\n".join(item.contexts or [])
+    question, context = prompts.asked(item.question), "\n".join(item.contexts or [])
     answer, reference = item.answer or "", (item.references or [""])[0]
     of_reference = "reference" in rubric.needs
     gold = reference if of_reference else answer
-    own = sentences(answer)
+    numbered, own = prompts.numbered, sentences(answer)
     shown: Mapping[str, tuple[str, Material]] = {
         "question": ("make a question of the answer, 3 times", [("answer", answer)]),
         "statements": ("split a text into statements", [*question, ("text", answer)]),
@@ -144,7 +140,7 @@ def _ragas(rubric: Rubric, item: Item) -> list[Preview]:
         ),
     }
     return [
-        Preview(shown[step][0], ragas_prompt(step, shown[step][1]))
+        Preview(shown[step][0], prompts.ragas_prompt(step, shown[step][1]))
         for step in RAGAS[rubric.formula or ""].steps
     ]
 
@@ -152,9 +148,9 @@ def _ragas(rubric: Rubric, item: Item) -> list[Preview]:
 def _nuggets(rubric: Rubric, item: Item, few_shot: bool) -> list[Preview]:
     sources = item.references if "reference" in rubric.needs else item.contexts or []
     steps = rubric.own_steps
-    making = nuggets_prompt(sources, item.asked, steps=steps, few_shot=few_shot)
+    making = prompts.nuggets_prompt(sources, item.asked, steps=steps, few_shot=few_shot)
     facts = [sentence for source in sources for sentence in sentences(source)]
-    assigning = assignment_prompt(
+    assigning = prompts.assignment_prompt(
         facts, item.answer or "", item.asked, steps=steps, few_shot=few_shot
     )
     return [Preview("make nuggets", making), Preview("look for them in the answer", assigning)]
@@ -201,30 +197,26 @@ def show(rubric: str, zero_shot: bool, as_json: bool) -> None:
     loaded = load_rubric(rubric)
     previews = preview(loaded, few_shot=not zero_shot)
     if as_json:
-        _print_json(loaded, previews, zero_shot)
+        shown: dict[str, Any] = {
+            "rubric": loaded.name,
+            "asks": loaded.asks,
+            "needs": loaded.needs,
+            "method": loaded.method,
+            "direction": loaded.direction,
+            "fingerprint": prompt_fingerprint(loaded, few_shot=not zero_shot),
+            "prompts": [
+                {
+                    "purpose": purpose,
+                    "system": prompt.system,
+                    "user": prompt.user,
+                    "schema": prompt.schema,
+                }
+                for purpose, prompt in previews
+            ],
+        }
+        write_json(json.dumps(shown, indent=2, ensure_ascii=False))
     else:
         _print_text(loaded, previews)
-
-
-def _print_json(rubric: Rubric, previews: list[Preview], zero_shot: bool) -> None:
-    shown: dict[str, Any] = {
-        "rubric": rubric.name,
-        "asks": rubric.asks,
-        "needs": rubric.needs,
-        "method": rubric.method,
-        "direction": rubric.direction,
-        "fingerprint": prompt_fingerprint(rubric, few_shot=not zero_shot),
-        "prompts": [
-            {
-                "purpose": purpose,
-                "system": prompt.system,
-                "user": prompt.user,
-                "schema": prompt.schema,
-            }
-            for purpose, prompt in previews
-        ],
-    }
-    write_json(json.dumps(shown, indent=2, ensure_ascii=False))
 
 
 def _print_text(rubric: Rubric, previews: list[Preview]) -> None:
@@ -245,24 +237,22 @@ def _print_text(rubric: Rubric, previews: list[Preview]) -> None:
 
 
 @click.command(name="nuggets")
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 @file_option(
     *("-o", "--output"),
     required=True,
     help="The file, such as nuggets.jsonl; an existing file is not replaced.",
 )
 @click.option("--judge", metavar="NAME", help="The judge of the run; default: the first that asks.")
-@click.option(
+@number_option(
     "--depth",
-    type=click.IntRange(min=1),
+    metavar=None,
     default=20,
     show_default=True,
     help="How many passages of each system are read.",
 )
-@click.option(
-    "--trust",
-    "trusted",
-    multiple=True,
+@several(
+    *("--trust", "trusted"),
     metavar="URL|NAME",
     help="Ask this address, or send this variable, which the run folder names; repeatable. Without "
     "it no key and no text leaves for an address that only a run folder names, and no variable but "

@@ -21,6 +21,7 @@ from ragbench.cli.output import (
     overrides_option,
     report_to_github,
     resumable,
+    run_argument,
     shard_option,
     terminal_width,
     token_option,
@@ -210,7 +211,7 @@ def _tables(experiment: Experiment, *, notes: bool) -> str:
 
 
 @click.command(name="reproduce")
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option(
     "--trust",

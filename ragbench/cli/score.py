@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ragbench import __version__
+from ragbench.cli.output import number_option, several
 
 if TYPE_CHECKING:
     from ragbench.cli.output import Form, Output
@@ -95,56 +95,34 @@ _OF_RUNS = {
 )
 @click.argument("files", nargs=-1, metavar="[QRELS RUN...]")
 @click.option("--qrels", metavar="FILE", help="The judgements, instead of the first argument.")
-@click.option(
-    "--run", "runs", multiple=True, metavar="FILE", help="A run, - for standard input; repeatable."
-)
+@several("--run", "runs", metavar="FILE", help="A run, - for standard input; repeatable.")
 @click.option(
     "--predictions", metavar="FILE", help="Generated answers: JSONL, CSV, or lines of text."
 )
-@click.option(
-    "--references",
-    multiple=True,
-    metavar="FILE",
-    help="Gold answers in the same format; repeatable.",
-)
-@click.option(
-    "-m",
-    "--measure",
-    "measures",
-    multiple=True,
-    metavar="NAME",
+@several("--references", metavar="FILE", help="Gold answers in the same format; repeatable.")
+@several(
+    *("-m", "--measure", "measures"),
     help="A measure or metric, as we, trec_eval or ir_measures write it; repeatable. "
     "Default: trec_eval's official set; for predictions ROUGE and BLEU.",
 )
 @click.option("-q", "--per-query", is_flag=True, help="Print the values of every query too.")
 @click.option("-n", "--no-summary", is_flag=True, help="Leave out the means; needs -q.")
 @click.option(
-    "-c",
-    "--complete",
+    *("-c", "--complete"),
     is_flag=True,
     help="Judged queries that are missing from a run count as 0 (--missing zero).",
 )
-@click.option(
-    "-l",
-    "--level",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Documents graded below N are not relevant; default 1.",
-)
+@number_option(*("-l", "--level"), help="Documents graded below N are not relevant; default 1.")
 @click.option(
     "-M", "--depth", type=click.IntRange(min=1), metavar="N", help="Use only the best N documents."
 )
 @click.option(
-    "-J",
-    "--judged-only",
+    *("-J", "--judged-only"),
     is_flag=True,
     help="Remove documents without judgement from the runs before scoring.",
 )
-@click.option(
-    "-N",
-    "--documents",
-    type=click.IntRange(min=1),
-    metavar="N",
+@number_option(
+    *("-N", "--documents"),
     help="Number of documents in the collection; `utility` with a fourth parameter needs it.",
 )
 @click.option(
@@ -188,15 +166,11 @@ _OF_RUNS = {
     help="Rules of which version: scores compared as doubles (10, default) or 32-bit floats (9), "
     "and its rounding of recall levels.",
 )
-@click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Threads that read a long run; default: one for each core that may be used.",
+@number_option(
+    "--workers", help="Threads that read a long run; default: one for each core that may be used."
 )
 @click.option(
-    "--format",
-    "form",
+    *("--format", "form"),
     type=click.Choice(_FORMATS),
     default="table",
     help="A table for people (default), trec_eval's lines, JSON, or CSV.",
@@ -244,7 +218,12 @@ def _runs(files: tuple[str, ...], output: Output, options: dict[str, Any]) -> in
         raise click.UsageError("- is for a run: the judgements must be a file")
     if "-" in runs and "verify" in options:
         raise click.UsageError("--verify reads a run again, which standard input cannot")
-    _refuse_twice(runs)
+    seen: set[str] = set()
+    for run in runs:
+        place = run if run == "-" else os.path.realpath(run)
+        if place in seen:
+            raise click.UsageError(f"the run {run} is given twice")
+        seen.add(place)
     if "complete" in options and options.get("missing") == "skip":
         raise click.UsageError("-c and --missing skip contradict each other")
     # of all the objects that loading makes, no circle is left over: to look for them is for nothing
@@ -270,12 +249,3 @@ def _predictions(files: tuple[str, ...], output: Output, options: dict[str, Any]
 
     predictions, references = options.pop("predictions"), options.pop("references")
     return score_predictions(predictions, references, output, **options)
-
-
-def _refuse_twice(runs: Sequence[str]) -> None:
-    seen: set[str] = set()
-    for run in runs:
-        place = run if run == "-" else os.path.realpath(run)
-        if place in seen:
-            raise click.UsageError(f"the run {run} is given twice")
-        seen.add(place)

@@ -205,9 +205,7 @@ class SystemCauses:
                 hits = (causes == cause).astype(np.float64)
                 limits = mean_interval(hits, confidence=confidence, clusters=clusters)
                 found[cause] = CauseShare(
-                    count=count,
-                    share=count / len(self.lost),
-                    interval=(limits.lower, limits.upper),
+                    count=count, share=count / len(self.lost), interval=(limits.lower, limits.upper)
                 )
         return found
 

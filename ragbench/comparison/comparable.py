@@ -89,7 +89,14 @@ def meet(
     tolerated = MOVING if left_out or intersect else found.same
     problems = _other_signatures(members, chosen, tolerated)
     if intersect and (left_out or found.left_out):
-        problems += _of_all_queries(members, chosen)
+        problems += [
+            f"{name} cannot be compared: it is of all queries together, and not all are common"
+            for name in chosen
+            if any(
+                name in system.columns and system.columns[name].aggregate == "corpus"
+                for _, system in members
+            )
+        ]
     if intersect and found.refused:
         raise DataError("\n".join([*found.refused, *problems]))
     if not intersect:
@@ -171,20 +178,6 @@ def _other_signatures(
             if differing:
                 problems.append(f"{name} cannot be compared: {'; '.join(differing)}")
     return problems
-
-
-def _of_all_queries(
-    members: Sequence[tuple[ScoredSystems, SystemScores]], measures: Sequence[str]
-) -> list[str]:
-    """Say which scores are of a whole corpus: what a query adds to one depends on all others."""
-    return [
-        f"{name} cannot be compared: it is of all queries together, and not all are common"
-        for name in measures
-        if any(
-            name in system.columns and system.columns[name].aggregate == "corpus"
-            for _, system in members
-        )
-    ]
 
 
 def _moves(part: str, signature: Signature, tolerated: Collection[str]) -> bool:

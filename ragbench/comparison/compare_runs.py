@@ -151,10 +151,7 @@ def _relabelled(row: Row, met: Met) -> SystemScores:
 
 
 def _whole(
-    family: MeasureComparison,
-    rows: Sequence[Row],
-    met: Met,
-    tested: TestedPairs,
+    family: MeasureComparison, rows: Sequence[Row], met: Met, tested: TestedPairs
 ) -> MeasureComparison:
     name, query_ids = family.measure, met.sources[0].query_ids
     having = {row.label: row.scores.columns[name] for row in rows if name in row.scores.columns}
@@ -286,7 +283,10 @@ def moved_most(comparison: Comparisons, met: Met, measure: str, n: int) -> tuple
     found = []
     for system, base, pairs in pairs_of(comparison, met, measure):
         d = pairs.differences()
-        rankings = [_ranking_file(row, met) for row in (system, base)]
+        rankings = [
+            met.sources[row.source].rankings.get(row.scores.retriever or "")
+            for row in (system, base)
+        ]
         found.append(
             MovedQueries(
                 measure=measure,
@@ -314,11 +314,6 @@ def _questions(met: Met) -> Callable[[str], str]:
         return next((row.question for row in rows), "")
 
     return asked
-
-
-def _ranking_file(row: Row, met: Met) -> Path | None:
-    """The run file behind a row; answers rest on that of their retriever."""
-    return met.sources[row.source].rankings.get(row.scores.retriever or "")
 
 
 def _queries(

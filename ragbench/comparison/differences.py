@@ -140,10 +140,7 @@ def same_everywhere(columns: Sequence[ScoreColumn]) -> str | None:
 
 
 def _best(
-    name: str,
-    systems: Mapping[str, SystemScores],
-    clusters: Labels | None,
-    tested: TestedPairs,
+    name: str, systems: Mapping[str, SystemScores], clusters: Labels | None, tested: TestedPairs
 ) -> tuple[str | None, list[str]]:
     """The system with the best mean and those that max-T does not tell from it, in config order.
 

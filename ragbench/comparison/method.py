@@ -219,9 +219,7 @@ def betting_mean(column: ScoreColumn, look: Look, confidence: float) -> Ends:
 
 
 def which_differ(
-    family: Sequence[tuple[FloatArray, Look, Ends]],
-    method: Method,
-    clusters: Labels | None = None,
+    family: Sequence[tuple[FloatArray, Look, Ends]], method: Method, clusters: Labels | None = None
 ) -> list[bool]:
     """Say of each comparison of a family whether it shows a difference, by Holm over intervals.
 

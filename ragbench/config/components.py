@@ -88,8 +88,7 @@ def load_type(item: Item, family: Family, at: Place, context: Context) -> tuple[
     except OptionError as error:
         report.wrong(kind, f"unknown type {kind.shown()}", error.allowed, error.nearest)
     except DataError as error:
-        problem = error.problem
-        report.wrong(kind, problem.found, problem.allowed, problem.nearest)
+        report.refused(kind, error)
     except Exception as error:  # noqa: BLE001 - an installed package may raise anything
         found = f"cannot be loaded: {type(error).__name__}: {error}"
         report.wrong(kind, found, "a package that can be imported")
@@ -116,13 +115,12 @@ def check_component(name: str, entry: Entry, family: Family, context: Context) -
         example = next(iter(family.names()), "...")
         report.wrong(item, f"{item.shown()} is not a mapping", f"{{type: {example}, ...}}")
         return Checked(None, {})
-    loaded = load_type(item, family, entry.key_place, context)
-    if loaded is None:
+    if (loaded := load_type(item, family, entry.key_place, context)) is None:
         return Checked(None, {})
     type_name, cls = loaded
     own, common = options_of(cls), common_keys(family)
     is_chunked = family.noun == "retriever" and CHUNK in item.entries and CHUNK not in own
-    chunk = check_chunk(item, type_name, cls, context) if is_chunked else NOT_CHUNKED
+    chunking, cut = check_chunk(item, type_name, cls, context) if is_chunked else (None, {})
     item = item.without(CHUNK) if is_chunked else item
     declared = {**own, **{key: option for key, option in common.items() if key not in own}}
     is_built_in = type_name in family.table
@@ -136,13 +134,13 @@ def check_component(name: str, entry: Entry, family: Family, context: Context) -
         "type": item.entries["type"].item.as_written(),
         **_written(item, [*own, *extra], declared, values),
         **_written(item, [key for key in common if key not in own], declared, values),
-        **chunk.written,
+        **cut,
     }
     if len(report) > before or not values.keys() >= declared.keys():
         return Checked(None, written, references)
     context.try_later(entry, cls, values, own)
     component = _build(name, type_name, cls, values, [*own, *extra], entry)
-    return Checked(replace(component, chunk=chunk.chunking), written, references)
+    return Checked(replace(component, chunk=chunking), written, references)
 
 
 def retriever_family(item: Item) -> Family:
@@ -247,19 +245,6 @@ CHUNK = "chunk"
 CHUNK_HELP = "How documents are cut into chunks, which are ranked instead."
 
 
-@dataclass(frozen=True)
-class CheckedChunk:
-    """The block after its checks."""
-
-    chunking: Chunking | None = None
-    """None where there is none, or something is wrong with it."""
-    written: Mapping[str, Any] = field(default_factory=dict)
-    """The key with the block as plain data; empty where there is none."""
-
-
-NOT_CHUNKED = CheckedChunk()
-
-
 def indexes(component: Any) -> bool:
     """Whether a retriever sees the documents before it answers, so that they can be cut."""
     declared = getattr(component, "indexes", None)
@@ -267,50 +252,43 @@ def indexes(component: Any) -> bool:
     return callable(getattr(component, "index", None)) if declared is None else bool(declared)
 
 
-def check_chunk(item: Item, type_name: str, component: Any, context: Context) -> CheckedChunk:
-    """Check the block of an entry that has one; what is wrong goes into the report."""
+def check_chunk(
+    item: Item, type_name: str, component: Any, context: Context
+) -> tuple[Chunking | None, dict[str, Any]]:
+    """Return the block of an entry, None with a problem, and the key with it as plain data."""
     entry, report = item.entries[CHUNK], context.report
     block = entry.item
     if not indexes(component):
         found = f"'{CHUNK}' means nothing to '{type_name}', which does not index documents"
         report.wrong(entry, found, "a retriever that indexes, such as bm25")
-        return NOT_CHUNKED
+        return None, {}
     before = len(report)
-    values, written = check_block(block, Chunking, report)
+    values, plain = check_block(block, Chunking, report)
+    written = {CHUNK: plain}
     resolve_options(block, declared_options(Chunking), values, context)
-    code = _code_of_chunks(block, context)
+    by, code = block.get("by"), block.get("factory")
+    if by is not None and str(by.value).startswith(PYTHON):
+        code = by
+    splitter = None if code is None else load_named(code, context)
     # a key that each member of a sweep lacks is one problem, which the first has reported
     lacking = any(
         each.required and name not in values for name, each in declared_options(Chunking).items()
     )
     if len(report) > before or lacking:
-        return CheckedChunk(None, {CHUNK: written})
+        return None, written
     try:
         chunking = Chunking(**values)
-        if code is not None:
-            splitter_options(code, chunking)
-        return CheckedChunk(chunking, {CHUNK: written})
+        if splitter is not None:
+            splitter_options(splitter, chunking)
+        return chunking, written
     except OptionError as error:
-        _report_chunk(error, entry, report)
-        return CheckedChunk(None, {CHUNK: written})
-
-
-def _code_of_chunks(block: Item, context: Context) -> object:
-    """What `by` or `factory` names in Python; None where neither does, or it is not there."""
-    by, factory = block.get("by"), block.get("factory")
-    if by is not None and str(by.value).startswith(PYTHON):
-        return load_named(by, context)
-    return None if factory is None else load_named(factory, context)
-
-
-def _report_chunk(error: OptionError, entry: Entry, report: Report) -> None:
-    """What does not go together, at the value, or at the block that lacks it."""
-    value = entry.item.get(error.option)
-    if value is None:
-        report.wrong(entry, f"missing key '{error.option}'", f"{error.option}: {error.allowed}")
-    else:
-        what = "unknown value" if error.option == "by" else "found"
-        report.wrong(value, f"{what} {value.shown()}", error.allowed, error.nearest)
+        value = entry.item.get(error.option)
+        if value is None:
+            report.wrong(entry, f"missing key '{error.option}'", f"{error.option}: {error.allowed}")
+        else:
+            what = "unknown value" if error.option == "by" else "found"
+            report.wrong(value, f"{what} {value.shown()}", error.allowed, error.nearest)
+        return None, written
 
 
 def check_dataset_options(dataset: Item, report: Report) -> None:
@@ -329,15 +307,11 @@ def check_dataset_options(dataset: Item, report: Report) -> None:
         try:
             check(item.plain(), "dataset")
         except OptionError as error:
-            _report_dataset(error, item, report)
-
-
-def _report_dataset(error: OptionError, item: Item, report: Report) -> None:
-    _, _, inner = error.option.partition(".")
-    if inner and (value := item.get(inner)) is not None:
-        report.wrong(value, f"found {value.shown()}", error.allowed, error.nearest)
-    elif isinstance(error.found, str) and (entry := item.entries.get(error.found)) is not None:
-        found = f"unknown key '{error.found}'"
-        report.add(entry.key_place, item.path, found, error.allowed, error.nearest)
-    else:
-        report.wrong(item, "not complete", error.allowed, error.nearest)
+            _, _, inner = error.option.partition(".")
+            if inner and (value := item.get(inner)) is not None:
+                report.wrong(value, f"found {value.shown()}", error.allowed, error.nearest)
+            elif (entry := item.entries.get(str(error.found))) is not None:
+                found = f"unknown key '{error.found}'"
+                report.add(entry.key_place, item.path, found, error.allowed, error.nearest)
+            else:
+                report.wrong(item, "not complete", error.allowed, error.nearest)

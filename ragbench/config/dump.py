@@ -112,27 +112,11 @@ def _masked(value: Any, elsewhere: Redactor, path: KeyPath = ()) -> Any:
         if reads_environment(value) or is_placeholder(value):
             return value
         masked = mask_secrets(value)
-        is_secret = is_secret_value(path, value) or (masked == value and looks_secret(value))
-        return MASK if is_secret else _alike(value, elsewhere(masked))
+        if is_secret_value(path, value) or (masked == value and looks_secret(value)):
+            return MASK
+        return Quoted(elsewhere(masked)) if isinstance(value, Quoted) else elsewhere(masked)
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return MASK if is_number and in_secret_option(path) else value
-
-
-def _alike(value: str, text: str) -> str:
-    return Quoted(text) if isinstance(value, Quoted) else text
-
-
-def _told_elsewhere(config: ExperimentConfig) -> Redactor:
-    """What hides a literal secret where it stands once more: not what is but a header's value."""
-    return Redactor(
-        {
-            f'"{place}"': config.secrets[place]  # in quotes it is no variable: `***` is written
-            for place in config.literal_secrets
-            if is_secret_option(place.rpartition(".")[2])
-            or looks_secret(config.secrets[place])
-            or not in_secret_option(tuple(place.split(".")))  # told by its form
-        }
-    )
 
 
 def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
@@ -143,7 +127,15 @@ def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
     `base_dir` and secrets, a config without such a one gives an equal config, whatever else the
     environment has. Paths are relative to `folder`, where it is given.
     """
-    resolved = _masked(config.resolved, _told_elsewhere(config))
+    # a literal secret is hidden where it stands once more: not what is but a header's value
+    repeated = {
+        f'"{place}"': config.secrets[place]  # in quotes it is no variable: `***` is written
+        for place in config.literal_secrets
+        if is_secret_option(place.rpartition(".")[2])
+        or looks_secret(config.secrets[place])
+        or not in_secret_option(tuple(place.split(".")))  # told by its form
+    }
+    resolved = _masked(config.resolved, Redactor(repeated))
     if folder is not None:
         _move_paths(config, resolved, folder.absolute())
     return yaml.dump(resolved, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
@@ -327,11 +319,8 @@ def _beside(item: Item, hidden: Collection[str]) -> Iterator[str]:
 def _substituted(written: object) -> Iterator[Substituted]:
     if isinstance(written, Substituted):
         yield written
-    elif isinstance(written, Mapping):
-        for part in written.values():
-            yield from _substituted(part)
-    elif isinstance(written, (list, tuple)):
-        for part in written:
+    elif isinstance(written, (Mapping, list, tuple)):
+        for part in written.values() if isinstance(written, Mapping) else written:
             yield from _substituted(part)
 
 
@@ -341,30 +330,26 @@ def recorded(written: Any, hidden: Collection[str]) -> Any:
     Read again, in an environment with the same secrets, it gives the very same values.
     """
     if isinstance(written, Substituted):
-        return _recorded(written, hidden)
+        item = written.item
+        if not item.parts:  # a secret that is declared, and stands there itself
+            stays = is_placeholder(item.written) or is_harmless(item.path[-1])
+            text = item.written if stays else MASK
+            return Quoted(text) if item.quoted else text
+        if all(reference.name not in hidden for reference in item.references()):
+            return escaped(item.value) if isinstance(item.value, str) else item.value
+        text = ""
+        for is_secret, parts in itertools.groupby(_kept(item.parts, hidden), lambda part: part[1]):
+            run = "".join(part for part, _ in parts)
+            if is_secret and text.endswith("$"):
+                # `$` before `${` would escape it: all its variables stay
+                return Quoted(item.written) if item.quoted else item.written
+            text += run if is_secret else escaped(run)
+        return Quoted(text) if item.quoted else text
     if isinstance(written, Mapping):
         return {key: recorded(part, hidden) for key, part in written.items()}
     if isinstance(written, (list, tuple)):
         return [recorded(part, hidden) for part in written]
     return written
-
-
-def _recorded(written: Substituted, hidden: Collection[str]) -> Any:
-    item = written.item
-    if not item.parts:  # a secret that is declared, and stands there itself
-        stays = is_placeholder(item.written) or is_harmless(item.path[-1])
-        text = item.written if stays else MASK
-        return Quoted(text) if item.quoted else text
-    if all(reference.name not in hidden for reference in item.references()):
-        return escaped(item.value) if isinstance(item.value, str) else item.value
-    text = ""
-    for is_secret, parts in itertools.groupby(_kept(item.parts, hidden), lambda part: part[1]):
-        run = "".join(part for part, _ in parts)
-        if is_secret and text.endswith("$"):
-            # `$` before `${` would escape it: all its variables stay
-            return Quoted(item.written) if item.quoted else item.written
-        text += run if is_secret else escaped(run)
-    return Quoted(text) if item.quoted else text
 
 
 def _kept(

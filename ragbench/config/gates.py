@@ -112,19 +112,16 @@ def known_scores(metrics: Metrics) -> KnownScores:
     found += [known_score(named.metric.name, "generation") for named in metrics.generation or ()]
     judges = metrics.judges or {}
     for judge, block in judges.items():
-        for source in block.rubrics:
-            rubric = known_rubric(source)
-            if rubric is not None:
-                name = rubric.name
-                if len(judges) > 1:
-                    name = add_option(name, "judge", judge)
-                found.append(replace(rubric, name=name))
-    blocks: dict[Kind, object] = {
-        "retrieval": metrics.retrieval.measures,
-        "generation": metrics.generation,
-    }
+        for rubric in filter(None, map(known_rubric, block.rubrics)):
+            several = len(judges) > 1
+            name = add_option(rubric.name, "judge", judge) if several else rubric.name
+            found.append(replace(rubric, name=name))
     named: dict[str, KnownScore] = {score.name: score for score in found if score is not None}
-    return KnownScores(named, frozenset(kind for kind, block in blocks.items() if block is None))
+    blocks: list[tuple[Kind, object]] = [
+        ("retrieval", metrics.retrieval.measures),
+        ("generation", metrics.generation),
+    ]
+    return KnownScores(named, frozenset(kind for kind, block in blocks if block is None))
 
 
 def check_gates(
@@ -203,8 +200,7 @@ def _file_of(gate: Gate, entry: _WrittenGate, known: KnownNames, base: Path) -> 
     item = None if gate.file_key is None else entry.item.get(gate.file_key)
     if item is None or item.value is None:
         return None
-    may_be_system = declared_options(type(gate))[str(gate.file_key)].option.refers_to != "path"
-    if may_be_system:
+    if declared_options(type(gate))[str(gate.file_key)].option.refers_to != "path":
         if item.value in known.systems:
             return None
         path = base / str(item.value)

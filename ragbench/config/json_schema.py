@@ -79,7 +79,7 @@ def config_schema() -> Schema:
         "apps": _mapping("app"),
         "metrics": _metrics(),
         "statistics": _object(declared_options(Statistics).values()),
-        "causes": _causes(),
+        "causes": _with_blocks(CauseRules, "", right=RightAnswer, supported=SupportedAnswer),
         "gates": {"type": "array", "items": _object(gate_options().values())},
         "budget": _object(declared_options(BudgetLimits).values()),
         "executor": {"$ref": "#/$defs/executor"},
@@ -89,11 +89,11 @@ def config_schema() -> Schema:
     return share(schema)
 
 
-def _causes() -> Schema:
-    schema = _object(declared_options(CauseRules).values())
-    records = {"right": RightAnswer, "supported": SupportedAnswer}
-    for name, record in records.items():
-        block = _object(declared_options(record).values(), CauseRules.blocks[name])
+def _with_blocks(record: Any, description: str, **blocks: Any) -> Schema:
+    """The schema of a block with blocks in it, by their keys."""
+    schema = _object(declared_options(record).values(), description)
+    for name, inner in blocks.items():
+        block = _object(declared_options(inner).values(), record.blocks[name])
         schema["properties"][name] = block
     return schema
 
@@ -102,11 +102,8 @@ def _metrics() -> Schema:
     from ragbench.score.retrieval import MEASURES
     from ragbench.score.text import METRICS
 
-    retrieval = _object(declared_options(RetrievalMetrics).values(), summary_line(RetrievalMetrics))
-    match = _object(declared_options(Match).values(), RetrievalMetrics.blocks["match"])
-    retrieval["properties"]["match"] = match
-    fill = _object(declared_options(Fill).values(), RetrievalMetrics.blocks["fill"])
-    retrieval["properties"]["fill"] = fill
+    said = summary_line(RetrievalMetrics)
+    retrieval = _with_blocks(RetrievalMetrics, said, match=Match, fill=Fill)
     examples = [_example(name, MEASURES.load(name)) for name in MEASURES.names()]
     retrieval["properties"]["measures"]["items"] = _suggested(examples)
     properties = {

@@ -96,7 +96,7 @@ def _judge(
     loaded = load_type(item, JUDGES, entry.key_place, context)
     own = options_of(loaded[1]) if loaded else {}
     own = {key: option for key, option in own.items() if key not in common}
-    known = common if loaded is None else {**common, **own}
+    known = {**common, **own}
     values = check_options(
         item,
         known,
@@ -105,7 +105,7 @@ def _judge(
         # without a type the other keys cannot be checked
         others=["type"] if loaded else list(dict.fromkeys(["type", *item.entries])),
     )
-    resolve_options(item, {**common, **own}, values, context)
+    resolve_options(item, known, values, context)
     if loaded is not None and len(report) == before and values.keys() >= known.keys():
         context.try_later(entry, loaded[1], values, own, late=True)  # --no-judge
     rubrics = _rubrics(item.get("rubrics"), loaded and loaded[1], context)
@@ -146,7 +146,13 @@ def _rubrics(item: Item | None, judge: Any, context: Context) -> tuple[RubricSou
     for part in item.items:
         rubric: tuple[str, RubricSource] | None = None
         if isinstance(part.value, dict):
-            rubric = _check_mapping(part, context.report)
+            keys = part.plain()
+            try:
+                rubric = load_rubric(keys).name, keys
+            except DataError as error:
+                problem = error.problem
+                shown = ": ".join(filter(None, [problem.path, problem.found]))
+                context.report.wrong(part, shown, problem.allowed, problem.nearest)
         elif own is not None and part.value == own["name"]:
             rubric = own["name"], own
         elif isinstance(part.value, str):
@@ -196,20 +202,6 @@ def check_clusters(
             found = f"bets are on single queries, and the units are clusters ({cluster})"
             allowed = "stop_when: decided alone, whose looks are planned"
             report.add(judge.place, path, found, allowed)
-
-
-def _check_mapping(item: Item, report: Report) -> tuple[str, Mapping[str, Any]] | None:
-    """Return the name of a rubric that stands in the config, and its keys; None with a problem."""
-    from ragbench.score.judge.rubric import load_rubric
-
-    keys = item.plain()
-    try:
-        return load_rubric(keys).name, keys
-    except DataError as error:
-        problem = error.problem
-        found = ": ".join(filter(None, [problem.path, problem.found]))
-        report.wrong(item, found, problem.allowed, problem.nearest)
-        return None
 
 
 _PLACES: Mapping[Kind, tuple[str, str]] = {

@@ -272,13 +272,13 @@ class TreeCheck:
         references = {name: checked.references for name, checked in retrievers.items()}
         report_cycles(references, self.report)
         self._require_a_system(LOADERS)
-        metrics = check_metrics(self.tree.get("metrics"), self.context)
+        metrics, scored = check_metrics(self.tree.get("metrics"), self.context)
         statistics = check_statistics(self._item("statistics"), self.context)
-        check_clusters(metrics.metrics.judges, statistics[0].get("cluster"), self.report)
-        causes = check_causes(self._item("causes"), metrics.metrics, self.context)
+        check_clusters(metrics.judges, statistics[0].get("cluster"), self.report)
+        causes = check_causes(self._item("causes"), metrics, self.context)
         budget = check_block(self._item("budget"), BudgetLimits, self.report)
         executor = self._executor()
-        gates = self._gates(metrics.metrics, generators, LOADERS)
+        gates = self._gates(metrics, generators, LOADERS)
         is_wrong = self.context.run_trials() or top.keys() < declared.keys()  # one was unreadable
         if is_wrong or dataset is None or not dataset.component:
             return None
@@ -291,7 +291,7 @@ class TreeCheck:
         written |= {
             "name": self._as_written("name", name),
             "dataset": dataset.written,
-            "metrics": metrics.written,
+            "metrics": scored,
             "statistics": statistics[1],
             "causes": causes[1],
             "gates": gates[1],
@@ -305,7 +305,7 @@ class TreeCheck:
             generators=_built(generators),
             apps=_built(apps),
             controls=tuple(dict.fromkeys(top["controls"] or ())),
-            metrics=metrics.metrics,
+            metrics=metrics,
             statistics=Statistics(**statistics[0]),
             causes=causes[0],
             gates=gates[0],

@@ -37,7 +37,6 @@ from ragbench.records.score import Kind
 from ragbench.registry import DeclaredOption, Option, declared_options, nearest
 
 if TYPE_CHECKING:
-    from ragbench.score.judge.base import Rubric
     from ragbench.score.text.base import Metric
 
 
@@ -52,17 +51,8 @@ _QUOTE = 'a name with a comma in quotes: "ndcg(gain=exp,discount=jk)@10"'
 _NAMES = DeclaredOption("generation", tuple[str, ...], (), Option("Names of metrics."))
 
 
-@dataclass(frozen=True)
-class CheckedMetrics:
-    """The block after its checks."""
-
-    metrics: Metrics
-    written: dict[str, Any]
-    """The block as plain data with its defaults."""
-
-
-def check_metrics(item: Item | None, context: Context) -> CheckedMetrics:
-    """Check the whole block; everything that is wrong goes into the report."""
+def check_metrics(item: Item | None, context: Context) -> tuple[Metrics, dict[str, Any]]:
+    """Return the block, and it as plain data with its defaults; what is wrong is reported."""
     block = item or Item({}, Place(), ("metrics",))
     values = check_options(block, {"verify": _VERIFY}, context.report, others=_BLOCKS)
     retrieval, written = _retrieval(block.get("retrieval"), context)
@@ -81,8 +71,7 @@ def check_metrics(item: Item | None, context: Context) -> CheckedMetrics:
         around = Around(judges, judge is not None, retrieval.top_k, retrieval.match.level)
         checked, written["fill"] = check_fill(fill, around, context)
         retrieval = replace(retrieval, fill=checked)
-    metrics = Metrics(retrieval=retrieval, generation=generation, judges=judges, verify=verify)
-    return CheckedMetrics(metrics, result)
+    return Metrics(retrieval=retrieval, generation=generation, judges=judges, verify=verify), result
 
 
 def _retrieval(item: Item | None, context: Context) -> tuple[RetrievalMetrics, dict[str, Any]]:
@@ -158,7 +147,9 @@ def _parse_names(
         result = _parse(item, parse, noun, report)
         if result is None:
             continue
-        names_of = _identities(result)
+        # what two spellings of one score share; `ndcg_cut_5,10` are two scores
+        are_several = isinstance(result, list)
+        names_of = [each.name for each in result] if are_several else [result.canonical]
         if (first := next((seen[name] for name in names_of if name in seen), None)) is not None:
             found = f"{item.shown()} is named twice"
             if first.written != item.written:
@@ -167,13 +158,6 @@ def _parse_names(
         seen.update(dict.fromkeys(names_of, item))
         parsed.append((item, result))
     return parsed
-
-
-def _identities(parsed: Any) -> list[str]:
-    """What two spellings of the same score share; `ndcg_cut_5,10` are two scores."""
-    if isinstance(parsed, list):
-        return [measure.name for measure in parsed]
-    return [parsed.canonical]
 
 
 _KINDS: Mapping[str, Kind] = {"measure": "retrieval", "metric": "generation"}
@@ -211,26 +195,22 @@ def check_match(item: Item, ties: Any, report: Report) -> tuple[Match | None, di
     for key, wanted in _LEVEL_OF.items():
         if (entry := item.entries.get(key)) is not None and level != wanted:
             report.wrong(entry, f"'{key}' means nothing with level: {level}", f"level: {wanted}")
-    if level == "document":
-        _check_document(item, report)
+    where, separator = item.get("id"), item.get("separator")
+    if level == "document" and where is None and separator is None:
+        found = "level: document does not say which document a passage is of"
+        report.wrong(item, found, 'id: metadata.<key>, or separator: "#"')
+    if level == "document" and where is not None:
+        if separator is not None:
+            report.wrong(separator, "id and separator are both given", "one")
+        if isinstance(where.value, str) and not METADATA.fullmatch(where.value):
+            allowed = "metadata.<key>, such as metadata.doc_id"
+            report.wrong(where, f"{where.shown()} is no key of the metadata", allowed)
+    if level == "document" and separator is not None and separator.value == "":
+        report.wrong(separator, "the separator is empty", "text, such as '#'")
     if level == "text" and ties == "average":
         found = "level: text credits the first match, and ties: average has no first"
         report.wrong(item, found, "ties: docid, stable")
     return Match(**values), written
-
-
-def _check_document(item: Item, report: Report) -> None:
-    where, separator = item.get("id"), item.get("separator")
-    if where is None and separator is None:
-        found = "level: document does not say which document a passage is of"
-        report.wrong(item, found, 'id: metadata.<key>, or separator: "#"')
-    if where is not None and separator is not None:
-        report.wrong(separator, "id and separator are both given", "one")
-    if where is not None and isinstance(where.value, str) and not METADATA.fullmatch(where.value):
-        allowed = "metadata.<key>, such as metadata.doc_id"
-        report.wrong(where, f"{where.shown()} is no key of the metadata", allowed)
-    if separator is not None and separator.value == "":
-        report.wrong(separator, "the separator is empty", "text, such as '#'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,15 +285,11 @@ def _rubric(
     if judge is not None and isinstance(served, (list, tuple)) and rubric.name not in served:
         found_text = f"judge '{judge.type}' cannot apply '{rubric.name}'"
         context.report.wrong(at, found_text, "a judge that is a language model")
-    _check_levels(item, values, rubric, context)
+    start, written = values.get("relevant_from"), item.get("relevant_from")
+    if start is not None and written is not None and start > rubric.levels:
+        found_text = f"{start} is above the levels of '{rubric.name}'"
+        context.report.wrong(written, found_text, f"2 to {rubric.levels}")
     return source
-
-
-def _check_levels(item: Item, values: Mapping[str, Any], rubric: Rubric, context: Context) -> None:
-    start, at = values.get("relevant_from"), item.get("relevant_from")
-    if start is not None and at is not None and start > rubric.levels:
-        found = f"{start} is above the levels of '{rubric.name}'"
-        context.report.wrong(at, found, f"2 to {rubric.levels}")
 
 
 def check_statistics(item: Item, context: Context) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -323,20 +299,6 @@ def check_statistics(item: Item, context: Context) -> tuple[dict[str, Any], dict
     # without retrievers the systems are those of the records, known when they are read
     if baseline is not None and isinstance(baseline.value, str) and context.retrievers:
         check_reference(baseline, context)
-    _check_test(item, values, context)
-    if values.get("correction") == "bh":
-        values["correction"] = "benjamini_hochberg"
-    cluster, slices = item.get("cluster"), item.get("slices")
-    if cluster is not None and isinstance(cluster.value, str):
-        _check_field(cluster, (), context)
-    if slices is not None and values.get("slices"):
-        for field in slices.items:
-            _check_field(field, SLICES, context)
-        values["slices"] = tuple(dict.fromkeys(values["slices"]))
-    return values, written
-
-
-def _check_test(item: Item, values: dict[str, Any], context: Context) -> None:
     test, correction = values.get("test", "randomization"), item.get("correction")
     if correction is not None and correction.value == "max_t" and test != "randomization":
         found = f"max_t is made of sign flips, and the test is {test}"
@@ -348,6 +310,16 @@ def _check_test(item: Item, values: dict[str, Any], context: Context) -> None:
         place = item.entries["test"].item
         found = "mcnemar counts single queries, and the units are clusters"
         context.report.wrong(place, found, "randomization, t, wilcoxon")
+    if values.get("correction") == "bh":
+        values["correction"] = "benjamini_hochberg"
+    cluster, slices = item.get("cluster"), item.get("slices")
+    if cluster is not None and isinstance(cluster.value, str):
+        _check_field(cluster, (), context)
+    if slices is not None and values.get("slices"):
+        for field in slices.items:
+            _check_field(field, SLICES, context)
+        values["slices"] = tuple(dict.fromkeys(values["slices"]))
+    return values, written
 
 
 def check_causes(

@@ -17,7 +17,6 @@ from ragbench.files import names_in
 from ragbench.registry import (
     PYTHON,
     DeclaredOption,
-    Mismatch,
     declared_options,
     is_factory,
     load_object,
@@ -70,21 +69,15 @@ def check_value(item: Item, option: DeclaredOption, report: Report) -> Any:
         part = item
         for step in mismatch.steps:
             part = part.items[step] if isinstance(step, int) else part.entries[step].item
-        if part.value is not UNREADABLE:
-            _explain(part, mismatch, report)
+        if part.value is UNREADABLE:
+            continue
+        found, close = f"{part.shown()} is not {mismatch.wanted}", None
+        if mismatch.out_of_range:
+            found = f"{part.shown()} is out of range"
+        elif words := mismatch.words:
+            found, close = f"unknown value {part.shown()}", nearest(str(part.value), words)
+        report.wrong(part, found, mismatch.allowed, close)
     return INVALID if mismatches else option.converted(value)
-
-
-def _explain(item: Item, mismatch: Mismatch, report: Report) -> None:
-    words, close = mismatch.words, None
-    if mismatch.out_of_range:
-        found = f"{item.shown()} is out of range"
-    elif words:
-        found = f"unknown value {item.shown()}"
-        close = nearest(str(item.value), words)
-    else:
-        found = f"{item.shown()} is not {mismatch.wanted}"
-    report.wrong(item, found, mismatch.allowed, close)
 
 
 def check_block(
@@ -197,13 +190,13 @@ def references_of(
         if option.option.refers_to != "retriever" or value is None or key not in values:
             continue
         if isinstance(value.value, tuple):
-            names = [check_reference(part, context, many=True) for part in value.items]
-            found += [
+            named = [
                 (name, part)
-                for part, members in zip(value.items, names, strict=True)
-                for name in members
+                for part in value.items
+                for name in check_reference(part, context, many=True)
             ]
-            values[key] = list(dict.fromkeys(name for members in names for name in members))
+            found += named
+            values[key] = list(dict.fromkeys(name for name, _ in named))
         elif isinstance(value.value, str):
             found += [(name, value) for name in check_reference(value, context)]
     return found
@@ -222,8 +215,8 @@ def check_reference(item: Item, context: Context, *, many: bool = False) -> tupl
     if name in context.retrievers:
         return (name,)
     allowed = some_of(context.retrievers) or "a name in retrievers"
-    known = [*context.retrievers, *context.members]
-    report.wrong(item, f"no retriever {item.shown()}", allowed, nearest(name, known))
+    close = nearest(name, [*context.retrievers, *context.members])
+    report.wrong(item, f"no retriever {item.shown()}", allowed, close)
     return ()
 
 
@@ -315,8 +308,7 @@ def load_named(item: Item, context: Context) -> object:
     try:
         return load_object(str(item.value).removeprefix(PYTHON), context.code or ())
     except DataError as error:
-        problem = error.problem
-        context.report.wrong(item, problem.found, problem.allowed, problem.nearest)
+        context.report.refused(item, error)
         return None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ragbench.errors import ConfigError, Place, Problem
+from ragbench.errors import ConfigError, DataError, Place, Problem
 from ragbench.redaction import mask_addresses
 from ragbench.registry import nearest as nearest_name
 from ragbench.secrets import MASK, is_placeholder, is_secret_option, mask_url
@@ -121,6 +121,11 @@ class Report:
         names = list(allowed)
         known = ", ".join(names) or "no keys"
         self.add(place, path, f"unknown key '{key}'", known, nearest_name(key, names))
+
+    def refused(self, at: Placed, error: DataError) -> None:
+        """Note what a reader says of a value."""
+        problem = error.problem
+        self.wrong(at, problem.found, problem.allowed, problem.nearest)
 
     def include(self, problems: Iterable[Problem]) -> None:
         """Take over problems of another report."""

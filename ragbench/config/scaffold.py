@@ -54,10 +54,7 @@ def scaffold_beir(file: Path) -> Scaffold:
 
 
 def scaffold_records(
-    file: Path,
-    records: Path,
-    corpus: Path | None = None,
-    named: Named | None = None,
+    file: Path, records: Path, corpus: Path | None = None, named: Named | None = None
 ) -> Scaffold:
     """Return a config that reads a file of records, its columns guessed from names and contents.
 
@@ -125,7 +122,13 @@ def _guessed(
         if (column := next(holding, None)) is not None:
             found["relevant"] = column
     if "relevant" not in found:
-        doubts += _perhaps_gold({column: known_ids(entries, names, column) for column in free})
+        doubts += [
+            f"'{column}' holds {total} ids, of which the corpus knows {known}: where these are "
+            f"gold, write relevant: {_scalar(column)}"
+            for column in free
+            for known, total in [known_ids(entries, names, column)]
+            if known
+        ]
     if not {"answer", "reference"} & set(given):
         _settle_answer(found, free, corpus is not None, records)
     doubts = [doubt for doubt in doubts if not doubt.startswith("cannot tell")]
@@ -148,15 +151,6 @@ def _left_empty(
             del found[part]
             said.append(f"'{column}' is empty in every row")
     return said
-
-
-def _perhaps_gold(counts: Mapping[str, tuple[int, int]]) -> list[str]:
-    return [
-        f"'{column}' holds {total} ids, of which the corpus knows {known}: where these are gold, "
-        f"write relevant: {_scalar(column)}"
-        for column, (known, total) in counts.items()
-        if known
-    ]
 
 
 def _settle_answer(
@@ -195,11 +189,7 @@ class _Corpus:
 
 
 def _with_corpus(
-    file: Path,
-    records: Path,
-    columns: Mapping[str, str | list[str]],
-    corpus: Path,
-    read: Corpus,
+    file: Path, records: Path, columns: Mapping[str, str | list[str]], corpus: Path, read: Corpus
 ) -> _Corpus:
     from ragbench.data.loaders.records import Records
 

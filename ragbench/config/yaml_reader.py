@@ -124,7 +124,14 @@ class _Reader:
     def _item(self, event: Any, path: KeyPath, depth: int) -> Item:
         place = self._place(event)
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event, place, path)
+            name = str(event.anchor)
+            if name not in self.anchors:
+                known = ", ".join(f"*{anchor}" for anchor in self.anchors)
+                allowed = known or "no alias before its anchor"
+                self._stop(place, f"'*{name}' refers to nothing", allowed)
+            item, size = self.anchors[name]
+            self._count(size, place)
+            return item
         start = self.nodes
         self._count(1, place)
         if depth > MAX_DEPTH:
@@ -137,14 +144,6 @@ class _Reader:
             item = self._mapping(event, place, path, depth)
         if event.anchor:
             self.anchors[event.anchor] = (item, self.nodes - start)
-        return item
-
-    def _alias(self, event: Any, place: Place, path: KeyPath) -> Item:
-        if event.anchor not in self.anchors:
-            known = ", ".join(f"*{name}" for name in self.anchors) or "no alias before its anchor"
-            self._stop(place, f"'*{event.anchor}' refers to nothing", known)
-        item, size = self.anchors[event.anchor]
-        self._count(size, place)
         return item
 
     def _count(self, more: int, place: Place) -> None:

@@ -105,7 +105,12 @@ class SentenceTransformerEmbedder:
         self._batches = Batches(chosen, batch_tokens, _BATCH_TOKENS)
         self.manner = self._batches.manner
         self._lock = threading.Lock()
-        _read_in_turn(self._model[0])
+        # let threads take turns in the tokeniser, which notes in itself where to cut and pad
+        module = self._model[0]
+        lock = threading.RLock()  # one of them may call the other
+        for name in ("preprocess", "tokenize"):  # by version of sentence-transformers
+            if (read := getattr(module, name, None)) is not None:
+                setattr(module, name, _holding(lock)(read))
 
     def encode(
         self,
@@ -187,14 +192,6 @@ def is_sentence_transformers(checkpoint: Checkpoint) -> bool:
     if is_sentence_transformer_model(name, local_files_only=True):
         return True
     return checkpoint.folder is None and bool(is_sentence_transformer_model(name))
-
-
-def _read_in_turn(module: Any) -> None:
-    """Let threads take turns in the tokeniser, which notes in itself where to cut and pad."""
-    lock = threading.RLock()  # one of them may call the other
-    for name in ("preprocess", "tokenize"):  # by version of sentence-transformers
-        if (read := getattr(module, name, None)) is not None:
-            setattr(module, name, _holding(lock)(read))
 
 
 @contextmanager

@@ -27,18 +27,13 @@ from ragbench.errors import (
 from ragbench.records.causes import AnswerCause, CauseRow
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import Comparisons
-from ragbench.records.score import SystemScore
-from ragbench.records.summary import Summary, SystemSummary
+from ragbench.records.summary import Summary
 from ragbench.report.pictures.charts import causes_pictures
 from ragbench.types.tables import html_table, number
 
 _RIGHT: AnswerCause = "right"
 _FEW_SYSTEMS = 6
 _FEW_SCORES = 3
-
-
-def _few(system: SystemSummary) -> list[tuple[str, SystemScore]]:
-    return list(system.scores.items())[:_FEW_SCORES]
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,7 +110,10 @@ class Experiment:
 
     def __repr__(self) -> str:
         systems = "; ".join(
-            f"{system.name}: " + ", ".join(f"{n} {number(s.mean)}" for n, s in _few(system))
+            f"{system.name}: "
+            + ", ".join(
+                f"{n} {number(s.mean)}" for n, s in list(system.scores.items())[:_FEW_SCORES]
+            )
             for system in self.record.systems[:_FEW_SYSTEMS]
         )
         left = len(self.record.systems) - _FEW_SYSTEMS

@@ -88,7 +88,10 @@ def _counts(
     for system in systems:
         yield from ((score.failed, score.n) for score in system.scores.values())
     yield from ((pair.failed, pair.n) for pair in pairs)
-    yield from _answers_of(results)
+    for scores in results.samples.values():
+        for columns in scores.values():
+            scored = sum(int((column.causes == Cause.SCORED).sum()) for column in columns)
+            yield failed_answers(columns), scored
     if results.filled is not None:
         yield results.filled.counts.failed, results.filled.counts.model
 
@@ -122,8 +125,14 @@ def _warnings(
 
 def _dataset(plan: Plan) -> Dataset:
     collection = plan.collection
+    # the data set's folder or file, with its split where it has a named one
+    options = plan.config.dataset.options
+    path = options.get("path") or options.get("qrels")
+    name = Path(path).stem if path is not None else plan.config.dataset.type
+    split = options.get("split")
+
     return Dataset(
-        name=_dataset_name(plan),
+        name=(f"{name}/{split}" if isinstance(split, str) else name),
         type=plan.config.dataset.type,
         queries=len(plan.queries),
         documents=None if collection.documents is None else len(collection.documents),
@@ -131,14 +140,6 @@ def _dataset(plan: Plan) -> Dataset:
         answers=sum(bool(collection.answers.get(query.id)) for query in plan.queries),
         notes=tuple(collection.notes),
     )
-
-
-def _answers_of(results: Results) -> Iterator[tuple[Mapping[str, int], int]]:
-    """Failed and scored answers where queries have several: a query hides those that failed."""
-    for scores in results.samples.values():
-        for columns in scores.values():
-            scored = sum(int((column.causes == Cause.SCORED).sum()) for column in columns)
-            yield failed_answers(columns), scored
 
 
 def _first_failures(systems: Sequence[SystemScores]) -> list[str]:
@@ -158,15 +159,6 @@ def _first_failures(systems: Sequence[SystemScores]) -> list[str]:
 def _failed_share(causes: Mapping[str, int], n: int) -> float:
     failed = sum(causes.values())
     return failed / (failed + n) if failed else 0.0
-
-
-def _dataset_name(plan: Plan) -> str:
-    """The data set's folder or file, with its split where it has a named one."""
-    options = plan.config.dataset.options
-    path = options.get("path") or options.get("qrels")
-    name = Path(path).stem if path is not None else plan.config.dataset.type
-    split = options.get("split")
-    return f"{name}/{split}" if isinstance(split, str) else name
 
 
 def _systems(plan: Plan, results: Results) -> Iterator[SystemSummary]:

@@ -315,7 +315,12 @@ def add_evidence(
     """
     if not math.isfinite(pairs.range[1] - pairs.range[0]):
         return replace(found, why=f"{found.why}; no evidence adds up, as the score has no bound")
-    since, *commits = _having(record)
+    base, system, score = record
+    since, *commits = [
+        (commit, commit.systems[system.name], score)
+        for commit in base.commits
+        if system.name in commit.systems and score in commit.systems[system.name].columns
+    ]
     earlier = [_differences(pair_scores(commit, record), pairs.query_ids) for commit in commits]
 
     def weigh(newest: FloatArray) -> tuple[Evidence, bool]:
@@ -334,16 +339,6 @@ def add_evidence(
         why = f"{turned}; without them: {why}"
         return replace(found, verdict="undecided", why=why, evidence=evidence)
     return replace(found, verdict="fail", why=why, evidence=evidence, power=None)
-
-
-def _having(record: Scored) -> list[Scored]:
-    """The commits that have a score of a system, the oldest, its record, first."""
-    base, system, score = record
-    return [
-        (commit, commit.systems[system.name], score)
-        for commit in base.commits
-        if system.name in commit.systems and score in commit.systems[system.name].columns
-    ]
 
 
 def _differences(pairs: PairedScores, query_ids: Sequence[str]) -> FloatArray:

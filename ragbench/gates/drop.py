@@ -145,7 +145,9 @@ class Drop(Change):
         if math.isnan(found.lower):
             few = f"only {found.n_changed} of {found.n} queries changed, and the score has no bound"
             return Decision("undecided", few, facts)
-        interval = _shown_interval(found, pairs.sign)
+        mean, low, high = _turned(found, pairs.sign)
+        turned = "" if pairs.sign == 1 else ", lower is better"
+        interval = f"{mean:+.4g} [{low:+.4g}, {high:+.4g}] over {found.n} queries{turned}"
         unit = "queries" if found.n_clusters is None else "clusters"
         confidence = look_confidence(look, method.confidence)
         size = 0.0 if clusters is not None else _size(d)
@@ -230,12 +232,6 @@ def _size(d: FloatArray) -> float:
 
 def _width(score_range: tuple[float, float]) -> float:
     return score_range[1] - score_range[0]
-
-
-def _shown_interval(found: DifferenceInterval, sign: int) -> str:
-    mean, low, high = _turned(found, sign)
-    turned = "" if sign == 1 else ", lower is better"
-    return f"{mean:+.4g} [{low:+.4g}, {high:+.4g}] over {found.n} queries{turned}"
 
 
 @dataclass(frozen=True, kw_only=True)

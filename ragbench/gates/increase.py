@@ -46,8 +46,7 @@ class Increase(Change):
     of = "cost"
 
     max_increase: Annotated[
-        float,
-        Option("Largest allowed increase of a cost, as a share of the baseline.", ge=0),
+        float, Option("Largest allowed increase of a cost, as a share of the baseline.", ge=0)
     ]
     identical: Identical = "pass"
 

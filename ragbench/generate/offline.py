@@ -147,8 +147,5 @@ class Predictions(Generator):
         if found is None or found.answer is None:
             raise MissingPrediction(query.id)
         return Prediction(
-            found.answer,
-            found.contexts,
-            queries=list(found.queries),
-            tool_calls=found.tool_calls,
+            found.answer, found.contexts, queries=list(found.queries), tool_calls=found.tool_calls
         )

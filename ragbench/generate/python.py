@@ -143,7 +143,16 @@ def read_answer(answer: Any) -> Prediction:
     prediction = _of_mapping(answer) if isinstance(answer, Mapping) else answer
     if not isinstance(prediction, Prediction) or not isinstance(prediction.answer, str):
         raise AdapterError(f"found {shown(answer)} instead of an answer, allowed: {_SHAPES}")
-    _check_rest(prediction)
+    queries, latency_ms = prediction.queries, prediction.latency_ms
+    if not isinstance(queries, (list, tuple)) or not all(isinstance(q, str) for q in queries):
+        raise AdapterError(f"found {shown(queries)} as queries, allowed: a list of texts")
+    if not isinstance(prediction.usage, Usage):
+        raise AdapterError(
+            f"found {shown(prediction.usage)} as usage, allowed: ragbench.types.Usage"
+        )
+    is_number = isinstance(latency_ms, (int, float)) and not isinstance(latency_ms, bool)
+    if latency_ms is not None and not (is_number and 0 <= latency_ms < math.inf):
+        raise AdapterError(f"found {shown(latency_ms)} as latency_ms, allowed: a number >= 0")
     if prediction.tool_calls is not None:
         calls = read_tool_calls(prediction.tool_calls, _no_calls)
         prediction = replace(prediction, tool_calls=calls)
@@ -167,19 +176,6 @@ def _of_mapping(answer: Mapping[str, Any]) -> Prediction | None:
         queries=queries,
         tool_calls=answer.get("tool_calls"),
     )
-
-
-def _check_rest(prediction: Prediction) -> None:
-    queries, latency_ms = prediction.queries, prediction.latency_ms
-    if not isinstance(queries, (list, tuple)) or not all(isinstance(q, str) for q in queries):
-        raise AdapterError(f"found {shown(queries)} as queries, allowed: a list of texts")
-    if not isinstance(prediction.usage, Usage):
-        raise AdapterError(
-            f"found {shown(prediction.usage)} as usage, allowed: ragbench.types.Usage"
-        )
-    is_number = isinstance(latency_ms, (int, float)) and not isinstance(latency_ms, bool)
-    if latency_ms is not None and not (is_number and 0 <= latency_ms < math.inf):
-        raise AdapterError(f"found {shown(latency_ms)} as latency_ms, allowed: a number >= 0")
 
 
 def _passages(contexts: Any) -> list[Document]:

@@ -44,7 +44,17 @@ class Family:
         if type_name in self.table:
             return _imported(self.table[type_name], ())
         if type_name in (plugins := self._plugins()):
-            return _load_plugin(self.noun, plugins[type_name])
+            point = plugins[type_name]
+            try:
+                return point.load()
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # a module of theirs may raise anything, also SystemExit
+                reason = f"{type(error).__name__}: {error}"
+                package = getattr(point.dist, "name", "an installed package")
+                raise DataError(
+                    f"{self.noun} '{point.name}' of {package} cannot be loaded: {reason}"
+                ) from error
         names = [*self.names(), f"{PYTHON}module:Name"]
         close = nearest(type_name, self.names())
         raise OptionError(self.noun, "type", type_name, ", ".join(names), close)
@@ -76,18 +86,6 @@ def _entry_points(folder: str, changed: int) -> dict[str, dict[str, Any]]:
             if point.group.startswith("ragbench."):
                 found.setdefault(point.group, {})[point.name] = point
     return found
-
-
-def _load_plugin(noun: str, point: Any) -> Any:
-    """Load what another package registered; its mistakes are not ours."""
-    try:
-        return point.load()
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # a module of theirs may raise anything, also SystemExit
-        reason = f"{type(error).__name__}: {error}"
-        package = getattr(point.dist, "name", "an installed package")
-        raise DataError(f"{noun} '{point.name}' of {package} cannot be loaded: {reason}") from error
 
 
 _SEARCH: ContextVar[tuple[Path, ...]] = ContextVar("search", default=())

@@ -9,17 +9,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
-from ragbench.embed.base import (
-    BatchTokens,
-    Checkpoint,
-    ComputeDevice,
-    Device,
-    Model,
-    as_unicode,
-    choose_device,
-    find_checkpoint,
-    need_packages,
-)
+from ragbench.embed import base as embed
 from ragbench.embed.encoders import Batches, token_limit, truncation_notes
 from ragbench.embed.sentence_transformers import EXTRA, PACKAGES, RemoteModel
 from ragbench.errors import OptionError
@@ -49,7 +39,7 @@ class PairScorer:
     """
 
     def __init__(
-        self, checkpoint: Checkpoint, device: str, batch_tokens: int | None = None
+        self, checkpoint: embed.Checkpoint, device: str, batch_tokens: int | None = None
     ) -> None:
         self._tokenizer, model, absent = checkpoint.load_model("AutoModelForSequenceClassification")
         if absent:
@@ -98,8 +88,8 @@ class PairScorer:
 
     def _tokens(self, pairs: Sequence[Pair], *, cut: bool) -> Any:
         return self._tokenizer(
-            [as_unicode(pair[0]) for pair in pairs],
-            [as_unicode(pair[1]) for pair in pairs],
+            [embed.as_unicode(pair[0]) for pair in pairs],
+            [embed.as_unicode(pair[1]) for pair in pairs],
             truncation=cut,
             max_length=self.limit if cut else None,
             verbose=False,
@@ -116,20 +106,22 @@ class PairScorer:
 
 
 def shared_pair_scorer(
-    owner: str, model: str, *, device: Device = "auto", batch_tokens: int | None = None
+    owner: str, model: str, *, device: embed.Device = "auto", batch_tokens: int | None = None
 ) -> PairScorer:
     """Return a cross-encoder that stays loaded: the next call gets the same one."""
-    need_packages(owner, EXTRA, PACKAGES)
-    checkpoint = find_checkpoint(owner, model)
+    embed.need_packages(owner, EXTRA, PACKAGES)
+    checkpoint = embed.find_checkpoint(owner, model)
     if (labels := checkpoint.config().num_labels) != 1:  # before the weights are read
         found = f"{checkpoint.name} (with {labels} labels)"
         raise OptionError(owner, "model", found, _ONE_SCORE)
-    return _scorer(checkpoint, checkpoint.identity, choose_device(owner, device), batch_tokens)
+    return _scorer(
+        checkpoint, checkpoint.identity, embed.choose_device(owner, device), batch_tokens
+    )
 
 
 @functools.lru_cache(maxsize=1)
 def _scorer(
-    checkpoint: Checkpoint,
+    checkpoint: embed.Checkpoint,
     identity: str,  # so that a folder whose content has changed is loaded again
     device: str,
     batch_tokens: int | None,
@@ -154,7 +146,7 @@ class RemotePairScorer(RemoteModel):
         return [scores[pair] for pair in pairs]
 
 
-def open_pairs(owner: str, model: str, device: Device, batch_tokens: int | None) -> Opened:
+def open_pairs(owner: str, model: str, device: embed.Device, batch_tokens: int | None) -> Opened:
     """Load a cross-encoder on a worker."""
     scorer = shared_pair_scorer(owner, model, device=device, batch_tokens=batch_tokens)
 
@@ -185,11 +177,11 @@ class CrossEncoder(Reranker):
     def __init__(
         self,
         *,
-        model: Model = DEFAULT_MODEL,
-        device: ComputeDevice = "auto",
-        batch_tokens: BatchTokens = None,
+        model: embed.Model = DEFAULT_MODEL,
+        device: embed.ComputeDevice = "auto",
+        batch_tokens: embed.BatchTokens = None,
     ) -> None:
-        find_checkpoint("cross_encoder", model)
+        embed.find_checkpoint("cross_encoder", model)
         self._open: Callable[[], PairScorer | RemotePairScorer] = lambda: (
             shared_pair_scorer(_OWNER, model, device=device, batch_tokens=batch_tokens)
             if self.pool is None

@@ -8,17 +8,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from ragbench.embed.base import (
-    BatchTokens,
-    ComputeDevice,
-    DocumentPrompt,
-    Encodings,
-    KeepVectors,
-    Model,
-    QueryPrompt,
-    Vectors,
-    find_checkpoint,
-)
+from ragbench.embed import base as embed
 from ragbench.embed.cached import CachedEmbedder, open_embedder
 from ragbench.embed.sentence_transformers import DEFAULT_MODEL, dot_products
 from ragbench.errors import AdapterError, OptionError
@@ -68,17 +58,17 @@ class MMR(Reranker):
             Literal["similarity", "scores"],
             Option("similarity: to the query; scores: the retriever's, put to 0..1 by query."),
         ] = "similarity",
-        model: Model = DEFAULT_MODEL,
-        query_prompt: QueryPrompt = None,
-        document_prompt: DocumentPrompt = None,
-        device: ComputeDevice = "auto",
-        batch_tokens: BatchTokens = None,
-        cache: KeepVectors = True,
+        model: embed.Model = DEFAULT_MODEL,
+        query_prompt: embed.QueryPrompt = None,
+        document_prompt: embed.DocumentPrompt = None,
+        device: embed.ComputeDevice = "auto",
+        batch_tokens: embed.BatchTokens = None,
+        cache: embed.KeepVectors = True,
     ) -> None:
         if lambda_mult is not None and mmr_threshold is not None:
             allowed = "one of lambda_mult and mmr_threshold: they are two names of one number"
             raise OptionError("mmr", "mmr_threshold", mmr_threshold, allowed)
-        find_checkpoint("mmr", model)
+        embed.find_checkpoint("mmr", model)
         given = lambda_mult if mmr_threshold is None else mmr_threshold
         self.lambda_mult = DEFAULT_LAMBDA if given is None else given
         self._by_scores = relevance == "scores"
@@ -101,7 +91,7 @@ class MMR(Reranker):
         return 0 if self._embedder is None else self._embedder.encoded
 
     @property
-    def encodings(self) -> Encodings | None:
+    def encodings(self) -> embed.Encodings | None:
         """How many texts it has had encoded so far, and how many of them were in the cache."""
         return None if self._embedder is None else self._embedder.encodings
 
@@ -132,7 +122,7 @@ class MMR(Reranker):
         return rankings
 
 
-def _likeness(vectors: Vectors) -> Callable[[int], FloatArray]:
+def _likeness(vectors: embed.Vectors) -> Callable[[int], FloatArray]:
     return lambda row: dot_products(vectors, vectors[row])
 
 

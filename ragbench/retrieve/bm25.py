@@ -123,7 +123,13 @@ class BM25(Retriever):
         return self._analyze.identity
 
     def _open(self, kept: Arrays) -> None:
-        self._index, self._id_ranks, self._folder = self._mapped(kept), kept["id_ranks"], kept.path
+        index = self._empty()
+        index.scores = {name: kept[name] for name in _SCORES}
+        index.scores["num_docs"] = len(kept["id_ranks"])
+        index.vocab_dict = {term: number for number, term in enumerate(kept.texts("terms"))}
+        index.nonoccurrence_array = kept.get("absent")
+
+        self._index, self._id_ranks, self._folder = index, kept["id_ranks"], kept.path
 
     def search_task(self, top_k: int) -> Task | None:
         """Return how workers map the index and search it."""
@@ -196,14 +202,6 @@ class BM25(Retriever):
         writer.add("id_ranks", id_ranks(ids_of(corpus)))
         if index.nonoccurrence_array is not None:
             writer.add("absent", index.nonoccurrence_array)
-
-    def _mapped(self, kept: Arrays) -> bm25s.BM25:
-        index = self._empty()
-        index.scores = {name: kept[name] for name in _SCORES}
-        index.scores["num_docs"] = len(kept["id_ranks"])
-        index.vocab_dict = {term: number for number, term in enumerate(kept.texts("terms"))}
-        index.nonoccurrence_array = kept.get("absent")
-        return index
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
         """Rank the indexed documents for each query."""

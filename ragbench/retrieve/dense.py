@@ -9,19 +9,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from ragbench.embed.base import (
-    Advance,
-    BatchTokens,
-    ComputeDevice,
-    DocumentPrompt,
-    Encodings,
-    KeepVectors,
-    Model,
-    QueryPrompt,
-    Vectors,
-    find_checkpoint,
-    tell_nobody,
-)
+from ragbench.embed import base as embed
 from ragbench.embed.cached import CachedEmbedder, open_embedder
 from ragbench.embed.encoders import count_longer, truncation_notes
 from ragbench.embed.sentence_transformers import DEFAULT_MODEL
@@ -76,9 +64,9 @@ class Dense(Retriever):
     def __init__(  # noqa: PLR0913  each is an option in the YAML
         self,
         *,
-        model: Model = DEFAULT_MODEL,
-        query_prompt: QueryPrompt = None,
-        document_prompt: DocumentPrompt = None,
+        model: embed.Model = DEFAULT_MODEL,
+        query_prompt: embed.QueryPrompt = None,
+        document_prompt: embed.DocumentPrompt = None,
         similarity: Annotated[
             Literal["cosine", "dot"], Option("How a query and a document are compared.")
         ] = "cosine",
@@ -100,11 +88,11 @@ class Dense(Retriever):
                 ge=1,
             ),
         ] = None,
-        device: ComputeDevice = "auto",
-        batch_tokens: BatchTokens = None,
-        cache: KeepVectors = True,
+        device: embed.ComputeDevice = "auto",
+        batch_tokens: embed.BatchTokens = None,
+        cache: embed.KeepVectors = True,
     ) -> None:
-        find_checkpoint("dense", model)
+        embed.find_checkpoint("dense", model)
         if similarity == "cosine" and normalize is False:
             allowed = "true or null with similarity cosine; similarity: dot takes false"
             raise OptionError("dense", "normalize", normalize, allowed)
@@ -139,7 +127,7 @@ class Dense(Retriever):
         return self._keeps
 
     @property
-    def encodings(self) -> Encodings | None:
+    def encodings(self) -> embed.Encodings | None:
         """How many texts it has had encoded so far, and how many of them were in the cache."""
         return None if self._embedder is None else self._embedder.encodings
 
@@ -262,7 +250,7 @@ class Dense(Retriever):
             self._rank(vector, rows, top_k) for vector, rows in zip(vectors, found, strict=True)
         ]
 
-    def _rank(self, query: Vectors, rows: IntArray, top_k: int) -> list[ScoredDocument]:
+    def _rank(self, query: embed.Vectors, rows: IntArray, top_k: int) -> list[ScoredDocument]:
         scores = score_candidates(self._vectors, query, rows)
         best = best_rows(rows, scores, self._id_ranks, top_k)
         return [
@@ -275,8 +263,8 @@ class Dense(Retriever):
         embedder: CachedEmbedder,
         texts: Sequence[str],
         role: Literal["query", "document"],
-        advance: Advance = tell_nobody,
-    ) -> Vectors:
+        advance: embed.Advance = embed.tell_nobody,
+    ) -> embed.Vectors:
         return embedder.encode(
             texts, prompt=embedder.prompts[role], normalize=self._normalize, advance=advance
         )

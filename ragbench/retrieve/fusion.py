@@ -123,7 +123,11 @@ class Fusion(Retriever):
         scores = {identifier: math.fsum(found) for identifier, found in parts.items()}
         if self.method == "combmnz":
             scores = {identifier: s * len(parts[identifier]) for identifier, s in scores.items()}
-        best = sorted(scores, key=lambda each: (scores[each], _as_bytes(each)), reverse=True)
+        best = sorted(
+            scores,
+            key=lambda each: (scores[each], each.encode("utf-8", "surrogateescape")),
+            reverse=True,
+        )
         return [replace(hits[identifier], score=scores[identifier]) for identifier in best[:top_k]]
 
     def _parts(self, source: int, ranking: Sequence[ScoredDocument]) -> Mapping[str, float]:
@@ -149,10 +153,6 @@ def _numbers(name: str, values: Sequence[float] | None, count: int, default: flo
     if len(values) != count or not all(math.isfinite(value) for value in values):
         raise OptionError("fusion", name, values, f"{count} numbers, one for each retriever")
     return [float(value) for value in values]
-
-
-def _as_bytes(identifier: str) -> bytes:
-    return identifier.encode("utf-8", "surrogateescape")
 
 
 Normalization = Literal["min_max", "z_score", "theoretical", "none"]

@@ -91,13 +91,6 @@ def as_retriever(target: Any, options: Mapping[str, Any], owner: str) -> Any:
         return made
     if callable(getattr(made, "combine", None)):  # one over others
         return made
-    return _adapted(made)
-
-
-_FOREIGN = ("aretrieve", "invoke", "ainvoke", "similarity_search", "run", "run_async")
-
-
-def _adapted(made: Any) -> Retriever:
     from ragbench.retrieve import frameworks
 
     if any(hasattr(made, name) for name in ("retrieve", "aretrieve")):
@@ -107,6 +100,9 @@ def _adapted(made: Any) -> Retriever:
     if callable(made):  # `run` is a name that anything may have
         return CallableRetriever(made)
     return frameworks.HaystackRetriever(client=made)
+
+
+_FOREIGN = ("aretrieve", "invoke", "ainvoke", "similarity_search", "run", "run_async")
 
 
 def _takes_one_question(made: Any) -> bool:

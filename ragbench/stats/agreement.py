@@ -127,11 +127,7 @@ def mean_agreement(
 
 
 def raw_agreement(
-    x: ArrayLike,
-    y: ArrayLike,
-    *,
-    groups: ArrayLike | None = None,
-    confidence: float = 0.95,
+    x: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None, confidence: float = 0.95
 ) -> Agreement:
     """Give the share of items that two raters rate alike.
 
@@ -152,12 +148,7 @@ def raw_agreement(
     """
     table = pair_of("raw_agreement", x, y)
     return mean_agreement(
-        raw_share,
-        [table],
-        level="nominal",
-        span=(0.0, 1.0),
-        groups=groups,
-        confidence=confidence,
+        raw_share, [table], level="nominal", span=(0.0, 1.0), groups=groups, confidence=confidence
     )
 
 

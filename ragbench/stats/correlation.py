@@ -332,11 +332,7 @@ def _clipped(value: float) -> float:
 
 
 def roc_auc(
-    scores: ArrayLike,
-    good: ArrayLike,
-    *,
-    groups: ArrayLike | None = None,
-    confidence: float = 0.95,
+    scores: ArrayLike, good: ArrayLike, *, groups: ArrayLike | None = None, confidence: float = 0.95
 ) -> Agreement:
     """Give the probability that a good item has a higher score than a bad one; a tie is half.
 
@@ -366,12 +362,7 @@ def roc_auc(
     if strange.size:
         raise OptionError("roc_auc", "good", float(strange[0]), "0 and 1, or NaN")
     return mean_agreement(
-        roc_area,
-        [table],
-        level="ordinal",
-        span=(0.0, 1.0),
-        groups=groups,
-        confidence=confidence,
+        roc_area, [table], level="ordinal", span=(0.0, 1.0), groups=groups, confidence=confidence
     )
 
 

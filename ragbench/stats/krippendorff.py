@@ -80,9 +80,7 @@ def alpha(table: FloatArray, level: Level = "nominal") -> LeftOut:
     return LeftOut(value, without)
 
 
-def _interval_parts(
-    table: FloatArray,
-) -> tuple[FloatArray, float, FloatArray, FloatArray]:
+def _interval_parts(table: FloatArray) -> tuple[FloatArray, float, FloatArray, FloatArray]:
     """Give disagreement within items, among all ratings, and the latter without each item."""
     centre = float(np.nanmean(table))
     centred = table - centre

@@ -289,9 +289,7 @@ class SystemPairs:
         return tied & scored
 
     def sums(
-        self,
-        systems: Sequence[int] | NDArray[np.intp],
-        others: Sequence[int] | NDArray[np.intp],
+        self, systems: Sequence[int] | NDArray[np.intp], others: Sequence[int] | NDArray[np.intp]
     ) -> FloatArray:
         """Return the sums of systems minus others, pair by pair, under the flips of the seed.
 

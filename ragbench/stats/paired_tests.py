@@ -244,7 +244,14 @@ def _signed_rank_p_value(d: FloatArray) -> float:
     doubled = _doubled_ranks(np.abs(changed))
     won, total = int(doubled[changed > 0].sum()), int(doubled.sum())
     if len(changed) <= EXACT_RANKS_UP_TO:
-        return _exact(doubled, min(won, total - won))
+        # twice the probability of a rank sum up to `smaller` if all signs are equally likely
+        probability = np.zeros(int(doubled.sum()) + 1)
+        probability[0] = 1.0
+        for rank in doubled.tolist():
+            with_rank = np.zeros_like(probability)
+            with_rank[rank:] = probability[: len(probability) - rank]
+            probability = (probability + with_rank) / 2
+        return min(2 * float(probability[: min(won, total - won) + 1].sum()), 1.0)
     sd = math.sqrt(float((doubled.astype(np.float64) ** 2).sum())) / 2
     return min(2 * NormalDist().cdf((min(won, total - won) - total / 2) / sd), 1.0)
 
@@ -259,17 +266,6 @@ def _doubled_ranks(sizes: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.int6
     ranks = np.empty(len(sizes), dtype=np.int64)
     ranks[order] = (first + last + 2)[np.cumsum(starts_anew) - 1]
     return ranks
-
-
-def _exact(doubled: np.ndarray[tuple[int], np.dtype[np.int64]], smaller: int) -> float:
-    """Give twice the probability of a rank sum up to `smaller` if all signs are equally likely."""
-    probability = np.zeros(int(doubled.sum()) + 1)
-    probability[0] = 1.0
-    for rank in doubled.tolist():
-        with_rank = np.zeros_like(probability)
-        with_rank[rank:] = probability[: len(probability) - rank]
-        probability = (probability + with_rank) / 2
-    return min(2 * float(probability[: smaller + 1].sum()), 1.0)
 
 
 def mcnemar_p_values(differences: ArrayLike) -> FloatArray:

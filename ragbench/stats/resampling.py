@@ -127,7 +127,9 @@ def studentized_bootstrap(
     )
     # Order statistics instead of interpolation: they survive infinities, and mirror.
     tail = max(math.floor((resamples + 1) * alpha + _ROUNDING), 1) - 1
-    error = unit * _standard_error(centred)
+    n = len(centred)
+
+    error = unit * math.sqrt(float(np.dot(centred, centred)) / (n * (n - 1)))
     return (
         mean - error * float(statistics[resamples - 1 - tail]),
         mean - error * float(statistics[tail]),
@@ -169,11 +171,6 @@ def _resampled_means(sample: FloatArray, resamples: int, seed: int) -> FloatArra
 def _quantiles(means: FloatArray, lower: float, upper: float) -> tuple[float, float]:
     low, high = np.quantile(means, [lower, upper])
     return float(low), float(high)
-
-
-def _standard_error(centred: FloatArray) -> float:
-    n = len(centred)
-    return math.sqrt(float(np.dot(centred, centred)) / (n * (n - 1)))
 
 
 def _student(block: FloatArray) -> FloatArray:

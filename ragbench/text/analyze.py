@@ -138,7 +138,12 @@ def porter_stem(word: str) -> str:
     if len(word) <= 2:
         return stem
     stem = _derived(_without_y(_without_participle(_without_plural(stem))))
-    return _tidied(_replaced(_replaced(stem, _STEP_3, 0), _STEP_4, 1))
+    word = _replaced(_replaced(stem, _STEP_3, 0), _STEP_4, 1)
+    if word.endswith("e"):
+        measure = _measure(word[:-1])
+        if measure > 1 or (measure == 1 and not _is_short(word[:-1])):
+            word = word[:-1]
+    return word[:-1] if word.endswith("ll") and _measure(word[:-1]) > 1 else word
 
 
 def _shape(stem: str) -> str:
@@ -208,11 +213,3 @@ def _replaced(word: str, endings: Mapping[str, str], least: int) -> str:
             kept = ending == "ion" and not stem.endswith(("s", "t"))
             return word if kept or _measure(stem) <= least else stem + endings[ending]
     return word
-
-
-def _tidied(word: str) -> str:  # step 5
-    if word.endswith("e"):
-        measure = _measure(word[:-1])
-        if measure > 1 or (measure == 1 and not _is_short(word[:-1])):
-            word = word[:-1]
-    return word[:-1] if word.endswith("ll") and _measure(word[:-1]) > 1 else word

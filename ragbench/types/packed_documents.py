@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from ragbench.json_yaml import load_json
 from ragbench.types.records import Document
@@ -16,10 +17,35 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _AT_ONCE = 1024
+T = TypeVar("T")
+
+
+class _Packed(Sequence[T]):
+    """What is decoded in blocks."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _between(self, start: int, stop: int) -> list[T]: ...
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[T]: ...
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            return self._between(start, stop)[::step] if step > 0 else list(self)[index]
+        row = range(len(self))[index]
+        return self._between(row, row + 1)[0]
+
+    def __iter__(self) -> Iterator[T]:
+        for start in range(0, len(self), _AT_ONCE):
+            yield from self[start : start + _AT_ONCE]
 
 
 @dataclass(frozen=True, slots=True)
-class PackedTexts(Sequence[str]):
+class PackedTexts(_Packed[str]):
     """Texts one behind the other in UTF-8, and where each ends."""
 
     data: NDArray[np.uint8]
@@ -27,21 +53,6 @@ class PackedTexts(Sequence[str]):
 
     def __len__(self) -> int:
         return len(self.ends)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        if isinstance(index, slice):
-            start, stop, step = index.indices(len(self))
-            return self._between(start, stop)[::step] if step > 0 else list(self)[index]
-        row = range(len(self))[index]
-        return self._between(row, row + 1)[0]
-
-    def __iter__(self) -> Iterator[str]:
-        for start in range(0, len(self), _AT_ONCE):
-            yield from self[start : start + _AT_ONCE]
 
     def _between(self, start: int, stop: int) -> list[str]:
         first = int(self.ends[start - 1]) if start else 0
@@ -71,7 +82,7 @@ def packed_bytes(texts: Iterable[str]) -> tuple[bytes, list[int]]:
 
 
 @dataclass(frozen=True)
-class PackedDocuments(Sequence[Document]):
+class PackedDocuments(_Packed[Document]):
     """Documents that lie in arrays, such as mapped ones; what is in memory are their ids."""
 
     packed_ids: PackedTexts
@@ -85,21 +96,6 @@ class PackedDocuments(Sequence[Document]):
 
     def __len__(self) -> int:
         return len(self.packed_ids)
-
-    @overload
-    def __getitem__(self, index: int) -> Document: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Document]: ...
-    def __getitem__(self, index: int | slice) -> Document | list[Document]:
-        if isinstance(index, slice):
-            start, stop, step = index.indices(len(self))
-            return self._between(start, stop)[::step] if step > 0 else list(self)[index]
-        row = range(len(self))[index]
-        return self._between(row, row + 1)[0]
-
-    def __iter__(self) -> Iterator[Document]:
-        for start in range(0, len(self), _AT_ONCE):
-            yield from self[start : start + _AT_ONCE]
 
     def _between(self, start: int, stop: int) -> list[Document]:
         parts = self.parts[3 * start : 3 * stop]

@@ -13,7 +13,7 @@ from tests.experiment.moons import part_of
 from tests.experiment.test_stages import contents, work
 
 pytestmark = pytest.mark.slow
-QUERIES, DOCUMENTS = 16, 70
+QUERIES, DOCUMENTS = 12, 48
 
 # Kills itself when a model is about to encode the next texts for the n-th time.
 KILLED = """

@@ -207,7 +207,34 @@ def read_corpus(path: Path) -> Corpus:
     """
     if os.path.isdir(path):
         return _read_folder(path)
-    return _read_table(path)
+    known = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
+    if os.path.exists(path) and plain_suffix(path) not in known:
+        allowed = f"{SUFFIXES}, or a folder of .txt and .md files"
+        raise DataError(f"'{path.name}' is no corpus", file=path, allowed=allowed)
+    documents: list[Document] = []
+    seen: dict[str, Entry] = {}
+    without_id = repeated = 0
+    columns: dict[str, str] = {}
+    for entry in read_rows(path, "corpus"):
+        columns = {part: name for part in _NAMES if (name := _column(entry, part))}
+        if "text" not in columns:
+            has = ", ".join(entry.values) or "none"
+            raise entry.error(f"no text (columns: {has})", allowed=", ".join(_NAMES["text"]))
+        document = _row_document(entry, columns)
+        if "id" not in columns:
+            without_id += 1
+            if document.id in seen:  # the same text is the same document
+                repeated += 1
+                continue
+            seen[document.id] = entry
+        else:
+            check_unique(document.id, columns["id"], entry, seen)
+        documents.append(document)
+    notes = [note] if (note := empty_note(documents)) else []
+    if without_id:
+        same = f"; {repeated} repeated ones left out" if repeated else ""
+        notes.append(f"{without_id} documents have no id: hashes of their texts{same}")
+    return Corpus(documents, notes=notes)
 
 
 def _read_folder(folder: Path) -> Corpus:
@@ -305,37 +332,6 @@ _READERS: Mapping[str, Callable[[Path], tuple[str, str]]] = {
     ".pdf": _read_pdf,
 }
 """Ending -> what reads a file's text and title."""
-
-
-def _read_table(path: Path) -> Corpus:
-    known = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
-    if os.path.exists(path) and plain_suffix(path) not in known:
-        allowed = f"{SUFFIXES}, or a folder of .txt and .md files"
-        raise DataError(f"'{path.name}' is no corpus", file=path, allowed=allowed)
-    documents: list[Document] = []
-    seen: dict[str, Entry] = {}
-    without_id = repeated = 0
-    columns: dict[str, str] = {}
-    for entry in read_rows(path, "corpus"):
-        columns = {part: name for part in _NAMES if (name := _column(entry, part))}
-        if "text" not in columns:
-            has = ", ".join(entry.values) or "none"
-            raise entry.error(f"no text (columns: {has})", allowed=", ".join(_NAMES["text"]))
-        document = _row_document(entry, columns)
-        if "id" not in columns:
-            without_id += 1
-            if document.id in seen:  # the same text is the same document
-                repeated += 1
-                continue
-            seen[document.id] = entry
-        else:
-            check_unique(document.id, columns["id"], entry, seen)
-        documents.append(document)
-    notes = [note] if (note := empty_note(documents)) else []
-    if without_id:
-        same = f"; {repeated} repeated ones left out" if repeated else ""
-        notes.append(f"{without_id} documents have no id: hashes of their texts{same}")
-    return Corpus(documents, notes=notes)
 
 
 def _column(entry: Entry, part: str) -> str | None:

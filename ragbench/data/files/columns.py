@@ -165,8 +165,22 @@ def resolve_columns(
     _place_context(found, free, named)
     if "grades" in found and "grades" not in named and "relevant" not in found:
         del found["grades"]
-    _require_question(found, present, file)
-    _refuse_bare_answer(found, named, file, doubts)
+    if "question" not in found and "turns" not in found:
+        what = f"no column with the question (columns: {', '.join(present)})"
+        names = ", ".join((*PARTS["question"].sure, PARTS["question"].likely[0]))
+        said = "columns: {question: NAME} (of init: --column question=NAME)"
+        allowed = f"one of {names}, or {said}"
+        raise DataError(what, file=file, allowed=allowed)
+    # refuse `question` with `answer` alone: in half of all files it is gold
+    decided = "answer" in named or "reference" in named
+    of_systems = {"contexts", "queries", "system", "standalone_question", "tool_calls"}
+    alone = not found.keys() & {"reference", *of_systems}
+    if found.get("answer", "").casefold() == "answer" and alone and not decided:
+        what = "cannot tell whether the column 'answer' is gold or generated"
+        answer, question = found["answer"], found.get("question", "NAME")
+        gold = f"columns: {{question: {question}, reference: {answer}}} where it is gold"
+        made = f"columns: {{question: {question}, answer: {answer}}} where a system wrote it"
+        _doubt(DataError(what, file=file, allowed=f"{gold}, {made}"), doubts)
     return {part: found[part] for part in PARTS if part in found}
 
 
@@ -220,30 +234,6 @@ def _require(column: str, present: Sequence[str], part: str, file: object) -> No
         what = f"no column '{column}' (columns: {', '.join(present)})"
         close = nearest(column, present)
         raise DataError(what, file=file, record=f"columns.{part}", nearest=close)
-
-
-def _require_question(found: Columns, present: Sequence[str], file: object) -> None:
-    if "question" not in found and "turns" not in found:
-        what = f"no column with the question (columns: {', '.join(present)})"
-        names = ", ".join((*PARTS["question"].sure, PARTS["question"].likely[0]))
-        said = "columns: {question: NAME} (of init: --column question=NAME)"
-        allowed = f"one of {names}, or {said}"
-        raise DataError(what, file=file, allowed=allowed)
-
-
-def _refuse_bare_answer(
-    found: Columns, named: Named, file: object, doubts: list[str] | None
-) -> None:
-    """Refuse `question` with `answer` alone: in half of all files it is gold."""
-    decided = "answer" in named or "reference" in named
-    of_systems = {"contexts", "queries", "system", "standalone_question", "tool_calls"}
-    alone = not found.keys() & {"reference", *of_systems}
-    if found.get("answer", "").casefold() == "answer" and alone and not decided:
-        what = "cannot tell whether the column 'answer' is gold or generated"
-        answer, question = found["answer"], found.get("question", "NAME")
-        gold = f"columns: {{question: {question}, reference: {answer}}} where it is gold"
-        made = f"columns: {{question: {question}, answer: {answer}}} where a system wrote it"
-        _doubt(DataError(what, file=file, allowed=f"{gold}, {made}"), doubts)
 
 
 def with_paths(entries: Sequence[Entry], columns: Named) -> Sequence[Entry]:

@@ -128,7 +128,15 @@ class GoldIds:
         if isinstance(value, Mapping):
             return self._of_object(entry, column, value)
         if isinstance(value, (list, tuple)):
-            _refuse_mixed(entry, column, value)
+            kinds = {
+                "an object" if isinstance(item, Mapping) else "an id"
+                for item in value
+                if isinstance(item, (Mapping, str, int)) and not isinstance(item, bool)
+            }
+            bad = [item for item in value if isinstance(item, (bool, list)) or item is None]
+            if bad or len(kinds) > 1:
+                what = kind(bad[0]) if bad else "ids beside objects"
+                raise entry.error(f"column '{column}': a list with {what}", allowed=_LISTED)
             return [pair for item in value for pair in self._items(entry, column, item, top=False)]
         if isinstance(value, float) and value.is_integer():
             value = int(value)  # a column of integers with an empty cell
@@ -186,18 +194,6 @@ class GoldIds:
         if meant and name not in (written, encode_spaces(written)):
             self.renamed[written] += 1
         return name
-
-
-def _refuse_mixed(entry: Entry, column: str, items: Sequence[object]) -> None:
-    kinds = {
-        "an object" if isinstance(item, Mapping) else "an id"
-        for item in items
-        if isinstance(item, (Mapping, str, int)) and not isinstance(item, bool)
-    }
-    bad = [item for item in items if isinstance(item, (bool, list)) or item is None]
-    if bad or len(kinds) > 1:
-        what = kind(bad[0]) if bad else "ids beside objects"
-        raise entry.error(f"column '{column}': a list with {what}", allowed=_LISTED)
 
 
 def _parsed(entry: Entry, column: str, text: str) -> Any:

@@ -146,7 +146,17 @@ def read_pairs(predictions: str, references: Sequence[str]) -> Pairs:
     if len(tables) < len(paths):
         text = next(path for path in paths if path not in tables)
         raise DataError(f"{tables[0]} is a table and {text} is text lines", allowed=_FORMS)
-    return _pair_tables(predictions, references)
+    answers = {key: stored.answer for key, stored in read_predictions(predictions).items()}
+    gold: dict[str, list[str]] = {}
+    for path in references:
+        for key, texts in _read_references(path).items():
+            gold.setdefault(key, []).extend(texts)
+    if not answers.keys() & gold.keys():
+        found = "no query of the predictions has a reference"
+        allowed = f"the same query_id in both, such as '{next(iter(gold))}'"
+        raise DataError(found, file=predictions, allowed=allowed)
+    ids = list(gold | answers)
+    return Pairs(ids, [answers.get(key) for key in ids], [gold.get(key, []) for key in ids])
 
 
 def _pair_lines(predictions: str, references: Sequence[str]) -> Pairs:
@@ -162,20 +172,6 @@ def _pair_lines(predictions: str, references: Sequence[str]) -> Pairs:
 
 def _lines(path: str) -> list[str]:
     return [line.rstrip("\r\n") for _, line in text_lines(path)]
-
-
-def _pair_tables(predictions: str, references: Sequence[str]) -> Pairs:
-    answers = {key: stored.answer for key, stored in read_predictions(predictions).items()}
-    gold: dict[str, list[str]] = {}
-    for path in references:
-        for key, texts in _read_references(path).items():
-            gold.setdefault(key, []).extend(texts)
-    if not answers.keys() & gold.keys():
-        found = "no query of the predictions has a reference"
-        allowed = f"the same query_id in both, such as '{next(iter(gold))}'"
-        raise DataError(found, file=predictions, allowed=allowed)
-    ids = list(gold | answers)
-    return Pairs(ids, [answers.get(key) for key in ids], [gold.get(key, []) for key in ids])
 
 
 def _read_references(path: str) -> dict[str, list[str]]:

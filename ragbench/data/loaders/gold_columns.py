@@ -50,23 +50,19 @@ class GoldColumns:
         """Return the grades of a row by document; empty where it names none."""
         grades: dict[str, int] = {}
         if "relevant" in self.columns:
-            grades = self._of_ids(entry, self.columns["relevant"])
+            found = self._ids.read(entry, self.columns["relevant"])
+            if "grades" in self.columns:
+                grades = read_grades(entry, self.columns["grades"], found, self._ids)
+            else:
+                grades = {name: 1 if grade is None else grade for name, grade in found}
+            if self._names is not None:
+                for name in (each for each in grades if each not in self._names.ids):
+                    self.places.setdefault(name, f"{Path(entry.file).name} {entry.place}")
         for text in self.texts(entry):
             for document in self._placed(entry, text):
                 grades.setdefault(document, 1)
         self._rows += 1
         self._without += not grades
-        return grades
-
-    def _of_ids(self, entry: Entry, column: str) -> dict[str, int]:
-        found = self._ids.read(entry, column)
-        if "grades" in self.columns:
-            grades = read_grades(entry, self.columns["grades"], found, self._ids)
-        else:
-            grades = {name: 1 if grade is None else grade for name, grade in found}
-        if self._names is not None:
-            for name in (each for each in grades if each not in self._names.ids):
-                self.places.setdefault(name, f"{Path(entry.file).name} {entry.place}")
         return grades
 
     def texts(self, entry: Entry) -> list[str]:

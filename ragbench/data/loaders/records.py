@@ -250,13 +250,20 @@ class Gathered:
     def add(self, row: Row) -> None:
         """Add a record."""
         if self.is_log and row.of_a_system:
-            row = self._asked_again(row)
+            # the record with an id of its own, where the log has the question already
+            made, number = row.query.id, 1
+            while (row.system, made) in self.rows:
+                number += 1
+                made = f"{row.query.id}-{number}"
+            self.again += number > 1
+            row = row if number == 1 else replace(row, query=replace(row.query, id=made))
         before = self.rows.setdefault((row.system, row.query.id), row)
         if before is not row:
             self._join(row, before)
         self._add_query(row)
-        if before is row:
-            self._add_gold(row)
+        grades = self.grades.setdefault(row.query.id, dict(row.grades)) if row.grades else {}
+        if before is row and grades != row.grades:
+            self._conflict(row, "other gold documents")
         self.whole += row.talk.whole is not None
         if not row.of_a_system:
             return
@@ -264,15 +271,6 @@ class Gathered:
         self.systems.setdefault(name, {})[row.query.id] = Answered(
             row.query.id, row.answer, row.contexts, row.queries, row.talk.tool_calls
         )
-
-    def _asked_again(self, row: Row) -> Row:
-        """The record with an id of its own, where the log has the question already."""
-        made, number = row.query.id, 1
-        while (row.system, made) in self.rows:
-            number += 1
-            made = f"{row.query.id}-{number}"
-        self.again += number > 1
-        return row if number == 1 else replace(row, query=replace(row.query, id=made))
 
     def _join(self, row: Row, before: Row) -> None:
         """Let several rows name the gold of one question; what a system said is there once."""
@@ -287,10 +285,6 @@ class Gathered:
             if self.grades.setdefault(row.query.id, {}).setdefault(name, grade) != grade:
                 raise row.entry.error(f"'{row.query.id}': '{name}' has two grades")
         self.joined += 1
-
-    def _add_gold(self, row: Row) -> None:
-        if row.grades and self.grades.setdefault(row.query.id, dict(row.grades)) != row.grades:
-            self._conflict(row, "other gold documents")
 
     def _add_query(self, row: Row) -> None:
         query = self.queries.get(row.query.id)

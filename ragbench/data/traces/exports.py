@@ -106,7 +106,8 @@ def span_of(entry: Entry, values: Tree) -> Span:
     written = row.get("attributes")
     attributes = written if isinstance(written, Mapping) else {}
     attributes = {**attributes, "metadata": parsed(attributes.get("metadata")) or {}}
-    attributes = _with_json(attributes)
+    if written := attributes.get("mlflow"):  # a JSON text each
+        attributes = {**attributes, "mlflow": {k: _of_mlflow(v) for k, v in written.items()}}
     trace, own = (
         first_at(row, "context.trace_id", "trace_id"),
         first_at(row, "context.span_id", "span_id"),
@@ -156,15 +157,6 @@ def _usage(attributes: Tree) -> Usage:
         number(first_at(attributes, *_COSTS)),
         count(first_at(attributes, *_REASONING)) or 0,
     )
-
-
-def _with_json(attributes: Tree) -> dict[str, Json]:
-    """Attributes in which those of MLflow, which are JSON texts each, are read."""
-    written = attributes.get("mlflow")
-    found = {
-        key: _of_mlflow(value) for key, value in (written.items() if written is not None else ())
-    }
-    return {**attributes, **({"mlflow": found} if found else {})}
 
 
 def _of_mlflow(value: Json) -> Json:

@@ -110,7 +110,10 @@ def read_trace(spans: Sequence[Span], reading: Reading) -> Traced:
     spans = [replace(each, kind=reading.kind(each)) for each in spans]
     tree = _Tree(spans)
     root = _root(tree, reading)
-    retrievals = _retrievals(tree, reading)
+    retrievals = [
+        Retrieval(span, hop, read_question(span.input)[0], _documents(span, reading))
+        for hop, span in enumerate(tree.outermost("retriever"), start=1)
+    ]
     union, renamed = keep_apart([d for each in retrievals for d in each.documents])
     reranked = _reranked(tree, retrievals, reading)
     passages = union if reranked is None else keep_apart(reranked)[0]
@@ -250,13 +253,6 @@ def _question(
     if queries or query is None or query not in asked:
         raise Unclear(PROMPT)
     return query, turns
-
-
-def _retrievals(tree: _Tree, reading: Reading) -> list[Retrieval]:
-    return [
-        Retrieval(span, hop, read_question(span.input)[0], _documents(span, reading))
-        for hop, span in enumerate(tree.outermost("retriever"), start=1)
-    ]
 
 
 def _documents(span: Span, reading: Reading) -> list[Document]:

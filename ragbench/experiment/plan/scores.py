@@ -138,7 +138,15 @@ def choose_answer_scores(
         return (), {}, {}
     if config.metrics.generation is not None:
         metrics = tuple(each_made(checked_metric, config.metrics.generation))
-        _check_calls(metrics, config, collection)
+        # refuse a named metric of tool calls where no gold ones are
+        named = next((m for m in metrics if m.declaration.reads == "tool_calls"), None)
+        if named is not None and not collection.expected_tool_calls:
+            raise DataError(
+                f"{named.name} needs gold tool calls, and the data set has none",
+                file=config.path,
+                record="metrics.generation",
+                allowed="records with a column expected_tool_calls, or metrics of texts",
+            )
     else:
         names: tuple[str, ...] = DEFAULT_METRICS if collection.answers else ()
         names += DEFAULT_CALL_METRICS if collection.expected_tool_calls else ()
@@ -156,20 +164,6 @@ def choose_answer_scores(
         else:
             judges[name] = planned
     return metrics, judges, skipped
-
-
-def _check_calls(
-    metrics: Sequence[Metric], config: ExperimentConfig, collection: Collection
-) -> None:
-    """Refuse a named metric of tool calls where no gold ones are."""
-    named = next((m for m in metrics if m.declaration.reads == "tool_calls"), None)
-    if named is not None and not collection.expected_tool_calls:
-        raise DataError(
-            f"{named.name} needs gold tool calls, and the data set has none",
-            file=config.path,
-            record="metrics.generation",
-            allowed="records with a column expected_tool_calls, or metrics of texts",
-        )
 
 
 def plan_fill(

@@ -23,7 +23,7 @@ from ragbench.registry import PYTHON
 from ragbench.retrieve.chunked import Chunked
 from ragbench.score.judge.base import Item
 from ragbench.signature import fingerprint, fingerprint_json
-from ragbench.text.chunk import Chunker, Chunking
+from ragbench.text.chunk import Chunker
 from ragbench.types import Document, Query, ScoredDocument
 
 KEY_DIGITS = 32
@@ -69,7 +69,10 @@ def component_key(
             "code": code_of(component.cls),
         }
         if component.chunk is not None:
-            parts["chunk"] = _content_of_chunking(component.chunk)
+            content = asdict(component.chunk) | {"code": [code_of(Chunker), code_of(Chunked)]}
+            if component.chunk.tokenizer is not None:
+                content["tokenizer"] = _content_of_path(Path(component.chunk.tokenizer))
+            parts["chunk"] = content
     if not is_seen(component):
         parts["run"] = run_token
     return fingerprint_json(parts, KEY_DIGITS)
@@ -168,14 +171,6 @@ def _content(name: str, value: Any, component: Component, hidden: Mapping[str, s
     if isinstance(value, Mapping):
         return {str(key): _content(name, part, component, hidden) for key, part in value.items()}
     return value if isinstance(value, (bool, int, float)) else repr(value)
-
-
-def _content_of_chunking(chunking: Chunking) -> dict[str, Any]:
-    """How documents are cut: the options, the files of the tokenizer, the code."""
-    content = asdict(chunking) | {"code": [code_of(Chunker), code_of(Chunked)]}
-    if chunking.tokenizer is not None:
-        content["tokenizer"] = _content_of_path(Path(chunking.tokenizer))
-    return content
 
 
 def _content_of_path(path: Path) -> str:

@@ -101,7 +101,11 @@ def _run_of(
     parts = []
     for rankings in _in_blocks(queries, outcomes, retriever.query_ids):
         if known is not None:
-            strange += _outside(rankings, known)
+            # a repeated hit counts once, as in the run
+            strange += sum(
+                len({hit.id if hit.document is None else hit.document for hit in hits} - known)
+                for hits in rankings.values()
+            )
         elif recorded is not None:
             break
         if recorded is None and retriever.ranks_by_score:
@@ -125,14 +129,6 @@ def _in_blocks(
             if (value := outcomes[row].value) is not None
             and (covered is None or query.id in covered)
         }
-
-
-def _outside(rankings: Rankings, known: frozenset[str]) -> int:
-    """How many hits the corpus lacks; a repeated one counts once, as in the run."""
-    return sum(
-        len({hit.id if hit.document is None else hit.document for hit in hits} - known)
-        for hits in rankings.values()
-    )
 
 
 def _never_full(
@@ -207,20 +203,16 @@ def match_hits(
     if rules.match.level == "text":
         return _match_texts(ranked, rules, qrels, corpus)
     if rules.match.level == "id":
-        return _fold_chunks(ranked)
+        # fold the chunks that we cut ourselves; hits that are documents stay what they are
+        if isinstance(ranked.outcomes, Recorded):  # a file does not say what is a chunk
+            return ranked
+        documents = _chunks_of(ranked)
+        if not any(documents.values()):
+            return ranked
+        return replace(ranked, scored=fold(ranked.run, documents), unmatched=ranked.run)
     # without any cut-off, rankings are looked at as deep as they are kept
     deepest = max((m.k for m in of_ids if m.k is not None), default=rules.top_k)
     return _fold(ranked, rules, deepest, corpus)
-
-
-def _fold_chunks(ranked: Ranked) -> Ranked:
-    """Fold the chunks that we cut ourselves; hits that are documents stay what they are."""
-    if isinstance(ranked.outcomes, Recorded):  # a file does not say what is a chunk
-        return ranked
-    documents = _chunks_of(ranked)
-    if not any(documents.values()):
-        return ranked
-    return replace(ranked, scored=fold(ranked.run, documents), unmatched=ranked.run)
 
 
 def _chunks_of(ranked: Ranked) -> dict[str, dict[str, str]]:

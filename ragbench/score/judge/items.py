@@ -211,7 +211,14 @@ def with_evidence(item: Item, rubric: Rubric) -> Item:
     grounds = rubric.formula in GROUNDED or counts_words
     if not grounds or not (item.turns or item.tool_calls):
         return item
-    more = _evidence(item)
+    # the further texts, what belongs to this answer first, then the earlier turns in order
+    seen, more = set(item.contexts or ()), []
+    for origin, text in _further(item):
+        # a passage says the same wherever it came from; "18 degrees" does not
+        if text.strip() and text not in seen:
+            more.append(f"{origin}:\n{text}")
+        if origin.startswith("Retrieved"):
+            seen.add(text)
     return replace(item, contexts=[*(item.contexts or ()), *more]) if more else item
 
 
@@ -225,18 +232,6 @@ def explained(verdict: Verdict, item: Item, shown: Item) -> Verdict:
     if not lines or verdict.status != "scored":
         return verdict
     return replace(verdict, reasoning="\n".join([verdict.reasoning, *lines]))
-
-
-def _evidence(item: Item) -> list[str]:
-    """The further texts, what belongs to this answer first, then the earlier turns in order."""
-    seen, found = set(item.contexts or ()), []
-    for origin, text in _further(item):
-        # a passage says the same wherever it came from; "18 degrees" does not
-        if text.strip() and text not in seen:
-            found.append(f"{origin}:\n{text}")
-        if origin.startswith("Retrieved"):
-            seen.add(text)
-    return found
 
 
 def _further(item: Item) -> Iterator[tuple[str, str]]:

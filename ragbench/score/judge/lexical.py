@@ -174,7 +174,14 @@ class Lexical:
         if rubric.name == "question_overlap":
             return self._with_question(answer, item.question or "")
         if rubric.name == "reference_overlap":
-            return self._with_references(answer, item.references)
+            verdicts = [self._with_reference(answer, text) for text in item.references]
+            number, best = max(enumerate(verdicts, start=1), key=lambda pair: pair[1].score or 0.0)
+            where = (
+                f"reference {number} of {len(item.references)}: "
+                if len(item.references) > 1
+                else ""
+            )
+            return Verdict(best.score, reasoning=where + best.reasoning)
         raise OptionError("lexical", "rubric", rubric.name, ", ".join(self.served))
 
     def _with_contexts(self, answer: str, contexts: Sequence[str]) -> Verdict:
@@ -201,12 +208,6 @@ class Lexical:
         listed = f" ({', '.join(sorted(shared))})" if shared else ""
         reasoning = f"the answer has {len(shared)} of {len(asked)} words of the question{listed}"
         return Verdict(score, reasoning=reasoning)
-
-    def _with_references(self, answer: str, references: Sequence[str]) -> Verdict:
-        verdicts = [self._with_reference(answer, text) for text in references]
-        number, best = max(enumerate(verdicts, start=1), key=lambda pair: pair[1].score or 0.0)
-        where = f"reference {number} of {len(references)}: " if len(references) > 1 else ""
-        return Verdict(best.score, reasoning=where + best.reasoning)
 
     def _with_reference(self, answer: str, reference: str) -> Verdict:
         if not answer.strip():

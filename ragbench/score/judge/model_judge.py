@@ -270,9 +270,7 @@ class ModelJudge(Connected):
             counted.update(map(id, new))
             verdicts[rubric.name] = replace(
                 explained(
-                    self._combined([vote.verdict for vote in own], rubric),
-                    item,
-                    shown[rubric.name],
+                    self._combined([vote.verdict for vote in own], rubric), item, shown[rubric.name]
                 ),
                 raw="\n\n".join(reply.refusal or reply.text for reply in replies),
                 model="+".join(sorted({reply.model for reply in replies} - {""})),

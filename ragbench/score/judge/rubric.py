@@ -7,7 +7,7 @@ import os
 import re
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
 
@@ -202,19 +202,7 @@ _FORMULAS: Mapping[str, tuple[str, ...]] = {
     "support": typing.get_args(SupportScore),
 }
 """Method -> the numbers that it can make."""
-_KEYS = (
-    "name",
-    "asks",
-    "needs",
-    "scale",
-    "steps",
-    "examples",
-    "method",
-    "direction",
-    "formula",
-    "verdicts",
-    "guidelines",
-)
+_KEYS = tuple(field.name for field in fields(Rubric) if field.name != "model")
 _SHAPE = "a mapping of texts, lists of texts, and examples"
 _EXAMPLE_KEYS = (*NEEDS, "level", "reasoning")
 _LISTS = ("contexts", "queries", "guidelines")

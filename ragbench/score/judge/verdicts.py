@@ -302,7 +302,13 @@ def judge_pairs(
     if isinstance(judge, AskingJudge):
         answered = judge_all(judge, asked, rubrics, advance)
     else:
-        answered = _in_both_orders(judge, asked, rubrics, advance)
+        swapped = [replace(item, answer=item.other, other=item.answer) for item in asked]
+        first = judge_all(judge, asked, rubrics)
+        second = judge_all(judge, swapped, rubrics, advance)
+        answered = [
+            {rubric.name: _agreed(one[rubric.name], two[rubric.name], rubric) for rubric in rubrics}
+            for one, two in zip(first, second, strict=True)
+        ]
     found = [{rubric.name: _tie(item, rubric) for rubric in rubrics} for item in items]
     for row, verdicts in zip(differing, answered, strict=True):
         found[row] = verdicts
@@ -324,18 +330,6 @@ def same_answers(item: Item) -> bool:
 def _tie(item: Item, rubric: Rubric) -> Verdict:
     tie = Verdict(0.5, level=1 + 0.5 * (rubric.levels - 1), reasoning=SAME)
     return missing_verdict(item, rubric) or tie
-
-
-def _in_both_orders(
-    judge: Judge, items: Sequence[Item], rubrics: Sequence[Rubric], advance: Advance | None
-) -> list[dict[str, Verdict]]:
-    swapped = [replace(item, answer=item.other, other=item.answer) for item in items]
-    first = judge_all(judge, items, rubrics)
-    second = judge_all(judge, swapped, rubrics, advance)
-    return [
-        {rubric.name: _agreed(one[rubric.name], two[rubric.name], rubric) for rubric in rubrics}
-        for one, two in zip(first, second, strict=True)
-    ]
 
 
 def _agreed(one: Verdict, two: Verdict, rubric: Rubric) -> Verdict:

@@ -23,11 +23,7 @@ FLOOR = 1e-5
     averages_ties=True,
 )
 def average_precision(
-    ranked: RankedGrades,
-    *,
-    k: Cutoff | None = None,
-    divide: Divide | None = None,
-    rel: Grade = 1,
+    ranked: RankedGrades, *, k: Cutoff | None = None, divide: Divide | None = None, rel: Grade = 1
 ) -> FloatArray:
     """Score each query by the mean of the precisions at its relevant documents.
 

@@ -59,10 +59,7 @@ SPELLINGS = {
 WITH_OPTIONS = {"numret": "num_rel_ret"}
 """Spellings of ir_measures that mean something else once they have options: `NumRet(rel=1)`."""
 
-OPTION_SPELLINGS = {
-    ("dcg", "log2"): ("gain", "linear"),
-    ("dcg", "exp-log2"): ("gain", "exp"),
-}
+OPTION_SPELLINGS = {("dcg", "log2"): ("gain", "linear"), ("dcg", "exp-log2"): ("gain", "exp")}
 """Option and value as ir_measures writes them -> ours."""
 
 FALSE_FRIENDS = {"Accuracy": "a measure that ragbench has; its accuracy@k is hit_rate@k"}

@@ -11,16 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
-from ragbench.embed.base import (
-    BatchTokens,
-    Checkpoint,
-    ComputeDevice,
-    Device,
-    Model,
-    choose_device,
-    find_checkpoint,
-    need_packages,
-)
+from ragbench.embed import base as embed
 from ragbench.embed.encoders import TokenEncoder, check_layer, truncation_notes
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option, nearest
@@ -91,7 +82,9 @@ def find_baseline(model: str, baseline: str) -> Path:
     path = Path(os.path.expanduser(baseline))
     if os.path.isfile(path):
         return path
-    folder = _shipped()
+    spec = find_spec("bert_score")
+    folders = spec.submodule_search_locations if spec else None
+    folder = Path(next(iter(folders or ("",)))) / "rescale_baseline"
     shipped = folder / baseline / f"{table_name(model)}.tsv"
     languages = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
     if baseline in languages and shipped.is_file():
@@ -122,13 +115,6 @@ def read_baseline(path: Path, layer: int) -> BertScore:
     return found[layer]
 
 
-def _shipped() -> Path:
-    """The folder with the baselines of bert-score; the package itself is not imported."""
-    spec = find_spec("bert_score")
-    folders = spec.submodule_search_locations if spec else None
-    return Path(next(iter(folders or ("",)))) / "rescale_baseline"
-
-
 DEFAULT_MODEL = "roberta-large"
 """What bert-score takes for English."""
 
@@ -151,7 +137,7 @@ class BERTScorer:
         idf: bool = False,
         rescale: bool = False,
         baseline: str = "en",
-        device: Device = "auto",
+        device: embed.Device = "auto",
         batch_tokens: int | None = None,
         batch_size: int | None = None,
     ) -> None:
@@ -164,8 +150,8 @@ class BERTScorer:
             OptionError: No such model, layer, baseline or device.
             DataError: The hub cannot be reached, or the baseline cannot be read.
         """
-        need_packages(f"metric '{OWNER}'", "bertscore", PACKAGES)
-        checkpoint = find_checkpoint(OWNER, model)
+        embed.need_packages(f"metric '{OWNER}'", "bertscore", PACKAGES)
+        checkpoint = embed.find_checkpoint(OWNER, model)
         layer = choose_layer(model, num_layers)
         self._baseline = read_baseline(find_baseline(model, baseline), layer) if rescale else None
         self._encoder = _encoder(
@@ -244,10 +230,10 @@ class BERTScorer:
 
 @functools.lru_cache(maxsize=2)
 def _encoder(
-    checkpoint: Checkpoint,
+    checkpoint: embed.Checkpoint,
     identity: str,  # so that a folder whose content has changed is loaded again
     layer: int,
-    device: Device,
+    device: embed.Device,
     batch_tokens: int | None,
     batch_size: int | None,
 ) -> TokenEncoder:
@@ -275,13 +261,13 @@ class _MetricScorer:
 
 
 def _check(options: Options) -> None:
-    need_packages(f"metric '{OWNER}'", "bertscore", PACKAGES)
-    checkpoint = find_checkpoint(OWNER, options["model"])
+    embed.need_packages(f"metric '{OWNER}'", "bertscore", PACKAGES)
+    checkpoint = embed.find_checkpoint(OWNER, options["model"])
     layer = choose_layer(options["model"], options["num_layers"])
     if options["rescale"]:
         read_baseline(find_baseline(options["model"], options["baseline"]), layer)
     check_layer(checkpoint, layer)
-    choose_device(OWNER, options["device"])
+    embed.choose_device(OWNER, options["device"])
 
 
 def _facts(options: Options) -> Mapping[str, str]:
@@ -292,7 +278,7 @@ def _facts(options: Options) -> Mapping[str, str]:
     if options["rescale"]:
         values = read_baseline(find_baseline(model, options["baseline"]), layer)
         rescaled = fingerprint(map(str, values))
-    identity = find_checkpoint(OWNER, model).identity
+    identity = embed.find_checkpoint(OWNER, model).identity
     return {"model": identity, "layer": str(layer), "rescale": rescaled, "references": "best"}
 
 
@@ -328,7 +314,7 @@ def bertscore(  # noqa: PLR0913  the public signature: an option each
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
     *,
-    model: Model = DEFAULT_MODEL,
+    model: embed.Model = DEFAULT_MODEL,
     num_layers: Annotated[
         int | None,
         Option(
@@ -346,8 +332,8 @@ def bertscore(  # noqa: PLR0913  the public signature: an option each
             refers_to="path_or_name",
         ),
     ] = "en",
-    device: ComputeDevice = "auto",
-    batch_tokens: BatchTokens = None,
+    device: embed.ComputeDevice = "auto",
+    batch_tokens: embed.BatchTokens = None,
     batch_size: Annotated[
         int | None, Option("Texts per batch; null uses batch_tokens.", ge=1)
     ] = None,

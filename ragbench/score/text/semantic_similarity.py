@@ -6,16 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
-from ragbench.embed.base import (
-    BatchTokens,
-    ComputeDevice,
-    Device,
-    Model,
-    Vectors,
-    choose_device,
-    find_checkpoint,
-    need_packages,
-)
+from ragbench.embed import base as embed
 from ragbench.embed.encoders import count_longer, truncation_notes
 from ragbench.embed.sentence_transformers import (
     DEFAULT_MODEL,
@@ -44,7 +35,7 @@ class SemanticSimilarity:
         model: str = DEFAULT_MODEL,
         *,
         prompt: str = "",
-        device: Device = "auto",
+        device: embed.Device = "auto",
         batch_tokens: int | None = None,
     ) -> None:
         """Load a model; the options are those of `semantic_similarity`.
@@ -54,11 +45,11 @@ class SemanticSimilarity:
             OptionError: No such model or device.
             DataError: The hub cannot be reached.
         """
-        need_packages(f"metric '{_OWNER}'", EXTRA, PACKAGES)
+        embed.need_packages(f"metric '{_OWNER}'", EXTRA, PACKAGES)
         self._embedder = shared_embedder(_OWNER, model, device=device, batch_tokens=batch_tokens)
         self.limit = self._embedder.limit
         self._prompt = prompt
-        self._gold: dict[str, Vectors] = {}
+        self._gold: dict[str, embed.Vectors] = {}
         self._lock = threading.Lock()
 
     def score(
@@ -100,7 +91,7 @@ class SemanticSimilarity:
 
 
 def _best_cosine(
-    prediction: str, references: Sequence[str], vectors: Mapping[str, Vectors]
+    prediction: str, references: Sequence[str], vectors: Mapping[str, embed.Vectors]
 ) -> float:
     """The largest cosine, within -1..1 in spite of rounding; 0 where a side is empty."""
     import numpy as np
@@ -146,14 +137,14 @@ class _MetricScorer:
 
 
 def _check(options: Options) -> None:
-    need_packages(f"metric '{_OWNER}'", EXTRA, PACKAGES)
+    embed.need_packages(f"metric '{_OWNER}'", EXTRA, PACKAGES)
     check_model(_OWNER, options["model"])
-    choose_device(_OWNER, options["device"])
+    embed.choose_device(_OWNER, options["device"])
 
 
 def _facts(options: Options) -> Mapping[str, str]:
     """The model, wherever it lies."""
-    identity = find_checkpoint(_OWNER, options["model"]).identity
+    identity = embed.find_checkpoint(_OWNER, options["model"]).identity
     return {"model": identity, "references": "best"}
 
 
@@ -181,10 +172,10 @@ def semantic_similarity(
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
     *,
-    model: Model = DEFAULT_MODEL,
+    model: embed.Model = DEFAULT_MODEL,
     prompt: Annotated[str, Option("Text put before each text.")] = "",
-    device: ComputeDevice = "auto",
-    batch_tokens: BatchTokens = None,
+    device: embed.ComputeDevice = "auto",
+    batch_tokens: embed.BatchTokens = None,
 ) -> list[Value]:
     """Score how similar a prediction is to its reference as a whole: the cosine of their vectors.
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ragbench.score.judge.base import Item, Rubric, not_applicable
-from ragbench.score.judge.methods.prompt import Prompt, record, word
+from ragbench.score.judge.methods import prompt
 from ragbench.score.judge.methods.session import ReplyLog
-from ragbench.score.judge.methods.templates import Material, system_text, user_text, worked
-from ragbench.types.conversation import Entries, Turn
+from ragbench.score.judge.methods.templates import Material
+from ragbench.types.conversation import Turn
 from ragbench.types.scores import Cause, Verdict
 
 SATISFACTIONS = ("satisfied", "not_satisfied")
 """What became of an intention."""
 RETENTIONS = ("retained", "lost")
 """What a message of the assistant does with what the user had told."""
+_TEXTS = {"type": "array", "items": {"type": "string"}}
 
 
 def messages_of(item: Item) -> list[Turn]:
@@ -89,14 +90,10 @@ async def count_retained(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
 
 def intentions_prompt(
     messages: Sequence[Turn], *, steps: Sequence[str] = (), few_shot: bool = True
-) -> Prompt:
+) -> prompt.Prompt:
     """Ask for all that the user wanted, each once."""
-    wanted = {"type": "array", "items": {"type": "string"}}
-    return Prompt(
-        _system("intentions", steps, few_shot),
-        user_text("intentions", _material(messages)),
-        record({"intentions": wanted}),
-    )
+    schema = prompt.record({"intentions": _TEXTS})
+    return prompt.of_step("intentions", _material(messages), schema, steps=steps, few_shot=few_shot)
 
 
 def satisfaction_prompt(
@@ -105,28 +102,20 @@ def satisfaction_prompt(
     *,
     steps: Sequence[str] = (),
     few_shot: bool = True,
-) -> Prompt:
+) -> prompt.Prompt:
     """Ask for each intention whether the conversation satisfies it."""
-    wanted = [(f"intention-{number}", text) for number, text in enumerate(intentions, start=1)]
-    keys = [f"intention_{number}" for number in range(1, len(intentions) + 1)]
-    return Prompt(
-        _system("satisfaction", steps, few_shot),
-        user_text("satisfaction", [*_material(messages), *wanted], count=len(intentions)),
-        _verdicts(keys, SATISFACTIONS),
-    )
+    material, n = [*_material(messages), *prompt.numbered("intention", intentions)], len(intentions)
+    schema = prompt.verdicts("intention", n, SATISFACTIONS)
+    return prompt.of_step("satisfaction", material, schema, steps=steps, few_shot=few_shot, count=n)
 
 
 def facts_prompt(
     messages: Sequence[Turn], *, steps: Sequence[str] = (), few_shot: bool = True
-) -> Prompt:
+) -> prompt.Prompt:
     """Ask for what each message of the user tells that has to be remembered."""
-    told = {"type": "array", "items": {"type": "string"}}
     keys = [_key(at) for at, message in enumerate(messages) if message.role == "user"]
-    return Prompt(
-        _system("facts", steps, few_shot),
-        user_text("facts", _material(messages), keys=keys),
-        record(dict.fromkeys(keys, told)),
-    )
+    material, schema = _material(messages), prompt.record(dict.fromkeys(keys, _TEXTS))
+    return prompt.of_step("facts", material, schema, steps=steps, few_shot=few_shot, keys=keys)
 
 
 def retention_prompt(
@@ -136,7 +125,7 @@ def retention_prompt(
     *,
     steps: Sequence[str] = (),
     few_shot: bool = True,
-) -> Prompt:
+) -> prompt.Prompt:
     """Ask of some messages of the assistant whether they lose what the user had told before.
 
     `facts` are those that each message of the user tells, by its place from 0; `answers` the places
@@ -148,24 +137,12 @@ def retention_prompt(
         for number, text in enumerate(texts, start=1)
     ]
     keys = [_key(at) for at in answers]
-    return Prompt(
-        _system("retention", steps, few_shot),
-        user_text("retention", [*_material(messages), *known], keys=keys),
-        _verdicts(keys, RETENTIONS),
-    )
-
-
-def _system(step: str, steps: Sequence[str], few_shot: bool) -> str:
-    return system_text(step, steps=steps, examples=worked(step) if few_shot else [])
+    material, schema = [*_material(messages), *known], prompt.verdicts_of(keys, RETENTIONS)
+    return prompt.of_step("retention", material, schema, steps=steps, few_shot=few_shot, keys=keys)
 
 
 def _key(at: int) -> str:
     return f"turn_{at + 1}"
-
-
-def _verdicts(keys: Sequence[str], allowed: Sequence[str]) -> Entries:
-    verdict = record({"reason": {"type": "string"}, "verdict": word(allowed)})
-    return record(dict.fromkeys(keys, verdict))
 
 
 def _material(messages: Sequence[Turn]) -> Material:

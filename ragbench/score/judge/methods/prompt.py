@@ -8,7 +8,7 @@ for its server to refuse.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from ragbench.llm import Unreadable
@@ -33,6 +33,7 @@ _JUDGED = {
 }
 _Shape = dict[str, Any]
 """A JSON Schema."""
+_TEXT: _Shape = {"type": "string"}
 _LABELS = {"contexts": "passage", "guidelines": "guideline", "queries": "query"}
 
 RULINGS: tuple[str, ...] = get_args(Ruling)
@@ -59,6 +60,23 @@ class Prompt:
     """Refuses, as `Unreadable`, a value that fits the schema and cannot be meant."""
 
 
+def of_step(
+    step: str,
+    material: Material,
+    schema: Mapping[str, Any],
+    *,
+    steps: Sequence[str] = (),
+    few_shot: bool = True,
+    **words: object,
+) -> Prompt:
+    """Ask by the templates and worked examples of a step, which all rubrics share.
+
+    `steps` are those that a rubric adds, `words` what the user's template names.
+    """
+    system = system_text(step, steps=steps, examples=worked(step) if few_shot else [])
+    return Prompt(system, user_text(step, material, **words), schema)
+
+
 def rating_prompt(
     rubric: Rubric, item: Item, *, passage: int | None = None, few_shot: bool = True
 ) -> Prompt:
@@ -81,15 +99,11 @@ def rating_prompt(
         for number, example in enumerate(rubric.examples if few_shot else (), start=1)
     ]
     words = {"rubric": rubric, "judged": _JUDGED[rubric.asks]}
+    levels = [*range(1, rubric.levels + 1)]
     return Prompt(
         system_text("rating", examples=examples, **words),
         user_text("rating", _material(rubric, item, passage), **words),
-        record(
-            {
-                "reasoning": {"type": "string"},
-                "level": {"type": "integer", "enum": [*range(1, rubric.levels + 1)]},
-            }
-        ),
+        record({"reasoning": _TEXT, "level": {"type": "integer", "enum": levels}}),
     )
 
 
@@ -101,12 +115,8 @@ def claims_prompt(
     The question helps to resolve what is said in a few words.
     """
     material = asked(question) + numbered("sentence", sentences)
-    claims = {"type": "array", "items": {"type": "string"}}
-    return Prompt(
-        system_text("claims", examples=worked("claims") if few_shot else []),
-        user_text("claims", material, count=len(sentences)),
-        record({f"sentence_{number}": claims for number in range(1, len(sentences) + 1)}),
-    )
+    schema = record({f"sentence_{n}": _several(_TEXT) for n in range(1, len(sentences) + 1)})
+    return of_step("claims", material, schema, few_shot=few_shot, count=len(sentences))
 
 
 def verdicts_prompt(
@@ -123,11 +133,8 @@ def verdicts_prompt(
     evidence; `steps` are a rubric's `own_steps`, added to those of all.
     """
     material = [*asked(question), ("source", source), *numbered("claim", claims)]
-    return Prompt(
-        system_text("verdicts", steps=steps, examples=worked("verdicts") if few_shot else []),
-        user_text("verdicts", material, count=len(claims)),
-        verdicts("claim", len(claims), RULINGS),
-    )
+    schema, n = verdicts("claim", len(claims), RULINGS), len(claims)
+    return of_step("verdicts", material, schema, steps=steps, few_shot=few_shot, count=n)
 
 
 def passages_prompt(
@@ -143,19 +150,11 @@ def passages_prompt(
     In the reply the passages are numbered from 1, those of this request.
     """
     material = [*asked(question), *numbered("passage", passages), *numbered("claim", claims)]
-    said = record(
-        {
-            "reason": {"type": "string"},
-            "passages": {"type": "array", "items": {"type": "integer"}},
-            "verdict": word(READINGS),
-        }
-    )
-    return Prompt(
-        system_text("passages", steps=steps, examples=worked("passages") if few_shot else []),
-        user_text("passages", material, count=len(claims), passages=len(passages)),
-        record({f"claim_{number}": said for number in range(1, len(claims) + 1)}),
-        _passages_check(passages),
-    )
+    read = {"reason": _TEXT, "passages": _several({"type": "integer"}), "verdict": word(READINGS)}
+    schema = record({f"claim_{number}": record(read) for number in range(1, len(claims) + 1)})
+    words: dict[str, int] = {"count": len(claims), "passages": len(passages)}
+    made = of_step("passages", material, schema, steps=steps, few_shot=few_shot, **words)
+    return replace(made, check=_passages_check(passages))
 
 
 def _passages_check(passages: Sequence[str]) -> Callable[[Any], None]:
@@ -202,28 +201,22 @@ def pairwise_prompt(
     return Prompt(
         system_text("pairwise", rubric=rubric, examples=examples),
         user_text("pairwise", _pair(rubric, item, swapped=swapped), rubric=rubric),
-        record({"reasoning": {"type": "string"}, "outcome": word(OUTCOMES)}),
+        record({"reasoning": _TEXT, "outcome": word(OUTCOMES)}),
     )
 
 
 def nuggets_prompt(
-    sources: Sequence[str],
-    question: Asked,
-    *,
-    steps: Sequence[str] = (),
-    few_shot: bool = True,
+    sources: Sequence[str], question: Asked, *, steps: Sequence[str] = (), few_shot: bool = True
 ) -> Prompt:
     """Ask for the facts that a good answer has, vital or okay, from gold answers or passages.
 
     References:
         Pradeep et al. (2024), Initial Nugget Evaluation Results for the TREC 2024 RAG Track.
     """
-    nugget = record({"nugget": {"type": "string"}, "importance": word(IMPORTANCES)})
-    return Prompt(
-        system_text("nuggets", steps=steps, examples=worked("nuggets") if few_shot else []),
-        user_text("nuggets", asked(question) + numbered("source", sources)),
-        record({"nuggets": {"type": "array", "items": nugget}}),
-    )
+    nugget = record({"nugget": _TEXT, "importance": word(IMPORTANCES)})
+    material = asked(question) + numbered("source", sources)
+    schema = record({"nuggets": _several(nugget)})
+    return of_step("nuggets", material, schema, steps=steps, few_shot=few_shot)
 
 
 def assignment_prompt(
@@ -236,11 +229,8 @@ def assignment_prompt(
 ) -> Prompt:
     """Ask how far an answer has each nugget; it is not told which ones are vital."""
     material = [*asked(question), ("answer", answer), *numbered("nugget", nuggets)]
-    return Prompt(
-        system_text("assignment", steps=steps, examples=worked("assignment") if few_shot else []),
-        user_text("assignment", material, count=len(nuggets)),
-        verdicts("nugget", len(nuggets), ASSIGNMENTS),
-    )
+    schema, n = verdicts("nugget", len(nuggets), ASSIGNMENTS), len(nuggets)
+    return of_step("assignment", material, schema, steps=steps, few_shot=few_shot, count=n)
 
 
 def pool_prompt(
@@ -251,7 +241,7 @@ def pool_prompt(
     return Prompt(
         system_text("pool", most=most),
         user_text("pool", material),
-        record({"nuggets": {"type": "array", "items": {"type": "string"}}}),
+        record({"nuggets": _several(_TEXT)}),
     )
 
 
@@ -270,21 +260,14 @@ def support_prompt(
 ) -> Prompt:
     """Ask how far a passage supports each statement that cites it."""
     material = [*asked(question), ("passage", passage), *numbered("statement", statements)]
-    return Prompt(
-        system_text("support", examples=worked("support") if few_shot else []),
-        user_text("support", material, count=len(statements)),
-        verdicts("statement", len(statements), SUPPORT_LEVELS),
-    )
+    schema = verdicts("statement", len(statements), SUPPORT_LEVELS)
+    return of_step("support", material, schema, few_shot=few_shot, count=len(statements))
 
 
 def ragas_prompt(step: str, material: Material) -> Prompt:
     """Ask what a metric of ragas is made of; the keys of the reply are those of ragas."""
     system = system_text("ragas", asked=step)
-    return Prompt(system, user_text("ragas", material), _ragas_reply(step))
-
-
-def _ragas_reply(step: str) -> _Shape:
-    text, mark = {"type": "string"}, {"type": "integer", "enum": [0, 1]}
+    text, mark = _TEXT, {"type": "integer", "enum": [0, 1]}
     told = {"statement": text, "reason": text}
     shapes: Mapping[str, _Shape] = {
         "question": {"question": text, "noncommittal": mark},
@@ -294,7 +277,7 @@ def _ragas_reply(step: str) -> _Shape:
         "attribution": {"classifications": _several(record({**told, "attributed": mark}))},
         "classification": {key: _several(record(told)) for key in ("TP", "FP", "FN")},
     }
-    return record(shapes[step])
+    return Prompt(system, user_text("ragas", material), record(shapes[step]))
 
 
 def _several(of: _Shape) -> _Shape:
@@ -376,8 +359,12 @@ def word(allowed: Sequence[str]) -> _Shape:
 
 def verdicts(label: str, count: int, allowed: Sequence[str]) -> _Shape:
     """Return the schema of one verdict for each number: none can be left out or given twice."""
-    verdict = record({"reason": {"type": "string"}, "verdict": word(allowed)})
-    return record({f"{label}_{number}": verdict for number in range(1, count + 1)})
+    return verdicts_of([f"{label}_{number}" for number in range(1, count + 1)], allowed)
+
+
+def verdicts_of(keys: Sequence[str], allowed: Sequence[str]) -> _Shape:
+    """Return the schema of one verdict for each key."""
+    return record(dict.fromkeys(keys, record({"reason": _TEXT, "verdict": word(allowed)})))
 
 
 def record(properties: Mapping[str, Any]) -> _Shape:

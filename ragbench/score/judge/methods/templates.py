@@ -155,7 +155,9 @@ def user_text(step: str, material: Material, **values: Any) -> str:
     prompt to prompt stands last, and the fence is made of what is before it: prompts about the
     same passages begin alike, up to the claims or the answer, and a server can cache that.
     """
-    constant = _constant(material)
+    # how many texts stand before those of the last kind; all, where there is one kind only
+    kinds = [label.partition("-")[0] for label, _ in material]
+    constant = kinds.index(kinds[-1]) or len(kinds) if kinds else 0
     fence = Fence.around(
         (text for _, text in material[:constant]), (text for _, text in material[constant:])
     )
@@ -170,12 +172,6 @@ def _said_before(material: Material) -> str:
     if "question" not in labels or not labels[0].startswith("turn-"):
         return ""
     return f"{_environment().get_template('turns.j2').render().strip()}\n\n"
-
-
-def _constant(material: Material) -> int:
-    """How many texts stand before those of the last kind; all, where there is one kind only."""
-    kinds = [label.partition("-")[0] for label, _ in material]
-    return kinds.index(kinds[-1]) or len(kinds) if kinds else 0
 
 
 def worked(step: str) -> list[dict[str, str]]:

@@ -124,10 +124,7 @@ async def check_support(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
             by_passage.setdefault(cited, []).append(n)
     prompts = [
         prompt.support_prompt(
-            [found[n][0] for n in rows],
-            passages[cited - 1],
-            item.asked,
-            few_shot=log.few_shot,
+            [found[n][0] for n in rows], passages[cited - 1], item.asked, few_shot=log.few_shot
         )
         for cited, rows in by_passage.items()
     ]
