@@ -34,7 +34,7 @@ LIMITS: dict[str, float] = {
     # and corpora that are mapped; rankings that are written column by column; a start of `score`
     # without modules that it does not use; searches over chunks, and by rm3, on workers
     "files": 340,
-    "lines": 85_941,
+    "lines": 86_212,
     "imports, % of code": 10,
     "modules in a folder": 15,
     "modules in a family's folder": 17,
