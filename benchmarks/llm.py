@@ -3,28 +3,34 @@
     python benchmarks/llm.py [calls] [requests per second]
 
 The server runs in a process of its own and counts. Bars: 95 % of its limit where nothing goes
-wrong, 90 % where a fifth of the requests meets a fault; stray 429s cost at most a fifth more than
-as many 500s; memory that does not grow with the number of calls; every call accounted for.
+wrong, 90 % where a fifth of the requests meets a fault; stray 429s that ask for a second cost at
+most a fifth more than as many 500s; where two fifths of the requests meet a fault and one of twenty
+hangs, those that hang do not hold up the rest; memory that does not grow with the number of calls;
+every call accounted for.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from ragbench.llm.base import CallFailure, ChatRequest, Message
 from ragbench.llm.calls import ask_structured
 from ragbench.llm.engine import ChatEngine, Replies
 from ragbench.llm.limits import Limits
 from ragbench.llm.openai import OpenAIChat
+from ragbench.testing import Answer, ChatServer
 
 SCHEMA = {
     "type": "object",
@@ -126,19 +132,73 @@ def compare(ask: Ask, text: str) -> bool:
 def strays(n: int = 2_000, share: float = 0.12) -> bool:
     """Ask four at once a server without a limit that says 429 by chance, then one that says 500."""
     seconds = {}
-    with tempfile.TemporaryDirectory() as name:
-        for kind in ("rate_limited", "server_error"):
-            with serving('{"score": 4}', None, share, kinds=kind, latency_s=0.05) as url:
-                store = Path(name) / f"{kind}.sqlite"
-                ended, _ = ask_engine(url, n, store, Limits(concurrency=4))
-                with urllib.request.urlopen(f"{url}/counters") as answer:
-                    seconds[kind] = json.load(answer)["seconds"]
-            assert ended == {"scored": n}, ended
-    ratio = seconds["server_error"] / seconds["rate_limited"]
-    print(f"{share:.0%} stray 429s: {ratio:.2f} of the throughput with as many 500s (bar 0.8)")
+    limits = Limits(concurrency=4, retries=20)
+    for status in (500, 429):
+        with by_chance(share, status=status) as url:
+            ended, seconds[status] = timed(url, n, limits)
+        assert ended == {"scored": n}, ended
+    ratio = seconds[500] / seconds[429]
+    print(
+        f"{share:.0%} stray 429s with Retry-After 1, {n} items, four at once: "
+        f"{seconds[429]:.1f} s, {seconds[500]:.1f} s with as many 500s: "
+        f"{ratio:.2f} of the throughput (bar 0.8)"
+    )
     return ratio >= 0.8
 
 
+def hangs(n: int = 3_000, share: float = 0.4, hanging: float = 0.05) -> bool:
+    """Ask sixteen at once a server where replies fail, and some never come."""
+    limits = Limits(concurrency=16, timeout=20.0, retries=20)
+    with by_chance(share - hanging, status=500, hanging=hanging) as url:
+        ended, seconds = timed(url, n, limits)
+    in_turn = n * hanging * 20.0 / 16
+    print(
+        f"{share:.0%} faults, of which {hanging / share:.0%} hang for 20 s, {n} items, sixteen at "
+        f"once: {seconds:.1f} s (bar {in_turn:.0f} s, what those alone take in turn); {dict(ended)}"
+    )
+    return seconds < in_turn and sum(ended.values()) == n
+
+
+def timed(url: str, n: int, limits: Limits) -> tuple[Counter[str], float]:
+    """Ask n questions; how they ended, and the seconds by the server's clock."""
+    with tempfile.TemporaryDirectory() as name:
+        ended, _ = ask_engine(url, n, Path(name) / "replies.sqlite", limits)
+    with urllib.request.urlopen(f"{url}/counters") as answer:
+        return ended, json.load(answer)["seconds"]
+
+
+@contextmanager
+def by_chance(share: float, *, status: int, hanging: float = 0.0) -> Iterator[str]:
+    """A server that says a status to a share of the tries, of each item anew; gives its URL."""
+    command = [sys.executable, __file__, "--serve", str(status), str(share), str(hanging)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def serve(status: int, share: float, hanging: float) -> None:
+    """Be that server, until terminated."""
+
+    def script(request: Mapping[str, Any], times_asked: int) -> Answer:
+        asked = f"{times_asked} {request['messages'][0]['content']}".encode()
+        draw = int.from_bytes(hashlib.blake2b(asked, digest_size=8).digest(), "big") / 2**64
+        if draw < share:
+            return Answer(
+                "by chance", status=status, headers={"retry-after": "1"} if status == 429 else {}
+            )
+        return Answer('{"score": 4}', delay_s=3_600.0 if draw < share + hanging else 0.0)
+
+    with ChatServer(script, latency_s=0.05) as server:
+        print(server.url, flush=True)
+        threading.Event().wait()
+
+
 if __name__ == "__main__":
-    met = [compare(ask_engine, '{"score": 4}'), strays()]
+    if sys.argv[1:2] == ["--serve"]:
+        serve(int(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4]))
+    met = [compare(ask_engine, '{"score": 4}'), strays(), hangs()]
     sys.exit(not all(met))

@@ -1,7 +1,8 @@
 """The one door through which texts go to files, to the terminal and to logs: without secrets.
 
 What is looked for are the exact values of secrets, as they are and as servers and libraries write
-them: percent-encoded, escaped for JSON, HTML or Python, and in base64. What is short stands in many
+them: percent-encoded, escaped for JSON, HTML or Python, in base64, and all in capitals or in small
+letters. What is short stands in many
 texts, and is no secret there: of values of 6 or 7 letters those are looked for that mix letters
 with others, as whole words; of shorter ones none but in its own address. Lines may be broken
 within a value of 12 letters or more. What somebody disguises on purpose, such as backwards or in
@@ -20,7 +21,13 @@ from dataclasses import dataclass
 from functools import partial
 from urllib.parse import unquote, urlsplit
 
-from ragbench.secrets import MASK, is_placeholder, is_secret_in_query, secrets_in_url
+from ragbench.secrets import (
+    MASK,
+    is_placeholder,
+    is_secret_in_query,
+    secrets_in_text,
+    secrets_in_url,
+)
 
 SHORTEST = 6
 """Letters of a secret from which it is replaced in texts."""
@@ -103,6 +110,8 @@ class Redactor:
                     shown.setdefault(part, MASK if parts or '"' in name else f"${{{name}}}")
         for value in sorted(shown, key=len, reverse=True):  # the whole before its parts
             needles += _needles_of(value, shown[value])
+            others = {value.upper(), value.lower()} - {value}
+            needles += (_plain_needle(each, shown[value]) for each in sorted(others))
         self._needles = needles
         self._long = [each for each in needles if len(each.letters) >= _SHORTEST_BROKEN]
         self._anchors = [(each.anchor, each) for each in needles]
@@ -152,19 +161,25 @@ def _redactor(secrets: tuple[tuple[str, str], ...]) -> Redactor:
 
 def _parts_of(value: str) -> Iterator[str]:
     """A secret, and its long words: `Bearer` and a key, the lines of a certificate, of a cookie."""
-    if _MEDIA_TYPE.fullmatch(value.strip()):
+    bare = value.strip()
+    if _MEDIA_TYPE.fullmatch(bare):
         return
     yield value
-    words = re.split(r"[\s;,]+", value.strip())
+    yield bare  # as servers read a header
+    yield from secrets_in_text(value)
+    words = re.split(r"[\s;,]+", bare)
     for word in words if len(words) > 1 else ():
         if len(word) >= _SHORTEST_WORD and word.lower() not in _SCHEMES and "-----" not in word:
             yield word
             yield from (p for p in word.strip('"').split("=") if len(p) >= _SHORTEST_WORD)
-    if words[0].lower() == "basic" and len(words) == 2:
-        user, colon, password = _from_base64(words[1]).partition(":")
-        if colon:
-            yield f"{user}:{password}"
+    decoded = _from_base64(words[-1]) if len(words) <= 2 else ""
+    for pair, tells in ((decoded, ""), ("" if "://" in bare else bare, "[^A-Za-z]")):
+        user, _, password = pair.partition(":")
+        if user and re.search(tells, password) and re.fullmatch(r"[^\x00-\x20\x7f-\x9f]+", pair):
+            yield pair
             yield password
+    if "%" in bare and unquote(bare) != bare:
+        yield unquote(bare)
 
 
 def _from_base64(text: str) -> str:
@@ -191,8 +206,12 @@ def _in_query(piece: str) -> str:
     return rf"(?<=[?&;]){re.escape(piece)}(?![\w%])"
 
 
+def _plain_needle(value: str, shown: str) -> _Needle:
+    return _Needle(_anchor(value), partial(_plain_pattern, value), shown, letters=value)
+
+
 def _needles_of(value: str, shown: str) -> Iterator[_Needle]:
-    yield _Needle(_anchor(value), partial(_plain_pattern, value), shown, letters=value)
+    yield _plain_needle(value, shown)
     data = value.encode("utf-8", "surrogateescape")
     for before, cut in ((0, 0), (1, 2), (2, 3)):
         # the letters that the secret alone decides, wherever in the encoded bytes it begins

@@ -1,7 +1,8 @@
 """Values that must not reach a file, not even inside the text of an error: which they are.
 
 A value is a secret by its declaration, by the name of its option or of its variable, or by its own
-form: a key with the prefix of its vendor, an address with a password or a key in it.
+form: a key with the prefix of its vendor, an address with a password or a key in it, a text that
+says `password=...`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _SECRET_WORDS = frozenset(
     {"token", "secret", "secrets", "password", "passwords", "passwd", "pwd", "passphrase"}
     | {"passcode", "pin", "credential", "credentials", "auth", "authorization", "authentication"}
     | {"cookie", "cookies", "bearer", "apikey", "apikeys", "accesskey", "headers"}
+    | {"jwt", "cred", "creds", "pw"}
 )
 _KEYS_OF = frozenset(
     {"api", "access", "secret", "private", "auth", "account", "subscription", "service", "master"}
@@ -45,12 +47,32 @@ _FOLDERS = frozenset(("PWD", "OLDPWD"))  # of every shell: where it is, and wher
 _PLAIN_IN_QUERIES = frozenset(("api-version", "api_version"))  # dates, which are long
 _IN_QUERIES = frozenset(("key", "sig", "signature", "code", "sas", "jwt"))
 
-_KNOWN_FORM = re.compile(
+_OF_VENDORS = (
     r"(?:sk|pk|rk)-[\w-]{8,}|(?:gh[opsur]|hf|glpat|xox[a-z])[_-][\w-]{8,}|github_pat_\w{8,}"
-    r"|AKIA[0-9A-Z]{12,}|AIza[\w-]{20,}|eyJ[\w-]{10,}\.[\w-]+\.[\w-]*|(?:Bearer|Basic) \S{4,}"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----"
+    r"|(?:AKIA|ASIA)[0-9A-Z]{12,}|AIza[\w-]{20,}|eyJ[\w-]{10,}\.[\w-]+\.[\w-]*"
+    r"|(?:sk|rk|pk)_(?:live|test)_\w{8,}|(?:gsk|pcsk|lsv2_[a-z]+|whsec|npm|jina|shp[a-z]{2})_\w{16,}"
+    r"|(?:nvapi|xai|pplx|tvly|pypi)-[\w-]{16,}|(?:ya29|hvs|SG)\.[\w.-]{12,}"
+)
+_KNOWN_FORM = re.compile(
+    rf"{_OF_VENDORS}|(?:Bearer|Basic) \S{{4,}}|-----BEGIN [A-Z ]*PRIVATE KEY-----"
 )
 """How keys of well-known services begin."""
+_IN_TEXT = re.compile(
+    rf"(?<![\w/.-])(?:{_OF_VENDORS}|(?<=Bearer )[\w.+/=-]{{12,}}|(?<=Basic )[\w+/=-]{{12,}})"
+)
+_NAMED = re.compile(
+    r"""(?P<flag>(?<!\S)-{1,2})?(?P<name>[A-Za-z][\w-]*)["']?(?P<sign>\s*[:=]\s*|[ ])["']?"""
+    r"""(?P<value>[^\s;,&"'{}<>()]+)"""
+)
+_LOGIN = re.compile(r"(?<!\S)(?:\w+:/?)?[\w.%+-]*:([^\s/@:'\"]+)@[\w.-]+\S*")
+"""What was meant as an address, such as `me:password@host/v1`."""
+_PAIRS = re.compile(
+    r"""\s*[\w .-]+=[^;]*(?:;\s*[\w .-]+=[^;]*)+;?\s*"""  # Server=db;Password=x
+    r"""|\s*\w+\s*=\s*(?:'[^']*'|\S+)(?:\s+\w+\s*=\s*(?:'[^']*'|\S+))+\s*"""  # host=db password=x
+    r"""|\?[\w.%-]+=[^&\s]*(?:&[\w.%-]+=[^&\s]*)*""",  # ?sv=2024&sig=x
+)
+_PAIR = re.compile(r"""([\w.%-][\w .%-]*?)\s*=\s*('[^']*'|[^;&\s]+)""")
+_KEY_AND_DIGITS = re.compile("[A-Za-z_.-]+[0-9]{0,4}")  # `answer_2024` is a name
 
 
 def _words(name: str) -> list[str]:
@@ -72,8 +94,12 @@ def is_secret_option(name: str) -> bool:
     if not words or words[-1] == "env":
         return False
     keys = itertools.pairwise(words)
-    return not _SECRET_WORDS.isdisjoint(words) or any(
-        last in ("key", "keys") and first in _KEYS_OF for first, last in keys
+    return (
+        not _SECRET_WORDS.isdisjoint(words)
+        or any(last in ("key", "keys") and first in _KEYS_OF for first, last in keys)
+        or any(word.endswith(_SECRET_ENDS[2:]) for word in words)  # authtoken
+        or "connectionstring" in "".join(words)
+        or (name.isupper() and is_secret_variable(name))  # of the environment of a program
     )
 
 
@@ -137,8 +163,36 @@ def is_placeholder(value: str) -> bool:
     return value.strip().lower() in _PLACEHOLDERS
 
 
+def is_flag(text: str) -> bool:
+    """Tell whether a text is an option of a command line whose value is a secret.
+
+    Example:
+        >>> is_flag("--api-key"), is_flag("--verbose"), is_flag("-")
+        (True, False, False)
+    """
+    return text.startswith("-") and is_secret_option(text)
+
+
+def is_key_like(name: str, value: str) -> bool:
+    """Tell whether a value that is named as any key is one of a service, and no name of a field.
+
+    Example:
+        >>> [is_key_like(*each) for each in (("my_key", "7b2d6f0c19aa4e"), ("key", "answer_2024"))]
+        [True, False]
+    """
+    if _words(name)[-1:] in (["pass"], ["userpass"], ["dbpass"]):
+        return len(value) > 1 and not value.isdigit()  # no number of passes
+    return (
+        name.lower().endswith(("key", "keys"))
+        and len(value) >= _SHORTEST_KEY
+        and _is_mixed(value)
+        and not re.search(r"[\s/]", value)
+        and not _KEY_AND_DIGITS.fullmatch(value)
+    )
+
+
 def looks_secret(value: str) -> bool:
-    """Tell whether the form of a value says that it is a secret, whatever it is called.
+    """Tell whether the form of a value says that it is a secret, or has one in it.
 
     Example:
         >>> [looks_secret(v) for v in ("sk-12345678", "http://me:pw@h/v1", "http://h/?key=ab12")]
@@ -146,7 +200,49 @@ def looks_secret(value: str) -> bool:
         >>> [looks_secret(v) for v in ("cranfield", "http://h/?api-version=2024-10-21", "http://h")]
         [False, False, False]
     """
-    return _KNOWN_FORM.match(value) is not None or bool(secrets_in_url(value))
+    return _KNOWN_FORM.match(value) is not None or bool(secrets_in(value))
+
+
+def secrets_in(value: str) -> tuple[str, ...]:
+    """Return the parts of an address, or of another text, that are secret.
+
+    Example:
+        >>> secrets_in("Server=db;User ID=me;Password=hunter2"), secrets_in("the password: yours")
+        (('hunter2',), ())
+    """
+    return secrets_in_url(value) or secrets_in_text(value)
+
+
+@functools.lru_cache(maxsize=256)
+def secrets_in_text(value: str) -> tuple[str, ...]:
+    """Return the parts of a text that are secret: by the names before them, or by their form.
+
+    In prose, a name alone does not tell: what follows it has to look like a key.
+    """
+    if "://" in value.partition(" ")[0] or _KNOWN_FORM.fullmatch(value):
+        return ()
+    found = {match[0] for match in _IN_TEXT.finditer(value) if re.search("[0-9]", match[0])}
+    found |= {*_LOGIN.findall(value)}
+    if _PAIRS.fullmatch(value):
+        for name, said in _PAIR.findall(value):
+            if is_secret_in_query(name.strip(), said, named=True) or _words(name)[-1:] == ["pass"]:
+                found.add(said.strip("'"))
+    for match in _NAMED.finditer(value):
+        name, said = match["name"], match["value"]
+        if match["sign"] == " " and not match["flag"]:
+            continue
+        is_told = len(said) >= _SHORTEST_KEY and _is_mixed(said)
+        if is_secret_option(name) and (is_told or (match["flag"] and len(said) >= 6)):
+            found.add(said)
+    return tuple(sorted(found - {""}, key=lambda each: (-len(each), each)))
+
+
+def mask_secrets(value: str) -> str:
+    """Write `***` for what is secret in an address or another text."""
+    masked = mask_url(value)
+    for part in secrets_in_text(value) if masked == value else ():
+        masked = re.sub(rf"(?<!\w){re.escape(part)}(?!\w)", MASK, masked)
+    return masked
 
 
 @functools.lru_cache(maxsize=256)
@@ -172,6 +268,9 @@ def secrets_in_url(value: str) -> tuple[str, ...]:
         name, _, written = piece.partition("=")
         if is_secret_in_query(unquote(name), written or name):
             found |= {written or name, *(v for _, v in parse_qsl(piece))}
+    for name, value in parse_qsl(parts.fragment):
+        if is_secret_in_query(name, value, named=True):
+            found |= {value, *re.findall(rf"(?<={re.escape(name)}=)[^&;]+", parts.fragment)}
     found |= {unquote(each) for each in found}
     return tuple(sorted(found - {""}, key=lambda each: (-len(each), each)))
 
@@ -199,8 +298,9 @@ def mask_url(value: str) -> str:
     parts = urlsplit(value.strip())
     host = parts.netloc.rpartition("@")[2]
     query = "&".join(map(_masked_piece, re.split("[&;]", parts.query)))
+    fragment = "&".join(_masked_piece(p) if "=" in p else p for p in parts.fragment.split("&"))
     hidden = f"{MASK}@{host}" if parts.password or parts.username else host
-    return parts._replace(netloc=hidden, query=query).geturl()
+    return parts._replace(netloc=hidden, query=query, fragment=fragment).geturl()
 
 
 def _masked_piece(piece: str) -> str:

@@ -31,10 +31,10 @@ LIMITS: dict[str, float] = {
     # query on the page, pictures; tables and functions that a program holds; rows of one question;
     # traces of five tools, and their writer; workers, here and on Ray; pages of several runs, with
     # their trends; pictures for papers; claims as data; what judges were sent; indexes
-    # and corpora that are mapped; rankings that are written column by column; a start of `score`
+    # and corpora that are mapped; rankings and tables by columns; a start of `score`
     # without modules that it does not use; searches over chunks, and by rm3, on workers
     "files": 340,
-    "lines": 85_941,
+    "lines": 86_286,
     "imports, % of code": 10,
     "modules in a folder": 15,
     "modules in a family's folder": 17,

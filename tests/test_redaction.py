@@ -58,6 +58,13 @@ def test_a_text_without_the_secret_stays_as_it_is(text, key):
         ("Bearer abcdefgh", "Bearer of abcdefgh", "Bearer of ${S}"),
         ("session=abcdefgh; a=b", "abcdefgh a=b", "${S} a=b"),
         ("Basic bWU6aHVudGVyMg==", "me hunter2 me:hunter2", "me ${S} ${S}"),
+        ("bWU6aHVudGVyMg==", "me hunter2 me:hunter2", "me ${S} ${S}"),
+        (" abcdefgh1\n", "bad key abcdefgh1.", "bad key ${S}."),
+        ("me:hunter22", "me hunter22", "me ${S}"),
+        ("llama3:instruct", "to instruct", "to instruct"),
+        ("https://h/x", "a word at //h/x", "a word at //h/x"),
+        ("ab%2Fcdefgh%3D", "ab/cdefgh=", "${S}"),
+        ("host=db password=abcd12", "abcd12 of db", "${S} of db"),
         ("http://me:pw@h/?sig=ab", "at me:pw@h, ?sig=ab, pw, ab", "at ***@h, ?sig=***, pw, ab"),
     ],
 )

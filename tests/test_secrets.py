@@ -7,6 +7,7 @@ from ragbench.secrets import (
     is_secret_option,
     is_secret_variable,
     looks_secret,
+    mask_secrets,
     mask_url,
     secret_fingerprint,
 )
@@ -17,7 +18,8 @@ VARIABLES = {
     False: "K1 DS DATA PATH PWD HOME TOKENIZER MAX_TOKENS AUTHOR KEYWORDS OPENAI_BASE_URL MODEL",
 }
 OPTIONS = {
-    True: "api_key apiKey X-Api-Key access_token password Authorization headers client_secret auth",
+    True: "api_key apiKey X-Api-Key access_token password Authorization headers client_secret auth "
+    "authtoken PINECONE_KEY jwt creds connection_string",
     False: "api_key_env max_tokens tokenizer output_key key keywords k1 path model tokens",
 }
 
@@ -37,8 +39,45 @@ def test_no_option_of_ours_but_headers_sounds_secret():
 
 
 @pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        (
+            "Server=db;User ID=sa;Password=x1;Encrypt=yes",
+            "Server=db;User ID=sa;Password=***;Encrypt=yes",
+        ),
+        ("host=db user=me password=b dbname=x", "host=db user=me password=*** dbname=x"),
+        ("?sv=2022-01-01&sig=ab%2B", "?sv=2022-01-01&sig=***"),
+        ("curl -H 'Authorization: Bearer abcdefgh1234' x", "curl -H 'Authorization: Bearer ***' x"),
+        ("run --api-key=abcdef --token abcdef -v", "run --api-key=*** --token *** -v"),
+        ('{"api_key": "abcdefgh1234", "k": 3}', '{"api_key": "***", "k": 3}'),
+        ("Say sk-abcdefgh1234 to nobody.", "Say *** to nobody."),
+        ("me:pa55@host/v1", "me:***@host/v1"),
+        (
+            "Ask for the password: never. token: {token}",
+            "Ask for the password: never. token: {token}",
+        ),
+        ("max_tokens=12 temperature=0", "max_tokens=12 temperature=0"),
+        ("/data/sk-experiments-2024/x", "/data/sk-experiments-2024/x"),
+        ("SELECT a FROM b WHERE c=1; -- x", "SELECT a FROM b WHERE c=1; -- x"),
+    ],
+)
+def test_texts(text, masked):
+    assert mask_secrets(text) == masked
+    assert looks_secret(text) is (text != masked)
+
+
+@pytest.mark.parametrize(
+    "text", ["gsk_abcdefgh12345678", "ya29.a0AfabcdEFGH-1", "sk_live_51Habcdefgh"]
+)
+def test_keys_of_vendors(text):
+    assert looks_secret(text)
+
+
+@pytest.mark.parametrize(
     ("url", "masked"),
     [
+        ("https://h/cb#access_token=ab", "https://h/cb#access_token=***"),
+        ("https://h/page#token-section", "https://h/page#token-section"),
         ("http://me:pw@h:8/v1", "http://***@h:8/v1"),
         ("http://a-long-token@h/", "http://***@h/"),
         ("http://me@h/", "http://me@h/"),

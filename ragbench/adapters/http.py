@@ -71,12 +71,17 @@ class Endpoint:
         timeout: float = 60.0,
         retries: int = 2,
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
-            bare = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
-            raise OptionError(owner, "url", bare, "http://host/path or https://host/path")
+        allowed = "http://host/path or https://host/path"
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError:  # a host in half a bracket, or what is no port
+            raise OptionError(owner, "url", url.partition(":")[0] + "://...", allowed) from None
+        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+            bare = f"{parts.scheme}://{parts.hostname or ''}{parts.path.rpartition('@')[2]}"
+            raise OptionError(owner, "url", bare, allowed)
         self._secure, self._host = parts.scheme == "https", parts.hostname
-        self._port, query = parts.port, f"?{parts.query}" if parts.query else ""
+        self._port, query = port, f"?{parts.query}" if parts.query else ""
         self._target = f"{parts.path or '/'}{query}"
         self.address = f"{parts.scheme}://{parts.netloc}{parts.path}"
         """The URL without its query, as messages name it."""

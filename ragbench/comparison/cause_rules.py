@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
-from ragbench.records.causes import AnswerCause
+from ragbench.records.causes import AnswerCause, Lost
 from ragbench.registry import Option
 
 DEFAULT_READ = 5
@@ -81,8 +81,7 @@ class CauseRules:
     supported: SupportedAnswer = field(default_factory=SupportedAnswer)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(NamedTuple):
     """What a ranking has of the gold documents of one query; without them, of the gold answer."""
 
     failed: str | None = None
@@ -129,13 +128,6 @@ class Said:
     is_supported: bool | None = None
     """None where no judge said so."""
     supported_how: str = ""
-
-
-class Lost(NamedTuple):
-    """The cause of one query."""
-
-    cause: AnswerCause
-    why: str
 
 
 def cause_of_ranking(found: Found, rules: CauseRules, *, answerable: bool | None = None) -> Lost:
@@ -258,9 +250,11 @@ def _retrieval(
     gold = found.gold or 0
     if gold == 0:
         return Lost("not_in_corpus", "judged, and no document is relevant")
+    needed = gold if rules.need == "all" else 1
+    if known is None and needed == 1 and found.ranks and found.ranks[0][0] <= read:
+        return None  # as below, without a look at the others
     is_read = known if known is not None else {d for rank, d in found.ranks if rank <= read}
     absent = [name for name in found.missing if name not in is_read]
-    needed = gold if rules.need == "all" else 1
     if absent and gold - len(absent) < needed:
         return Lost("not_in_corpus", f"gold {_some(absent)} not in the corpus")
     if len(is_read) >= needed:

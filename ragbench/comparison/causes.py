@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ragbench.comparison.cause_rules import Lost
 from ragbench.comparison.differences import Slicing
 from ragbench.comparison.systems import SystemScores, baseline_of
-from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow, CauseMove, CauseShare
+from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow, CauseMove, CauseShare, Lost
 from ragbench.score.judge.sentences import is_refusal, numbers_in, terms_of
 from ragbench.score.text.squad import answer_tokens, holds_run
 from ragbench.stats import mean_interval

@@ -21,6 +21,7 @@ from ragbench.config.variables import (
     escaped,
     in_secret_option,
     is_hidden,
+    is_secret_value,
     is_told_by,
     reads_environment,
 )
@@ -29,12 +30,14 @@ from ragbench.redaction import Redactor
 from ragbench.registry import declared_options
 from ragbench.secrets import (
     MASK,
+    is_flag,
     is_harmless,
     is_placeholder,
     is_secret_option,
     looks_secret,
-    mask_url,
+    mask_secrets,
     secret_fingerprint,
+    secrets_in_text,
 )
 from ragbench.text.chunk import Chunking
 
@@ -88,17 +91,28 @@ _Dumper.add_representer(tuple, _Dumper.represent_list)
 _Dumper.add_representer(float, _number)
 
 
+def _is_after_flag(flag: object, value: object) -> bool:
+    """Whether a value follows an option of a command line that holds a secret."""
+    if not (isinstance(flag, str) and isinstance(value, str) and is_flag(flag)):
+        return False
+    return value[:1] != "-" and not (is_placeholder(value) or reads_environment(value))
+
+
 def _masked(value: Any, elsewhere: Redactor, path: KeyPath = ()) -> Any:
     """The config without literal secrets: told by their keys and their form, or `elsewhere`."""
     if isinstance(value, Mapping):
         return {key: _masked(entry, elsewhere, (*path, str(key))) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_masked(entry, elsewhere, path) for entry in value]
+        before = [None, *value]
+        return [
+            MASK if _is_after_flag(flag, entry) else _masked(entry, elsewhere, path)
+            for flag, entry in zip(before, value, strict=False)
+        ]
     if isinstance(value, str):
         if reads_environment(value) or is_placeholder(value):
             return value
-        masked = mask_url(value)
-        if in_secret_option(path) or (masked == value and looks_secret(value)):
+        masked = mask_secrets(value)
+        if is_secret_value(path, value) or (masked == value and looks_secret(value)):
             return MASK
         return Quoted(elsewhere(masked)) if isinstance(value, Quoted) else elsewhere(masked)
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -117,7 +131,9 @@ def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
     repeated = {
         f'"{place}"': config.secrets[place]  # in quotes it is no variable: `***` is written
         for place in config.literal_secrets
-        if is_secret_option(place.rpartition(".")[2]) or looks_secret(config.secrets[place])
+        if is_secret_option(place.rpartition(".")[2])
+        or looks_secret(config.secrets[place])
+        or not in_secret_option(tuple(place.split(".")))  # told by its form
     }
     resolved = _masked(config.resolved, Redactor(repeated))
     if folder is not None:
@@ -251,27 +267,42 @@ def environment_of(tree: Item, written: object) -> Environment:
     for name, reference in references.items():
         if any(is_told_by(reference.value, secret) for secret in secrets):
             hidden.add(name)
-    literal = {
-        dotted(item.path): str(item.value)
-        for item in tree.scalars()
-        if not item.parts and _is_literal_secret(item, declared)
-    }
-    defaults = {
-        dotted(item.path): part
-        for item in tree.scalars()
-        for part in _beside(item, hidden)
-        if len(part) >= LONG and not is_placeholder(part)
-    }
+    literal, defaults = {}, {}
+    for item in tree.scalars():
+        place = dotted(item.path)
+        for number, part in enumerate(_literals(item, declared)):
+            if number:  # in quotes it is no variable
+                defaults[f'"{place}" {number}'] = part
+            else:
+                literal[place] = part
+        beside = [part for part in _beside(item, hidden) if len(part) >= LONG]
+        for number, part in enumerate(beside):
+            if not is_placeholder(part):
+                defaults[f'"{place}" {number}' if number else place] = part
+    literal |= {dotted(item.path): str(item.value) for item in _after_flags(tree)}
     return Environment(references, frozenset(hidden), literal, defaults)
 
 
-def _is_literal_secret(item: Item, declared: Collection[KeyPath]) -> bool:
-    is_number = isinstance(item.value, (int, float)) and not isinstance(item.value, bool)
-    if not (is_number or isinstance(item.value, str)) or is_placeholder(str(item.value)):
-        return False
-    if item.path in declared and not is_harmless(item.path[-1]):
-        return True
-    return looks_secret(str(item.value)) or in_secret_option(item.path)
+def _literals(item: Item, declared: Collection[KeyPath]) -> Iterator[str]:
+    """The secrets that a scalar is, or holds."""
+    value, is_number = str(item.value), type(item.value) in (int, float)
+    if item.parts or not (is_number or isinstance(item.value, str)) or is_placeholder(value):
+        return
+    is_declared = item.path in declared and not is_harmless(item.path[-1])
+    if is_declared or is_secret_value(item.path, value):
+        yield value
+    elif looks_secret(value):
+        yield from secrets_in_text(value) or (value,)
+
+
+def _after_flags(item: Item) -> Iterator[Item]:
+    """The elements of lists that follow `--api-key` or the like."""
+    if isinstance(item.value, tuple):
+        for flag, part in itertools.pairwise(item.items):
+            if _is_after_flag(flag.value, part.value) and not part.parts:
+                yield part
+    for part in item.items or [entry.item for entry in item.entries.values()]:
+        yield from _after_flags(part)
 
 
 def _beside(item: Item, hidden: Collection[str]) -> Iterator[str]:

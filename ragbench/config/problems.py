@@ -10,7 +10,7 @@ from typing import Protocol
 from ragbench.errors import ConfigError, DataError, Place, Problem
 from ragbench.redaction import mask_addresses
 from ragbench.registry import nearest as nearest_name
-from ragbench.secrets import MASK, is_placeholder, is_secret_place, mask_url
+from ragbench.secrets import MASK, is_placeholder, is_secret_option, mask_url
 
 KeyPath = tuple[str, ...]
 """Keys from the root down; an index of a list is its decimal number."""
@@ -46,13 +46,17 @@ class Placed(Protocol):
         """The keys that lead to it."""
 
 
-_ENTRY = re.compile(r"""(?P<key>[\w.-]+)["']?\s*:\s+(?P<value>[^\s,{}\[\]][^,{}\[\]]*)""")
+_ENTRIES = re.compile(r"""((?:^|(?<=[{,]))[\s-]*["']?)([\w.-]+)(["']?\s*:(?=\s|$))""")
+_VALUE = re.compile(r"""[^\s,{}\[\]"'|>]+""")
 _ADDRESS = re.compile(r"""\w+://[^\s'",{}\[\]]+""")
 _KEY = re.compile(r"""(?P<indent>[\s-]*)["']?(?P<key>[\w.-]+)["']?\s*:""")
 
 
 def _masker(lines: Sequence[str], problem: Problem) -> Callable[[str], str]:
-    """What masks values under the name of a secret: a key on the line, or one of those above it."""
+    """What masks all values of a line where a key on it, or one of those above it, is a secret's.
+
+    The file could not be read: what belongs to which key is a guess, and so it is a wide one.
+    """
     index = (problem.line or 1) - 1
     shown = lines[index] if index < len(lines) else ""
     above: list[str] = []
@@ -62,21 +66,24 @@ def _masker(lines: Sequence[str], problem: Problem) -> Callable[[str], str]:
         if found and _indent(line) < indent:
             above.insert(0, found["key"])
             indent = _indent(line)
+    keys = [*above, *(match[2] for match in _ENTRIES.finditer(shown))]
 
     def masked(match: re.Match[str]) -> str:
-        value, keys = match["value"].strip("\"' "), [*above, match["key"]]
-        if not is_secret_place(keys) or is_placeholder(value) or value.startswith("${"):
-            return match[0]
-        return f"{match[0][: match.start('value') - match.start()]}{MASK}"
+        value = match[0]
+        return value if is_placeholder(value) or value.startswith("${") else MASK
 
     def clean(text: str) -> str:
-        entries = _ENTRY.sub(masked, text) if text == shown else text
-        return _ADDRESS.sub(lambda match: mask_url(match[0]), mask_addresses(entries))
+        if text == shown and any(map(is_secret_option, keys)):
+            parts = _ENTRIES.split(text)  # every fourth is no key, nor what stands around one
+            parts[::4] = [_VALUE.sub(masked, part) for part in parts[::4]]
+            text = "".join(parts)
+        return _ADDRESS.sub(lambda match: mask_url(match[0]), mask_addresses(text))
 
     return clean
 
 
 def _indent(line: str) -> int:
+    line = line.expandtabs()
     return len(line) - len(line.lstrip(" -"))
 
 

@@ -100,7 +100,7 @@ def _guessed(
     )
     from ragbench.data.files.gold import DocumentNames
     from ragbench.data.files.rows import read_rows
-    from ragbench.data.loaders.gold_columns import holds_ids, known_ids
+    from ragbench.data.loaders.questions import holds_ids, known_ids
 
     whole = with_paths(list(read_rows(records, "records")), given)
     rows = whole[:_SNIFFED]

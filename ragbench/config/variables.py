@@ -192,6 +192,12 @@ def in_secret_option(path: KeyPath) -> bool:
     return secrets.is_secret_place(keys)
 
 
+def is_secret_value(path: KeyPath, value: str) -> bool:
+    """Whether the names of a value say that it is a secret, as far as a value can be one."""
+    name = next((key for key in reversed(path) if not key.isdigit()), "")
+    return in_secret_option(path) or secrets.is_key_like(name, value)
+
+
 def shown_value(item: Item) -> str:
     """Return a scalar as names of systems show it: with the values of variables, but no secret."""
     if any(is_hidden(item, reference) for reference in item.references()):
@@ -259,12 +265,14 @@ def _read(overrides: Overrides, report: Report) -> Iterable[_Override]:
                 yield _Override(path, PythonReader(report, place).read(value, path), place)
         return
     for text in [overrides] if isinstance(overrides, str) else overrides:
-        place = Place(f"--set {text}")
+        place = Place(f"--set {secrets.mask_secrets(text)}")
         path, rest = _split(text, place, report)
-        if rest and in_secret_option(path):
-            place = Place(f"--set {dotted(path)}={secrets.MASK}")
+        if rest and (in_secret_option(path) or ": " in rest):
+            place = Place(
+                f"--set {dotted(path)}={secrets.MASK if in_secret_option(path) else '...'}"
+            )
         if path and rest is None:
-            report.add(place, path, "no '=' in it", "dotted.key=value")
+            report.add(place, (), "no '=' in it", "dotted.key=value")
         elif path and (item := read_value(rest or "", place, path, report)) is not None:
             yield _Override(path, item, place)
 
@@ -427,4 +435,6 @@ def _as_name(value: Item) -> str:
     if isinstance(value.value, tuple):
         return "_".join(_as_name(part) for part in value.items)
     text = "mapping" if value.entries else shown_value(value)
+    if not value.parts and (is_secret_value(value.path, text) or secrets.looks_secret(text)):
+        text = value.path[-1]  # its number: names are shown everywhere
     return _NOT_IN_NAMES.sub("_", text) or "_"

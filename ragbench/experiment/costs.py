@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, repeat
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from ragbench.comparison.systems import SystemScores, finite
+from ragbench.comparison.systems import SystemScores
 from ragbench.config.schema import BudgetLimits
-from ragbench.data.runs.run_folder import COST_COLUMNS, csv_lines
+from ragbench.data.runs.run_folder import COST_COLUMNS, Column, csv_tables
 from ragbench.experiment.calls import Outcome, Recorded
 from ragbench.experiment.plan.records import Plan, PlannedJudge
 from ragbench.experiment.records import JudgeUse, Results
@@ -64,19 +64,13 @@ def with_costs(results: Results) -> list[SystemScores]:
 
 
 def format_costs(systems: Sequence[SystemScores], query_ids: Sequence[str]) -> Iterator[str]:
-    """Yield the lines of `costs.csv`, one for each system and query; empty: not known."""
-    rows = (
-        row
-        for system in systems
-        if system.costs
-        for row in zip(
-            repeat(system.name),
-            query_ids,
-            *(map(finite, system.costs[name].tolist()) for name in COST_COLUMNS),
-            strict=False,
-        )
+    """Yield the text of `costs.csv`, a line for each system and query; empty: not known."""
+    tables: Iterable[list[Column]] = (
+        [each.name, query_ids, *(each.costs[name] for name in COST_COLUMNS)]
+        for each in systems
+        if each.costs
     )
-    return csv_lines(["system", "query_id", *COST_COLUMNS], rows)
+    return csv_tables(["system", "query_id", *COST_COLUMNS], len(query_ids), tables)
 
 
 def _costs(outcome: Outcome[Any]) -> Iterator[float]:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import metadata
-from itertools import chain, repeat
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from ragbench import __version__
-from ragbench.comparison.systems import SystemScores, finite
+from ragbench.comparison.systems import SystemScores
 from ragbench.config.dump import dump_config
 from ragbench.data.files.trec_files import run_lines
 from ragbench.data.loaders.python import PASSED
@@ -26,7 +26,7 @@ from ragbench.data.runs.query_view import PROMPTS_FILE, QUESTIONS_FILE, TEXTS_FI
 from ragbench.data.runs.run_folder import (
     COST_COLUMNS,
     QUERIES_FILE,
-    csv_lines,
+    csv_tables,
     file_name,
     format_query_metadata,
     json_lines,
@@ -46,7 +46,6 @@ from ragbench.experiment.gates import gate_run
 from ragbench.experiment.plan.records import Noun, Plan, Repetition
 from ragbench.experiment.records import Answers, Ranked, Results
 from ragbench.experiment.result import Experiment
-from ragbench.experiment.stages.causes import CausesByQuery, cause_rows
 from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.summary import make_summary
 from ragbench.generate.base import Generator
@@ -73,8 +72,8 @@ from ragbench.report.ci import render_junit
 from ragbench.report.markdown import render_markdown
 from ragbench.report.page.html import Known, write_page
 from ragbench.score.base import ScoreColumn
-from ragbench.types import Cause, Document, FloatArray, Prediction, Retrieved
-from ragbench.types.places import Places
+from ragbench.types import Cause, Document, Prediction, Retrieved
+from ragbench.types.rows import Places
 
 _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
 """Packages whose version may move a number."""
@@ -160,6 +159,9 @@ def write_run(
     manifest = cleaned(make_manifest(plan, results, choices, started), clean)
     if repetition is not None:
         manifest = replace(manifest, reproduces=repetition.of)
+    asked = (cleaned(row, clean) for row in _question_rows(plan, results))
+    # the page looks at each again; beside answers they are read from the file, and not held
+    questions = None if plan.answering else {row.query_id: row for row in asked}
     contents: dict[str, str | Iterable[str]] = {
         "config.yaml": dump_config(plan.config, home / run_id),
         "manifest.json": to_json(codec.to_json(manifest)),
@@ -167,8 +169,10 @@ def write_run(
         "per_query.csv": _per_query(plan, results.systems),
         "costs.csv": format_costs(with_costs(results), ids),
         FINGERPRINTS_FILE: _fingerprints(plan, results),
-        QUESTIONS_FILE: _lines(_question_rows(plan, results), clean),
-        CAUSES_FILE: format_causes(cause_rows(results.causes, ids)),
+        QUESTIONS_FILE: json_lines(
+            map(codec.to_json, asked if questions is None else questions.values())
+        ),
+        CAUSES_FILE: format_causes({name: own.lost for name, own in results.causes.items()}, ids),
         "unscored.jsonl": _lines(_unscored(plan, results), clean),
         "comparisons.json": to_json(codec.to_json(results.comparisons)),
         "report.md": render_markdown(summary, results.comparisons),
@@ -195,12 +199,18 @@ def write_run(
             (PromptForm(id=form, system=system, user=user) for form, (system, user) in forms), clean
         )
 
-    finish, latest = partial(_write_html, plan, summary, results), repetition is None
+    finish, latest = partial(_write_html, plan, summary, results, questions), repetition is None
     folder = write_run_folder(home, run_id, contents, finish=finish, is_latest=latest)
     return Experiment(folder, summary, results.comparisons)
 
 
-def _write_html(plan: Plan, summary: Summary, results: Results, folder: Path) -> None:
+def _write_html(
+    plan: Plan,
+    summary: Summary,
+    results: Results,
+    questions: Mapping[str, QuestionRow] | None,
+    folder: Path,
+) -> None:
     """Write the page; what is at hand is not read again from the files that were just written."""
     columns = {
         system.name: {
@@ -210,19 +220,20 @@ def _write_html(plan: Plan, summary: Summary, results: Results, folder: Path) ->
         for system in results.systems
     }
     ids = [query.id for query in plan.queries]
-    row_of = Places.of(ids)
-    causes = {name: CausesByQuery(own, ids, row_of) for name, own in results.causes.items()}
+    causes = {name: own.lost for name, own in results.causes.items()}
     runs = {
         file_name(name): partial(getattr, ranking, "run")
         for name, ranking in results.rankings.items()
     }
     latency = {
-        (system.name, plan.queries[row].id): float(times[row])
+        system.name: {
+            plan.queries[row].id: float(times[row])
+            for row in np.flatnonzero(~np.isnan(times)).tolist()
+        }
         for system in with_costs(results)
         if (times := system.costs.get(COST_COLUMNS[0])) is not None
-        for row in np.flatnonzero(~np.isnan(times)).tolist()
     }
-    path, known = folder / "report.html", Known(ids, columns, causes, latency, runs)
+    path, known = folder / "report.html", Known(ids, columns, causes, latency, questions, runs)
     write_page(path, summary, results.comparisons, folder, known=known)
 
 
@@ -247,27 +258,13 @@ def _judgements(plan: Plan, results: Results) -> Iterator[tuple[str, Iterable[Ve
 
 def _per_query(plan: Plan, systems: Sequence[SystemScores]) -> Iterator[str]:
     names = list(dict.fromkeys(name for system in systems for name in system.columns))
-    ids, empty = [query.id for query in plan.queries], [None] * len(plan.queries)
-    rows = (
-        row
+    ids = [query.id for query in plan.queries]
+    tables = (
+        [system.name, ids, *(own[name].values if name in own else None for name in names)]
         for system in systems
-        for row in zip(
-            repeat(system.name),
-            ids,
-            *(
-                _finite(system.columns[name].values) if name in system.columns else empty
-                for name in names
-            ),
-            strict=False,
-        )
+        if (own := system.columns) is not None
     )
-    return csv_lines(["system", "query_id", *names], rows)
-
-
-def _finite(values: FloatArray) -> Sequence[float | None]:
-    """The values as a file holds them."""
-    found: list[float | None] = values.tolist()
-    return found if np.isfinite(values).all() else list(map(finite, values.tolist()))
+    return csv_tables(["system", "query_id", *names], len(ids), tables)
 
 
 def _fingerprints(plan: Plan, results: Results) -> Iterator[str]:

@@ -37,8 +37,7 @@ from ragbench.types import (
     Run,
     Usage,
 )
-from ragbench.types.places import Places
-from ragbench.types.rows import Mapped
+from ragbench.types.rows import Mapped, Places
 
 
 @dataclass(slots=True)

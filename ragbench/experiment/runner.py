@@ -34,6 +34,7 @@ from ragbench.experiment.stages.graph import run_stages, share_stages
 from ragbench.files import cache_folder
 from ragbench.llm import Budget, Replies
 from ragbench.records.manifest import Choices
+from ragbench.redaction import redactor
 from ragbench.store.items import StageStore
 
 
@@ -211,6 +212,7 @@ def _connected(
         replay=replay,
         budget=budget,
         generators=generators,
+        clean=redactor(plan.config.secrets) if plan.config.secrets else None,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -133,6 +133,26 @@ class ChatReply:
         return (
             f"the reply reached its longest length before an answer began: {count} were "
             f"spent{how}; raise max_tokens, or lower reasoning_effort"
+        )
+
+    def cleaned(self, clean: Callable[[str], str]) -> ChatReply:
+        """Return the reply with its texts written anew, as without secrets.
+
+        Of one that tells a secret token by token, the tokens are left out.
+        """
+        attempts = tuple(replace(each, detail=clean(each.detail)) for each in self.attempts)
+        tokens = "".join(each.token for each in self.logprobs or ())
+        logprobs = self.logprobs if clean(tokens) == tokens else None
+        return replace(
+            self,
+            text=clean(self.text),
+            finish_reason=clean(self.finish_reason),
+            refusal=self.refusal and clean(self.refusal),
+            reasoning=clean(self.reasoning),
+            model=clean(self.model),
+            system_fingerprint=self.system_fingerprint and clean(str(self.system_fingerprint)),
+            attempts=attempts,
+            logprobs=logprobs,
         )
 
     def to_dict(self) -> dict[str, Any]:

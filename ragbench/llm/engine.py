@@ -16,6 +16,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -43,12 +44,25 @@ def request_key(identity: Mapping[str, str], request: ChatRequest) -> str:
 
 
 class Replies(ReplyStore[ChatReply]):
-    """A store of chat replies in one file; see `ReplyStore` for how it is opened."""
+    """A store of chat replies in one file; see `ReplyStore` for how it is opened.
+
+    `clean` writes their texts without secrets, before anybody uses them.
+    """
 
     def __init__(
-        self, path: str | Path, *, also: Sequence[str | Path] = (), replay: bool = False
+        self,
+        path: str | Path,
+        *,
+        also: Sequence[str | Path] = (),
+        replay: bool = False,
+        clean: Callable[[str], str] | None = None,
     ) -> None:
         super().__init__(path, ChatReply.from_dict, also=also, replay=replay)
+        self._clean = clean
+
+    def store(self, key: str, reply: ChatReply) -> Future[ChatReply]:
+        """Put a reply on disk; see `ReplyStore`."""
+        return super().store(key, reply.cleaned(self._clean) if self._clean else reply)
 
     def missing(self, request: ChatRequest, key: str) -> DataError:
         """Return the error that a reply is lacking, which says what would have been asked."""

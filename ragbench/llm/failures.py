@@ -6,11 +6,12 @@ import math
 import re
 import time
 import zlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, Protocol
 
 from ragbench.llm.base import CallFailure
+from ragbench.records.codec import clean_tree
 from ragbench.types import Cause
 
 THROTTLED = frozenset({429, 503, 529})
@@ -95,14 +96,14 @@ def failure_of_exception(error: BaseException, clean: Callable[[str], str] = str
     Clients of all vendors put the HTTP status on the exception or on its response; those that do
     not are timeouts, connection errors, or mistakes that will not go away.
     """
-    response: Any = getattr(error, "response", None)
+    response = getattr(error, "response", None)
     status = getattr(error, "status_code", None) or getattr(response, "status_code", None)
     # before it is cut: a part of a secret would be left
     message = clean(str(error)) or type(error).__name__
     if isinstance(status, int):
         headers = getattr(response, "headers", None) or {}
         code, param = (str(getattr(error, name, None) or "") for name in ("code", "param"))
-        body = getattr(error, "body", None)
+        body = clean_tree(getattr(error, "body", None), clean)
         # where a client looks for `error.message` alone: FastAPI writes `detail`
         told = body.get("detail") if isinstance(body, Mapping) else None
         if told and str(told) not in message:
@@ -177,13 +178,19 @@ def _number(text: str | None) -> float | None:
     return value if math.isfinite(value) and value >= 0 else None
 
 
-async def bound_reply(response: Any) -> None:
+class _Response(Protocol):
+    """What `httpx`, or what has its interface, calls a hook with."""
+
+    headers: Mapping[str, str]
+    stream: Any
+
+
+async def bound_reply(response: _Response) -> None:
     """Let a reply be read up to 64 MiB, unpacked: a few MB of gzip may make gigabytes.
 
-    A hook for responses of `httpx`, or what has its interface; beyond comes a `CallFailure`.
+    A hook for responses; beyond comes a `CallFailure`.
     """
-    packed = str(response.headers.get("content-encoding", "identity")).strip().lower()
-    stream, size = response.stream, _Size(packed)
+    stream, size = response.stream, _Size(response)
 
     async def pieces(self: object) -> AsyncIterator[bytes]:
         async for piece in stream:
@@ -193,15 +200,35 @@ async def bound_reply(response: Any) -> None:
     async def aclose(self: object) -> None:
         await stream.aclose()
 
-    # the client's own kind of stream, which it asks for; clients of several libraries have one
-    kind = next(each for each in type(stream).__mro__ if each.__name__ == "AsyncByteStream")
-    response.stream = type("Bounded", (kind,), {"__aiter__": pieces, "aclose": aclose})()
+    response.stream = _alike(stream, "AsyncByteStream", {"__aiter__": pieces, "aclose": aclose})
+
+
+def bound_reply_of_thread(response: _Response) -> None:
+    """Do what `bound_reply` does for a client that is not asynchronous."""
+    stream, size = response.stream, _Size(response)
+
+    def pieces(self: object) -> Iterator[bytes]:
+        for piece in stream:
+            size.add(piece)
+            yield piece
+
+    def close(self: object) -> None:
+        stream.close()
+
+    response.stream = _alike(stream, "SyncByteStream", {"__iter__": pieces, "close": close})
+
+
+def _alike(stream: object, kind: str, methods: dict[str, object]) -> object:
+    """A stream of the client's own kind, which it asks for; several libraries have one."""
+    base = next(each for each in type(stream).__mro__ if each.__name__ == kind)
+    return type("Bounded", (base,), methods)()
 
 
 class _Size:
     """Counts the bytes of a reply, packed and unpacked."""
 
-    def __init__(self, packed: str) -> None:
+    def __init__(self, response: _Response) -> None:
+        packed = str(response.headers.get("content-encoding", "identity")).strip().lower()
         if packed not in ENCODINGS and packed != "identity":
             allowed = ", ".join(ENCODINGS)
             detail = f"the reply is packed as {packed[:40]!r}, which was not asked for: {allowed}"

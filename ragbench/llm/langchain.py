@@ -51,7 +51,7 @@ class LangchainChat:
             message = await self._invoke(messages, options)
         except Exception as error:  # noqa: BLE001 - a user's model raises anything
             raise failure_of_exception(error, self._clean) from None
-        return self._reply(message)
+        return self._reply(message).cleaned(self._clean)
 
     async def aclose(self) -> None:
         """Leave the model alone: it belongs to the user."""
@@ -68,7 +68,7 @@ class LangchainChat:
 
     def _reply(self, message: Any) -> ChatReply:
         if isinstance(message, str):
-            return ChatReply(self._clean(message), model=self.name)
+            return ChatReply(message, model=self.name)
         content = getattr(message, "content", None)
         if content is None:
             detail = f"the model returned a {type(message).__name__}, expected a message"
@@ -76,7 +76,7 @@ class LangchainChat:
         told = getattr(message, "response_metadata", None) or {}
         usage = getattr(message, "usage_metadata", None) or {}
         refusal = (getattr(message, "additional_kwargs", None) or {}).get("refusal")
-        reasoning, text = split_reasoning(self._clean(read_text(content)))
+        reasoning, text = split_reasoning(read_text(content))
         return ChatReply(
             text=text,
             reasoning=reasoning,

@@ -28,13 +28,15 @@ from ragbench.llm.completions import (
 from ragbench.llm.failures import (
     ENCODINGS,
     bound_reply,
+    bound_reply_of_thread,
     failure_of_body,
     failure_of_connection,
     failure_of_exception,
 )
 from ragbench.llm.threads import in_thread
+from ragbench.records.codec import clean_tree
 from ragbench.redaction import redact
-from ragbench.secrets import mask_url
+from ragbench.secrets import mask_secrets, mask_url
 from ragbench.types import Cause
 
 if TYPE_CHECKING:
@@ -92,8 +94,8 @@ class OpenAIChat:
             self._secrets = _secrets_of(client, (openai.OpenAI, openai.AsyncOpenAI))
             Address.parse(str(client.base_url))
             self._owns_client = isinstance(client, openai.AsyncOpenAI)
-            http = {"http_client": _http_client()} if self._owns_client else {}
-            self._client = client.with_options(max_retries=0, timeout=patience, **http)
+            http = _http_client() if self._owns_client else _guarded(client._client)
+            self._client = client.with_options(max_retries=0, timeout=patience, http_client=http)
         self._waits = isinstance(self._client, openai.OpenAI)
         if self._waits and stream:
             found = "a synchronous client with stream"
@@ -169,8 +171,9 @@ class OpenAIChat:
             # `from None`: the client's exception holds the request with its headers
             raise failure_of_exception(error, self.clean) from None
         except openai.APIError as error:  # an error in the middle of a stream has no status
-            raise failure_of_body(error.body, self.clean(error.message)) from None
-        return read_completion(body)
+            told = clean_tree(error.body, self.clean)
+            raise failure_of_body(told, self.clean(error.message)) from None
+        return read_completion(body).cleaned(self.clean)
 
     async def _whole(self, wording: Wording) -> str:
         # the text as it came: the client's own records accept what is no completion, and take
@@ -273,23 +276,26 @@ class Address:
         """Read an address, refused where it holds credentials: it goes into keys and files."""
         if address is None:
             return None
+        allowed = "http://... or https://..."
         try:
             parts = urlsplit(address)
-        except ValueError as error:  # a host in half a bracket
-            raise OptionError("openai", "base_url", address, "http://... or https://...") from error
-        if parts.username or parts.password or parts.fragment:
+            parts.port  # noqa: B018 - looked at when it is asked for
+        except ValueError:  # a host in half a bracket, or what is no port
+            found = f"{address.partition(':')[0]}://..."
+            raise OptionError("openai", "base_url", found, allowed) from None
+        if "@" in parts.netloc or parts.fragment:
             bare = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
             found = f"{bare} with credentials or a fragment"
             allowed = "an address alone; the key goes into the variable that api_key_env names"
             raise OptionError("openai", "base_url", found, allowed)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise OptionError("openai", "base_url", address, "http://... or https://...")
+            raise OptionError("openai", "base_url", mask_secrets(address), allowed)
         # Azure's portal shows the address of the call itself
         path = parts.path.rstrip("/").removesuffix("/chat/completions")
         return cls(f"{parts.scheme}://{parts.netloc}{path}", dict(parse_qsl(parts.query)), address)
 
 
-def _http_client() -> Any:
+def _http_client() -> object:
     """A client that follows no redirect: another host would get the question and the passages.
 
     And that reads no more of a reply than an answer could be.
@@ -302,6 +308,19 @@ def _http_client() -> Any:
         headers={"Accept-Encoding": ", ".join(ENCODINGS)},
         event_hooks={"response": [bound_reply]},
     )
+
+
+def _guarded(http_client: Any) -> object:
+    """A user's synchronous client with its connections, bounded as `_http_client` is."""
+    # the original closes the connections when it is gone, and no copy of it before
+    guarded: Any = type("Guarded", (type(http_client),), {"__del__": lambda self: None})
+    own = guarded.__new__(guarded)
+    vars(own).update(vars(http_client))
+    own.follow_redirects = False
+    own.headers = {**http_client.headers, "Accept-Encoding": ", ".join(ENCODINGS)}
+    hooks = http_client.event_hooks
+    own.event_hooks = {**hooks, "response": [*hooks["response"], bound_reply_of_thread]}
+    return own
 
 
 @functools.cache

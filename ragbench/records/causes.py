@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from ragbench.records.codec import Record
 
@@ -52,6 +52,13 @@ CAUSE_CHANGES: Mapping[AnswerCause, str] = {
     "failed": "what failed: see unscored.jsonl",
 }
 """Cause -> what to change so that such a query becomes right."""
+
+
+class Lost(NamedTuple):
+    """The cause of one query."""
+
+    cause: AnswerCause
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

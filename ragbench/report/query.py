@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ragbench.data.runs.query_view import AnswerView, Hit, QueryView, QueryViews, SystemView
+from ragbench.data.runs.query_view import Hit, QueryView, QueryViews, SystemView
+from ragbench.data.runs.run_lines import AnswerView
 from ragbench.records.causes import CAUSE_CHANGES
 from ragbench.records.manifest import ClaimRow, Passage, TextRow, VerdictRow
 from ragbench.report.text import cause_words, draw, printable, significant

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ragbench.errors import OptionError
 from ragbench.registry import DeclaredOption, nearest
+from ragbench.secrets import MASK, is_secret_option
 
 if TYPE_CHECKING:  # no NumPy at run time: a single list or text is scored without it
     from ragbench.signature import Signature
@@ -125,6 +126,11 @@ def read_options(
             raise OptionError(owner, "options", part, wanted, nearest(key, declared))
         if key in given:
             raise OptionError(owner, key, f"{given[key]} and {text}", "one value")
+        if is_secret_option(key) or declared[key].option.secret:
+            allowed = (
+                "no secret, for names of scores stand everywhere: read the variable in the code"
+            )
+            raise OptionError(owner, key, MASK, allowed)
         given[key] = read_value(owner, declared[key], text)
     given = {**(implied or {}), **given}
     return {

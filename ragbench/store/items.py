@@ -32,7 +32,7 @@ from ragbench.errors import DataError
 from ragbench.files import write_atomically
 from ragbench.json_yaml import DEEPEST, load_json
 from ragbench.types.conversation import Json
-from ragbench.types.places import Places
+from ragbench.types.rows import Places
 
 FORMAT = "ragbench.stage/1"
 _ANY_FORMAT = b"ragbench.stage/"

@@ -16,6 +16,8 @@ def written(text):
     escaped = json.dumps(text)[1:-1]
     return {
         "raw": text,
+        "capitals": text.upper(),
+        "small letters": text.lower(),
         "percent": quote(text, safe=""),
         "percent, slash kept": quote(text),
         "plus": quote_plus(text),

@@ -45,6 +45,23 @@ LITERAL = {
     "set": "set-on-cmdline-44",
     "pem": "MIIEvQIBADANBgkqhkiG9w0B",
     "form": "ghp_formOfAKeyOfAVendor1",
+    "connection": "adoPASS-71-word",
+    "libpq": "libpqPASS-72-word",
+    "flag": "flag-value-73-abc",
+    "flag with a sign": "flag-value-74-abc",
+    "command": "commandBEARER75abc",
+    "prompt": "sk-prompt-76-abcdef",
+    "second of a text": "sk-second-77-abcdef",
+    "json in a text": "jsontext-78-abcdef",
+    "any key": "7b2dkey79abcdef",
+    "environment": "environment-80-abc",
+    "fragment": "fragment-81-abcdef",
+    "stripped": "stripped-82-abcdef",
+    "swept": "swept-83-abcdef",
+    "account": "account-84-pass",
+    "body": "body-87-abcdef",
+    "extra": "extra-88-abcdef",
+    "model": "langchain-89-abcdef",
 }
 VARIABLES = {
     "SEARCH_TOKEN": "env/search+token=1",
@@ -55,16 +72,19 @@ VARIABLES = {
     "DB_PASSWORD": "env-client-secret-6",
     "AMBIENT_API_KEY": "ambient-key-7-unnamed",
     "BASIC": "Basic " + base64.b64encode(b"you:env-basic-pass-8").decode(),
+    "ENCODED": base64.b64encode(b"you:env-encoded-pass-9").decode(),
 }
 SECRETS = {
     **LITERAL,
     **VARIABLES,
     "MY_DSN": "env-dsn-pass-5",
     "BASIC": "env-basic-pass-8",
+    "ENCODED": "env-encoded-pass-9",
 }
 
 COMPONENTS = """
 import logging, os, sys, warnings
+from types import SimpleNamespace
 from typing import Annotated
 import ragbench as rb
 from ragbench.registry import Option
@@ -76,7 +96,7 @@ def forms(value):
         return " ".join(map(forms, value.values()))
     if isinstance(value, (list, tuple)):
         return " ".join(map(forms, value))
-    return " ".join(written(str(value)).values())
+    return " ".join(" ".join(written(each).values()) for each in (str(value), str(value).strip()))
 
 def tell(*values):
     text = f"{values!r} {forms(values)} {forms(os.environ['AMBIENT_API_KEY'])}"
@@ -94,6 +114,16 @@ class Data:
             qrels=Qrels.from_dict({f"q{n}": {"d1": 1} for n in range(9)}),
             answers={f"q{n}": ["moon"] for n in range(9)},
         )
+
+class Model:
+    model_name = "m"
+    def __init__(self, api_key):
+        self.api_key = api_key
+    def invoke(self, messages, **options):
+        text = tell(self.api_key)
+        told = {"model_name": f"m {text}", "finish_reason": "stop", "system_fingerprint": text}
+        refusal = {"refusal": text} if "moon 4" in str(messages) else {}
+        return SimpleNamespace(content=text, response_metadata=told, additional_kwargs=refusal)
 
 class Search:
     def __init__(self, seed_phrase: Annotated[str, Option("Words.", secret=True)] = "", **options):
@@ -146,6 +176,13 @@ def config(url):
                 "retries": 0,
                 "headers": {"Authorization": "${BASIC}"},
             },
+            "encoded": {
+                "type": "http",
+                "url": f"{url}/search",
+                "retries": 0,
+                "headers": {"Authorization": "Basic ${ENCODED}"},
+                "texts": "$.hits[*].text",
+            },
             "own": {
                 "type": "python:hostile:Search",
                 "api_key": s["option"],
@@ -159,7 +196,19 @@ def config(url):
                 "client_secret": "${DB_PASSWORD}",
                 "github": s["form"],
                 "private_key": "-----BEGIN PRIVATE KEY-----\n" + s["pem"] + "\n-----END",
+                "database": f"Server=tcp:db;User ID=me;Password={s['connection']};Encrypt=yes",
+                "store": f"host=db user=me password={s['libpq']} dbname=x",
+                "args": ["--token", s["flag"], f"--api-key={s['flag with a sign']}"],
+                "command": f"curl -H 'Authorization: Bearer {s['command']}' http://h",
+                "prompt": f"Not {s['prompt']}, nor {s['second of a text']}.",
+                "json": json.dumps({"api_key": s["json in a text"], "k": 3}),
+                "pinecone_key": s["any key"],
+                "env": {"PINECONE_KEY": s["environment"]},
+                "back": f"https://h/cb#access_token={s['fragment']}",
+                "api_token": f" {s['stripped']}\n",
+                "account": {"user": "me", "pass": s["account"]},
             },
+            "swept": {"type": "python:hostile:Search", "sweep": {"api_key": [s["swept"], "none"]}},
             "reranked": {
                 "type": "http",
                 "retriever": "own",
@@ -174,13 +223,20 @@ def config(url):
                 "url": f"{url}/answer?token={s['generator url']}",
                 "answer": "$.answer",
                 "headers": {"X-Whatever": s["generator header"]},
+                "body": {"q": "{question}", "api_key": s["body"]},
                 "retries": 1,
+            },
+            "model": {
+                "type": "langchain",
+                "factory": "hostile:Model",
+                "args": {"api_key": s["model"]},
             },
             "chat": {
                 "type": "openai",
                 "model": "m",
                 "base_url": f"{url}/v1",
                 "api_key_env": "CHAT_KEY",
+                "extra": {"api_key": s["extra"]},
                 "retries": 1,
             },
         },
@@ -318,8 +374,12 @@ def test_no_planted_secret_is_written(tmp_path, warm):
         shell.read("calibrate", run, "--draw", "2", code=(0, 1, 2, 3))
         shell.read("cache", "verify", code=(0, 1, 2))
         shell.read("cache")
-        wrong = f"retrievers.no.token={LITERAL['set']}: ["
-        shell.read("run", "c.yaml", "--set", wrong, code=(2,))
+        for wrong in (
+            f"retrievers.no.token={LITERAL['set']}: [",
+            f"retrievers.no={{type: http, headers: {{X-A: {LITERAL['set']}}}, url: 3",
+            f"api_key:{LITERAL['set']}",
+        ):
+            shell.read("run", "c.yaml", "--set", wrong, code=(2,))
 
     assert server.requests > 50
     assert leaks(shell.printed) == set()
@@ -346,6 +406,52 @@ def mistakes():
     yield text.replace("url: http", "url: {a: 1}\n      url2: http")
     yield text.replace("url: http", "url: {a: 1}\n    url2: http")
     yield text.replace("type: python:hostile:Data", "type: python:hostile:Nothing")
+    yield text.replace("X-Short: pw12345", "X-Short: >-\n          first\n         pw12345")
+    yield text.replace("X-Short: pw12345", "? X-Short\n        : pw12345: x")
+    yield text.replace("      X-Short: pw12345", "\tX-Short: pw12345")
+    flow = f"{{type: http, headers: {{X-A: {LITERAL['tenant']}, X-Short: pw12345]}}"
+    yield text.replace("retrievers:\n", f"retrievers:\n  flow: {flow}\n")
+    named = f'- "python:hostile:polite(api_key={LITERAL["option"]})"'
+    yield text.replace("- token_f1", named).replace("class Model", "def polite")
+
+
+def test_the_name_of_a_score_holds_no_secret(example_data):
+    config = {
+        "dataset": {"type": "beir", "path": str(example_data)},
+        "retrievers": {"b": {"type": "bm25"}},
+        "generators": {"e": {"type": "extractive"}},
+        "metrics": {
+            "generation": ["python:tests.cli.test_written_secrets:polite(api_key=${A_KEY})"]
+        },
+    }
+
+    with pytest.raises(ConfigError, match="allowed: no secret") as error:
+        load_config(config, environment={"A_KEY": "abcdefgh"})
+
+    assert "abcdefgh" not in str(error.value)
+
+
+def polite(prediction: str, *, api_key: str = "") -> bool:
+    return bool(prediction and api_key)
+
+
+def test_all_texts_beside_a_secret_are_hidden(example_data):
+    config = load_config(
+        {
+            "dataset": {"type": "beir", "path": str(example_data)},
+            "retrievers": {"b": {"type": "bm25"}},
+            "generators": {
+                "g": {
+                    "type": "http",
+                    "url": "http://h",
+                    "headers": {"X-A": "first-text-1${A_TOKEN}second-text-2"},
+                }
+            },
+        },
+        environment={"A_TOKEN": "abcdefgh"},
+    )
+
+    assert {"first-text-1", "abcdefgh", "second-text-2"} <= {*config.secrets.values()}
 
 
 @pytest.mark.parametrize("wrong", [*mistakes()])

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from ragbench.comparison.cause_rules import (
     CauseRules,
     Found,
-    Lost,
     Said,
     cause_of_answer,
     cause_of_ranking,
@@ -24,7 +23,7 @@ from ragbench.comparison.causes import (
     refuses,
 )
 from ragbench.comparison.differences import Slicing
-from ragbench.records.causes import CAUSES
+from ragbench.records.causes import CAUSES, Lost
 
 FIRST = Found(gold=1, example="d12", ranks=((1, "d12"),), retrieved=100)
 LOW = Found(gold=1, example="d12", ranks=((14, "d12"),), retrieved=100)
@@ -213,6 +212,30 @@ def test_gold_that_says_there_is_none():
     assert has_no_answer(["The documents do not say."])
     assert not has_no_answer(["Io", "unknown"])
     assert not has_no_answer([])
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 9), max_size=4),
+    st.sets(st.sampled_from("abcdef"), max_size=4),
+    st.sampled_from([1, 3, 5]),
+)
+def test_a_ranking_is_right_where_any_gold_document_is_read(places, missing, read):
+    """Also where the corpus lacks some of what is relevant."""
+    gold = sorted({*places, *missing})
+    ranks = tuple(sorted((rank, name) for name, rank in places.items()))
+    found = Found(gold=len(gold), missing=tuple(sorted(missing)), ranks=ranks, retrieved=9)
+
+    cause, why = cause_of_ranking(found, CauseRules(read=read))
+
+    if ranks and ranks[0][0] <= read:
+        assert (cause, why.partition(",")[0]) == (
+            "right",
+            f"gold {ranks[0][1]} at rank {ranks[0][0]}",
+        )
+    elif len(missing) == len(gold):
+        assert cause == "not_in_corpus"
+    else:
+        assert cause == ("ranked_too_low" if ranks else "not_retrieved")
 
 
 def test_shares_have_wilsons_interval():

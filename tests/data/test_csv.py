@@ -2,14 +2,20 @@
 
 import csv
 import io
+import math
 import re
 
+import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ragbench.comparison.systems import finite
+from ragbench.data.runs import run_folder
 from ragbench.data.runs.run_folder import (
+    csv_lines,
     csv_rows,
+    csv_tables,
     inert,
     original,
     read_per_query,
@@ -21,7 +27,7 @@ from ragbench.data.runs.run_lines import (
     read_causes,
     read_fingerprints,
 )
-from ragbench.records.causes import CauseRow
+from ragbench.records.causes import CauseRow, Lost
 
 STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 # Python 3.10 reads no NUL; bytes of TREC ids are halves of characters here
@@ -95,9 +101,45 @@ def test_fingerprints_and_causes_read_back_exactly(file, queries):
     prints = {"question": {query: f"{n:012x}" for n, query in enumerate(queries)}}
     assert read_fingerprints(write(file, "".join(format_fingerprints(queries, prints)))) == prints
 
-    rows = [CauseRow(system="-s", query_id=q, cause="right", why="=why") for q in queries]
-    found = read_causes(write(file, "".join(format_causes(rows))))
-    assert found == {"-s": {row.query_id: row for row in rows}}
+    lost = [Lost("right", f"={query}") for query in queries]
+    found = read_causes(write(file, "".join(format_causes({"-s": lost}, queries))))
+    assert found == {
+        "-s": {
+            query: CauseRow(system="-s", query_id=query, cause=each.cause, why=each.why)
+            for query, each in zip(queries, lost, strict=True)
+        }
+    }
+
+
+NUMBERS = st.sampled_from([0.0, -0.0, 0.5, 1e-7, 1e300]) | st.floats()
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.tuples(HOSTILE, HOSTILE, NUMBERS, NUMBERS), max_size=9),
+    st.lists(HOSTILE, max_size=3),
+    st.integers(1, 4),
+)
+@example([("q\ud800", "", 0.5, math.nan), ("q\udcff", "a\nb", math.inf, -0.0)], ["s", "é"], 4096)
+def test_tables_by_columns_are_the_lines_of_their_rows(rows, systems, at_once):
+    """Numbers without a value and with few of them, bytes of ids, halves of characters."""
+    header = ["system", "query_id", "why", "map", "none", "=mrr"]
+    by_rows = [
+        [system, query, why, *(finite(x) for x in (one, math.nan, other))]
+        for system in systems
+        for query, why, one, other in rows
+    ]
+    queries, whys, ones, others = zip(*rows, strict=True) if rows else ((), (), (), ())
+    tables = [[s, queries, whys, np.array(ones, float), None, np.array(others)] for s in systems]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_folder, "_ROWS", at_once)
+        pieces = list(csv_tables(header, len(rows), tables))
+
+    lines = list(csv_lines(header, by_rows))
+    assert "".join(pieces) == "".join(lines)
+    encoded = [b"".join(map(run_folder._encode, each)) for each in (pieces, lines)]
+    assert encoded[0] == encoded[1], "as the files of a run are written"
 
 
 def test_files_of_older_versions_are_read_as_they_stand(file):

@@ -5,16 +5,22 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import yaml
 
 from ragbench.errors import DataError
 from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment
+from ragbench.experiment.stages import comparison
+from ragbench.experiment.stages.item_json import read_column, write_column
 from ragbench.records.manifest import Choices
+from ragbench.score.base import ScoreColumn
+from ragbench.signature import Signature
 from ragbench.store.items import DamagedItems
-from ragbench.types import Retrieved
+from ragbench.types import Cause, Retrieved
 from tests.experiment.moons import QUERIES, write_jsonl
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
@@ -43,6 +49,26 @@ def contents(experiment):
             {key: value for key, value in row.items() if key != "latency_ms"} for row in rows
         ]
     return found
+
+
+def test_a_comparison_is_of_the_very_numbers_and_causes():
+    """Read from the store they are known again; whatever differs is another comparison."""
+    odd = np.copysign(np.nan, -1.0)  # NaN with its sign set
+    scored = [Cause.SCORED, Cause.SCORED, Cause.TIMEOUT]
+    signature = Signature("ndcg@10", (("v", "1"),))
+    made = ScoreColumn("é", np.array([0.1, -0.0, odd]), np.array(scored, np.uint8), signature)
+    read = read_column(json.loads(json.dumps(write_column(made))))
+
+    assert comparison._fingerprint(made) == comparison._fingerprint(read)
+    others = [
+        made,
+        replace(made, values=np.array([0.1, 0.0, np.nan])),
+        replace(made, values=np.array([0.1 + 2**-56, -0.0, np.nan])),
+        replace(made, causes=np.array([*scored[:2], Cause.ERROR], np.uint8)),
+        replace(made, details={2: "slow"}),
+        replace(made, direction="lower"),
+    ]
+    assert len({comparison._fingerprint(each) for each in others}) == len(others)
 
 
 def test_a_second_run_makes_nothing_and_says_the_same(config):

@@ -7,10 +7,12 @@ import json
 import threading
 import tracemalloc
 import zlib
+from functools import partial
 
+import openai
 import pytest
 
-from ragbench.llm import CallFailure
+from ragbench.llm import CallFailure, ChatEngine, OpenAIChat
 from tests.llm.conftest import asking, engine_before
 
 pytestmark = pytest.mark.slow  # a second in all: megabytes over loopback
@@ -68,13 +70,33 @@ def test_packed_replies_are_read(server, packed, body):
     assert answer(server, packed, body) == "yes"
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_bomb_ends_within_bounded_memory(server, stream):
+def answer_to_a_client(server, packed, body):
+    """The same with a synchronous client of the user's own, which reads in a thread."""
+    server.packed, server.body = packed, body
+    url = f"http://127.0.0.1:{server.server_port}/v1"
+    client = openai.OpenAI(base_url=url, api_key="none")
+    with ChatEngine(OpenAIChat(client=client)) as engine:
+        reply = engine.ask(asking()).text
+    assert not client.is_closed(), "it is the user's"
+    return reply
+
+
+def test_a_client_of_the_users_own_is_asked_and_stays_open(server):
+    for _ in range(2):
+        assert answer_to_a_client(server, "gzip", gzip.compress(REPLY)) == "yes"
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [answer, partial(answer, stream=True), answer_to_a_client],
+    ids=["whole", "stream", "synchronous client"],
+)
+def test_a_bomb_ends_within_bounded_memory(server, ask):
     bomb = gzip.compress(b" " * (1 << 30), 1)
     tracemalloc.start()
     try:
         with pytest.raises(CallFailure, match=r"larger than 64 MiB: .* bytes came") as failure:
-            answer(server, "gzip", bomb, stream=stream)
+            ask(server, "gzip", bomb)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -97,3 +97,17 @@ def test_equal_seeds_wait_alike():
     assert [one.seconds(plain, n) for n in range(1, 9)] == [
         other.seconds(plain, n) for n in range(1, 9)
     ]
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(401, {"detail": "bad key sk-secret-1"}), (400, {"message": "for sk-secret-1"})],
+)
+def test_no_part_of_a_body_is_told_with_its_secret(status, body):
+    error = RuntimeError("content_filter" if status == 400 else "no")
+    error.status_code, error.body = status, body
+
+    failure = failure_of_exception(error, lambda text: text.replace("sk-secret-1", "${KEY}"))
+
+    assert "${KEY}" in failure.detail
+    assert "secret" not in failure.detail

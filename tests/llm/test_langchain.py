@@ -120,6 +120,30 @@ def test_its_secrets_stay_with_it():
     assert "planted" not in f"{caught.value} {model.identity}"
 
 
+def test_no_part_of_a_reply_holds_its_secrets():
+    message = AIMessage(
+        "so",
+        additional_kwargs={"refusal": "not with sk-secret-1"},
+        response_metadata={
+            "finish_reason": "sk-secret-1",
+            "model_name": "m sk-secret-1",
+            "system_fingerprint": "sk-secret-1",
+            "logprobs": {
+                "content": [
+                    {"token": part, "logprob": -0.5, "top_logprobs": []}
+                    for part in ("sk-", "secret", "-1")
+                ]
+            },
+        },
+    )
+    model = SimpleNamespace(invoke=lambda *_, **__: message, key=SecretStr("sk-secret-1"))
+    with engine_of(model) as engine:
+        reply = engine.ask(asking())
+
+    assert "secret" not in str(reply.to_dict())
+    assert reply.refusal == "not with ${key}"
+
+
 def test_what_is_no_model_is_refused():
     with pytest.raises(OptionError, match="found 'int', allowed: an object with ainvoke or invoke"):
         LangchainChat(3)

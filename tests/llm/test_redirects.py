@@ -35,7 +35,7 @@ def redirecting():
         server.server_close()
 
 
-@pytest.mark.parametrize("given", ["address", "client"])
+@pytest.mark.parametrize("given", ["address", "client", "synchronous client"])
 def test_nothing_reaches_the_other_host(redirecting, given):
     import openai
 
@@ -43,6 +43,8 @@ def test_nothing_reaches_the_other_host(redirecting, given):
     where = {"base_url": address}
     if given == "client":
         where = {"client": openai.AsyncOpenAI(base_url=address, api_key="none")}
+    if given == "synchronous client":
+        where = {"client": openai.OpenAI(base_url=address, api_key="none")}
     with rb.Judge(model="m", rubrics=["fluency"], retries=2, **where) as judge:
         verdict = judge.score(question="q", answer="secret text")["fluency"]
 
@@ -54,7 +56,15 @@ def test_nothing_reaches_the_other_host(redirecting, given):
 @pytest.mark.costly
 @pytest.mark.parametrize("block", ["generators: {g: {", "metrics: {judge: {rubrics: [fluency], "])
 @pytest.mark.parametrize(
-    "address", ["http://user:pass@host/v1", "http://[::1", "ftp://host/v1", "http://h/v1#x"]
+    "address",
+    [
+        "http://user:pass@h/v1",
+        "user:pass@h",
+        "http://:@h",
+        "http://[::1",
+        "http://h:pass",
+        "http://h/#x",
+    ],
 )
 @pytest.mark.parametrize("command", ["validate", "plan", "run"])
 def test_an_address_that_a_run_refuses_is_refused_before(

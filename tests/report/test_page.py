@@ -373,6 +373,7 @@ def test_parts_hold_every_query_and_each_passage_once(tmp_path):
     path = tmp_path / "report.data"
     packed, _ = write_data(path, QueryViews(run_folder(tmp_path, 70)), {})
     data, (start, size) = path.read_bytes(), packed.index
+    assert json.loads(data[-80:])["index"] == [start, size], "a browser finds it by these bytes"
     index, at = json.loads(gzip.decompress(data[start : start + size])), 0
     queries, passages = [], []
     for (kind, first, size), known in zip(index["parts"], packed.sizes, strict=True):

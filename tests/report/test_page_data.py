@@ -156,8 +156,9 @@ def test_a_run_parses_nothing_of_what_it_just_wrote(tmp_path, monkeypatch):
     def parsed(*_, **__):
         raise AssertionError("read again")
 
-    monkeypatch.setattr(query_view, "per_query_rows", parsed)
-    monkeypatch.setattr(query_view, "read_causes", parsed)
+    for reads in ("read_columns", "read_per_query", "read_latency", "read_causes"):
+        monkeypatch.setattr(query_view, reads, parsed)
+    monkeypatch.setattr(query_view.QueryViews, "_questions", property(parsed))
     monkeypatch.setattr(rankings, "open_run_stream", parsed)
     (tmp_path / "topics.tsv").write_text("q1\tone?\n")
     (tmp_path / "qrels").write_text("q1 0 d1 1\n")

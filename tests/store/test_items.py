@@ -24,7 +24,7 @@ from ragbench.store.items import (
     kept_apart,
     stage_path,
 )
-from ragbench.types.places import Places
+from ragbench.types.rows import Places
 
 values = st.recursive(
     st.none()

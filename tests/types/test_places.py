@@ -5,15 +5,15 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.types import places
-from ragbench.types.places import Places
+from ragbench.types import rows
+from ragbench.types.rows import Places
 
 steps = st.lists(st.tuples(st.sampled_from(["set", "default", "discard"]), st.integers(0, 40)))
 
 
 @given(steps, st.sampled_from([1, 3, 1024]))
 def test_says_what_a_dict_says(made, fewest):
-    before, places._FEWEST = places._FEWEST, fewest
+    before, rows._FEWEST_NEW = rows._FEWEST_NEW, fewest
     try:
         ours, known = Places(), dict[str, int]()
         for number, (what, key) in enumerate(made):
@@ -29,7 +29,7 @@ def test_says_what_a_dict_says(made, fewest):
         assert [ours.get(f"q{key}") for key in range(41)] == [known.get(f"q{k}") for k in range(41)]
         assert all((f"q{key}" in ours) == (f"q{key}" in known) for key in range(41))
     finally:
-        places._FEWEST = before
+        rows._FEWEST_NEW = before
 
 
 def test_a_key_takes_little():

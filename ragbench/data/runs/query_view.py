@@ -17,7 +17,6 @@ from typing import NamedTuple
 from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
     file_name,
-    per_query_rows,
     read_per_query,
     read_query_metadata,
     read_summary,
@@ -25,19 +24,19 @@ from ragbench.data.runs.run_folder import (
 )
 from ragbench.data.runs.run_lines import (
     CAUSES_FILE,
+    AnswerView,
     Lines,
     RankingFile,
     Texts,
+    read_answers,
     read_causes,
     read_columns,
+    read_latency,
 )
 from ragbench.errors import DataError
-from ragbench.records.causes import AnswerCause, CauseRow
-from ragbench.records.codec import from_json
+from ragbench.records.causes import AnswerCause, CauseRow, Lost
 from ragbench.records.manifest import (
-    FailedPrediction,
     Passage,
-    PredictionRow,
     PromptForm,
     QuestionRow,
     TextRow,
@@ -81,25 +80,6 @@ class Judged:
     title: str = ""
     text: str | None = None
     cut: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerView:
-    """One answer of a system; of several samples each is one."""
-
-    answer: str | None
-    """None where there is none."""
-    cause: str = "scored"
-    """Why there is none, as a word: `timeout`."""
-    detail: str = ""
-    """The text of the error."""
-    sample: int | None = None
-    passages: tuple[Passage, ...] | None = None
-    """What it was made from, in the order of the prompt; None where that is not known."""
-    queries: tuple[str, ...] = ()
-    """The queries that the system formulated."""
-    prediction: PredictionRow | None = None
-    """The whole line, with tokens, cost and time; None of one that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,20 +152,23 @@ class QueryViews:
         bare: bool = False,
         ids: Sequence[str] | None = None,
         columns: Mapping[str, Mapping[str, FloatArray]] | None = None,
-        causes: Mapping[str, Mapping[str, CauseRow]] | None = None,
-        latency: Mapping[tuple[str, str], float] | None = None,
+        causes: Mapping[str, Sequence[Lost | None]] | None = None,
+        latency: Mapping[str, Mapping[str, float]] | None = None,
+        questions: Mapping[str, QuestionRow] | None = None,
     ) -> None:
         """Open a run folder, or the newest run of an experiment's folder.
 
-        If `bare`, its queries are without rankings and scores: `columns` and the files of
-        `rankings` have those of all at much less cost. What of it is at hand is not read again.
+        If `bare`, its queries are without rankings, scores and causes, and have of its systems
+        only those that answered: `columns`, `lost` and the files of `rankings` have those of all
+        at much less cost. What of it is at hand is not read again.
 
         Raises:
             DataError: There is no run, or one of its files is not what it should be.
         """
         self.folder, self._bare = resolve_run_folder(Path(run)), bare
         self.summary: Summary = read_summary(self.folder)
-        at_hand = {"ids": ids, "columns": columns, "_causes": causes, "_latency": latency}
+        at_hand = {"ids": ids, "columns": columns, "lost": causes, "_latency": latency}
+        self._asked = questions or {}
         self._files: dict[tuple[str, str], Lines] = {}
         self._judges: dict[str, list[str]] = {}  # folder of `judgements/` -> its judges
         self._read: dict[Path, RankingFile] = {}
@@ -194,14 +177,15 @@ class QueryViews:
     @cached_property
     def ids(self) -> Sequence[str]:
         """The queries, in the order of the data set."""
-        if self._questions:
-            return list(self._questions)
+        if self._asked or self._questions:
+            return list(self._asked or self._questions)
         return list(next(iter(self._cells.values()), {}))
 
     def close(self) -> None:
         """Close the files; one that is read again is opened again."""
-        for lines in (self._questions, self._text_lines, self._unscored, *self._files.values()):
-            lines.close()
+        for lines in (*vars(self).values(), *self._files.values()):
+            if isinstance(lines, Lines):
+                lines.close()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -219,7 +203,7 @@ class QueryViews:
             raise self._unknown(query)
         row = self._question(query)
         texts = self.texts_of(query)
-        judged, missing = row.judged, self._unscored.read(UnscoredRow, query)
+        judged, missing = row.judged, [] if self._bare else self.unscored(query)
         gold = sorted((-grade, name) for name, grade in judged.items() if grade > 0)
         return QueryView(
             id=query,
@@ -229,7 +213,8 @@ class QueryViews:
             judged=judged,
             gold=tuple(Judged(name, -grade, *_shown(texts(None, name))) for grade, name in gold),
             systems=tuple(
-                self._system(each, query, judged, texts, missing) for each in self.summary.systems
+                self._system(each, query, judged, texts, missing)
+                for each in (self._answering if self._bare else self.summary.systems)
             ),
             pairs=self._verdicts("pairs", query),
             graded=self._verdicts("passages", query),
@@ -263,6 +248,23 @@ class QueryViews:
     def causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
         """Return system -> query -> its line of `causes.csv`; empty in older folders."""
         return self._causes
+
+    @cached_property
+    def lost(self) -> Mapping[str, Sequence[Lost | None]]:
+        """System -> where each query is lost, None where no line says so."""
+        return {
+            name: [Lost(row.cause, row.why) if (row := own.get(q)) else None for q in self.ids]
+            for name, own in self._causes.items()
+        }
+
+    def unscored(self, query: str) -> list[UnscoredRow]:
+        """Return what has no score of a query, by any system."""
+        return self._unscored.read(UnscoredRow, query)
+
+    def ranking_ms(self, system: SystemSummary) -> Mapping[str, float]:
+        """Return query -> how long the retriever of a system took, where that is known."""
+        timed = system.retriever is not None and system.name in self.rankings
+        return self._latency.get(system.retriever or "", {}) if timed else {}
 
     @cached_property
     def prompts(self) -> Mapping[str, PromptForm]:
@@ -320,12 +322,9 @@ class QueryViews:
         return read_per_query(self.folder / SCORES_FILE)
 
     @cached_property
-    def _latency(self) -> Mapping[tuple[str, str], float]:
-        """Retriever and query -> milliseconds, where they are known."""
-        path = self.folder / "costs.csv"
-        rows = per_query_rows(path) if path.is_file() else ()
-        found = ((name, query, own.get("latency_ms")) for name, query, own in rows)
-        return {(name, query): ms for name, query, ms in found if ms is not None}
+    def _latency(self) -> Mapping[str, Mapping[str, float]]:
+        """Retriever -> query -> milliseconds, where they are known."""
+        return read_latency(self.folder / "costs.csv")
 
     @cached_property
     def _metadata(self) -> Mapping[str, Mapping[str, object]]:
@@ -341,6 +340,8 @@ class QueryViews:
         return Lines(self.folder / QUESTIONS_FILE)
 
     def _question(self, query: str) -> QuestionRow:
+        if query in self._asked:
+            return self._asked[query]
         rows = self._questions.read(QuestionRow, query)
         return rows[0] if rows else QuestionRow(query_id=query, question="")
 
@@ -351,6 +352,12 @@ class QueryViews:
     @cached_property
     def _unscored(self) -> Lines:
         return Lines(self.folder / "unscored.jsonl")
+
+    @cached_property
+    def _answering(self) -> list[SystemSummary]:
+        """The systems of which there are answers or verdicts."""
+        kinds = ("predictions", "judgements")
+        return [s for s in self.summary.systems if any(self._lines(k, s.name) for k in kinds)]
 
     def _lines(self, kind: str, system: str) -> Lines:
         if (kind, system) not in self._files:
@@ -384,12 +391,12 @@ class QueryViews:
     ) -> SystemView:
         judgements = self._lines("judgements", system.name)
         answered = self._lines("predictions", system.name)
-        answers = tuple(_answers(answered, query)) if answered else ()
+        answers = tuple(read_answers(answered, query)) if answered else ()
         passages = next((a.passages for a in answers if a.passages is not None), ())
         own = {passage.id: passage for passage in passages or ()}
         ranking = None if self._bare else self._ranking(system)
         found = [] if ranking is None else ranking.hits(query)
-        lost = self._causes.get(system.name, {}).get(query)
+        lost = None if self._bare else self._causes.get(system.name, {}).get(query)
         whose = system.name if system.generator is None else system.retriever
         hits = []
         for rank, (name, score) in enumerate(found, start=1):
@@ -407,30 +414,12 @@ class QueryViews:
             answers=answers,
             verdicts=tuple(judgements.read(VerdictRow, query)) if judgements else (),
             scores={} if self._bare else {name: cells.get(name) for name in system.scores},
-            ranking_ms=None
-            if not self._latency or system.retriever is None or system.name not in self.rankings
-            else self._latency.get((system.retriever, query)),
+            ranking_ms=self.ranking_ms(system).get(query),
             unscored={
                 row.measure: row
                 for row in missing
                 if row.system == system.name and row.sample is None
             },
-        )
-
-
-def _answers(lines: Lines, query: str) -> Iterator[AnswerView]:
-    for value, line in lines.values(query):
-        if isinstance(value, dict) and "cause" in value:
-            failed = from_json(FailedPrediction, value, file=lines.path, line=line)
-            yield AnswerView(None, failed.cause, failed.detail, failed.sample)
-            continue
-        row = from_json(PredictionRow, value, file=lines.path, line=line)
-        yield AnswerView(
-            row.answer,
-            sample=row.sample,
-            passages=row.contexts,
-            queries=tuple(row.queries),
-            prediction=row,
         )
 
 

@@ -14,6 +14,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ragbench.data.files.rows import no_constant
 from ragbench.errors import DataError
 from ragbench.files import check_writable, folder_written_atomically, names_in, point_at
@@ -23,7 +25,7 @@ from ragbench.records.comparison import COMPARISON_SCHEMA, Comparisons, fill_fac
 from ragbench.records.manifest import MANIFEST_SCHEMA, Manifest
 from ragbench.records.summary import SUMMARY_SCHEMA, Summary
 from ragbench.registry import nearest, shown
-from ragbench.types import Query
+from ragbench.types import FloatArray, Query
 
 QUERIES_FILE = "queries.jsonl"
 
@@ -178,6 +180,42 @@ def csv_lines(header: Sequence[str], rows: Iterable[Sequence[str | float | None]
         yield (",".join(cells) if cells != [""] else '""') + "\n"
 
 
+_ROWS = 4096
+Column = str | Sequence[str] | FloatArray | None
+"""The cell of every row; a text for each; a number for each, where NaN has none; or nothing."""
+
+
+def csv_tables(header: Sequence[str], n: int, tables: Iterable[Sequence[Column]]) -> Iterator[str]:
+    r"""Yield the text of `to_csv` for tables of n rows by columns, some rows at a time.
+
+    Example:
+        >>> table = ["bm25", ["=1+1", "q2"], np.array([0.5, np.nan])]
+        >>> "".join(csv_tables(["system", "id", "map"], 2, [table]))
+        "system,id,map\nbm25,'=1+1,0.5\nbm25,q2,\n"
+    """
+    yield from csv_lines(header, ())
+    for table in tables:
+        for first in range(0, n, _ROWS):
+            rows = slice(first, min(first + _ROWS, n))
+            cells = [_cells(column, rows) for column in table]
+            lines = [f"{line}\n" for line in map(",".join, zip(*cells, strict=True))]
+            # a line with half a character is written in another way than one with bytes of an id
+            yield from [text] if (text := "".join(lines)).isascii() else lines
+
+
+def _cells(column: Column, rows: slice) -> Sequence[str]:
+    if column is None or isinstance(column, str):
+        return [_cell(column)] * (rows.stop - rows.start)
+    if not isinstance(column, np.ndarray):
+        return [*map(_text, column[rows])]
+    # most scores are few numbers, and to write one takes as long as all else
+    bits, place = np.unique(np.array(column[rows], np.float64).view(np.int64), return_inverse=True)
+    numbers = bits.view(np.float64).tolist()
+    cells = np.array([repr(x) if math.isfinite(x) else "" for x in numbers], np.object_)
+    found: list[str] = cells[place].tolist()
+    return found
+
+
 def _cell(cell: str | float | None) -> str:
     if cell is None:
         return ""
@@ -200,6 +238,8 @@ def inert(text: str) -> str:
         >>> inert("=1+1"), inert("1 + 1"), inert("'=1+1"), inert("'quoted'")
         ("'=1+1", '1 + 1', "''=1+1", "'quoted'")
     """
+    if text[:1].isalnum() and ";" not in text and "\t" not in text:
+        return text  # most are, and the pattern looks at each character
     return _FORMULA.sub("'", text)
 
 

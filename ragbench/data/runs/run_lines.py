@@ -10,24 +10,25 @@ import re
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from operator import gt
 from pathlib import Path
 from typing import IO, TypeVar, cast
 
 import numpy as np
 
-from ragbench.data.runs.run_folder import csv_lines, csv_rows, per_query_rows
+from ragbench.data.runs.run_folder import csv_lines, csv_rows, csv_tables, per_query_rows
 from ragbench.errors import DataError
 from ragbench.json_yaml import load_json
-from ragbench.records.causes import CAUSES, AnswerCause, CauseRow
+from ragbench.records.causes import CAUSES, AnswerCause, CauseRow, Lost
 from ragbench.records.codec import Record, from_json
-from ragbench.records.manifest import TextRow
+from ragbench.records.manifest import FailedPrediction, Passage, PredictionRow, TextRow
 from ragbench.registry import nearest, shown
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import FloatArray, Qrels, Query
 from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.conversation import Json
-from ragbench.types.places import Places
+from ragbench.types.rows import Places
 
 CAUSES_FILE = "causes.csv"
 _COLUMNS = ("system", "query_id", "cause", "why")
@@ -143,6 +144,42 @@ class Texts:
         return next(own, None) or next(common, None)
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerView:
+    """One answer of a system; of several samples each is one."""
+
+    answer: str | None
+    """None where there is none."""
+    cause: str = "scored"
+    """Why there is none, as a word: `timeout`."""
+    detail: str = ""
+    """The text of the error."""
+    sample: int | None = None
+    passages: tuple[Passage, ...] | None = None
+    """What it was made from, in the order of the prompt; None where that is not known."""
+    queries: tuple[str, ...] = ()
+    """The queries that the system formulated."""
+    prediction: PredictionRow | None = None
+    """The whole line, with tokens, cost and time; None of one that failed."""
+
+
+def read_answers(lines: Lines, query: str) -> Iterator[AnswerView]:
+    """Yield what a system answered to a query, failed answers too."""
+    for value, line in lines.values(query):
+        if isinstance(value, dict) and "cause" in value:
+            failed = from_json(FailedPrediction, value, file=lines.path, line=line)
+            yield AnswerView(None, failed.cause, failed.detail, failed.sample)
+            continue
+        row = from_json(PredictionRow, value, file=lines.path, line=line)
+        yield AnswerView(
+            row.answer,
+            sample=row.sample,
+            passages=row.contexts,
+            queries=tuple(row.queries),
+            prediction=row,
+        )
+
+
 class RankingFile:
     """A run file of ours, whose queries stand together."""
 
@@ -215,17 +252,29 @@ def read_columns(path: Path, query_ids: Sequence[str]) -> dict[str, dict[str, Fl
     return found
 
 
-def format_causes(rows: Iterable[CauseRow]) -> Iterator[str]:
-    """Yield the lines of `causes.csv`; what a spreadsheet would run starts with an apostrophe.
+def read_latency(path: Path) -> dict[str, dict[str, float]]:
+    """Read the times in `costs.csv` as system -> query -> milliseconds, where they are known."""
+    found: dict[str, dict[str, float]] = {}
+    for system, query, own in per_query_rows(path) if path.is_file() else ():
+        if (ms := own.get("latency_ms")) is not None:
+            found.setdefault(system, {})[query] = ms
+    return found
+
+
+def format_causes(found: Mapping[str, Sequence[Lost]], query_ids: Sequence[str]) -> Iterator[str]:
+    """Yield the text of `causes.csv`; what a spreadsheet would run starts with an apostrophe.
 
     Example:
-        >>> row = CauseRow(system="bm25", query_id="=q1", cause="right", why="gold d1 at rank 1")
-        >>> print(*format_causes([row]), sep="", end="")
+        >>> found = {"bm25": [Lost("right", "gold d1 at rank 1")]}
+        >>> print(*format_causes(found, ["=q1"]), sep="", end="")
         system,query_id,cause,why
         bm25,'=q1,right,gold d1 at rank 1
     """
-    cells = ((row.system, row.query_id, row.cause, row.why) for row in rows)
-    return csv_lines(_COLUMNS, cells)
+    tables = (
+        [system, query_ids, [each.cause for each in lost], [each.why for each in lost]]
+        for system, lost in found.items()
+    )
+    return csv_tables(_COLUMNS, len(query_ids), tables)
 
 
 def read_causes(path: Path) -> dict[str, dict[str, CauseRow]]:

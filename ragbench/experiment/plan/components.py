@@ -333,10 +333,12 @@ def connected(
     replay: bool,
     budget: Budget | None = None,
     generators: Mapping[str, tuple[Component | None, Generator]] | None = None,
+    clean: Callable[[str], str] | None = None,
 ) -> Iterator[Replies | None]:
     """Connect judges and generators to servers and stored replies for as long as a run takes.
 
-    Yields the stored replies, of `folder` and `also`; None where no model is asked.
+    Yields the stored replies, of `folder` and `also`; None where no model is asked. `clean` keeps
+    secrets out of what is stored.
     """
     with ExitStack() as stack:
         made = generators or {}
@@ -345,7 +347,7 @@ def connected(
         if asking or any(generator.asks is not None for _, generator in made.values()):
             others = [other / REPLIES_FILE for other in also if (other / REPLIES_FILE).is_file()]
             replies = stack.enter_context(
-                Replies(folder / REPLIES_FILE, also=others, replay=replay)
+                Replies(folder / REPLIES_FILE, also=others, replay=replay, clean=clean)
             )
         for name, (component, generator) in made.items():
             connect_generator(name, component, generator, replies, budget)

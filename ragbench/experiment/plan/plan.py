@@ -137,7 +137,9 @@ def _matching_texts(config: ExperimentConfig, collection: Collection) -> Experim
 
 
 def _literal_secret(place: str) -> str:
-    name = re.sub(r"\W+", "_", place.rpartition(".")[2].strip('"')).strip("_").upper()
+    keys = [key.strip('"') for key in place.split(".")]
+    last = next((key for key in reversed(keys) if not key.isdigit()), "")
+    name = re.sub(r"\W+", "_", last).strip("_").upper()
     return (
         f"{place} holds a secret that stands in the config itself: write ${{{name or 'SECRET'}}} "
         "there and set that variable; no file keeps the secret, and reproduce needs it"

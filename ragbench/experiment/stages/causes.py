@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from operator import attrgetter
+from typing import TypeVar
 
 import numpy as np
 
 from ragbench.comparison.cause_rules import (
     CauseRules,
     Found,
-    Lost,
     Said,
     cause_of_answer,
     cause_of_ranking,
@@ -27,14 +26,15 @@ from ragbench.experiment.records import Answers, Ranked, Results
 from ragbench.experiment.stages.base import Stage
 from ragbench.experiment.stages.matching import document_of, scored_ids
 from ragbench.gates.scores import find_score
-from ragbench.records.causes import CauseRow
+from ragbench.records.causes import Lost
 from ragbench.score.base import ScoreColumn
-from ragbench.score.retrieval.ranking import rank
+from ragbench.score.retrieval.judgements import Judgements
+from ragbench.score.retrieval.ranking import rank_judged
 from ragbench.store.items import Form, Spool, Spooled
 from ragbench.types import Cause, Document, Prediction, Qrels, Run
-from ragbench.types.places import Places
 from ragbench.types.rows import Mapped
 
+_Kept = TypeVar("_Kept")
 _LOOKED_AT = 20
 """Hits in which a gold answer is looked for where a question is not judged: reading is slow."""
 _WORD_OVERLAP = "lexical"
@@ -57,7 +57,7 @@ class FindCauses(Stage):
 
 
 def find_causes(plan: Plan, results: Results, spool: Spool) -> dict[str, SystemCauses]:
-    """Give every query of every system one cause; they, and what they rest on, go into a spool.
+    """Give every query of every system one cause; with answers, the spool has them.
 
     Costs a walk over the judged documents that each ranking has; for queries without judgements
     also reading the first hits, until a gold answer is found in one.
@@ -72,22 +72,25 @@ def find_causes(plan: Plan, results: Results, spool: Spool) -> dict[str, SystemC
         lost: Iterator[Lost]
         if source is None or answers is None or _only_ranks(answers, ranking):
             lost = (
-                cause_of_ranking(each, gold.rules, answerable=gold.answerable(row))
+                cause_of_ranking(each, gold.rules, answerable=gold.answerable[row])
                 for row, each in enumerate(gold.found_in(ranking))
             )
         else:
             lost = _of_answers(_Answering(gold, source, answers, ranking, system))
-        kept = Spooled[Lost](spool, _LOST, len(plan.queries)).filled(lost)
+        kept = _kept(lost, _LOST, plan, spool)
         found[system.name] = SystemCauses(system.name, kept)
     return found
 
 
-_FOUND_PARTS = tuple(each.name for each in fields(Found))
-_FOUND = Form(
-    attrgetter(*_FOUND_PARTS), lambda flat: Found(**dict(zip(_FOUND_PARTS, flat, strict=True)))
-)
-_LOST = Form(tuple, Lost._make)
+_FOUND, _LOST = Form(tuple, Found._make), Form(tuple, Lost._make)
 """How what was found goes into a spool."""
+
+
+def _kept(values: Iterator[_Kept], form: Form, plan: Plan, spool: Spool) -> Sequence[_Kept]:
+    """Hold values a query each; beside answers, of which many have long reasons, in the spool."""
+    if not plan.answering:
+        return list(values)
+    return Spooled[_Kept](spool, form, len(plan.queries)).filled(values)
 
 
 def _only_ranks(answers: Answers, ranking: Ranked | None) -> bool:
@@ -128,13 +131,13 @@ class _Gold:
         }
 
     @cached_property
-    def _numbered(self) -> tuple[Qrels, list[str]]:
+    def _numbered(self) -> tuple[Judgements, list[str]]:
         """The relevant documents with their row as their grade, so that ranks lead back to them."""
         rows = [(query, doc) for query, docs in self.relevant.items() for doc in docs]
         numbered: dict[str, dict[str, int]] = {query: {} for query in self.relevant}
         for number, (query, doc) in enumerate(rows, start=1):
             numbered[query][doc] = number
-        return Qrels.from_dict(numbered), [doc for _, doc in rows]
+        return Judgements.read(Qrels.from_dict(numbered)), [doc for _, doc in rows]
 
     def words(self, row: int) -> GoldWords | None:
         """Return the gold answers of a query, by their words; None where it has none."""
@@ -142,11 +145,15 @@ class _Gold:
         answers = self.plan.collection.answers.get(query.id)
         return GoldWords(answers, query.text) if answers else None
 
-    def answerable(self, row: int) -> bool | None:
-        """Whether a question has an answer; None where nothing says so.
+    @cached_property
+    def answerable(self) -> list[bool | None]:
+        """Whether each question has an answer; None where nothing says so.
 
         The metadata say so, the gold answers, or people who judged documents and found none.
         """
+        return [*map(self._answerable, range(len(self.plan.queries)))]
+
+    def _answerable(self, row: int) -> bool | None:
         query = self.plan.queries[row]
         for names, value in ((_SAYS_SO, False), (_SAYS_NOT, True)):
             if any(query.metadata.get(name) is value for name in names):
@@ -162,8 +169,7 @@ class _Gold:
         if ranking is None:
             return Mapped(lambda query: self._judged(query.id, 0), self.plan.queries)
         if ranking.name not in self._found:
-            kept = Spooled[Found](self.spool, _FOUND, len(self.plan.queries))
-            self._found[ranking.name] = kept.filled(self._look(ranking))
+            self._found[ranking.name] = _kept(self._look(ranking), _FOUND, self.plan, self.spool)
         return self._found[ranking.name]
 
     def _look(self, ranking: Ranked) -> Iterator[Found]:
@@ -174,7 +180,7 @@ class _Gold:
         for row, query in enumerate(self.plan.queries):
             failed = outcomes[row].cause if may_fail and outcomes[row].value is None else None
             if failed is not None and failed is not Cause.SCORED:
-                yield replace(self._judged(query.id, 0), failed=failed.word)
+                yield self._judged(query.id, 0)._replace(failed=failed.word)
                 continue
             one = self._judged(query.id, depths.get(query.id, 0), ranks.get(query.id, ()))
             if strange and one.gold:
@@ -186,7 +192,7 @@ class _Gold:
                 texts = [document_of(hit, self.plan.corpus) for hit in hits]
                 if not hits or any(texts):
                     place = words.rank_in((_text(each) for each in texts), self.rules.words)
-                    one = replace(one, answer_rank=place, retrieved=len(hits))
+                    one = one._replace(answer_rank=place, retrieved=len(hits))
             yield one
 
     def _is_strange(self, run: Run) -> bool:
@@ -206,27 +212,34 @@ class _Gold:
             return {}
         rules = self.plan.config.metrics.retrieval
         ties = "docid" if rules.ties == "average" else rules.ties
-        ranked = rank(qrels, run, ties=ties, trec_eval=rules.trec_eval)
-        at, numbers, starts = ranked.rank.tolist(), ranked.grades.tolist(), ranked.starts.tolist()
+        ranked = rank_judged(qrels, run, ties=ties, trec_eval=rules.trec_eval)
+        names = (documents[row] for row in (ranked.grades - 1).tolist())
+        pairs, starts = tuple(zip(ranked.rank.tolist(), names, strict=True)), ranked.starts.tolist()
         return {
-            query: tuple((at[i], documents[numbers[i] - 1]) for i in range(start, end))
+            query: pairs[start:end]
             for query, start, end in zip(ranked.query_ids, starts, starts[1:], strict=False)
             if start < end
         }
 
     def _judged(self, query: str, retrieved: int, ranks: tuple[tuple[int, str], ...] = ()) -> Found:
         """What is known of a query's gold before the texts of a ranking are looked at."""
-        relevant = self.relevant.get(query)
-        if relevant is None:
-            return Found(retrieved=retrieved, ranks=ranks)
-        missing: tuple[str, ...] = ()
+        gold, example, missing = self._documents.get(query, (None, "", ()))
+        return Found(None, gold, example, missing, ranks, retrieved)
+
+    @cached_property
+    def _documents(self) -> Mapping[str, tuple[int, str, tuple[str, ...]]]:
+        """Judged query -> how many documents are relevant, one of them, those not in the corpus."""
         # gold texts and folded documents have ids that the corpus need not have
-        if self.plan.corpus and self.plan.config.metrics.retrieval.match.level == "id":
-            missing = tuple(name for name in relevant if name not in self.plan.corpus)
-        example = relevant[0] if relevant else ""
-        return Found(
-            gold=len(relevant), example=example, missing=missing, ranks=ranks, retrieved=retrieved
-        )
+        by_id = self.plan.config.metrics.retrieval.match.level == "id"
+        corpus = self.plan.corpus if by_id else None
+        return {
+            query: (
+                len(names),
+                names[0] if names else "",
+                tuple(name for name in names if name not in corpus) if corpus else (),
+            )
+            for query, names in self.relevant.items()
+        }
 
 
 def _text(document: Document | None) -> str | None:
@@ -302,7 +315,7 @@ def _of_answers(asked: _Answering) -> Iterator[Lost]:
                 said = replace(said, refuses=is_refusal, refuses_how=f"declines ({how})")
         if asked.ranking is None and ranked and said.read is None:
             facts = Found()  # an app that never says what it retrieved
-        yield cause_of_answer(facts, said, rules, answerable=gold.answerable(row))
+        yield cause_of_answer(facts, said, rules, answerable=gold.answerable[row])
 
 
 def _said(asked: _Answering, row: int) -> Said:
@@ -389,30 +402,3 @@ def _reached(
         return good, f"{column.name} {value:.2g} {'<=' if good else '>'} {1 - least:.2g}"
     good = value >= least
     return good, f"{column.name} {value:.2g} {'>=' if good else '<'} {least:.2g}"
-
-
-class CausesByQuery(Mapping[str, CauseRow]):
-    """The rows of `causes.csv` of one system, each made when somebody looks at it."""
-
-    def __init__(self, causes: SystemCauses, ids: Sequence[str], row_of: Places) -> None:
-        """Share `row_of`, which says in which row each query stands, with other systems."""
-        self._causes, self._ids, self._row_of = causes, ids, row_of
-
-    def __getitem__(self, query: str) -> CauseRow:
-        if (row := self._row_of.get(query)) is None:
-            raise KeyError(query)
-        lost = self._causes.lost[row]
-        return CauseRow(system=self._causes.system, query_id=query, cause=lost.cause, why=lost.why)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._ids)
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-
-def cause_rows(found: Mapping[str, SystemCauses], query_ids: Sequence[str]) -> Iterator[CauseRow]:
-    """Yield the rows of `causes.csv`."""
-    for system, causes in found.items():
-        for query, lost in zip(query_ids, causes.lost, strict=True):
-            yield CauseRow(system=system, query_id=query, cause=lost.cause, why=lost.why)

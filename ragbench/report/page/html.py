@@ -28,7 +28,8 @@ from ragbench.report.pictures.svg import Picture
 if TYPE_CHECKING:
     from jinja2 import Template
 
-    from ragbench.records.causes import CauseRow
+    from ragbench.records.causes import Lost
+    from ragbench.records.manifest import QuestionRow
     from ragbench.types import FloatArray, Run
 
 MAILED = 12_000_000
@@ -45,10 +46,12 @@ class Known:
     """The queries, in order."""
     columns: Mapping[str, Mapping[str, FloatArray]] | None = None
     """System -> score -> the value of each query, NaN where there is none."""
-    causes: Mapping[str, Mapping[str, CauseRow]] | None = None
-    """System -> query -> its line."""
-    latency: Mapping[tuple[str, str], float] | None = None
-    """Retriever and query -> milliseconds, where they are known."""
+    causes: Mapping[str, Sequence[Lost | None]] | None = None
+    """System -> where each query is lost."""
+    latency: Mapping[str, Mapping[str, float]] | None = None
+    """Retriever -> query -> milliseconds, where they are known."""
+    questions: Mapping[str, QuestionRow] | None = None
+    """Query -> its line."""
     runs: Mapping[str, Callable[[], Run]] = field(default_factory=dict)
     """The name of a file of rankings, without its ending -> what it holds."""
 
@@ -77,8 +80,7 @@ def write_page(
     is what some files of the folder say, where it is at hand: they are not parsed then.
     """
     beside = path.with_suffix(".data")
-    known = known or Known()
-    views = None
+    views, known = None, known or Known()
     if run is not None:
         views = QueryViews(
             run,
@@ -87,12 +89,12 @@ def write_page(
             columns=known.columns,
             causes=known.causes,
             latency=known.latency,
+            questions=known.questions,
         )
     curves, values, packed = Curves(), dict[str, dict[str, list[float | None]]](), None
     if views is not None:
-        packed, curves = write_data(
-            beside, views, {**_head(summary), "file": beside.name}, known.runs
-        )
+        head = {**_head(summary), "file": beside.name}
+        packed, curves = write_data(beside, views, head, known.runs)
         values = judged_values(summary, views)
         views.close()  # some systems rename no folder with an open file in it
     drawn = pictures(summary, comparisons, curves, values)

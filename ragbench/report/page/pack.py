@@ -10,8 +10,11 @@ That file is the parts, one after the other, the index, and 80 bytes that say wh
 
 from __future__ import annotations
 
+import gzip
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -20,30 +23,29 @@ from typing import IO
 
 import numpy as np
 
-from ragbench.data.runs.query_view import AnswerView, QueryView, QueryViews
-from ragbench.data.runs.run_lines import Texts
+from ragbench.data.runs.query_view import QueryView, QueryViews
+from ragbench.data.runs.run_lines import AnswerView, Texts
 from ragbench.files import written_whole
+from ragbench.records.causes import Lost
 from ragbench.records.manifest import ClaimRow, Passage, TextRow, UsageRow, VerdictRow
-from ragbench.report.page.index import (
+from ragbench.records.summary import SystemSummary
+from ragbench.report.page.rankings import (
     LONGEST,
     Column,
     Seen,
-    as_json,
-    compressed,
-    index_of,
-    pieces,
-    shortened,
-)
-from ragbench.report.page.rankings import (
     ShownHits,
     add_to_curves,
+    as_json,
+    index_of,
+    pieces,
     read_rankings,
     rounded_number,
+    shortened,
     telling_first,
 )
 from ragbench.report.pictures.charts import Curves
 from ragbench.types import Run
-from ragbench.types.places import Places
+from ragbench.types.rows import IntArray, Places
 
 SCHEMA = "ragbench.page/1"
 _FOOTER = 80  # bytes
@@ -76,26 +78,33 @@ def write_data(
     the names of their files. Returned is where everything is, and where the rankings have what is
     relevant, which is known when all queries have come by.
     """
-    curves = Curves()
+    curves, parts = Curves(), list[tuple[str, int, int]]()
     with written_whole(path) as stream:
-        index, sizes = _write_parts(stream, views, curves, runs)
+        index = _write_parts(stream, views, curves, runs, parts)
         start = stream.tell()
         stream.writelines(compressed(pieces({**head, **index})))
         place = start, stream.tell() - start
         footer = json.dumps({"schema": SCHEMA, "index": place})
         stream.write(footer.ljust(_FOOTER).encode())
-    return Packed(sizes, place), curves
+    return Packed([size for _, _, size in parts], place), curves
 
 
 def _write_parts(
-    stream: IO[bytes], views: QueryViews, curves: Curves, runs: Mapping[str, Callable[[], Run]]
-) -> tuple[dict[str, object], list[int]]:
-    """Write all parts; return the index of what was written, and the sizes of the parts."""
+    stream: IO[bytes],
+    views: QueryViews,
+    curves: Curves,
+    runs: Mapping[str, Callable[[], Run]],
+    parts: list[tuple[str, int, int]],
+) -> dict[str, object]:
+    """Write all parts; return the index of what was written.
+
+    `parts` gets the kind of each, the number of its first query or passage, and its bytes.
+    """
     ids, order = views.ids, telling_first(views)
     judged, rankings, ranking_of = read_rankings(views, runs)
     add_to_curves(curves, rankings, judged)
     passages, seen = _Passages(), Seen(len(ids))
-    parts: list[tuple[str, int, int]] = []
+    systems = [(s.name, views.lost.get(s.name), views.ranking_ms(s)) for s in views.summary.systems]
 
     def write(kind: str, first: int, text: str) -> None:
         start = stream.tell()
@@ -114,6 +123,7 @@ def _write_parts(
             seen.add(row, view)
         queries = [
             _query(view, ranks[starts[row] : ends[row]].tolist(), passages)
+            | {"systems": _systems(view, row, systems, passages)}
             | _beside(view, views, passages)
             for row, view in zip(rows, found, strict=True)
         ]
@@ -125,9 +135,35 @@ def _write_parts(
         write("queries", first, f'{{"queries":{as_json(queries)},"hits":[{",".join(hits)}]}}')
         for number, waiting in passages.waiting(first + _QUERIES_A_PART >= len(order)):
             write("passages", number, as_json(waiting))
-    index = index_of(views, rankings, ranking_of, seen)
+    index = {**index_of(views, rankings, ranking_of, seen), "failures": _failures(views, order)}
     listed = Column(lambda rows: order[rows].tolist(), len(order))
-    return {**index, "order": listed, "parts": parts}, [size for _, _, size in parts]
+    return {**index, "order": listed, "parts": parts}
+
+
+def _failures(views: QueryViews, order: IntArray) -> dict[str, dict[str, dict[str, str]]]:
+    """System -> score -> the number of a query -> why it failed."""
+    places = {system.name: place for place, system in enumerate(views.summary.systems)}
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for row in map(int, order):
+        rows = [each for each in views.unscored(views.ids[row]) if each.system in places]
+        for each in sorted(rows, key=lambda each: places[each.system]):
+            if each.sample is None and each.status == "failed":
+                own = found.setdefault(each.system, {}).setdefault(each.measure, {})
+                own[str(row)] = each.cause
+    return found
+
+
+def compressed(pieces: Iterable[str]) -> Iterator[bytes]:
+    """Return JSON in gzip, the same bytes for the same text."""
+    # level 6 takes twice the time, a tenth of a run over 10,000 queries, to save a twentieth;
+    # a head without time and name, as `gzip.compress` writes it here
+    yield gzip.compress(b"", 4, mtime=0)[:10]
+    packer, size, check = zlib.compressobj(4, wbits=-zlib.MAX_WBITS), 0, 0
+    for piece in pieces:
+        data = piece.encode("utf-8", "backslashreplace")
+        size, check = size + len(data), zlib.crc32(data, check)
+        yield packer.compress(data)
+    yield packer.flush() + struct.pack("<LL", check, size & 0xFFFFFFFF)
 
 
 @dataclass(slots=True)
@@ -179,17 +215,33 @@ def _query(
             (passages.number(each.id, each.title, each.text, each.cut), each.grade, found)
             for each, found in list(zip(view.gold, ranks, strict=True))[:_MOST_GOLD]
         ],
-        "systems": {
-            system.name: _filled(
-                why=shortened(system.why, "reason"),
-                ms=rounded_number(system.ranking_ms),
-                answers=[_answer(each, passages) for each in system.answers],
-                verdicts=[_verdict(row) for row in system.verdicts],
-            )
-            for system in view.systems
-            if system.why or system.answers or system.verdicts or system.ranking_ms is not None
-        },
     }
+
+
+_Shown = tuple[str, Sequence[Lost | None] | None, Mapping[str, float]]
+"""A system, where each query is lost, and query -> how long its ranking took."""
+
+
+def _systems(
+    view: QueryView, row: int, shown: Sequence[_Shown], passages: _Passages
+) -> dict[str, dict[str, object]]:
+    """What the page shows of each system for one query; most say no more than where it is lost."""
+    answering, found = {each.name: each for each in view.systems}, {}
+    for name, each, times in shown:
+        lost, own = each[row] if each is not None else None, answering.get(name)
+        why, ms = shortened(lost.why, "reason") if lost is not None else "", times.get(view.id)
+        if own is not None and (own.answers or own.verdicts):
+            found[name] = _filled(
+                why=why,
+                ms=rounded_number(ms),
+                answers=[_answer(each, passages) for each in own.answers],
+                verdicts=[_verdict(row) for row in own.verdicts],
+            )
+        elif ms is not None:
+            found[name] = _filled(why=why, ms=rounded_number(ms))
+        elif why:
+            found[name] = {"why": why}
+    return found
 
 
 def _beside(view: QueryView, views: QueryViews, passages: _Passages) -> dict[str, object]:
@@ -206,15 +258,15 @@ def _hits(
     found: ShownHits,
     views: Sequence[QueryView],
     texts: Sequence[Texts],
-    owner: int,
+    owner: SystemSummary,
     passages: _Passages,
 ) -> str:
     """What the page shows of one ranking for the queries of a part, as columns, in JSON.
 
-    `owner` is the place of the system whose ranking it is, of which the passages may be, too.
+    `owner` is the system whose ranking it is, of which the passages may be, too.
     """
     ids: str | list[int | str] = found.ids
-    if any(texts) or any(view.systems[owner].answers for view in views):
+    if any(texts) or any(view.systems and _read_by(owner, view) for view in views):
         ids = _numbers(found, views, texts, owner, passages)
     elif found.longest > LONGEST["word"]:
         ids = [shortened(name, "word") for name in found.ids.split("\n")]
@@ -231,16 +283,14 @@ def _numbers(
     found: ShownHits,
     views: Sequence[QueryView],
     texts: Sequence[Texts],
-    owner: int,
+    owner: SystemSummary,
     passages: _Passages,
 ) -> list[int | str]:
     """The number of each passage, or its id where no more of it is known."""
     names, ids = iter(found.ids.split("\n")), list[int | str]()
     for view, text_of, count in zip(views, texts, found.counts, strict=True):
-        system = view.systems[owner]
-        read = next((each.passages for each in system.answers if each.passages is not None), ())
-        own = {passage.id: passage for passage in read}
-        whose = system.name if system.generator is None else system.retriever
+        own = {passage.id: passage for passage in _read_by(owner, view)}
+        whose = owner.name if owner.generator is None else owner.retriever
         for name in islice(names, count):
             text = own.get(name) or (text_of(whose, name) if text_of else None)
             if text is None:
@@ -249,6 +299,13 @@ def _numbers(
                 cut = isinstance(text, TextRow) and text.cut
                 ids.append(passages.number(name, text.title, text.text, cut))
     return ids
+
+
+def _read_by(owner: SystemSummary, view: QueryView) -> Sequence[Passage]:
+    """What the first answer of a system that tells was made from."""
+    system = view.system(owner.name)
+    answers = system.answers if system is not None else ()
+    return next((each.passages for each in answers if each.passages is not None), ())
 
 
 def _filled(**values: object) -> dict[str, object]:

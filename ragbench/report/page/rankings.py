@@ -1,25 +1,37 @@
-"""Rankings as a page needs them: the first hits as columns, and where each has what is judged."""
+"""What a page's data is made of: rankings, and the index, which is written piece by piece.
+
+Of a ranking it needs the first hits as columns, and where it has what is judged.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+from array import array
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.data.files.trec_files import ScatteredQueriesError, open_run_stream
-from ragbench.data.runs.query_view import QueryViews
+from ragbench.data.runs.query_view import QueryView, QueryViews
+from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES
+from ragbench.records.summary import SystemSummary
 from ragbench.report.pictures.charts import Curves
-from ragbench.score.retrieval.ranking import BlockRanker
+from ragbench.score.retrieval.judgements import Judgements
+from ragbench.score.retrieval.ranking import BlockRanker, rank_judged
+from ragbench.text.languages import load as load_stopwords
 from ragbench.types import FloatArray, IntArray, Qrels, Run
 from ragbench.types.byte_ids import TextIds, numbered, spans
 from ragbench.types.checks import id_bytes
+from ragbench.types.conversation import Json
 from ragbench.types.rows import HitBlock, borders
 
 SHOWN_HITS = 10
@@ -37,6 +49,11 @@ class Judged:
     grades: IntArray
     relevant: IntArray
     """Query -> how many of its documents are relevant; these are its first rows."""
+
+    @cached_property
+    def lined_up(self) -> Judgements:
+        """The rows as a run in memory is ranked against them, with their hashes."""
+        return Judgements.read(self.rows)
 
     @classmethod
     def of(cls, views: QueryViews) -> Judged:
@@ -75,8 +92,8 @@ class ShownHits:
 class FirstHits:
     """What a ranking has first, and where it has what is judged."""
 
-    owner: int
-    """The place of the first system that it is of, in the order of the tables."""
+    owner: SystemSummary
+    """The first system that it is of, in the order of the tables."""
     names: TextIds
     """The first hits of every query, those of a query together, best first."""
     scores: FloatArray
@@ -88,7 +105,7 @@ class FirstHits:
     """Judged row -> its rank; 0 where the ranking does not have it."""
 
     @classmethod
-    def read(cls, source: Path | Run, judged: Judged, owner: int) -> FirstHits:
+    def read(cls, source: Path | Run, judged: Judged, owner: SystemSummary) -> FirstHits:
         """Read a run, or a run file block by block; ties fall by id, as they were scored."""
         found: list[_Block] = []
 
@@ -98,8 +115,12 @@ class FirstHits:
                 yield block
 
         ranker = BlockRanker(judged.rows)
-        ranked = ranker.rank(passed(blocks_of(source)) if isinstance(source, Run) else ())
-        if isinstance(source, Path) and source.stat().st_size:
+        if isinstance(source, Run):
+            found += map(_Block.of, blocks_of(source))
+            ranked = rank_judged(judged.lined_up, source)
+        elif not source.stat().st_size:
+            ranked = ranker.rank(())
+        else:
             with open_run_stream(source) as stream:
                 try:
                     ranked = ranker.rank(passed(stream.blocks()))
@@ -240,12 +261,12 @@ def read_rankings(
         if each.role != "control" and each.name in views.rankings
     }
     first = {name: system for system, name in reversed(ranking_of.items())}
-    places = {system.name: place for place, system in enumerate(systems)}
+    owners = {system.name: system for system in systems}
     rankings = {}
     for name in dict.fromkeys(ranking_of.values()):
         path = views.rankings[first[name]]
         source = runs[path.stem]() if path.stem in runs else path
-        rankings[name] = FirstHits.read(source, judged, places[first[name]])
+        rankings[name] = FirstHits.read(source, judged, owners[first[name]])
     return judged, rankings, ranking_of
 
 
@@ -268,3 +289,148 @@ def telling_first(views: QueryViews) -> IntArray:
         spread -= np.where(known, values, np.inf).min(axis=0)
         apart += np.where(known.sum(axis=0) > 1, np.minimum(spread, 1.0), 0.0)
     return np.argsort(-apart, kind="stable")
+
+
+_ROWS_AT_ONCE = 1_000
+_MOST_SLICES = 60  # values of a field; one with more sorts nothing
+LONGEST: Mapping[str, int] = {
+    "question": 4_000,
+    "passage": 2_000,
+    "answer": 12_000,
+    "reason": 4_000,
+    "prompt": 12_000,
+    "word": 300,
+}
+"""Characters of each kind of text; what is longer is cut, and says how long it was."""
+
+
+def index_of(
+    views: QueryViews,
+    rankings: Mapping[str, FirstHits],
+    ranking_of: Mapping[str, str],
+    seen: Seen,
+) -> dict[str, object]:
+    """What is known of every query at a glance, but for where its part is."""
+    ids, n = views.ids, len(views.ids)
+    names, lacking = list(rankings), np.full(n, np.nan)
+    return {
+        "ids": Column(lambda rows: [shortened(each, "word") for each in ids[rows]], n),
+        "values": {
+            system.name: {
+                score: Column(partial(_rounded, own.get(score, lacking)), n)
+                for score in system.scores
+            }
+            for system in views.summary.systems
+            if (own := views.columns.get(system.name)) is not None
+        },
+        "texts": Column(
+            lambda rows: [shortened(views.question(each), "word") for each in ids[rows]], n
+        ),
+        "facts": seen.index(),
+        "causes": {
+            system.name: _Words.of(({each.cause} if each else () for each in lost), n).index()
+            for system in views.summary.systems
+            if any(lost := views.lost.get(system.name, ()))
+        },
+        "causeWords": {name: CAUSE_SAYS[name].partition(": ")[2] for name in CAUSES},
+        "causeChanges": CAUSE_CHANGES,
+        "stopwords": sorted(load_stopwords("english")),
+        "prompts": {
+            form: [shortened(each.system, "prompt"), shortened(each.user, "prompt")]
+            for form, each in views.prompts.items()
+        },
+        "rankings": names,
+        "rankingOf": {system: names.index(name) for system, name in ranking_of.items()},
+    }
+
+
+as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+"""Returns a value as JSON without blanks."""
+
+
+class Column(NamedTuple):
+    """A list of the index, a row for each query, that is made when it is written."""
+
+    make: Callable[[slice], list[Json]]
+    n: int
+
+
+def _rounded(values: FloatArray, rows: slice) -> list[float | None]:
+    return rounded(values[rows])
+
+
+def pieces(value: object) -> Iterator[str]:
+    """A value as JSON, some rows of its columns at a time."""
+    if isinstance(value, Mapping):
+        for place, (name, part) in enumerate(value.items()):
+            yield f"{',' if place else '{'}{as_json(name)}:"
+            yield from pieces(part)
+        yield "}" if value else "{}"
+    elif isinstance(value, Column):
+        for first in range(0, value.n, _ROWS_AT_ONCE):
+            rows = slice(first, min(first + _ROWS_AT_ONCE, value.n))
+            yield ("," if first else "[") + as_json(value.make(rows))[1:-1]
+        yield "]" if value.n else "[]"
+    else:
+        yield as_json(value)
+
+
+class _Words:
+    """A column of few words: the number of each query's, which may be several; -1 for none."""
+
+    def __init__(self, n: int) -> None:
+        self._rows, self._sets = array("i", [-1]) * n, dict[tuple[str, ...], int]()
+        self.names = set[str]()
+
+    @classmethod
+    def of(cls, words: Iterable[Iterable[str]], n: int) -> _Words:
+        made = cls(n)
+        for row, own in enumerate(words):
+            if own:
+                made[row] = own
+        return made
+
+    def __setitem__(self, row: int, words: Iterable[str]) -> None:
+        if len(self.names) > _MOST_SLICES:  # no field that sorts anything
+            return
+        self._rows[row] = self._sets.setdefault(own := tuple(words), len(self._sets))
+        self.names.update(own)
+
+    def index(self) -> dict[str, object]:
+        names = sorted(self.names)
+        numbers = {name: number for number, name in enumerate(names)}
+        each = [[numbers[name] for name in words] for words in self._sets]
+        shown = [*(own[0] if len(own) == 1 else own for own in each), -1]
+        rows = Column(lambda rows: [shown[own] for own in self._rows[rows]], len(self._rows))
+        return {"names": [shortened(name, "word") for name in names], "rows": rows}
+
+
+class Seen:
+    """What the index says of the queries, gathered as they come by."""
+
+    def __init__(self, n: int) -> None:
+        self._facts = defaultdict[str, _Words](partial(_Words, n))
+
+    def add(self, row: int, view: QueryView) -> None:
+        """Look at the query in a row."""
+        for name, value in view.metadata.items():
+            each = value if isinstance(value, list) else [value]
+            if each and all(isinstance(one, (str, bool, int, float)) for one in each):
+                self._facts[name][row] = dict.fromkeys(map(str, each))
+
+    def index(self) -> dict[str, object]:
+        """Return what tells queries apart, by its name."""
+        return {
+            name: words.index()
+            for name, words in self._facts.items()
+            if 1 < len(words.names) <= _MOST_SLICES
+        }
+
+
+def shortened(text: str, kind: str, goes_on: bool = False) -> str:
+    """Return a text, not longer than those of its kind may be."""
+    most = LONGEST[kind]
+    if len(text) <= most:
+        return f"{text}…" if goes_on else text
+    more = f"{len(text) - most:,} more characters"
+    return f"{text[:most]}… ({more}{', and more' if goes_on else ''})"
