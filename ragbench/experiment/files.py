@@ -159,9 +159,7 @@ def write_run(
     manifest = cleaned(make_manifest(plan, results, choices, started), clean)
     if repetition is not None:
         manifest = replace(manifest, reproduces=repetition.of)
-    asked = (cleaned(row, clean) for row in _question_rows(plan, results))
-    # the page looks at each again; beside answers they are read from the file, and not held
-    questions = None if plan.answering else {row.query_id: row for row in asked}
+    asked, questions = _asked(plan, results, clean)
     contents: dict[str, str | Iterable[str]] = {
         "config.yaml": dump_config(plan.config, home / run_id),
         "manifest.json": to_json(codec.to_json(manifest)),
@@ -169,9 +167,7 @@ def write_run(
         "per_query.csv": _per_query(plan, results.systems),
         "costs.csv": format_costs(with_costs(results), ids),
         FINGERPRINTS_FILE: _fingerprints(plan, results),
-        QUESTIONS_FILE: json_lines(
-            map(codec.to_json, asked if questions is None else questions.values())
-        ),
+        QUESTIONS_FILE: json_lines(map(codec.to_json, asked)),
         CAUSES_FILE: format_causes({name: own.lost for name, own in results.causes.items()}, ids),
         "unscored.jsonl": _lines(_unscored(plan, results), clean),
         "comparisons.json": to_json(codec.to_json(results.comparisons)),
@@ -202,6 +198,18 @@ def write_run(
     finish, latest = partial(_write_html, plan, summary, results, questions), repetition is None
     folder = write_run_folder(home, run_id, contents, finish=finish, is_latest=latest)
     return Experiment(folder, summary, results.comparisons)
+
+
+def _asked(
+    plan: Plan, results: Results, clean: Callable[[str], str]
+) -> tuple[Iterable[QuestionRow], Mapping[str, QuestionRow] | None]:
+    """The lines of the questions, and them by query, at which the page looks again.
+
+    Beside answers none are held: the page reads the file.
+    """
+    rows = (cleaned(row, clean) for row in _question_rows(plan, results))
+    held = None if plan.answering else {row.query_id: row for row in rows}
+    return (rows if held is None else held.values()), held
 
 
 def _write_html(

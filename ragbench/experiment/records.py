@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -145,6 +145,8 @@ class Answers:
 
     def each(self) -> list[Answers]:
         """Return the samples one by one, each with one outcome per query."""
+        if self.samples == 1:
+            return [self]
         n = len(self.outcomes) // self.samples
         starts = [sample * n for sample in range(self.samples)]
         return [Answers(self.name, self.outcomes[start : start + n]) for start in starts]
@@ -170,13 +172,24 @@ def given_rows(queries: Sequence[Query], rows: Sequence[Answered]) -> Sequence[A
     return Mapped(row_of, range(len(queries)))
 
 
+class _GivenOutcomes(Mapped[Outcome[Prediction]]):
+    """Those of records, which are looked through once for those without an answer."""
+
+    @cached_property
+    def _lacking(self) -> list[int]:
+        return [row for row, outcome in enumerate(self) if outcome.value is None]
+
+    def lacking(self) -> Sequence[int]:
+        return self._lacking
+
+
 def given_answers(name: str, queries: Sequence[Query], rows: Sequence[Answered]) -> Answers:
     """Return the answers that the records came with, in the order of the queries."""
     if all(row.answer is None for row in rows):  # a retriever, which has nothing else to fail at
         return Answers(name, [Outcome[Prediction](None, Cause.MISSING_ANSWER)] * len(queries))
     found = given_rows(queries, rows)
     outcome = lru_cache(maxsize=1)(lambda number: _given(found[number]))
-    return Answers(name, Mapped(outcome, range(len(queries))))
+    return Answers(name, _GivenOutcomes(outcome, range(len(queries))))
 
 
 def _given(row: Answered | None) -> Outcome[Prediction]:

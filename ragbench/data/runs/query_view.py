@@ -315,7 +315,7 @@ class QueryViews:
 
     @cached_property
     def _known(self) -> Container[str]:
-        return self._questions or frozenset(self.ids)
+        return self._asked or self._questions or frozenset(self.ids)
 
     @cached_property
     def _cells(self) -> Mapping[str, Mapping[str, Mapping[str, float | None]]]:
