@@ -61,7 +61,9 @@ _IN_TEXT = re.compile(
     rf"(?<![\w/.-])(?:{_OF_VENDORS}|(?<=Bearer )[\w.+/=-]{{12,}}|(?<=Basic )[\w+/=-]{{12,}})"
 )
 _NAMED = re.compile(
-    r"""(?P<flag>(?<!\S)-{1,2})?(?P<name>[A-Za-z][\w-]*)["']?(?P<sign>\s*[:=]\s*|[ ])["']?"""
+    # of no more than 100 letters: names are looked for at each letter of a long text
+    r"""(?P<flag>(?<!\S)-{1,2})?(?<![A-Za-z])(?P<name>[A-Za-z][\w-]{,99})"""
+    r"""["']?(?:\s*[:=]\s*|(?(flag)[ ]|(?!)))["']?"""
     r"""(?P<value>[^\s;,&"'{}<>()]+)"""
 )
 _LOGIN = re.compile(r"(?<!\S)(?:\w+:/?)?[\w.%+-]*:([^\s/@:'\"]+)@[\w.-]+\S*")
@@ -229,8 +231,6 @@ def secrets_in_text(value: str) -> tuple[str, ...]:
                 found.add(said.strip("'"))
     for match in _NAMED.finditer(value):
         name, said = match["name"], match["value"]
-        if match["sign"] == " " and not match["flag"]:
-            continue
         is_told = len(said) >= _SHORTEST_KEY and _is_mixed(said)
         if is_secret_option(name) and (is_told or (match["flag"] and len(said) >= 6)):
             found.add(said)
