@@ -186,7 +186,7 @@ class _GivenOutcomes(Mapped[Outcome[Prediction]]):
 def given_answers(name: str, queries: Sequence[Query], rows: Sequence[Answered]) -> Answers:
     """Return the answers that the records came with, in the order of the queries."""
     if all(row.answer is None for row in rows):  # a retriever, which has nothing else to fail at
-        return Answers(name, [Outcome[Prediction](None, Cause.MISSING_ANSWER)] * len(queries))
+        return Answers(name, [Outcome(None, Cause.MISSING_ANSWER)] * len(queries))
     found = given_rows(queries, rows)
     outcome = lru_cache(maxsize=1)(lambda number: _given(found[number]))
     return Answers(name, _GivenOutcomes(outcome, range(len(queries))))
