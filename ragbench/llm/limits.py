@@ -39,7 +39,6 @@ _HANGING = 3  # as many calls as this times the most may hang without a place
 _TYPICAL = 64  # the usual latency is the median of so many answers,
 _FEW_TYPICAL = 5  # and not known from fewer
 _KNOWN, _KNOWN_S = 5_000, 60.0  # after so many answers and so long it is asked anew
-_KEPT = 0.09  # a limit that is kept to complains of less
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,12 +206,12 @@ class AdaptiveLimit:
         self.pace.complained(now)
         bears = self._borne(now)
         self.size = max(1.0, self.size / 2, min(self.size, bears))
-        if self._probe.is_due(now, self._share_of_many):
+        if self._probe.is_due(now):
             self._start_probe(now)
 
     def _start_probe(self, now: float, *, again: bool = False) -> None:
         measured = self.pace.measured(now)
-        if measured is not None:
+        if measured is not None and _PROBE * measured * _LONG_PROBE_S >= _LEAST_PROBED:
             self.pace.hold(_PROBE * measured)
             self._probe.start(now, again=again)
 
@@ -300,13 +299,9 @@ class Probe:
         """Whether the probe that ended has to be followed by another one."""
         return 0 < self._number < _PROBES
 
-    def is_due(self, now: float, complaining: float) -> bool:
-        """Whether it is not known what complaints mean.
-
-        Who keeps to a limit hears few: where they go on, it may have been none.
-        """
-        is_doubted = self._known > _KNOWN or (not self.stray and complaining > _KEPT)
-        return not self._known or (is_doubted and now > self._known_at + _KNOWN_S)
+    def is_due(self, now: float) -> bool:
+        """Whether it is not known what complaints mean."""
+        return not self._known or (self._known > _KNOWN and now > self._known_at + _KNOWN_S)
 
     def start(self, now: float, *, again: bool = False) -> None:
         """Begin, or begin the same one again: what is sent from now on is counted."""
@@ -322,9 +317,7 @@ class Probe:
         self._answers += 1
         self.complaints += complaint
         took_s = now - self._started_at
-        # a single one may be either: more are waited for
-        is_told = took_s >= _LONG_PROBE_S and self.complaints != 1
-        few = _LEAST_PROBED if is_told else _PROBED
+        few = _PROBED if took_s < _LONG_PROBE_S else _LEAST_PROBED
         # complaints come at once, and answers later
         if took_s < _PROBE_S or self._answers < few:
             return False

@@ -18,15 +18,8 @@ from typing import TypeVar
 
 from ragbench.errors import DataError
 from ragbench.files import locked_beside, remove_left_over, temporary_beside
-from ragbench.store.kinds import AnothersFile, FileKind, check_version, make_tables, use_journal
-from ragbench.store.salvage import (
-    is_log_damaged,
-    is_ours,
-    journal_of,
-    keep_aside,
-    salvage,
-    whole_rows,
-)
+from ragbench.store.kinds import FileKind, use_journal
+from ragbench.store.salvage import is_log_damaged, is_ours, keep_aside, salvage
 
 File = TypeVar("File", bound="DatabaseFile")
 Result = TypeVar("Result")
@@ -40,6 +33,10 @@ _PASSING = ("locked", "busy", "full")  # what SQLite says of a file that is whol
 
 class DamagedDatabase(UserWarning):
     """A file that was damaged; what it lost is made again."""
+
+
+class _AnothersFile(DataError):
+    """A database of another program, unless its rows are ours."""
 
 
 class DatabaseFile:
@@ -87,7 +84,7 @@ class DatabaseFile:
             connection, self.lost = _salvaged_copy(self.path, self.kind, error)
             return connection
         # closed in the lock: SQLite removes by its name the log of what it closes
-        with locked_beside(self.path), closing(self._connection):
+        with _alone_at(self.path), closing(self._connection):
             if _identity(self.path) == self._opened:
                 try:
                     _replace_by_what_is_whole(self.path, self.kind, error, self._connection)
@@ -136,72 +133,39 @@ def connect(path: Path, kind: FileKind, *, thorough: bool = False) -> sqlite3.Co
     """Connect to a file as `open_database` does."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with locked_beside(path):  # nobody opens it while another file takes its place
+        with _alone_at(path):
             remove_left_over(path.parent, path.name)
-            with _nothing_rolled_back(path, kind) as put_back:
-                return put_back(_prepared(path, kind, thorough))
+            connection = _connect(path)
+            try:
+                _prepare(connection, path, kind, thorough=thorough)
+                return connection
+            except (*_SQLITE, _AnothersFile) as error:
+                # closed late: SQLite would remove the log of a file that it cannot read
+                with closing(connection):
+                    if not is_damage(error, path, kind):
+                        raise
+                    _replace_by_what_is_whole(path, kind, error, connection)
+            except BaseException:
+                connection.close()
+                raise
+            with _closed_if_refused(_connect(path)) as made:
+                _prepare(made, path, kind, thorough=False)
+                return made
     except (*_SQLITE, OSError) as error:
         raise unusable(path, kind, error) from None
 
 
-def _prepared(path: Path, kind: FileKind, thorough: bool) -> sqlite3.Connection:
-    connection = _connect(path)
-    try:
-        _prepare(connection, path, kind, thorough=thorough)
-        return connection
-    except (*_SQLITE, AnothersFile) as error:
-        # closed late: SQLite would remove the log of a file that it cannot read
-        with closing(connection):
-            if not is_damage(error, path, kind):
-                raise
-            _replace_by_what_is_whole(path, kind, error, connection)
-    except BaseException:
-        connection.close()
-        raise
-    with _closed_if_refused(_connect(path)) as made:
-        _prepare(made, path, kind, thorough=False)
-        return made
-
-
-@contextmanager
-def _nothing_rolled_back(
-    path: Path, kind: FileKind
-) -> Iterator[Callable[[sqlite3.Connection], sqlite3.Connection]]:
-    """Give what puts rows back that SQLite rolls back, by a journal that was left by a kill.
-
-    That of another file, such as the one that lay here before, undoes what it knows nothing of.
-    """
-    journal = journal_of(path)
-    left = path.is_file() and journal.is_file() and journal.stat().st_size > 0
-    if not (left and kind.survives_power_cut):
-        yield lambda connection: connection
-        return
-    with closing(empty(path, kind)) as before:
-        salvage(path, kind, before)
-
-        def put_back(connection: sqlite3.Connection) -> sqlite3.Connection:
-            marks = ", ".join("?" * len(kind.names))
-            insert = f"INSERT INTO {kind.table} VALUES ({marks}) ON CONFLICT (key) DO NOTHING"
-            rows = before.execute(f"SELECT * FROM {kind.table}")
-            count = _all_or_nothing(connection, lambda c: c.executemany(insert, rows).rowcount)
-            if count > 0:
-                text = f"{path}: {count} {kind.rows} that {journal.name} would undo were put back"
-                warnings.warn(DamagedDatabase(text), stacklevel=2)
-            return connection
-
-        yield put_back
-
-
 def _prepare(connection: sqlite3.Connection, path: Path, kind: FileKind, *, thorough: bool) -> None:
-    _check_log(path, kind)
+    if kind.survives_power_cut and is_log_damaged(path):
+        raise sqlite3.DatabaseError("its write-ahead log is damaged")
     # counts for a fresh file alone
     connection.execute(f"PRAGMA page_size={kind.page_bytes}")
     use_journal(connection, path, _PATIENCE_S)
     level = "FULL" if kind.survives_power_cut else "NORMAL"
     connection.execute(f"PRAGMA synchronous={level}")
-    make_tables(connection, path, kind)
+    _make_tables(connection, path, kind)
     if thorough:
-        _check_all(connection, path, kind)
+        _check_all(connection)
 
 
 def open_as_allowed(path: Path, kind: FileKind) -> DatabaseFile:
@@ -225,7 +189,7 @@ def may_be_written(path: Path) -> bool:
 def empty(path: Path, kind: FileKind) -> sqlite3.Connection:
     """Connect to an empty database, kept in memory and on disk by SQLite, gone at its end."""
     connection = _connect("")
-    make_tables(connection, path, kind)
+    _make_tables(connection, path, kind)
     return connection
 
 
@@ -253,9 +217,8 @@ def _shared(path: Path, kind: FileKind, thorough: bool) -> tuple[sqlite3.Connect
         connection = _read_only(path, kind)
         with _closed_if_refused(connection):
             if thorough:
-                _check_log(path, kind)
-                _check_all(connection, path, kind)
-    except (*_SQLITE, AnothersFile) as error:
+                _check_all(connection)
+    except (*_SQLITE, _AnothersFile) as error:
         if not is_damage(error, path, kind):
             if isinstance(error, DataError):
                 raise
@@ -277,7 +240,7 @@ def is_damage(error: Exception, path: Path, kind: FileKind) -> bool:
     """Return whether an error comes from a damaged file, of which rows can be salvaged."""
     if not kind.content or not path.is_file():
         return False
-    if isinstance(error, DataError) and not isinstance(error, AnothersFile):
+    if isinstance(error, DataError) and not isinstance(error, _AnothersFile):
         return False
     # a disk that is full or a folder that may not be written also ends here
     passing = any(word in str(error) for word in _PASSING)
@@ -290,7 +253,7 @@ def _is_whole(path: Path, kind: FileKind) -> bool:
     """Return whether SQLite finds nothing wrong; what cannot be looked at is not damaged."""
     try:
         with _closed_if_refused(_read_only(path, kind)) as connection:
-            _check_all(connection, path, kind)
+            _check_all(connection)
             connection.close()
         with path.open("rb") as stream:
             return set(stream.read(20)[18:]) <= {1, 2}  # else SQLite writes nothing
@@ -298,26 +261,11 @@ def _is_whole(path: Path, kind: FileKind) -> bool:
         return False
 
 
-def _check_log(path: Path, kind: FileKind) -> None:
-    if kind.survives_power_cut and is_log_damaged(path):
-        raise sqlite3.DatabaseError("its write-ahead log is damaged")
-
-
-def _check_all(connection: sqlite3.Connection, path: Path, kind: FileKind) -> None:
-    """Read all pages and indexes; raise SQLite's own error for what does not fit.
-
-    SQLite takes any log that is whole, also that of the file that lay here before: what is stored
-    twice, in the file and in its log, has to be found in what the two are together.
-    """
+def _check_all(connection: sqlite3.Connection) -> None:
+    """Read all pages and indexes; raise SQLite's own error for what does not fit."""
     found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if found != "ok":
         raise sqlite3.DatabaseError(" ".join(str(found).split()))
-    if kind.survives_power_cut:
-        query = f"SELECT 1 FROM {kind.table} WHERE key = ?"
-        # read to the end first: Windows replaces no file that is mapped
-        keys = [row[:1] for row in whole_rows(path, kind, set(), covered=True)]
-        if any(connection.execute(query, key).fetchone() is None for key in keys):
-            raise sqlite3.DatabaseError("its write-ahead log is that of another file")
 
 
 def _replace_by_what_is_whole(
@@ -334,7 +282,7 @@ def _replace_by_what_is_whole(
         try:
             made.execute("PRAGMA journal_mode=MEMORY")  # no file beside it that could be left
             made.execute(f"PRAGMA page_size={kind.page_bytes}")
-            make_tables(made, path, kind)
+            _make_tables(made, path, kind)
             kept, lost = salvage(path, kind, made)
         finally:
             made.close()
@@ -370,6 +318,13 @@ def _tell(path: Path, kind: FileKind, error: Exception, counts: tuple[int, int],
     warnings.warn(DamagedDatabase(text), stacklevel=2)
 
 
+@contextmanager
+def _alone_at(path: Path) -> Iterator[None]:
+    """Hold what keeps others from opening a file while another one takes its place."""
+    with locked_beside(path):
+        yield
+
+
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
         found = path.stat()
@@ -399,7 +354,7 @@ def _read_only(path: Path, kind: FileKind) -> sqlite3.Connection:
 
 def _checked(path: Path, kind: FileKind, mode: str) -> sqlite3.Connection:
     with _closed_if_refused(_connect(f"{path.absolute().as_uri()}?{mode}")) as connection:
-        check_version(connection, path, kind)
+        _check_version(connection, path, kind)
         connection.execute(f"SELECT count(*) FROM (SELECT 1 FROM {kind.table} LIMIT 1)")
         return connection
 
@@ -429,3 +384,40 @@ def _closed_if_refused(connection: sqlite3.Connection) -> Iterator[sqlite3.Conne
     except (*_SQLITE, DataError):
         connection.close()
         raise
+
+
+def _make_tables(connection: sqlite3.Connection, path: Path, kind: FileKind) -> None:
+    if _check_version(connection, path, kind) == kind.version:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    for table, columns in {kind.table: kind.columns, **kind.further}.items():
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns})")
+    connection.execute(f"PRAGMA application_id={kind.application_id}")
+    connection.execute(f"PRAGMA user_version={kind.version}")
+    connection.execute("COMMIT")
+
+
+@contextmanager
+def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let all reads of the block see the file as it is at the first of them."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _check_version(connection: sqlite3.Connection, path: Path, kind: FileKind) -> int:
+    """The version of the file, 0 where it is empty; other programs' and newer files are refused."""
+    # another process may make the table between two reads: then owner and tables would not fit
+    with _snapshot(connection):
+        owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    if tables and owner != kind.application_id:
+        raise _AnothersFile(f"is a database, but no {kind.noun}", file=path)
+    if version > kind.version:
+        found = f"was written by a newer ragbench (schema {version})"
+        raise DataError(found, file=path, allowed=f"schema {kind.version}")
+    return version

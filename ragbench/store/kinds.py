@@ -6,12 +6,10 @@ import hashlib
 import sqlite3
 import time
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ragbench.errors import DataError
 from ragbench.files import network_file_system
 
 _told: set[Path] = set()
@@ -19,10 +17,6 @@ _told: set[Path] = set()
 
 class NetworkCache(UserWarning):
     """A cache on a network file system, which several machines must not write at once."""
-
-
-class AnothersFile(DataError):
-    """A database of another program, unless its rows are ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,41 +92,3 @@ def use_journal(connection: sqlite3.Connection, path: Path, patience_s: float) -
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
-
-
-def make_tables(connection: sqlite3.Connection, path: Path, kind: FileKind) -> None:
-    """Make the tables of a kind where a file lacks them; other programs' files are refused."""
-    if check_version(connection, path, kind) == kind.version:
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    for table, columns in {kind.table: kind.columns, **kind.further}.items():
-        connection.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns})")
-    connection.execute(f"PRAGMA application_id={kind.application_id}")
-    connection.execute(f"PRAGMA user_version={kind.version}")
-    connection.execute("COMMIT")
-
-
-@contextmanager
-def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """Let all reads of the block see the file as it is at the first of them."""
-    connection.execute("BEGIN")
-    try:
-        yield
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-
-
-def check_version(connection: sqlite3.Connection, path: Path, kind: FileKind) -> int:
-    """Return the version of a file, 0 where it is empty; others' and newer files are refused."""
-    # another process may make the table between two reads: then owner and tables would not fit
-    with _snapshot(connection):
-        owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
-        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-        tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
-    if tables and owner != kind.application_id:
-        raise AnothersFile(f"is a database, but no {kind.noun}", file=path)
-    if version > kind.version:
-        found = f"was written by a newer ragbench (schema {version})"
-        raise DataError(found, file=path, allowed=f"schema {kind.version}")
-    return version

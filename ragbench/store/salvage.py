@@ -39,23 +39,17 @@ def log_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
-def journal_of(path: Path) -> Path:
-    """Return the rollback journal of a database file."""
-    return path.with_name(f"{path.name}-journal")
-
-
-def records(path: Path, page_bytes: int, *, covered: bool = False) -> Iterator[Record]:
+def records(path: Path, page_bytes: int) -> Iterator[Record]:
     """Yield the records of a file and its log; one may come twice, or in an older state.
 
-    Pages have the size that the file names, and `page_bytes` where that does not fit. With
-    `covered`, only what the file has on pages of which its log has another state.
+    Pages have the size that the file names, and `page_bytes` where that does not fit.
     """
     log = _content(log_of(path))
     with path.open("rb") as stream:
         size = stream.seek(0, 2)
         with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if size else _Nothing() as data:
             for pages in _layouts(data, log, page_bytes):
-                yield from pages.covered() if covered else pages.records()
+                yield from pages.records()
 
 
 def is_log_damaged(path: Path) -> bool:
@@ -156,11 +150,6 @@ class _Pages:
             (number,) = struct.unpack_from(">I", self.log, start)
             if number > 1:
                 yield from self._leaf(self.log[start + _FRAME_HEAD :][: self.size])
-
-    def covered(self) -> Iterator[Record]:
-        """Yield the records of those pages of the file that the log has, too."""
-        for number in sorted(self._logged.keys() - {0, 1}):
-            yield from self._leaf(self._stored(number) or b"")
 
     def _frames(self) -> range:
         step = _FRAME_HEAD + self.size
@@ -295,16 +284,11 @@ def salvage(path: Path, kind: FileKind, into: sqlite3.Connection) -> tuple[int, 
     return int(kept), len(seen) - int(kept)
 
 
-def whole_rows(
-    path: Path, kind: FileKind, seen: set[object], *, covered: bool = False
-) -> Iterator[tuple[object, ...]]:
-    """Yield the rows whose checksum fits; the keys of all rows and index entries go to `seen`.
-
-    `covered` as in `records`.
-    """
+def whole_rows(path: Path, kind: FileKind, seen: set[object]) -> Iterator[tuple[object, ...]]:
+    """Yield the rows whose checksum fits; the keys of all rows and index entries go to `seen`."""
     names = kind.names
     key, content, checksum = (names.index(name) for name in ("key", kind.content, "checksum"))
-    for record in records(path, kind.page_bytes, covered=covered):
+    for record in records(path, kind.page_bytes):
         values = record.values
         if not record.in_table and len(values) == 2 and isinstance(values[1], int):
             seen.add(values[0])

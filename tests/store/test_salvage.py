@@ -220,62 +220,6 @@ def test_a_log_of_a_kill_is_not_damaged(killed):
     assert not is_log_damaged(killed)
 
 
-LEFT = """
-import os, sqlite3, sys
-from ragbench.llm import ChatReply, Replies
-path, journal, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
-replies = Replies(path)
-stored = [replies.store(f"theirs {i}", ChatReply(str(i) * 500)) for i in range(n)]
-[each.result() for each in stored]
-if journal == "-journal":  # within a commit, of which a part is in the file
-    replies.close()
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("PRAGMA journal_mode=DELETE")
-    connection.execute("PRAGMA cache_size=2")
-    connection.execute("BEGIN IMMEDIATE")
-    rows = [(i, "m", os.urandom(3000), b"", 1.0) for i in range(60)]
-    connection.executemany("INSERT INTO replies VALUES (?, ?, ?, ?, ?)", rows)
-os.kill(os.getpid(), 9)
-"""
-
-
-@pytest.mark.parametrize("journal", ["-wal", "-journal"])
-@pytest.mark.parametrize("theirs", [3, 600])
-def test_what_another_file_has_left_beside_it_costs_nothing(
-    closed, tmp_path, repository, journal, theirs
-):
-    """A kill, then a copy over the file: SQLite asks no journal whose it is."""
-    other, path = tmp_path / "other" / "replies.sqlite", tmp_path / "replies.sqlite"
-    environment = {**os.environ, "PYTHONPATH": str(repository)}
-    command = [sys.executable, "-c", LEFT, str(other), journal, str(theirs)]
-    subprocess.run(command, env=environment, check=False)
-    copy_of(closed, path)
-    shutil.copy(f"{other}{journal}", f"{path}{journal}")
-    if journal == "-wal":
-        with pytest.warns(DamagedDatabase, match="salvaged"):
-            replies = Replies(path, replay=True)
-        with replies:
-            assert all(replies.get(key) for key in KEYS)
-
-    found, told = held(path)
-
-    assert len(found) == N
-    assert "salvaged" in told[0] or "replies.sqlite-journal would undo were put back" in told[0]
-    assert held(path) == (found, []), "once and for all"
-
-
-@pytest.mark.parametrize("name", ["nothing", "noise"])
-def test_a_journal_without_a_transaction_is_in_nobodys_way(closed, tmp_path, name):
-    path = tmp_path / "replies.sqlite"
-    copy_of(closed, path)
-    content = b"" if name == "nothing" else random.Random(1).randbytes(9000)
-    (tmp_path / "replies.sqlite-journal").write_bytes(content)
-
-    found, told = held(path)
-
-    assert (len(found), told) == (N, [])
-
-
 def test_damage_during_a_run_is_mended_in_it(closed, tmp_path):
     """What SQLite meets when the file is open: another process, a disk, a copy over it."""
     path = tmp_path / "replies.sqlite"
