@@ -21,7 +21,7 @@ import threading
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +47,8 @@ Ask = Callable[[str, int, Path], tuple[Counter[str], list[float]]]
 
 
 @contextmanager
-def serving(
-    text: str, rate: float | None, faults: float, *, kinds: str = "", latency_s: float = LATENCY_S
-) -> Iterator[str]:
-    """A server in a process of its own that says `text`; gives its URL."""
-    options = ["--latency", str(latency_s), "--faults", str(faults)]
-    options += ["--rate", str(rate)] if rate else []
-    options += ["--kinds", kinds] if kinds else []
-    command = [sys.executable, "-m", "ragbench.testing", "--text", text, *options]
+def told_by(command: list[str]) -> Iterator[str]:
+    """A process, as long as it is needed; gives the first line that it prints."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -62,6 +56,17 @@ def serving(
     finally:
         process.terminate()
         process.wait()
+
+
+def serving(
+    text: str, rate: float | None, faults: float, *, kinds: str = "", latency_s: float = LATENCY_S
+) -> AbstractContextManager[str]:
+    """A server in a process of its own that says `text`; gives its URL."""
+    options = ["--latency", str(latency_s), "--faults", str(faults)]
+    options += ["--rate", str(rate)] if rate else []
+    options += ["--kinds", kinds] if kinds else []
+    command = [sys.executable, "-m", "ragbench.testing", "--text", text, *options]
+    return told_by(command)
 
 
 def requests(n: int) -> Iterator[ChatRequest]:
@@ -167,17 +172,10 @@ def timed(url: str, n: int, limits: Limits) -> tuple[Counter[str], float]:
         return ended, json.load(answer)["seconds"]
 
 
-@contextmanager
-def by_chance(share: float, *, status: int, hanging: float = 0.0) -> Iterator[str]:
+def by_chance(share: float, *, status: int, hanging: float = 0.0) -> AbstractContextManager[str]:
     """A server that says a status to a share of the tries, of each item anew; gives its URL."""
     command = [sys.executable, __file__, "--serve", str(status), str(share), str(hanging)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip()
-    finally:
-        process.terminate()
-        process.wait()
+    return told_by(command)
 
 
 def serve(status: int, share: float, hanging: float) -> None:

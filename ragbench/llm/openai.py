@@ -279,7 +279,7 @@ class Address:
         allowed = "http://... or https://..."
         try:
             parts = urlsplit(address)
-            parts.port  # noqa: B018 - looked at when it is asked for
+            _ = parts.port  # read when it is asked for
         except ValueError:  # a host in half a bracket, or what is no port
             found = f"{address.partition(':')[0]}://..."
             raise OptionError("openai", "base_url", found, allowed) from None
