@@ -47,7 +47,8 @@ def _costs_of(results: Results, system: str) -> dict[str, FloatArray]:
     if not outcomes:
         return {}
     samples = 1 if answers is None else answers.samples
-    rows = np.array([list(_costs(outcome)) for outcome in outcomes], np.float64)
+    each = np.fromiter(chain.from_iterable(map(_costs, outcomes)), np.float64)
+    rows = each.reshape(len(outcomes), -1)
     if answers is None:
         rows = rows.repeat(len(results.rankings[system].outcomes) // len(rows), axis=0)
     found = dict(zip(COST_COLUMNS, rows.T.reshape(len(COST_COLUMNS), samples, -1), strict=True))

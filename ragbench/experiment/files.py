@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import metadata
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +81,7 @@ SHOWN_HITS = 10
 """Hits of each ranking whose texts are kept; generators mostly read fewer."""
 LONGEST_TEXT = 8_000
 """Characters that are kept of one text."""
+_AT_ONCE = 1_000  # queries whose fingerprints are in memory
 MOST_CHARACTERS = 64_000_000
 """Characters that are kept of all texts of a run; the texts of later queries are left out."""
 
@@ -154,7 +155,7 @@ def write_run(
 
     # the one door through which every text goes that somebody else wrote
     clean = redactor(plan.config.secrets)
-    ids = [query.id for query in plan.queries]
+    ids = plan.ids
     summary = cleaned(gate_run(plan, results, make_summary(plan, results, run_id)), clean)
     manifest = cleaned(make_manifest(plan, results, choices, started), clean)
     if repetition is not None:
@@ -174,11 +175,11 @@ def write_run(
         "report.md": render_markdown(summary, results.comparisons),
         "junit.xml": render_junit(summary, manifest.seconds),
     }
-    if (metadata := format_query_metadata(plan.queries)) is not None:
-        contents[QUERIES_FILE] = clean(metadata)
     texts = _lines(_text_rows(plan, results), clean)
-    if (first := next(texts, None)) is not None:
-        contents[TEXTS_FILE] = chain([first], texts)
+    metadata = map(clean, format_query_metadata(plan.queries))
+    for name, lines in ((QUERIES_FILE, metadata), (TEXTS_FILE, texts)):
+        if (first := next(lines, None)) is not None:
+            contents[name] = chain([first], lines)
     for name, ranking in results.rankings.items():
         contents[f"rankings/{file_name(name)}.trec"] = _ranking_lines(ranking)
         if ranking.unmatched is not None:
@@ -227,7 +228,7 @@ def _write_html(
         }
         for system in results.systems
     }
-    ids = [query.id for query in plan.queries]
+    ids = plan.ids
     causes = {name: own.lost for name, own in results.causes.items()}
     runs = {
         file_name(name): partial(getattr, ranking, "run")
@@ -235,8 +236,7 @@ def _write_html(
     }
     latency = {
         system.name: {
-            plan.queries[row].id: float(times[row])
-            for row in np.flatnonzero(~np.isnan(times)).tolist()
+            plan.ids[row]: float(times[row]) for row in np.flatnonzero(~np.isnan(times)).tolist()
         }
         for system in with_costs(results)
         if (times := system.costs.get(COST_COLUMNS[0])) is not None
@@ -266,7 +266,7 @@ def _judgements(plan: Plan, results: Results) -> Iterator[tuple[str, Iterable[Ve
 
 def _per_query(plan: Plan, systems: Sequence[SystemScores]) -> Iterator[str]:
     names = list(dict.fromkeys(name for system in systems for name in system.columns))
-    ids = [query.id for query in plan.queries]
+    ids = plan.ids
     tables = (
         [system.name, ids, *(own[name].values if name in own else None for name in names)]
         for system in systems
@@ -278,8 +278,13 @@ def _per_query(plan: Plan, systems: Sequence[SystemScores]) -> Iterator[str]:
 def _fingerprints(plan: Plan, results: Results) -> Iterator[str]:
     """What each query was: its text, the judgements that scored it, and its gold answers."""
     qrels = plan.qrels if results.filled is None else results.filled.qrels
-    prints = fingerprint_queries(plan.queries, qrels, plan.collection.answers)
-    return format_fingerprints([query.id for query in plan.queries], prints)
+    judged = {} if qrels is None else qrels.query_fingerprints()
+    for first in range(0, max(len(plan.ids), 1), _AT_ONCE):
+        rows = slice(first, first + _AT_ONCE)
+        names, answers = plan.ids[rows], plan.collection.answers
+        gold = {name: answers.get(name, ()) for name in names} if answers else {}
+        prints = {**fingerprint_queries(plan.queries[rows], None, gold), **judged}
+        yield from islice(format_fingerprints(names, prints), 1 if first else 0, None)
 
 
 def _unscored(plan: Plan, results: Results) -> Iterator[UnscoredRow]:
@@ -300,7 +305,7 @@ def _unscored_in(
         cause = Cause(int(column.causes[row]))
         yield UnscoredRow(
             system=system,
-            query_id=plan.queries[row].id,
+            query_id=plan.ids[row],
             measure=name,
             status=cause.status,
             cause=cause.word,

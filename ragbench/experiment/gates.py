@@ -46,7 +46,7 @@ def gated(
 
     `qrels` are the judgements that scored it, those of a model included.
     """
-    known, ids = plan.collection.fingerprints, [query.id for query in plan.queries]
+    known, ids = plan.collection.fingerprints, plan.ids
     scored = ScoredSystems(
         "this run",
         {system.name: system for system in systems if system.role != "control"},
@@ -72,8 +72,11 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
         return summary
     qrels = plan.qrels if results.filled is None else results.filled.qrels
     run = gated(plan, with_costs(results), qrels, summary)
-    texts = {query.id: query.text for query in plan.queries}
-    gates = [with_questions(gate, texts) for gate in decide_gates(plan.config.gates, run)]
+    decided = decide_gates(plan.config.gates, run)
+    worst = {each.query_id for gate in decided for each in gate.worst_queries}
+    rows = (row for row, name in enumerate(plan.ids) if name in worst)
+    texts = {plan.ids[row]: plan.queries[row].text for row in rows}
+    gates = [with_questions(gate, texts) for gate in decided]
     n_undecided = sum(gate.verdict == "undecided" for gate in gates)
     warning = (
         f"{n_undecided} of {counted(len(gates), 'gates')} undecided: neither passed nor failed"

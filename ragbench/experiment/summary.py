@@ -137,7 +137,7 @@ def _dataset(plan: Plan) -> Dataset:
         queries=len(plan.queries),
         documents=None if collection.documents is None else len(collection.documents),
         judgements=None if plan.qrels is None else len(plan.qrels),
-        answers=sum(bool(collection.answers.get(query.id)) for query in plan.queries),
+        answers=sum(bool(collection.answers.get(query)) for query in plan.ids),
         notes=tuple(collection.notes),
     )
 

@@ -121,7 +121,7 @@ def _runs_of(system: str, source: _Source, plan: Plan, results: Results) -> Floa
         if row.judge == source.judge and row.rubric == source.rubric
     }
     samples = range(results.answers[system].samples)
-    return np.array([[rows[query.id, sample] for sample in samples] for query in plan.queries])
+    return np.array([[rows[query, sample] for sample in samples] for query in plan.ids])
 
 
 def _column(system: str, score: str, results: Results) -> ScoreColumn:

@@ -82,7 +82,7 @@ class BM25(Retriever):
         self._options |= {"stopwords": str(stopwords), "language": language}
         self._folder: Path | None = None
         self._analyze = Analyzer(stemmer=stemmer, stopwords=stopwords, language=language)
-        self._ids: list[str] = []
+        self._ids: Sequence[str] = ()
         self._corpus: Sequence[Document] = ()
         self._rows: dict[str, int] = {}
         self._id_ranks: IntArray = np.empty(0, dtype=np.int64)

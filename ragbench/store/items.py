@@ -266,9 +266,7 @@ class Spooled(Sequence[Value], Generic[Value]):
 
     def __getitem__(self, row: int | slice) -> Value | Spooled[Value]:
         if isinstance(row, slice):
-            part = Spooled[Value](self._spool, self._form, 0, self._default)
-            part._places, part._good = self._places[row], self._good[row]
-            return part
+            return self.at(range(len(self))[row])
         place = self._places[row]
         if place < 0:
             return self._default  # type: ignore[no-any-return]
@@ -278,17 +276,25 @@ class Spooled(Sequence[Value], Generic[Value]):
             self._last = place, value
         return value  # type: ignore[no-any-return]
 
-    def append(self, value: Value) -> None:
-        """Add a row."""
-        self._places.append(-1)
-        self._good.append(False)
-        self[len(self) - 1] = value
+    def at(self, rows: Iterable[int]) -> Spooled[Value]:
+        """Return some rows; none is copied."""
+        part = Spooled[Value](self._spool, self._form, 0, self._default)
+        for row in rows:
+            part._places.append(self._places[row])
+            part._good.append(self._good[row])
+        return part
 
-    def filled(self, values: Iterable[Value]) -> Spooled[Value]:
-        """Put a value into each row, and return the same rows."""
-        for row, value in enumerate(values):
-            self[row] = value
-        return self
+    def append(self, value: Value) -> None:
+        """Add a row, unless the value is of a type that a spool does not take."""
+        self._places.append(self._spool.put(self._form.flat(value)))
+        self._good.append(self._form.is_good(value))
+
+    def again(self, values: Iterable[Value]) -> Spooled[Value]:
+        """Return other values of the same kind, kept in the same spool."""
+        made = self.at(())
+        for value in values:
+            made.append(value)
+        return made
 
     def is_there(self, row: int) -> bool:
         """Whether there is a value, good or not."""
@@ -314,7 +320,7 @@ def kept_apart(values: Iterable[Value], form: Form) -> Sequence[Value]:
         try:
             kept.append(value)
         except ValueError:  # of a type that a spool does not take, such as a date
-            return [*kept[:-1], value, *every]
+            return [*kept, value, *every]
     return kept
 
 

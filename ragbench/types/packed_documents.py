@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from ragbench.json_yaml import load_json
-from ragbench.types.records import Document
+from ragbench.types.records import Document, Query
 
 if TYPE_CHECKING:
     import numpy as np
@@ -173,8 +173,7 @@ def content_of(documents: Sequence[Document]) -> Content:
     return taken.content()
 
 
-def ids_of(documents: Sequence[Document]) -> list[str]:
-    """Return the ids of documents, in order; no packed one is decoded."""
-    if isinstance(documents, PackedDocuments):
-        return documents.ids
-    return [document.id for document in documents]
+def ids_of(records: Sequence[Document] | Sequence[Query]) -> Sequence[str]:
+    """Return the ids of documents or queries, in order; what lies elsewhere has them at hand."""
+    known: Sequence[str] | None = getattr(records, "ids", None)
+    return [record.id for record in records] if known is None else known

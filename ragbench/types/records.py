@@ -165,8 +165,8 @@ class Answered:
 class Collection:
     """A data set as a loader returns it."""
 
-    queries: list[Query]
-    """In the order of the file."""
+    queries: Sequence[Query]
+    """In the order of the file; those of many records are read from disk one by one."""
     documents: Sequence[Document] | None = None
     """The corpus; None where the data set has none."""
     qrels: Qrels | None = None

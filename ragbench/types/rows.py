@@ -1,4 +1,4 @@
-"""Columns whose rows lie query by query, the hits of some queries of a run, and places by names.
+"""Columns whose rows lie query by query, the hits of some queries, values and places by names.
 
 A run file may name a document twice; such are found among millions of hashes.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from operator import methodcaller
 from struct import error as struct_error
 from struct import pack_into
-from typing import Any, TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -293,3 +293,129 @@ class Places:
         stays = np.append(hashes[1:] != hashes[:-1], True) & (numbers >= 0)
         self._hashes, self._numbers = (array("q", p[stays].tobytes()) for p in (hashes, numbers))
         self._new = {}
+
+
+class WithIds(Sequence[Value]):
+    """Values that lie elsewhere, and their ids, which are at hand.
+
+    Example:
+        >>> kept = WithIds(["q1", "q2", "q3"], ["one", "two", "three"])
+        >>> kept.only({"q1", "q3"}).ids, [*kept.only({"q3"})], [*kept[1:]], kept[0]
+        (['q1', 'q3'], ['three'], ['two', 'three'], 'one')
+    """
+
+    def __init__(self, ids: Sequence[str], values: Sequence[Value]) -> None:
+        self.ids, self._values = ids, values
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, row: int) -> Value: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> WithIds[Value]: ...
+
+    def __getitem__(self, row: int | slice) -> Value | WithIds[Value]:
+        if isinstance(row, slice):
+            return WithIds(self.ids[row], self._values[row])
+        return self._values[row]
+
+    def only(self, wanted: Container[str]) -> WithIds[Value]:
+        """Return those of some ids, in the same order."""
+        rows = array("q", (row for row, name in enumerate(self.ids) if name in wanted))
+        return WithIds([self.ids[row] for row in rows], Mapped(self._values.__getitem__, rows))
+
+
+class Growing(Protocol[Value]):
+    """What values are appended to: a list, or what keeps them elsewhere."""
+
+    def __iter__(self) -> Iterator[Value]: ...
+
+    @overload
+    def __getitem__(self, row: int, /) -> Value: ...
+
+    @overload
+    def __getitem__(self, row: slice, /) -> Growing[Value]: ...
+
+    def __setitem__(self, row: int, value: Value, /) -> None: ...
+
+    def append(self, value: Value, /) -> None:
+        """Add a row; a `ValueError` where the value cannot be kept there."""
+
+
+class Keyed(Mapping[str, Value]):
+    """Values by their keys, in the order in which these came, and kept wherever `values` are.
+
+    In memory a key is itself and 24 bytes. Where `values` refuses one, a list holds all.
+
+    Example:
+        >>> kept = Keyed([])
+        >>> kept["q1"], kept["q2"], kept["q1"] = 1, 2, 3
+        >>> kept.setdefault("q2", 7), kept.setdefault("q3", 7), dict(kept)
+        (2, 7, {'q1': 3, 'q2': 2, 'q3': 7})
+    """
+
+    def __init__(self, values: Growing[Value]) -> None:
+        self._ids, self._values, self._rows = list[str](), values, Places()
+        self._alike: dict[str, int] = {}
+        """The rows of keys that share their hash with one before."""
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ids)
+
+    def __contains__(self, key: object) -> bool:
+        return self._row(key) is not None
+
+    def __getitem__(self, key: str) -> Value:
+        if (row := self._row(key)) is None:
+            raise KeyError(key)
+        return self._values[row]
+
+    def __setitem__(self, key: str, value: Value) -> None:
+        row = self._row(key)
+        try:
+            self._put(row, value)
+        except ValueError:
+            self._values = [*self._values]
+            self._put(row, value)
+        if row is None:
+            number = len(self._ids)
+            self._ids.append(key)
+            if self._rows.setdefault(key, number) != number:
+                self._alike[key] = number
+
+    def setdefault(self, key: str, value: Value) -> Value:
+        """Return the value of a key; a new one gets this one."""
+        if (row := self._row(key)) is not None:
+            return self._values[row]
+        self[key] = value
+        return value
+
+    @property
+    def rows(self) -> WithIds[Value]:
+        """The values in order, with their keys."""
+        return WithIds(self._ids, Mapped(self._values.__getitem__, range(len(self._ids))))
+
+    def only(self, wanted: Container[str]) -> Keyed[Value]:
+        """Return those of some keys, kept in the same way."""
+        found = Keyed(self._values[:0])
+        for key in self._ids:
+            if key in wanted:
+                found[key] = self[key]
+        return found
+
+    def _put(self, row: int | None, value: Value) -> None:
+        if row is None:
+            self._values.append(value)
+        else:
+            self._values[row] = value
+
+    def _row(self, key: Hashable) -> int | None:
+        row = self._rows.get(key)
+        if row is None or self._ids[row] == key:
+            return row
+        return self._alike.get(key) if isinstance(key, str) else None

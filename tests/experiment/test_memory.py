@@ -10,6 +10,7 @@ import tracemalloc
 import pytest
 
 import ragbench as rb
+from ragbench.data.loaders.records import Records
 from ragbench.data.runs.run_folder import csv_lines
 from ragbench.data.runs.run_lines import Lines
 from ragbench.testing import ChatServer
@@ -138,7 +139,24 @@ def test_judged_records_are_not_held(tmp_path):
     """Neither passages and answers, nor what the run and its page look up."""
     few, many = (peak_bytes(tmp_path / str(n), n, program=JUDGED) for n in (1_200, 4_200))
 
-    assert (many - few) / 3_000 < 2_000, "4,000 where they were held"
+    assert (many - few) / 3_000 < 1_200, "2,400 where questions and gold were held"
+
+
+@pytest.mark.costly
+def test_records_are_an_index_in_memory(tmp_path):
+    """Questions, gold, metadata, answers and passages lie on disk: what is held is where."""
+
+    def held(n):
+        path = tmp_path / f"{n}.jsonl"
+        row = {"topic": "law", "note": "some words " * 20, "answer": "It is.", "contexts": ["x"]}
+        own = ({"id": f"q{i}", "question": f"Is {i}?", "reference": f"{i} is."} for i in range(n))
+        path.write_text("".join(json.dumps(each | row) + "\n" for each in own))
+        traced, found = traced_bytes(lambda: Records(path=path).load())
+        assert found.queries[n - 1].metadata["note"] == row["note"]
+        assert found.answers[f"q{n - 1}"] == [f"{n - 1} is."]
+        return traced
+
+    assert (held(6_000) - held(3_000)) / 3_000 < 300, "1,050 where they were held"
 
 
 @pytest.mark.costly

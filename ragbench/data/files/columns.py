@@ -16,6 +16,7 @@ from typing import Any
 from ragbench.data.files.rows import Entry, parse_json
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
+from ragbench.store.items import Spooled
 from ragbench.types.tables import PARTS as PARTS
 from ragbench.types.tables import SEVERAL as SEVERAL
 from ragbench.types.tables import folded, named_by
@@ -84,7 +85,15 @@ def join_columns(
     names = {part: _joined_name(value) for part, value in columns.items()}
     if not joined:
         return entries, names
-    return [_with_joined(entry, list(joined)) for entry in entries], names
+    return _remade(entries, lambda values: _with_joined(values, list(joined))), names
+
+
+def _remade(
+    entries: Sequence[Entry], make: Callable[[dict[str, Any]], dict[str, Any]]
+) -> Sequence[Entry]:
+    """Return rows with other values, on disk where the rows are there."""
+    made = (replace(entry, values=make(entry.values)) for entry in entries)
+    return entries.again(made) if isinstance(entries, Spooled) else list(made)
 
 
 def _joined_name(value: str | Sequence[str] | None) -> str | None:
@@ -117,15 +126,15 @@ def _numbered(
     return []
 
 
-def _with_joined(entry: Entry, groups: Sequence[tuple[str, ...]]) -> Entry:
-    values = dict(entry.values)
+def _with_joined(values: dict[str, Any], groups: Sequence[tuple[str, ...]]) -> dict[str, Any]:
+    values = dict(values)
     for group in groups:
         cells = [values.pop(column, None) for column in group]
         filled = [cell for cell in cells if cell is not None and str(cell).strip()]
         values[" + ".join(group)] = list(
             chain.from_iterable(cell if isinstance(cell, list) else [cell] for cell in filled)
         )
-    return replace(entry, values=values)
+    return values
 
 
 def resolve_columns(
@@ -255,10 +264,7 @@ def with_paths(entries: Sequence[Entry], columns: Named) -> Sequence[Entry]:
     ]
     if not paths:
         return entries
-    return [
-        replace(entry, values=entry.values | {path: _found(entry.values, path) for path in paths})
-        for entry in entries
-    ]
+    return _remade(entries, lambda values: values | {path: _found(values, path) for path in paths})
 
 
 def _found(value: Any, path: str) -> Any:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, TypeVar
 
 from ragbench.data import files
 from ragbench.errors import DataError, OptionError
@@ -17,8 +17,16 @@ from ragbench.json_yaml import load_json
 from ragbench.registry import Option, nearest
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
+from ragbench.store.items import Spooled
 from ragbench.types import Answered, Collection, Document, Query, ToolCall
-from ragbench.types.packed_documents import Content, ContentHash, PackedDocuments, packed_bytes
+from ragbench.types.packed_documents import (
+    Content,
+    ContentHash,
+    PackedDocuments,
+    ids_of,
+    packed_bytes,
+)
+from ragbench.types.rows import Keyed, WithIds
 
 _KEYS = {"test": "a number above 0 and below 1", "seed": "an integer >= 0"}
 SplitOption = Annotated[
@@ -28,6 +36,7 @@ SplitOption = Annotated[
 _WHOLE = 64  # hexadecimal digits of a whole SHA-256, for the pieces
 _FORMAT = "1"  # of packed corpora
 _AT_ONCE = 4096  # documents between two writes
+Value = TypeVar("Value")
 
 
 class Loader(Protocol):
@@ -89,23 +98,34 @@ def draw_test_set(query_ids: Iterable[str], split: RandomSplit) -> frozenset[str
 
 def keep_queries(collection: Collection, wanted: frozenset[str], note: str) -> Collection:
     """Return a data set cut down to some queries, with a note; the corpus stays whole."""
-    given = {
-        name: [answered for answered in answers if answered.query_id in wanted]
-        for name, answers in collection.given.items()
-    }
+    given = {name: _said(answers, wanted) for name, answers in collection.given.items()}
     return replace(
         collection,
-        queries=[query for query in collection.queries if query.id in wanted],
+        queries=only(collection.queries, wanted),
         qrels=None if collection.qrels is None else collection.qrels.of_queries(wanted),
-        answers={query: gold for query, gold in collection.answers.items() if query in wanted},
-        expected_tool_calls={
-            query: calls
-            for query, calls in collection.expected_tool_calls.items()
-            if query in wanted
-        },
+        answers=_only(collection.answers, wanted),
+        expected_tool_calls=_only(collection.expected_tool_calls, wanted),
         given={name: answers for name, answers in given.items() if answers},
         notes=[*collection.notes, note],
     )
+
+
+def only(queries: Sequence[Query], wanted: Container[str]) -> Sequence[Query]:
+    """Return some queries, in the same order, and kept where they are."""
+    if isinstance(queries, WithIds):
+        return queries.only(wanted)
+    return [query for query in queries if query.id in wanted]
+
+
+def _only(known: Mapping[str, Value], wanted: Container[str]) -> Mapping[str, Value]:
+    if isinstance(known, Keyed):
+        return known.only(wanted)
+    return {query: own for query, own in known.items() if query in wanted}
+
+
+def _said(answers: Sequence[Answered], wanted: Container[str]) -> Sequence[Answered]:
+    rows = [row for row, answered in enumerate(answers) if answered.query_id in wanted]
+    return answers.at(rows) if isinstance(answers, Spooled) else [answers[row] for row in rows]
 
 
 def finished(collection: Collection, split: RandomSplit | None) -> Collection:
@@ -117,7 +137,7 @@ def finished(collection: Collection, split: RandomSplit | None) -> Collection:
 
 def split_at_random(collection: Collection, split: RandomSplit) -> Collection:
     """Return a data set with the drawn test queries only."""
-    wanted = draw_test_set((query.id for query in collection.queries), split)
+    wanted = draw_test_set(ids_of(collection.queries), split)
     note = (
         f"random test set: {len(wanted)} of {len(collection.queries)} queries "
         f"(test: {split.test:g}, seed: {split.seed})"

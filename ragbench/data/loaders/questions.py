@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,9 @@ from ragbench.data.files.gold import DocumentNames, GoldIds, QuotedPassages, rea
 from ragbench.data.files.rows import Entry
 from ragbench.errors import DataError
 from ragbench.store.items import Form, Spool, Spooled
-from ragbench.types import Answered, Document, Query, ToolCall
+from ragbench.types import Answered, Document, Query, ToolCall, Turn
 from ragbench.types.conversation import Json
-from ragbench.types.rows import Places
+from ragbench.types.rows import Keyed, Places
 
 GOLD_PARTS = ("relevant", "reference_contexts", "grades")
 _SHOWN = 3
@@ -46,9 +46,7 @@ def _flat_answered(said: Answered) -> object:
         said.answer,
         None if contexts is None else [(d.id, d.text, d.title, d.metadata) for d in contexts],
         said.queries,
-        None
-        if calls is None
-        else [tuple(getattr(call, part) for part in _CALL_PARTS) for call in calls],
+        None if calls is None else _flat_calls(calls),
     )
 
 
@@ -59,21 +57,40 @@ def _made_answered(flat: Json) -> Answered:
     return Answered(query, answer, documents, queries, called)
 
 
+def _flat_query(query: Query) -> object:
+    turns = [asdict(turn) for turn in query.turns]
+    return query.id, query.text, dict(query.metadata), turns
+
+
+def _made_query(flat: Json) -> Query:
+    name, text, metadata, turns = flat
+    return Query(name, text, metadata, tuple(map(Turn.from_fields, turns)))
+
+
+def _flat_calls(calls: Sequence[ToolCall]) -> object:
+    return [tuple(getattr(call, part) for part in _CALL_PARTS) for call in calls]
+
+
 _ANSWERED = Form(_flat_answered, _made_answered, lambda said: True)
+_QUERY = Form(_flat_query, _made_query)
+_GOLD = Form(list, list)
+_CALLS = Form(_flat_calls, lambda flat: tuple(ToolCall(*each) for each in flat))
 
 
 @dataclass(slots=True)
 class Gathered:
-    """The rows, put together by question and system."""
+    """The rows, put together by question and system; of many, in a file without a name."""
 
     entries: Sequence[Entry]
     is_log: bool = False
     """Whether rows have neither ids nor systems: then a question that is asked again is another."""
     again: int = 0
     """How many records of such a log ask a question again."""
-    queries: dict[str, Query] = field(default_factory=dict)
-    answers: dict[str, list[str]] = field(default_factory=dict)
-    expected: dict[str, tuple[ToolCall, ...]] = field(default_factory=dict)
+    queries: dict[str, Query] | Keyed[Query] = field(default_factory=dict)
+    answers: dict[str, list[str]] | Keyed[list[str]] = field(default_factory=dict)
+    expected: dict[str, tuple[ToolCall, ...]] | Keyed[tuple[ToolCall, ...]] = field(
+        default_factory=dict
+    )
     """Query id -> gold tool calls."""
     whole: int = 0
     """How many records are whole conversations."""
@@ -90,6 +107,21 @@ class Gathered:
     """How many records only add gold to a question that was there before."""
     written_as: dict[str, str] = field(default_factory=dict)
     """System name -> how the records write it."""
+    _spool: Spool | None = None
+    """Where all of it is kept, if there is much."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.entries, Spooled):  # then they are many, and of plain values
+            self._spool = Spool()
+            self.queries = Keyed(Spooled[Query](self._spool, _QUERY))
+            self.answers = Keyed(Spooled[list[str]](self._spool, _GOLD))
+            self.expected = Keyed(Spooled[tuple[ToolCall, ...]](self._spool, _CALLS))
+
+    @property
+    def asked(self) -> Sequence[Query]:
+        """The queries, in order."""
+        known = self.queries
+        return known.rows if isinstance(known, Keyed) else list(known.values())
 
     def add(self, number: int, row: Row) -> None:
         """Add a record."""
@@ -113,13 +145,11 @@ class Gathered:
 
     def _add_answer(self, name: str, said: Answered) -> None:
         if name not in self.systems:
-            # where the records are in a spool, there are many of them, of plain values
-            many = isinstance(self.entries, Spooled)
-            self.systems[name] = Spooled(Spool(), _ANSWERED) if many else []
+            self.systems[name] = [] if self._spool is None else Spooled(self._spool, _ANSWERED)
         try:
             self.systems[name].append(said)
         except ValueError:  # something that a spool does not take
-            self.systems[name] = [*self.systems[name][:-1], said]
+            self.systems[name] = [*self.systems[name], said]
 
     def _asked_again(self, row: Row) -> Row:
         """The record with an id of its own, where the log has the question already."""
@@ -149,10 +179,9 @@ class Gathered:
             self._conflict(row, "other gold documents")
 
     def _add_query(self, row: Row) -> None:
-        query = self.queries.get(row.query.id)
-        if query is None:
-            query = self.queries[row.query.id] = row.query
-        elif query.text != row.query.text:
+        known = self.queries.get(row.query.id)
+        query = known or row.query
+        if query.text != row.query.text:
             self._conflict(row, "another question")
         elif query.turns != row.query.turns:
             self._conflict(row, "other earlier turns")
@@ -162,7 +191,8 @@ class Gathered:
             for key, value in query.metadata.items()
             if key in row.query.metadata and row.query.metadata[key] == value
         }
-        self.queries[query.id] = replace(query, metadata=shared)
+        if known is None or len(shared) < len(query.metadata):
+            self.queries[query.id] = replace(query, metadata=shared)
         if row.reference and self.answers.setdefault(query.id, row.reference) != row.reference:
             one = "the same gold answer in each row of a question, or an id that tells them apart"
             self._conflict(row, "another reference", one)

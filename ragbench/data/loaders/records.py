@@ -152,7 +152,7 @@ class RecordTable:
         documents = None if self._corpus is None else self._corpus.documents
         notes = _notes(self._entries, self._reader.columns, gathered, documents)
         return Collection(
-            queries=list(gathered.queries.values()),
+            queries=gathered.asked,
             documents=documents,
             qrels=Qrels.from_dict(gathered.grades) if gathered.grades else None,
             gold_passages=gold.passages,

@@ -18,7 +18,6 @@ from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
     file_name,
     read_per_query,
-    read_query_metadata,
     read_summary,
     resolve_run_folder,
 )
@@ -208,7 +207,7 @@ class QueryViews:
         return QueryView(
             id=query,
             question=row.question,
-            metadata=self._metadata.get(query, {}),
+            metadata=self._metadata_of(query),
             answers=row.answers,
             judged=judged,
             gold=tuple(Judged(name, -grade, *_shown(texts(None, name))) for grade, name in gold),
@@ -327,9 +326,17 @@ class QueryViews:
         return read_latency(self.folder / "costs.csv")
 
     @cached_property
-    def _metadata(self) -> Mapping[str, Mapping[str, object]]:
-        path = self.folder / QUERIES_FILE
-        return read_query_metadata(path) if path.is_file() else {}
+    def _metadata(self) -> Lines:
+        return Lines(self.folder / QUERIES_FILE)
+
+    def _metadata_of(self, query: str) -> Mapping[str, object]:
+        found: object = {}
+        for line, number in self._metadata.values(query):
+            found = line.get("metadata") if isinstance(line, dict) else None
+            if not isinstance(found, dict):
+                path, allowed = self._metadata.path, "query_id and metadata"
+                raise DataError("a line without metadata", file=path, line=number, allowed=allowed)
+        return found if isinstance(found, dict) else {}
 
     @cached_property
     def _causes(self) -> Mapping[str, Mapping[str, CauseRow]]:

@@ -9,7 +9,6 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -30,19 +29,21 @@ from ragbench.types import FloatArray, Query
 QUERIES_FILE = "queries.jsonl"
 
 
-def format_query_metadata(queries: Sequence[Query]) -> str | None:
-    """Write a line for each query; None where no query has metadata.
+def format_query_metadata(queries: Sequence[Query]) -> Iterator[str]:
+    """Yield a line for each query; none where no query has metadata.
 
     Text, numbers and truth values stay, also in mappings; nothing can be grouped by what else there
     is, such as lists.
 
     Example:
         >>> query = Query("q1", "?", {"topic": "law", "tags": ["a"]})
-        >>> print(format_query_metadata([query]).rstrip())
+        >>> print(*format_query_metadata([query]), end="")
         {"query_id": "q1", "metadata": {"topic": "law"}}
     """
-    rows = [{"query_id": query.id, "metadata": plain_metadata(query.metadata)} for query in queries]
-    return to_jsonl(rows) if any(row["metadata"] for row in rows) else None
+    if any(plain_metadata(query.metadata) for query in queries):
+        yield from json_lines(
+            {"query_id": query.id, "metadata": plain_metadata(query.metadata)} for query in queries
+        )
 
 
 def read_query_metadata(path: Path) -> dict[str, Mapping[str, Any]]:
@@ -194,10 +195,18 @@ def csv_tables(header: Sequence[str], n: int, tables: Iterable[Sequence[Column]]
         "system,id,map\nbm25,'=1+1,0.5\nbm25,q2,\n"
     """
     yield from csv_lines(header, ())
+    shown: Column = None
     for table in tables:
+        # every system comes with every query, in the column behind its name
+        ids = table[1] if len(table) > 1 else None
+        if ids is not shown and isinstance(ids, Sequence) and not isinstance(ids, str):
+            shown, written = ids, [*map(_text, ids)]
         for first in range(0, n, _ROWS):
             rows = slice(first, min(first + _ROWS, n))
-            cells = [_cells(column, rows) for column in table]
+            cells = [
+                written[rows] if column is shown and shown is not None else _cells(column, rows)
+                for column in table
+            ]
             lines = [f"{line}\n" for line in map(",".join, zip(*cells, strict=True))]
             # a line with half a character is written in another way than one with bytes of an id
             yield from [text] if (text := "".join(lines)).isascii() else lines
@@ -222,7 +231,6 @@ def _cell(cell: str | float | None) -> str:
     return _text(cell) if isinstance(cell, str) else repr(float(cell))
 
 
-@lru_cache(_MOST_KNOWN)  # every system comes with every query
 def _text(cell: str) -> str:
     text = inert(cell)
     return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text

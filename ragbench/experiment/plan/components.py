@@ -53,6 +53,7 @@ from ragbench.score.judge.judge import load_rubrics
 from ragbench.score.text.base import Metric
 from ragbench.store.replies import REPLIES_FILE
 from ragbench.types import Query, ScoredDocument
+from ragbench.types.packed_documents import ids_of
 from ragbench.types.records import Nugget
 
 T = TypeVar("T")
@@ -254,8 +255,9 @@ def doubtful_nuggets(name: str, planned: PlannedJudge, queries: Sequence[Query])
     given, found = planned.nuggets, []
     if given is None:
         return []
-    lacking = sum(not given.get(query.id) for query in queries)
-    unknown = list(given.keys() - {query.id for query in queries})
+    names = ids_of(queries)
+    lacking = sum(not given.get(name) for name in names)
+    unknown = list(given.keys() - frozenset(names))
     if lacking == len(queries):
         other = f", such as '{min(unknown)}'" if unknown else ""
         block = planned.block
@@ -263,7 +265,7 @@ def doubtful_nuggets(name: str, planned: PlannedJudge, queries: Sequence[Query])
             f"none of its {len(given)} queries{other}, has nuggets and is in the data set",
             block.place,
             f"{_path_of(block)}.nuggets",
-            f"qid of a query, such as '{queries[0].id}' (file: {block.nuggets})",
+            f"qid of a query, such as '{names[0]}' (file: {block.nuggets})",
         )
     if lacking or unknown:
         more = f"; {len(unknown)} of {len(given)} queries of the file are not in the data set"

@@ -21,6 +21,8 @@ from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
 from ragbench.score.retrieval.passage_matching import before_last
 from ragbench.types import Document, Qrels, Query, ScoredDocument
+from ragbench.types.packed_documents import ids_of
+from ragbench.types.rows import Mapped
 
 PREFIX = "metadata."
 
@@ -60,23 +62,33 @@ def cluster_labels(
     path = config.statistics.cluster
     if path is None:
         return None, []
-    metadata = {query.id: query.metadata for query in queries}
-    labels, lacking = clusters_by(path, metadata, file=config.path, record="statistics.cluster")
+    place, names = "statistics.cluster", ids_of(queries)
+    labels, lacking = clusters_by(path, names, _metadata(queries), file=config.path, record=place)
     text = f"{lacking} of {len(queries)} queries have no {path}; each is a cluster of its own"
     return labels, [text] if lacking else []
 
 
+def _metadata(queries: Sequence[Query]) -> Sequence[Mapping[str, Any]]:
+    """The metadata of each query, which may be read one by one."""
+    return Mapped(lambda query: query.metadata, queries)
+
+
 def clusters_by(
-    path: str, metadata: Mapping[str, Mapping[str, Any]], *, file: object, record: str = ""
+    path: str,
+    query_ids: Sequence[str],
+    metadata: Sequence[Mapping[str, Any]],
+    *,
+    file: object,
+    record: str = "",
 ) -> tuple[list[str], int]:
-    """Return the cluster of each query of a mapping, and how many lack the key.
+    """Return the cluster of each query by its metadata, and how many lack the key.
 
     A query that lacks it is a cluster of its own; an error where all do, or values are no scalars.
     """
-    values = _values(path, list(metadata.values()), file, record)
+    values = _values(path, metadata, file, record)
     # a control character keeps the made labels apart from all that is read
     labels = [
-        value[0] if value else f"\0{query}" for query, value in zip(metadata, values, strict=True)
+        value[0] if value else f"\0{query}" for query, value in zip(query_ids, values, strict=True)
     ]
     return labels, values.count(())
 
@@ -90,7 +102,7 @@ def slicings(
     """Return the slices that the config asks for, field by field."""
     relevant = None
     if qrels is not None:
-        grades = [qrels.by_query.get(query.id, {}).values() for query in queries]
+        grades = [qrels.by_query.get(query, {}).values() for query in ids_of(queries)]
         relevant = [sum(grade > 0 for grade in each) for each in grades]
     makers: dict[str, Callable[[], Slicing]] = {
         "query_length": lambda: _thirds(
@@ -107,8 +119,7 @@ def slicings(
 
 def _by_metadata(config: ExperimentConfig, field: str, queries: Sequence[Query]) -> Slicing:
     """A query is in the slice of its value, or, of a list such as tags, of each of its values."""
-    metadata = [query.metadata for query in queries]
-    values = _values(field, metadata, config.path, "statistics.slices", lists=True)
+    values = _values(field, _metadata(queries), config.path, "statistics.slices", lists=True)
     labels = [value or (_NONE,) for value in values]
     names = sorted({name for own in labels for name in own}, key=lambda n: (n == _NONE, n))
     return Slicing(field, tuple(names), labels)
@@ -156,8 +167,8 @@ def _answerable(
         raise _needs(config, text)
     counts = relevant or [0] * len(queries)
     labels = [
-        ("answerable" if count or answers.get(query.id) else "unanswerable",)
-        for query, count in zip(queries, counts, strict=True)
+        ("answerable" if count or answers.get(query) else "unanswerable",)
+        for query, count in zip(ids_of(queries), counts, strict=True)
     ]
     return Slicing("answerable", ("answerable", "unanswerable"), labels)
 
@@ -212,8 +223,8 @@ def source_clusters(path: str, source: ScoredSystems, ids: Sequence[str]) -> lis
     if source.metadata is None:
         return None
     known = read_query_metadata(source.metadata)
-    metadata = {query: known.get(query, {}) for query in ids}
-    return clusters_by(path, metadata, file=source.metadata)[0]
+    metadata = [known.get(query, {}) for query in ids]
+    return clusters_by(path, ids, metadata, file=source.metadata)[0]
 
 
 def _refuse_bets(path: str, sources: Sequence[ScoredSystems]) -> None:

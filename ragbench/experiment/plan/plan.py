@@ -204,7 +204,7 @@ def _stale(
 def _subset(qrels: Qrels | None, queries: Sequence[Query]) -> Qrels | None:
     if qrels is None:
         return None
-    asked = {query.id for query in queries}
+    asked = frozenset(ids_of(queries))
     return qrels if asked.issuperset(qrels.query_ids) else qrels.of_queries(asked)
 
 

@@ -29,7 +29,7 @@ from ragbench.score.judge.base import Judge, KeyedJudge, Rubric
 from ragbench.score.text.base import Metric
 from ragbench.signature import fingerprint
 from ragbench.types import Collection, Document, Qrels, Query
-from ragbench.types.packed_documents import PackedDocuments
+from ragbench.types.packed_documents import PackedDocuments, ids_of
 from ragbench.types.records import Nugget
 
 
@@ -201,8 +201,9 @@ class Plan:
 
     config: ExperimentConfig
     collection: Collection
-    queries: list[Query]
-    """The queries that are asked, after `limit`, in the order of the file."""
+    queries: Sequence[Query]
+    """The queries that are asked, after `limit`, in the order of the file; use `ids` where that is
+    enough, since the queries of many records are read one by one."""
     qrels: Qrels | None
     retrievers: dict[str, Retriever]
     """Name -> retriever, ready but without an index; also those that others only read."""
@@ -226,6 +227,11 @@ class Plan:
     slicings: list[Slicing]
     warnings: list[str]
     gate_files: GateFiles
+
+    @cached_property
+    def ids(self) -> Sequence[str]:
+        """The ids of the queries, in their order."""
+        return ids_of(self.queries)
 
     @property
     def all_systems(self) -> list[str]:

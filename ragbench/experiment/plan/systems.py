@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragbench.config.schema import Control, ExperimentConfig
+from ragbench.data.loaders.base import only
 from ragbench.data.runs.run_folder import unfit_names
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.plan.components import build_retriever
@@ -17,18 +18,20 @@ from ragbench.registry import nearest
 from ragbench.retrieve.base import Retriever
 from ragbench.signature import fingerprint
 from ragbench.types import Collection, Query
+from ragbench.types.packed_documents import ids_of
 
 
-def sample(queries: list[Query], limit: int | None, seed: int) -> tuple[list[Query], list[str]]:
+def sample(
+    queries: Sequence[Query], limit: int | None, seed: int
+) -> tuple[Sequence[Query], list[str]]:
     """A random sample that depends on the seed and the ids alone, in the order of the file."""
     if limit is None or limit >= len(queries):
         return queries, []
     if limit < 1:
         raise OptionError("run", "limit", limit, "an integer >= 1")
-    by_chance = sorted(queries, key=lambda query: fingerprint([str(seed), query.id]))
-    chosen = {query.id for query in by_chance[:limit]}
+    by_chance = sorted(ids_of(queries), key=lambda name: fingerprint([str(seed), name]))
     warning = f"a random sample of {limit} of {len(queries)} queries (--limit, seed {seed})"
-    return [query for query in queries if query.id in chosen], [warning]
+    return only(queries, frozenset(by_chance[:limit])), [warning]
 
 
 def narrow(

@@ -161,8 +161,8 @@ class Workspace:
 
     @cached_property
     def _own_queries(self) -> frozenset[int]:
-        queries, share = enumerate(self.plan.queries), self.share
-        return frozenset(row for row, query in queries if share is None or share.has(query.id))
+        names, share = enumerate(self.plan.ids), self.share
+        return frozenset(row for row, name in names if share is None or share.has(name))
 
     def _refused(self) -> str | None:
         if not self.budget.time_is_up:
@@ -175,8 +175,8 @@ class Workspace:
         Rows of several samples, as `Answers` has them, stay together where they are of one query.
         Whatever stops a run, what is done by then is a random sample, the same for each system.
         """
-        seed, queries = self.plan.config.seed, self.plan.queries
-        return sorted(rows, key=lambda row: order_key(seed, queries[row % len(queries)].id))
+        seed, names = self.plan.config.seed, self.plan.ids
+        return sorted(rows, key=lambda row: order_key(seed, names[row % len(names)]))
 
     @cached_property
     def clean(self) -> Redactor:

@@ -50,7 +50,7 @@ class FindCauses(Stage):
         """Add the cause of every query by every system, and which queries moved."""
         plan = self.plan
         found = find_causes(plan, results, self.workspace.store.spool)
-        ids = [query.id for query in plan.queries]
+        ids = plan.ids
         results.causes = found
         flows = cause_flows(found, results.systems, plan.baseline, ids)
         results.comparisons = replace(results.comparisons, causes=flows)
@@ -90,7 +90,7 @@ def _kept(values: Iterator[_Kept], form: Form, plan: Plan, spool: Spool) -> Sequ
     """Hold values a query each; beside answers, of which many have long reasons, in the spool."""
     if not plan.answering:
         return list(values)
-    return Spooled[_Kept](spool, form, len(plan.queries)).filled(values)
+    return Spooled[_Kept](spool, form).again(values)
 
 
 def _only_ranks(answers: Answers, ranking: Ranked | None) -> bool:
@@ -167,7 +167,7 @@ class _Gold:
     def found_in(self, ranking: Ranked | None) -> Sequence[Found]:
         """Return what a ranking has of the gold documents of every query."""
         if ranking is None:
-            return Mapped(lambda query: self._judged(query.id, 0), self.plan.queries)
+            return Mapped(lambda query: self._judged(query, 0), self.plan.ids)
         if ranking.name not in self._found:
             self._found[ranking.name] = _kept(self._look(ranking), _FOUND, self.plan, self.spool)
         return self._found[ranking.name]
@@ -334,7 +334,7 @@ def _said(asked: _Answering, row: int) -> Said:
     if contexts is None:
         generator = asked.source.generator
         return replace(said, passages=asked.plan.passages(generator) if generator else None)
-    query = asked.plan.queries[row].id
+    query = asked.plan.ids[row]
     relevant = set(asked.gold.relevant.get(query, ()))
     scored = asked.ids.get(query, {})
     names = [passage.id for passage in contexts]

@@ -96,7 +96,7 @@ class JudgeEarly(Stage):
 
 def _samples(plan: Plan) -> list[tuple[int, list[int]]]:
     """Per look how many queries, or clusters, there are by then, and the rows that it adds."""
-    seed, ids = plan.config.seed, [query.id for query in plan.queries]
+    seed, ids = plan.config.seed, plan.ids
     units: dict[str, list[int]] = {}
     for row, label in enumerate(ids if plan.clusters is None else plan.clusters):
         units.setdefault(label, []).append(row)

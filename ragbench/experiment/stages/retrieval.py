@@ -254,7 +254,7 @@ class Retrieve(StoredStage):
         if self.retriever.recorded() is not None:
             self.nothing_made(range(len(self.plan.queries)))
             read = cast("Callable[[], Run]", self.retriever.recorded)
-            return Recorded([query.id for query in self.plan.queries], read, self.top_k)
+            return Recorded(self.plan.ids, read, self.top_k)
         failed, _ = self._inputs
         found = self.items(default=PENDING)
         for row, outcome in failed.items():

@@ -42,6 +42,8 @@ from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.store.items import StageFile
 from ragbench.types import Cause, Document, Qrels
 from ragbench.types.conversation import Json
+from ragbench.types.packed_documents import ids_of
+from ragbench.types.rows import Mapped
 
 _LIBRARIES = ("rouge-score", "sacrebleu", "nltk", "bert-score", "sentence-transformers", "torch")
 """Distributions whose version may move what a metric gives."""
@@ -107,7 +109,8 @@ def _score_ids(
         trec_eval=rules.trec_eval,
     )
     row_of = {query_id: row for row, query_id in enumerate(scored.query_ids)}
-    rows = np.array([row_of.get(query.id, -1) for query in gold.queries], dtype=np.int64)
+    names = ids_of(gold.queries)
+    rows = np.array([row_of.get(name, -1) for name in names], dtype=np.int64)
     for column in scored.columns:
         signature = column.signature.with_parts(match=rules.match.rule)
         if gold.source is not None:
@@ -137,11 +140,11 @@ def _score_texts(
     found: ScoredRanking,
 ) -> None:
     """Look into the passages as they were retrieved, whatever the judgements call a document."""
-    run = ranked.run if ranked.unmatched is None else ranked.unmatched
+    run, names = ranked.run if ranked.unmatched is None else ranked.unmatched, ids_of(gold.queries)
     order = ranked_documents(run, ties=rules.ties, trec_eval=rules.trec_eval)
     passages = [
-        [texts.get(document) for document in order.get(query.id, ())]
-        for query, texts in zip(gold.queries, _texts(ranked, gold.corpus), strict=True)
+        [texts.get(document) for document in order.get(name, ())]
+        for name, texts in zip(names, _texts(ranked, gold.corpus), strict=True)
     ]
     deepest = max((measure.k or rules.top_k) for measure in measures)
     looked_at = [text for texts in passages for text in texts[:deepest]]
@@ -153,9 +156,9 @@ def _score_texts(
         found.warnings.append(f"{what}: {measures[0].written} cannot find an answer in them")
     retrieved = RetrievedPassages(
         [[text or "" for text in texts] for texts in passages],
-        [gold.answers.get(query.id, ()) for query in gold.queries],
+        [gold.answers.get(name, ()) for name in names],
     )
-    missing = [row for row, query in enumerate(gold.queries) if query.id not in order]
+    missing = [row for row, name in enumerate(names) if name not in order]
     kept = Rules(rules.ties, rules.trec_eval, rules.missing, rules.no_relevant)
     for column in score_passages(retrieved, measures, kept, missing=missing):
         found.columns[column.name] = column
@@ -248,20 +251,23 @@ class ScoreAnswers(StoredStage):
         return self._answer.answers.each()
 
     @property
-    def _gold(self) -> list[Sequence[str]]:
+    def _gold(self) -> Sequence[Sequence[str]]:
+        """The gold answers of each query, read when somebody looks at them."""
         answers = self.plan.collection.answers
-        return [answers.get(query.id, ()) for query in self.plan.queries]
+        return Mapped(lambda name: answers.get(name, ()), self.plan.ids)
 
     def slots(self) -> list[Slot | None]:
         """One for each sample and metric; equal texts share it, whichever system wrote them."""
         places = []
         for sample in self._samples:
-            parts = {
-                "texts": _texts_parts(_texts_of(sample), self._gold),
-                "tool_calls": _calls_parts(self._calls(sample)),
-            }
+            parts: dict[str, str] = {}
             for metric in self.plan.metrics:
-                part = parts[metric.declaration.reads]
+                reads = metric.declaration.reads
+                if reads not in parts and reads == "texts":
+                    parts[reads] = _texts_parts(_texts_of(sample), self._gold)
+                elif reads not in parts:
+                    parts[reads] = _calls_parts(self._calls(sample))
+                part = parts[reads]
                 file = self.workspace.file("score", sample.name, [part])
                 places.append((file, _metric_key(metric)))
         return [Slot(file, key, row) for row, (file, key) in enumerate(places)]
@@ -270,7 +276,7 @@ class ScoreAnswers(StoredStage):
         expected = self.plan.collection.expected_tool_calls
         return CallRows(
             [None if o.value is None else o.value.tool_calls for o in answers.outcomes],
-            [expected.get(query.id) for query in self.plan.queries],
+            [*map(expected.get, self.plan.ids)],
         )
 
     def _missing(self, todo: Sequence[int]) -> dict[int, list[int]]:
@@ -294,7 +300,8 @@ class ScoreAnswers(StoredStage):
         for sample, numbers in self._missing(todo).items():
             scorer = self._scorers.of(self._metrics(numbers))
             answers = self._samples[sample]
-            columns = scorer.score(_texts_of(answers), self._gold, advance, self._calls(answers))
+            texts = [*_texts_of(answers)]
+            columns = scorer.score(texts, self._gold, advance, self._calls(answers))
             for number, column in zip(numbers, columns, strict=True):
                 keep(sample * n_metrics + number, stored_column(column, self.plan))
 
@@ -349,8 +356,9 @@ def stored_column(column: ScoreColumn, plan: Plan) -> dict[str, Any]:
     return write_column(replace(column, details=details))
 
 
-def _texts_of(answers: Answers) -> list[str | None]:
-    return [None if o.value is None else o.value.answer for o in answers.outcomes]
+def _texts_of(answers: Answers) -> Sequence[str | None]:
+    """The answers, each read when somebody looks at it."""
+    return Mapped(lambda o: None if o.value is None else o.value.answer, answers.outcomes)
 
 
 def _ranking_parts(ranking: Ranked, gold: Gold, plan: Plan) -> list[str]:
@@ -389,11 +397,12 @@ def _pieces(ranking: Ranked) -> Iterator[str | bytes]:
 
 
 def _texts_parts(texts: Sequence[str | None], gold: Sequence[Sequence[str]]) -> str:
-    pieces: list[str] = []
-    for text, references in zip(texts, gold, strict=True):
-        pieces += ["none"] if text is None else ["text", text]
-        pieces += [str(len(references)), *references]
-    return fingerprint(pieces, KEY_DIGITS)
+    def pieces() -> Iterator[str]:
+        for text, references in zip(texts, gold, strict=True):
+            yield from ("none",) if text is None else ("text", text)
+            yield from (str(len(references)), *references)
+
+    return fingerprint(pieces(), KEY_DIGITS)
 
 
 def _calls_parts(calls: CallRows) -> str:

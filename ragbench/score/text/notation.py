@@ -94,9 +94,11 @@ def text_notes(
         >>> len(text_notes(["東京です"], [["東京"]], ["bleu"])), text_notes(["a"], [], ["bleu"])
         (1, [])
     """
-    texts = [text for text in predictions if text]
-    texts += [text for gold in references for text in gold if text]
     parsed = [parse_metric(name) for name in metrics]
     asked = {(id(m.declaration), repr(m.options)): m for m in parsed}
+    if not asked:
+        return []
+    texts = [text for text in predictions if text]
+    texts += [text for gold in references for text in gold if text]
     notes = [note for m in asked.values() for note in m.declaration.notes(texts, m.options)]
     return list(dict.fromkeys(notes))
