@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import stat
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -48,23 +50,53 @@ class Process:
         stderr: IO[bytes] | None,
     ) -> None:
         self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
-        self._told = server.makefile()
+        self._told = server.makefile("rb", buffering=0)  # `wait` sees what is not yet read
         server.close()
         self.pid = int(self._told.readline())
         self.returncode: int | None = None
 
+    def send_signal(self, sent: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, sent)
+
     def kill(self) -> None:
         """Kill it, unless it has ended."""
-        if self.returncode is None:
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+        self.send_signal(signal.SIGKILL)
 
-    def wait(self) -> int:
+    def poll(self) -> int | None:
+        """Its exit code, or None where it has not ended."""
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
         """Wait for its end; returns the exit code."""
         if self.returncode is None:
+            if not select.select([self._told], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("a process", timeout or 0)
             with self._told:
                 self.returncode = int(self._told.readline())
         return self.returncode
+
+    def communicate(self) -> tuple[str, str]:
+        """Close its input and wait for its end; returns what it says on stdout and stderr."""
+        self.stdin.close()
+        said: list[bytes] = []
+        reader = threading.Thread(target=lambda: said.append(_read(self.stderr)))
+        reader.start()
+        printed = _read(self.stdout)
+        reader.join()
+        self.wait()
+        return printed.decode(), said[0].decode()
+
+
+def _read(stream: IO[bytes] | None) -> bytes:
+    if stream is None:
+        return b""
+    with stream:
+        return stream.read()
 
 
 class Warm:
@@ -108,12 +140,14 @@ class Warm:
         said = None if errors is None else os.fdopen(errors, "rb")
         return Process(server, os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb"), said)
 
+    def start(self, *arguments: object, **options: Any) -> Process:
+        """Start `ragbench ARGUMENTS`."""
+        return self.popen(["-c", PROGRAM, *map(str, arguments)], **options)
+
     def run(self, code: str, *arguments: str, **options: Any) -> tuple[int, str]:
         """Run code to its end; exit code and stdout."""
         process = self.popen(["-c", code, *arguments], **options)
-        process.stdin.close()
-        with process.stdout:
-            printed = process.stdout.read().decode()
+        printed, _ = process.communicate()
         return process.wait(), printed
 
     def close(self) -> None:
@@ -129,8 +163,8 @@ def serve() -> None:
     """Fork for each connection; learn from each fork that has ended what to import for the next."""
     import gc
     import importlib
-    import select
 
+    os.fsync = os.fstat  # as `quick_disk` in the tests' own process
     learnt, teach = os.pipe()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(sys.argv[1])
@@ -149,6 +183,8 @@ def serve() -> None:
                     for name in Path(file).read_text(encoding="utf-8").split():
                         with suppress(ImportError):  # made by its package, not found by its name
                             importlib.import_module(name)
+                if page := sys.modules.get("ragbench.report.page.html"):
+                    page._template()  # compiled, which takes as long as all else of a small run
                 continue
             connection, _ = listener.accept()
             with connection:
@@ -192,6 +228,9 @@ def _run(
     for target, stream in enumerate(streams):
         os.dup2(stream, target)
     os.closerange(3, teach)
+    for each in (signal.SIGTERM, signal.SIGHUP):  # `nohup` and `&` had the server ignore them
+        signal.signal(each, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
@@ -202,7 +241,9 @@ def _run(
     # those of the server were made for other files
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
     sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
-    sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False, errors="backslashreplace")
+    sys.stderr = os.fdopen(
+        2, "w", buffering=1, encoding="utf-8", closefd=False, errors="backslashreplace"
+    )
     status: object = 0
     try:
         exec(compile(code, "-c", "exec"), {"__name__": "__main__"})
