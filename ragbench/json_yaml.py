@@ -64,9 +64,20 @@ def load_yaml(text: str, *, typed: bool = False) -> Any:
     """
     import yaml
 
+    value = _loaded(text, yaml.BaseLoader)
     try:
-        loader = yaml.SafeLoader if typed else yaml.BaseLoader
-        value = yaml.load(text, Loader=loader)  # noqa: TID251  here alone
+        _check(value, DEEPEST, MOST_NODES)
+    except ValueError as error:
+        raise YamlError(str(error)) from None
+    # only now: `<<` copies what it merges, and merges of merges grow as aliases do
+    return _loaded(text, yaml.SafeLoader) if typed else value
+
+
+def _loaded(text: str, loader: Any) -> Any:
+    import yaml
+
+    try:
+        return yaml.load(text, Loader=loader)  # noqa: TID251  here alone
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = str(getattr(error, "problem", None) or error)
@@ -76,11 +87,6 @@ def load_yaml(text: str, *, typed: bool = False) -> Any:
     # what its constructors of numbers, dates and truth values let through
     except (ValueError, LookupError, ArithmeticError, AttributeError, TypeError) as error:
         raise YamlError(f"a value that is none of its type: {error}") from None
-    try:
-        _check(value, DEEPEST, MOST_NODES)
-    except ValueError as error:
-        raise YamlError(str(error)) from None
-    return value
 
 
 def _check(value: object, deepest: int, most: float = math.inf) -> None:

@@ -121,7 +121,9 @@ def unfit_names(systems: Iterable[str]) -> Iterator[tuple[str, str, str]]:
             continue
         found = f"'{first}' and '{name}' would write the same file '{file}'"
         if file_name(first) != file:
-            found = f"'{first}' and '{name}' differ only in case, and would write the same file"
+            alike = unicodedata.normalize("NFC", first) == unicodedata.normalize("NFC", name)
+            how = "how accents are encoded" if alike else "case"
+            found = f"'{first}' and '{name}' differ only in {how}, and would write the same file"
         yield name, found, "another name for one of them"
 
 
