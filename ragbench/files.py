@@ -82,6 +82,18 @@ def names_in(folder: Path) -> list[str]:
         return []
 
 
+def odd_file(folder: Path) -> Path | None:
+    """Return what in a folder is a pipe, a device or a link to one: who reads it waits for ever."""
+    with suppress(OSError), os.scandir(folder) as entries:  # what cannot be read says so itself
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if (odd := odd_file(Path(entry.path))) is not None:
+                    return odd
+            elif os.path.exists(entry.path) and not (entry.is_file() or entry.is_dir()):
+                return Path(entry.path)
+    return None
+
+
 def write_atomically(path: Path, content: str | bytes) -> None:
     r"""Write a file so that its name shows either the old content or all of the new.
 
