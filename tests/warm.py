@@ -15,7 +15,7 @@ import socket
 import stat
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -43,32 +43,28 @@ class Process:
     """A process, as `subprocess.Popen` with pipes for its input and output, and errors if asked."""
 
     def __init__(
-        self,
-        server: socket.socket,
-        stdin: IO[bytes],
-        stdout: IO[bytes],
-        stderr: IO[bytes] | None,
+        self, server: socket.socket, stdin: IO[Any], stdout: IO[Any], stderr: IO[Any] | None
     ) -> None:
         self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
-        self._told = server.makefile("rb", buffering=0)  # `wait` sees what is not yet read
+        self._told = server.makefile("rb", buffering=0)
         server.close()
         self.pid = int(self._told.readline())
         self.returncode: int | None = None
-
-    def send_signal(self, sent: int) -> None:
-        """Send it a signal, unless it has ended."""
-        if self.poll() is None:
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, sent)
 
     def kill(self) -> None:
         """Kill it, unless it has ended."""
         self.send_signal(signal.SIGKILL)
 
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
     def poll(self) -> int | None:
-        """Its exit code, or None where it has not ended."""
-        with suppress(subprocess.TimeoutExpired):
-            self.wait(0)
+        """Return the exit code, where it has ended."""
+        if self.returncode is None and select.select([self._told], [], [], 0)[0]:
+            self.wait()
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
@@ -80,23 +76,18 @@ class Process:
                 self.returncode = int(self._told.readline())
         return self.returncode
 
-    def communicate(self) -> tuple[str, str]:
-        """Close its input and wait for its end; returns what it says on stdout and stderr."""
-        self.stdin.close()
-        said: list[bytes] = []
-        reader = threading.Thread(target=lambda: said.append(_read(self.stderr)))
-        reader.start()
-        printed = _read(self.stdout)
-        reader.join()
+    def communicate(self) -> tuple[Any, Any]:
+        """Close its input, read what it says to the end, and wait for it."""
+        with ThreadPoolExecutor(1) as reader:
+            wrong = reader.submit(self.stderr.read) if self.stderr else None
+            with suppress(BrokenPipeError):
+                self.stdin.close()
+            said = self.stdout.read(), wrong and wrong.result()
+        for stream in (self.stdout, self.stderr):
+            if stream:
+                stream.close()
         self.wait()
-        return printed.decode(), said[0].decode()
-
-
-def _read(stream: IO[bytes] | None) -> bytes:
-    if stream is None:
-        return b""
-    with stream:
-        return stream.read()
+        return said
 
 
 class Warm:
@@ -137,8 +128,9 @@ class Warm:
         os.close(write)
         if errors is not None:
             os.close(wrong)
-        said = None if errors is None else os.fdopen(errors, "rb")
-        return Process(server, os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb"), said)
+        kind = "" if options.get("text") else "b"
+        said = None if errors is None else os.fdopen(errors, f"r{kind}")
+        return Process(server, os.fdopen(stdin, f"w{kind}"), os.fdopen(stdout, f"r{kind}"), said)
 
     def start(self, *arguments: object, **options: Any) -> Process:
         """Start `ragbench ARGUMENTS`."""
@@ -147,7 +139,9 @@ class Warm:
     def run(self, code: str, *arguments: str, **options: Any) -> tuple[int, str]:
         """Run code to its end; exit code and stdout."""
         process = self.popen(["-c", code, *arguments], **options)
-        printed, _ = process.communicate()
+        process.stdin.close()
+        with process.stdout:
+            printed = process.stdout.read().decode()
         return process.wait(), printed
 
     def close(self) -> None:
@@ -164,7 +158,7 @@ def serve() -> None:
     import gc
     import importlib
 
-    os.fsync = os.fstat  # as `quick_disk` in the tests' own process
+    os.fsync = os.fstat  # as `quick_disk` has it for tests in their own process
     learnt, teach = os.pipe()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(sys.argv[1])
@@ -184,7 +178,7 @@ def serve() -> None:
                         with suppress(ImportError):  # made by its package, not found by its name
                             importlib.import_module(name)
                 if page := sys.modules.get("ragbench.report.page.html"):
-                    page._template()  # compiled, which takes as long as all else of a small run
+                    page._template()  # to compile it takes as long as all else of a small run
                 continue
             connection, _ = listener.accept()
             with connection:

@@ -51,7 +51,7 @@ class Command:
     def start(self, *other):
         """Start it, or another command, in a process of its own."""
         arguments, place = self._call(*other)
-        return self._warm.start(*arguments, stderr=subprocess.PIPE, **place)
+        return self._warm.start(*arguments, stderr=subprocess.PIPE, text=True, **place)
 
     def run(self):
         """Run it to the end, in this process: exit code, what it said on stderr."""
