@@ -148,6 +148,11 @@ class Drop(Change):
         mean, low, high = _turned(found, pairs.sign)
         turned = "" if pairs.sign == 1 else ", lower is better"
         interval = f"{mean:+.4g} [{low:+.4g}, {high:+.4g}] over {found.n} queries{turned}"
+        if found.lower > -margin:
+            return Decision("pass", f"{interval}: no drop by {margin:g} or more", facts)
+        if found.upper < -margin:
+            return Decision("fail", f"{interval}: a drop by more than {margin:g}", facts)
+        # plans take longer than the verdict, and only an open one needs them
         unit = "queries" if found.n_clusters is None else "clusters"
         confidence = look_confidence(look, method.confidence)
         size = 0.0 if clusters is not None else _size(d)
@@ -156,10 +161,6 @@ class Drop(Change):
         if clusters is None and math.isfinite(_width(pairs.range)):
             needed = _queries_needed(d, margin, confidence, _width(pairs.range))
             power = replace(power, queries_needed=needed)
-        if found.lower > -margin:
-            return Decision("pass", f"{interval}: no drop by {margin:g} or more", facts)
-        if found.upper < -margin:
-            return Decision("fail", f"{interval}: a drop by more than {margin:g}", facts)
         said = shown_power(power, found.n_units, unit, "drop")
         why = f"{interval} holds a drop by {margin:g}; {said}"
         return Decision("undecided", why, facts, power=power)
