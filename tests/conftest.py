@@ -47,9 +47,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-MODELS = {"minilm", "tiny_nli", "tiny_bert", "tiny_embedder", "tiny_cross_encoder"}
+MODELS = {"minilm", "tiny_nli", "tiny_bert", "tiny_embedder", "tiny_cross_encoder", "tiny_gpt"}
 """The fixtures that load torch."""
-SLOW = {*MODELS, "tiny_gpt", "lent_data", "finished_quickstart"}
+SLOW = {*MODELS, "lent_data", "finished_quickstart"}
 """Those, and the ones that load whole collections, or run the quickstart, which takes seconds."""
 
 
