@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -41,23 +43,29 @@ class Process:
     """A process, as `subprocess.Popen` with pipes for its input and output, and errors if asked."""
 
     def __init__(
-        self,
-        server: socket.socket,
-        stdin: IO[bytes],
-        stdout: IO[bytes],
-        stderr: IO[bytes] | None,
+        self, server: socket.socket, stdin: IO[Any], stdout: IO[Any], stderr: IO[Any] | None
     ) -> None:
         self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
-        self._told = server.makefile()
+        self._told = server.makefile("rb", buffering=0)
         server.close()
         self.pid = int(self._told.readline())
         self.returncode: int | None = None
 
     def kill(self) -> None:
         """Kill it, unless it has ended."""
+        self.send_signal(signal.SIGKILL)
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
         if self.returncode is None:
             with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+                os.kill(self.pid, number)
+
+    def poll(self) -> int | None:
+        """Return the exit code, where it has ended."""
+        if self.returncode is None and select.select([self._told], [], [], 0)[0]:
+            self.wait()
+        return self.returncode
 
     def wait(self) -> int:
         """Wait for its end; returns the exit code."""
@@ -65,6 +73,19 @@ class Process:
             with self._told:
                 self.returncode = int(self._told.readline())
         return self.returncode
+
+    def communicate(self) -> tuple[Any, Any]:
+        """Close its input, read what it says to the end, and wait for it."""
+        with ThreadPoolExecutor(1) as reader:
+            wrong = reader.submit(self.stderr.read) if self.stderr else None
+            with suppress(BrokenPipeError):
+                self.stdin.close()
+            said = self.stdout.read(), wrong and wrong.result()
+        for stream in (self.stdout, self.stderr):
+            if stream:
+                stream.close()
+        self.wait()
+        return said
 
 
 class Warm:
@@ -105,8 +126,9 @@ class Warm:
         os.close(write)
         if errors is not None:
             os.close(wrong)
-        said = None if errors is None else os.fdopen(errors, "rb")
-        return Process(server, os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb"), said)
+        kind = "" if options.get("text") else "b"
+        said = None if errors is None else os.fdopen(errors, f"r{kind}")
+        return Process(server, os.fdopen(stdin, f"w{kind}"), os.fdopen(stdout, f"r{kind}"), said)
 
     def run(self, code: str, *arguments: str, **options: Any) -> tuple[int, str]:
         """Run code to its end; exit code and stdout."""
@@ -129,7 +151,6 @@ def serve() -> None:
     """Fork for each connection; learn from each fork that has ended what to import for the next."""
     import gc
     import importlib
-    import select
 
     learnt, teach = os.pipe()
     with socket.socket(socket.AF_UNIX) as listener:

@@ -57,6 +57,27 @@ def load(page, path, fragment=""):
         expect(page.locator("#status")).to_contain_text("queries")
 
 
+def looks(page):
+    """Show a page narrow and wide, in light and in dark: its layout is the style sheet's alone."""
+    for width in (400, 1400):
+        page.set_viewport_size({"width": width, "height": 900})
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            yield width, scheme
+
+
+def violations(page):
+    """What axe-core finds on a page that takes scripts from elsewhere (`bypass_csp`)."""
+    axe = pytest.importorskip("axe_playwright_python.base", reason="axe is missing")
+    if page.evaluate("typeof axe") == "undefined":
+        page.evaluate(axe.AXE_SCRIPT)
+    # what passes stays in the browser
+    return page.evaluate(
+        "axe.run({resultTypes: ['violations']}).then(found => found.violations.map("
+        "each => [each.id, each.nodes.map(node => node.html.slice(0, 120))]))"
+    )
+
+
 @contextmanager
 def visits(browser):
     """What opens a page; an error in its console fails, and a request beside the page itself."""
