@@ -152,12 +152,11 @@ class Drop(Change):
             return Decision("pass", f"{interval}: no drop by {margin:g} or more", facts)
         if found.upper < -margin:
             return Decision("fail", f"{interval}: a drop by more than {margin:g}", facts)
-        # plans take longer than the verdict, and only an open one needs them
         unit = "queries" if found.n_clusters is None else "clusters"
         confidence = look_confidence(look, method.confidence)
         size = 0.0 if clusters is not None else _size(d)
         spread = Spread(-found.mean, found.sd, found.n_units, size)
-        power = power_of(spread, margin, confidence, widest=_width(pairs.range))
+        power = power_of(spread, margin, confidence, widest=_width(pairs.range))  # plans take long
         if clusters is None and math.isfinite(_width(pairs.range)):
             needed = _queries_needed(d, margin, confidence, _width(pairs.range))
             power = replace(power, queries_needed=needed)
