@@ -81,7 +81,7 @@ def test_what_repeats_itself_is_read_up_to_64_mib(bomb):
 
 
 def test_honest_text_is_read_however_long(tmp_path, monkeypatch):
-    monkeypatch.setattr(lines, "_FREE_BYTES", 1000)
+    monkeypatch.setattr(lines, "FREE_BYTES", 1000)
     text = "".join(f"query {i % 97} document {i} rank {i % 13}\n" for i in range(50_000)).encode()
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(text))
@@ -95,3 +95,34 @@ def test_standard_input_is_held_to_the_same(bomb, monkeypatch):
 
     with pytest.raises(DataError, match="-: gzip has made"):
         list(lines.read_lines(lines.standard_input()))
+
+
+def test_parquet_that_repeats_one_text_ends_within_bounded_memory(tmp_path):
+    """50 kB that become 20 GB: a million characters, stored once, in each of 20,000 rows."""
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    from ragbench.data.files.rows import read_parquet
+
+    path, n = tmp_path / "bomb.parquet", 20_000
+    same = pa.DictionaryArray.from_arrays(pa.array([0] * n, pa.int32()), ["x" * 1_000_000])
+    parquet.write_table(pa.table({"answer": same}), path, compression="zstd", store_schema=False)
+    assert path.stat().st_size < 100_000
+    before = pa.default_memory_pool().max_memory()
+
+    with pytest.raises(DataError, match=r"Parquet has made .* bytes of .*beyond 64 MiB"):
+        list(read_parquet(path, "dataset"))
+    assert pa.default_memory_pool().max_memory() <= max(before, 400 << 20)
+
+
+def test_parquet_that_says_so_itself_is_refused_at_once(tmp_path, monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    from ragbench.data.files import rows
+
+    path = tmp_path / "bomb.parquet"
+    table = pa.table({"answer": ["x" * 100_000 + str(n) for n in range(100)]})
+    parquet.write_table(table, path, compression="zstd", use_dictionary=False)
+    monkeypatch.setattr(rows, "FREE_BYTES", 1_000)
+
+    with pytest.raises(DataError, match="Parquet has made"):
+        next(rows.read_parquet(path, "dataset"))
