@@ -20,6 +20,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
+RUN = (
+    "ragbench.cli.run ragbench.experiment.runner ragbench.experiment.stages.graph "
+    "ragbench.report.page.html ragbench.score.judge.chat ragbench.retrieve.bm25 "
+    "bm25s jinja2.sandbox openai rich"
+).split()
+"""What nearly all commands that are started import; one that is killed cannot say so."""
+
 PROGRAM = "import sys; from ragbench.cli import main; sys.argv[0] = 'ragbench'; main()"
 """What the program `ragbench` is."""
 
@@ -158,6 +165,14 @@ def serve() -> None:
     import gc
     import importlib
 
+    def learn(names: list[str]) -> None:
+        for name in names:
+            with suppress(ImportError):  # made by its package, not found by its name
+                importlib.import_module(name)
+        if page := sys.modules.get("ragbench.report.page.html"):
+            page._template()  # to compile it takes as long as all else of a small run
+
+    learn(RUN)
     os.fsync = os.fstat  # as `quick_disk` has it for tests in their own process
     learnt, teach = os.pipe()
     with socket.socket(socket.AF_UNIX) as listener:
@@ -174,11 +189,7 @@ def serve() -> None:
                 return
             if learnt in ready:
                 for file in os.read(learnt, 1 << 16).decode().splitlines():
-                    for name in Path(file).read_text(encoding="utf-8").split():
-                        with suppress(ImportError):  # made by its package, not found by its name
-                            importlib.import_module(name)
-                if page := sys.modules.get("ragbench.report.page.html"):
-                    page._template()  # to compile it takes as long as all else of a small run
+                    learn(Path(file).read_text(encoding="utf-8").split())
                 continue
             connection, _ = listener.accept()
             with connection:
