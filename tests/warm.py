@@ -20,11 +20,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-RUN = (
-    "ragbench.cli.run ragbench.experiment.runner ragbench.experiment.stages.graph "
-    "ragbench.report.page.html ragbench.score.judge.chat ragbench.retrieve.bm25 "
-    "bm25s jinja2.sandbox openai rich"
-).split()
+RUN = [
+    *("ragbench.cli.run", "ragbench.experiment.runner", "ragbench.experiment.stages.graph"),
+    *("ragbench.report.page.html", "ragbench.score.judge.chat", "ragbench.retrieve.bm25"),
+    *("bm25s", "jinja2.sandbox", "openai", "rich"),
+]
 """What nearly all commands that are started import; one that is killed cannot say so."""
 
 PROGRAM = "import sys; from ragbench.cli import main; sys.argv[0] = 'ragbench'; main()"

@@ -144,9 +144,8 @@ def _pass_on(said: IO[bytes] | None) -> None:
         while line := said.readline(_BUFFER):
             if sys.stderr is not None:  # as under pythonw
                 with suppress(OSError, ValueError):  # the run's own stream was closed
-                    print(
-                        line.decode(errors="backslashreplace"), end="", file=sys.stderr, flush=True
-                    )
+                    sys.stderr.write(line.decode(errors="backslashreplace"))
+                    sys.stderr.flush()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
