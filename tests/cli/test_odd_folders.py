@@ -1,6 +1,7 @@
 """Run folders and caches of the wrong shape: a problem with its place, or made again; never 70."""
 
 import json
+import os
 import warnings
 from pathlib import Path
 
@@ -133,3 +134,30 @@ def test_a_judge_of_ones_own_that_is_none_is_no_internal_error(tmp_path, code, t
 
     assert done.returncode == 2, done.stderr
     assert told in done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+@pytest.mark.parametrize("name", ["queries.jsonl", "per_query.csv", "predictions/new.jsonl"])
+def test_what_is_no_file_is_named_and_not_waited_for(run, name):
+    """Half of the files of a run hung `report`, `show` and `compare` as pipes with names."""
+    odd = run / name
+    odd.unlink(missing_ok=True)
+    os.mkfifo(odd)
+    for line in (["report"], ["show", "1"], ["compare"], ["calibrate", "--draw", 2], ["reproduce"]):
+        done = run_command(line[0], run, *line[1:])
+        assert done.returncode == 2
+        assert f"{name}: is no file" in done.stderr
+    odd.unlink()
+    odd.symlink_to("/dev/zero")
+    assert f"{name}: is no file" in run_command("explain", run).stderr
+
+
+def test_calibrate_names_the_verdicts_that_are_missing(run):
+    """A label of theirs was 'no answer of this run'."""
+    [gone, *_] = sorted((run / "judgements").iterdir())
+    gone.unlink()
+
+    done = run_command("calibrate", run, "--draw", 2)
+
+    assert done.returncode == 2
+    assert f"{gone.name}: no such file; allowed: the verdicts of this system" in done.stderr

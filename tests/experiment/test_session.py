@@ -79,3 +79,17 @@ def test_a_place_that_cannot_be_written(tmp_path):
 
     with pytest.raises(DataError, match="cannot be written: Not a directory"):
         run_in(tmp_path / "file" / "exp").__enter__()
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="needs links that can be refused")
+def test_a_lock_that_leads_elsewhere_is_none(tmp_path):
+    """The folder of an experiment may come from others; what the link named was emptied."""
+    private, folder = tmp_path / "private", tmp_path / "exp"
+    private.write_text("mine")
+    folder.mkdir()
+    (folder / ".lock.tmp").symlink_to(private)
+
+    with pytest.raises(DataError, match=r"cannot be written: .*symbolic links"), run_in(folder):
+        raise AssertionError("it is no lock")
+
+    assert private.read_text() == "mine"

@@ -336,6 +336,27 @@ def test_addresses_hold_no_secrets(url, message):
     assert "hunter22" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("HTTP_PROXY", "foo://me:passw0rd99@127.0.0.1:9", "scheme"),
+        ("HTTPS_PROXY", "http://me:passw0rd99@127.0.0.1:99999", "Port out of range"),
+        ("ALL_PROXY", "http://me:passw0rd99@[::1", "Invalid"),
+        ("SSL_CERT_FILE", "/nonexistent", "No such file"),
+    ],
+)
+def test_variables_that_cannot_be_used_are_named_without_their_logins(
+    monkeypatch, name, value, message
+):
+    """Both were internal errors, or said that the result could not be written."""
+    monkeypatch.setenv(name, value)
+
+    with pytest.raises(OptionError, match=rf"openai: environment: .*{message}.*_PROXY, SSL") as why:
+        OpenAIChat(base_url="http://127.0.0.1:9/v1")
+
+    assert "passw0rd99" not in str(why.value)
+
+
 def test_a_key_that_is_not_set_is_named(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)

@@ -1,5 +1,6 @@
 """The store of replies: keys, sharing, kills, damage, replays."""
 
+import json
 import random
 import sqlite3
 import subprocess
@@ -200,6 +201,24 @@ def test_a_reply_of_somebody_else_with_a_right_checksum_is_asked_again(path, tex
 
     with Replies(path) as replies, pytest.warns(DamagedReply, match="the reply k is damaged"):
         assert replies.get("k") is None
+
+
+def test_one_that_makes_far_more_than_it_has_is_asked_again(path, monkeypatch):
+    """A row of 4 MB would make 4 GB of memory."""
+    stored(path, "k")
+    packed = zlib.compress(json.dumps(ChatReply("x" * (1 << 20)).to_dict()).encode())
+    assert len(packed) < 3_000
+    connection = sqlite3.connect(path)
+    with connection:
+        row = (packed, REPLIES.checksum("k", packed))
+        connection.execute("UPDATE replies SET reply = ?, checksum = ? WHERE key = 'k'", row)
+    connection.close()
+
+    with Replies(path) as replies:
+        assert len(replies.get("k").text) == 1 << 20, "up to 64 MiB it is read"
+        monkeypatch.setattr("ragbench.store.replies._FREE_BYTES", 1_000)
+        with pytest.warns(DamagedReply, match="the reply k is damaged"):
+            assert replies.get("k") is None
 
 
 @pytest.mark.parametrize("size", [100, 5000])
