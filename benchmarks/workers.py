@@ -23,11 +23,16 @@ from pathlib import Path
 
 from ragbench.executors.local import Processes
 from ragbench.executors.pool import Pool
+from ragbench.retrieve.base import Retriever
+from ragbench.retrieve.bm25 import BM25, RM3
+from ragbench.retrieve.chunked import with_chunks
 from ragbench.score.judge import JUDGES
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.judge import load_rubrics
 from ragbench.score.judge.verdicts import judge_all, judge_on
 from ragbench.score.text.columns import TextScorer
+from ragbench.text.chunk import Chunking
+from ragbench.types import Document, Query
 
 _TICKS = 100  # a second, in /proc
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # in the run as on workers
@@ -66,6 +71,9 @@ def _works(folder: Path, size: float) -> dict[str, Making]:
         works[name] = _scoring(metrics, n_systems, rows, (answer, gold))
     few = round(300 * size)
     works[f"judge lexical, {10 * few} answers"] = _judging("lexical", {}, 10 * few)
+    chunked = with_chunks(BM25(), Chunking(by="words", size=20))
+    works[f"BM25 over chunks, {5 * few} queries"] = _searching(chunked, 5 * few)
+    works[f"BM25 and RM3, {5 * few} queries"] = _searching(BM25(), 5 * few, RM3(retriever="bm25"))
     try:
         import torch  # noqa: F401
         import transformers  # noqa: F401
@@ -117,6 +125,43 @@ def _judging(type_name: str, options: dict[str, str], rows: int) -> Making:
                     pass
 
         return judged
+
+    return make
+
+
+def _searching(first: Retriever, queries: int, second: RM3 | None = None) -> Making:
+    """Queries of six words over 50,000 documents of sixty; with RM3, its second search alone."""
+    indexed: list[tempfile.TemporaryDirectory[str]] = []
+
+    def index() -> None:
+        indexed.append(tempfile.TemporaryDirectory())
+        first.cache_folder, first.pool = Path(indexed[0].name), Pool(Processes(1))  # asks nobody
+        first.load()
+        first.index([Document(f"d{n}", text) for n, text in enumerate(_texts(50_000, 60))])
+        if second is not None:
+            second.borrow([first])
+
+    def make() -> Work:
+        if not indexed:
+            index()
+        asked = [Query(f"q{n}", text) for n, text in enumerate(_texts(queries, 6))]
+        found = [] if second is None else [first.retrieve(asked, second.depth)]
+
+        def search(pool: Pool | None) -> None:
+            of = first if second is None else second
+            if pool is None:
+                _ = of.retrieve(asked, 10) if second is None else second.combine(asked, found, 10)
+                return
+            task = of.search_task(10)
+            assert task is not None
+            items = [
+                of.asked(query, [hits[row] for hits in found]) for row, query in enumerate(asked)
+            ]
+            for result, error, _ in pool.each(task, items):
+                assert not error
+                of.read_found(result)
+
+        return search
 
     return make
 

@@ -82,6 +82,18 @@ def names_in(folder: Path) -> list[str]:
         return []
 
 
+def odd_file(folder: Path) -> Path | None:
+    """Return what in a folder is a pipe, a device or a link to one: who reads it waits for ever."""
+    with suppress(OSError), os.scandir(folder) as entries:  # what cannot be read says so itself
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if (odd := odd_file(Path(entry.path))) is not None:
+                    return odd
+            elif os.path.exists(entry.path) and not (entry.is_file() or entry.is_dir()):
+                return Path(entry.path)
+    return None
+
+
 def write_atomically(path: Path, content: str | bytes) -> None:
     r"""Write a file so that its name shows either the old content or all of the new.
 
@@ -98,8 +110,9 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_left_over(path.parent, path.name)
     temporary = temporary_beside(path)
+    temporary.unlink(missing_ok=True)  # a link of this name may lie in a folder of others
     try:
-        with temporary.open("wb") as stream:
+        with temporary.open("xb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -150,6 +163,16 @@ def check_writable(folder: Path) -> None:
                 path.rmdir()
 
 
+def opened_to_append(path: Path) -> IO[bytes]:
+    """Open a file of ours for reading and appending; it is made where it is absent.
+
+    A link is refused with an OSError: in a folder that somebody else made it may lead to any file.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    return os.fdopen(descriptor, "a+b")
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold a lock that other processes wait for; it ends with the process, however that ends.
@@ -157,7 +180,7 @@ def locked(path: Path) -> Iterator[None]:
     The file that stands for the lock is made where it is absent, and left.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as stream:
+    with opened_to_append(path) as stream:
         _wait_for(stream)
         yield
 
@@ -177,7 +200,7 @@ def locked_beside(path: Path, told: Callable[[str], object] | None = None) -> It
     lock = path.with_name(f".{path.name}.lock")
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
-        with lock.open("a+b") as stream:
+        with opened_to_append(lock) as stream:
             _wait_for(stream) if told is None else _wait_telling(stream, told)
             # the one before may have removed it between our opening and our locking it
             with suppress(FileNotFoundError):

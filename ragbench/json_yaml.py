@@ -62,11 +62,21 @@ def load_yaml(text: str, *, typed: bool = False) -> Any:
         >>> load_yaml("{a: [no, 1]}"), load_yaml("{a: [no, 1]}", typed=True)
         ({'a': ['no', '1']}, {'a': [False, 1]})
     """
+    value = _loaded(text, typed=False)
+    try:
+        _check(value, DEEPEST, MOST_NODES)
+    except ValueError as error:
+        raise YamlError(str(error)) from None
+    # only now: `<<` copies what it merges, and merges of merges grow as aliases do
+    return _loaded(text, typed=True) if typed else value
+
+
+def _loaded(text: str, *, typed: bool) -> object:
     import yaml
 
     try:
         loader = yaml.SafeLoader if typed else yaml.BaseLoader
-        value = yaml.load(text, Loader=loader)  # noqa: TID251  here alone
+        found: object = yaml.load(text, Loader=loader)  # noqa: TID251  here alone
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = str(getattr(error, "problem", None) or error)
@@ -76,11 +86,7 @@ def load_yaml(text: str, *, typed: bool = False) -> Any:
     # what its constructors of numbers, dates and truth values let through
     except (ValueError, LookupError, ArithmeticError, AttributeError, TypeError) as error:
         raise YamlError(f"a value that is none of its type: {error}") from None
-    try:
-        _check(value, DEEPEST, MOST_NODES)
-    except ValueError as error:
-        raise YamlError(str(error)) from None
-    return value
+    return found
 
 
 def _check(value: object, deepest: int, most: float = math.inf) -> None:

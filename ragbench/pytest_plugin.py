@@ -224,6 +224,7 @@ def _matches(run: ScoredSystems, base: ScoredSystems, system: str | None) -> lis
 
 def _judge(findings: Findings) -> None:
     """Raise what failed, warn of what is undecided."""
+    from ragbench.errors import visible
     from ragbench.report.ci import worst_lines
 
     __tracebackhide__ = True
@@ -231,6 +232,7 @@ def _judge(findings: Findings) -> None:
         "\n".join([f"{subject}: {found.verdict}: {found.why}", *worst_lines(found.worst_queries)])
         for subject, found in findings
     ]
+    said = [visible(text) for text in said]  # pytest prints what an assertion says as it is
     verdicts = [found.verdict for _, found in findings]
     fatal = ("fail", "undecided") if _options.get("strict") else ("fail",)
     failed = [text for text, verdict in zip(said, verdicts, strict=True) if verdict in fatal]

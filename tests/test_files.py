@@ -11,6 +11,8 @@ import pytest
 
 from ragbench.files import (
     folder_written_atomically,
+    locked,
+    locked_beside,
     network_file_system,
     point_at,
     remove_left_over,
@@ -123,6 +125,26 @@ def test_the_next_run_removes_what_killed_writers_left(tmp_path):
 
     names = {path.name for path in folder.iterdir()}
     assert names == {"a.json", at_work.name, ".unfinished.tmp", ".mine.tmp", "b.1.tmp"}
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="needs links that can be refused")
+def test_no_writer_follows_a_link_that_lies_under_the_name_of_its_own_file(tmp_path):
+    """In a container the process that writes is number 1, or 7, in every one of them."""
+    private, folder = tmp_path / "private", tmp_path / "folder"
+    private.write_text("mine")
+    folder.mkdir()
+    (folder / f".a.json.{os.getpid()}.tmp").symlink_to(private)
+    (folder / ".index.lock").symlink_to(private)
+    (folder / "one.lock").symlink_to(private)
+
+    write_atomically(folder / "a.json", "{}")
+    for lock in (locked_beside(folder / "index"), locked(folder / "one.lock")):
+        with pytest.raises(OSError, match="symbolic links"), lock:
+            raise AssertionError("it is no lock")
+
+    assert private.read_text() == "mine"
+    assert (folder / "a.json").read_text() == "{}"
+    assert not (folder / "a.json").is_symlink()
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,17 @@ def test_aliases_count_in_full():
         load_yaml(LAUGHS)
 
 
+def test_merges_count_as_the_aliases_that_they_are():
+    """`<<` copies what it merges: 340 bytes took seconds, 460 more memory than there is."""
+    levels = (f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}" for n in range(1, 8))
+    text = "\n".join(["a0: &a0 {k: v}", *levels])
+
+    with pytest.raises(YamlError, match=f"more than {MOST_NODES:,} values"):
+        load_yaml(text, typed=True)
+    few = "\n".join(text.split("\n")[:2])
+    assert load_yaml(few, typed=True) == {"a0": {"k": "v"}, "a1": {"k": "v"}}
+
+
 @pytest.mark.costly
 @pytest.mark.parametrize("text", [*ODD, WHOLE], ids=range(len(ODD) + 1))
 @pytest.mark.parametrize("read", [load_prompt, Prices.load, load_rubric])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import re
 import socket
 import threading
 import time
@@ -25,6 +26,11 @@ from ragbench.secrets import is_harmless, secrets_in_url
 from ragbench.types import Cause
 
 _LARGEST_REPLY = 64 * 2**20  # bytes; what is longer is no answer to one question
+_PIECE = 1 << 16
+
+_UNSENT = re.compile("[\x00-\x20\x7f-\U0010ffff]")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile("[\t\x20-\x7e\xa0-\xff]*")
 
 Url = Annotated[str, Option("Where to POST.")]
 
@@ -77,10 +83,19 @@ class Endpoint:
             port = parts.port
         except ValueError:  # a host in half a bracket, or what is no port
             raise OptionError(owner, "url", url.partition(":")[0] + "://...", allowed) from None
-        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
-            bare = f"{parts.scheme}://{parts.hostname or ''}{parts.path.rpartition('@')[2]}"
-            raise OptionError(owner, "url", bare, allowed)
-        self._secure, self._host = parts.scheme == "https", parts.hostname
+        host = parts.hostname or ""
+        known = parts.scheme in ("http", "https") and _is_host(host)
+        is_sent = not _UNSENT.search(parts.path + parts.query)
+        if not (known and is_sent) or "@" in parts.netloc:
+            bare = f"{parts.scheme}://{host}{parts.path.rpartition('@')[2]}"
+            more = "" if is_sent else ", in ASCII; %20 for a blank, and so on"
+            raise OptionError(owner, "url", bare, allowed + more)
+        for name, value in (headers or {}).items():
+            if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
+                found = "a name or a value that no header can have"
+                allowed = "a name of ASCII letters and '-'; a value of Latin-1 on one line"
+                raise OptionError(owner, f"headers.{name}", found, allowed)
+        self._secure, self._host = parts.scheme == "https", host
         self._port, query = port, f"?{parts.query}" if parts.query else ""
         self._target = f"{parts.path or '/'}{query}"
         self.address = f"{parts.scheme}://{parts.netloc}{parts.path}"
@@ -177,11 +192,27 @@ class Endpoint:
             raise CallFailure(Cause.MALFORMED, f"{self.address}: {found}") from None
 
 
+def _is_host(name: str) -> bool:
+    """Whether a name can be looked up: other names end in the resolver with errors of all kinds."""
+    try:
+        return bool(name) and not _UNSENT.search(name.encode("idna").decode())
+    except UnicodeError:  # a part that is empty or too long
+        return False
+
+
 def _whole(response: http.client.HTTPResponse) -> bytes:
-    """The body; one that broke off may still look like a reply, and `read(n)` does not tell."""
-    text = response.read(_LARGEST_REPLY + 1)
-    if response.length and len(text) <= _LARGEST_REPLY:
+    """The body; one that broke off may still look like a reply, and reading does not tell."""
+    pieces, size = [], 0
+    # not `read(n)`: of a chunk of -1 bytes it reads all that ever comes, whatever n
+    while size <= _LARGEST_REPLY and (piece := response.read1(_PIECE)):
+        pieces.append(piece)
+        size += len(piece)
+    text = b"".join(pieces)
+    if size > _LARGEST_REPLY:
+        return text
+    if response.length:
         raise http.client.IncompleteRead(text, response.length)
+    response.close()  # before the connection can be asked again
     return text
 
 

@@ -135,6 +135,13 @@ def read_judged_run(path: Path) -> JudgedRun:
     manifest = read_manifest(folder)
     config = _Config.of(folder)
     systems = [s for s in summary.systems if _file(folder, "judgements", s.name).is_file()]
+    for system in summary.systems:
+        is_judged = any(score.judge is not None for score in system.scores.values())
+        if is_judged and system not in systems:
+            allowed = "the verdicts of this system, which summary.json has scores of"
+            raise DataError(
+                "no such file", file=_file(folder, "judgements", system.name), allowed=allowed
+            )
     if not systems:
         raise DataError(
             "no verdicts of a judge in this run",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from ragbench.config.components import CHUNK, options_of
-from ragbench.config.problems import KeyPath, dotted
+from ragbench.config.problems import KeyPath, Report, dotted
 from ragbench.config.schema import ExperimentConfig
 from ragbench.config.tree import Item, Quoted, Reference, ScalarError, Substituted, resolve, text_of
 from ragbench.config.variables import (
@@ -281,6 +281,21 @@ def environment_of(tree: Item, written: object) -> Environment:
                 defaults[f'"{place}" {number}' if number else place] = part
     literal |= {dotted(item.path): str(item.value) for item in _after_flags(tree)}
     return Environment(references, frozenset(hidden), literal, defaults)
+
+
+def report_secret_paths(tree: Item, found: Environment, report: Report) -> None:
+    """Report secrets in what becomes the name of a folder, which nobody could take out again."""
+    for key in ("name", "output", "cache", "cache_also"):
+        for item in () if (block := tree.get(key)) is None else block.scalars():
+            value = str(item.value)
+            if value.startswith(("/", "~", "./")) and os.path.exists(value):
+                continue  # a folder that is there, such as that of `SECRETS_DIR`
+            told = [each.name for each in item.references() if each.name in found.hidden]
+            told += [name for name, secret in found.secrets.items() if is_told_by(value, secret)]
+            if told:
+                what = f"${{{told[0]}}}" if told[0] in found.references else "what stands there"
+                what = f"{what}, a secret, would be part of the name of a folder"
+                report.wrong(item, what, "a name without it")
 
 
 def _literals(item: Item, declared: Collection[KeyPath]) -> Iterator[str]:

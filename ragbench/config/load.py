@@ -17,7 +17,7 @@ from ragbench.config.components import (
     check_dataset_options,
     retriever_family,
 )
-from ragbench.config.dump import environment_of, recorded, variable_record
+from ragbench.config.dump import environment_of, recorded, report_secret_paths, variable_record
 from ragbench.config.judges import check_clusters
 from ragbench.config.metrics import check_causes, check_metrics, check_statistics
 from ragbench.config.options import (
@@ -122,11 +122,13 @@ def load_config(
         note_secrets(hidden)
         with looking_in(folders):
             config = _check_variants(tree, report, path, Surroundings(base, live, folders))
+    if config is not None and not report:
+        found = environment_of(tree, config.resolved)
+        report_secret_paths(tree, found, report)
     if config is None or report:
         clean = redactor(hidden)
         subject = os.fspath(path) if path else "the config"
         raise report.error(subject, lambda text: mask_addresses(clean(text)))
-    found = environment_of(tree, config.resolved)
     keys = {name: variables.get(name) for name in named_keys(config)}
     hidden = {**hidden, **{n: v for n, v in keys.items() if v}, **found.secrets}
     note_secrets(hidden)

@@ -12,7 +12,7 @@ import threading
 from contextlib import suppress
 from typing import IO, Annotated, BinaryIO
 
-from ragbench.executors.base import Heard, Worker
+from ragbench.executors.base import MALLOC, Heard, Worker
 from ragbench.registry import Option
 
 _LOOK_UP_S = 0.2
@@ -24,10 +24,6 @@ _START = (
 )
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
 """A worker is one core: what threads share would have to wait for the others."""
-
-
-_MALLOC = {"MALLOC_TRIM_THRESHOLD_": str(32 << 20), "MALLOC_MMAP_THRESHOLD_": str(4 << 20)}
-"""glibc keeps so much that is free: arrays that come and go take a quarter less time."""
 
 
 class Local:
@@ -90,7 +86,7 @@ class Processes:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=_BUFFER,
-            env={**dict.fromkeys(_ONE_THREAD, "1"), **_MALLOC, **os.environ},
+            env={**dict.fromkeys(_ONE_THREAD, "1"), **MALLOC, **os.environ},
             start_new_session=True,  # Ctrl-C is for the run alone
         )
         self._started[worker] = process
@@ -177,6 +173,7 @@ def serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which ends its workers
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not stand among the replies
+    sys.stdout = sys.stderr  # and is passed on line by line, not when a buffer is full
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     lines = os.fdopen(os.dup(0), "rb", _BUFFER)
     threading.Thread(target=_read, args=(lines, messages), daemon=True).start()

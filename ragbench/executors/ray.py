@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 from ragbench.errors import AdapterError, MissingExtra
-from ragbench.executors.base import Heard, Worker
+from ragbench.executors.base import MALLOC, Heard, Worker
 from ragbench.registry import Option
 
 if TYPE_CHECKING:
@@ -141,9 +141,10 @@ class Actors:
 
 @contextmanager
 def _quiet_environment(*, local: bool) -> Iterator[None]:
-    """What a cluster that is started here inherits: no usage statistics, and where modules are."""
+    """What a cluster that is started here inherits: no usage statistics, where modules are."""
     changed = {"RAY_USAGE_STATS_ENABLED": "0"}
     if local:
+        changed |= {name: os.environ.get(name, value) for name, value in MALLOC.items()}
         changed["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     before = {name: os.environ.get(name) for name in changed}
     os.environ.update(changed)

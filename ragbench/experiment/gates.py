@@ -70,7 +70,7 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
     """Return the summary of a run with its gates, and a warning where some are undecided."""
     if not plan.config.gates:
         return summary
-    qrels = plan.qrels if results.filled is None else results.filled.qrels
+    qrels = results.qrels(plan)
     run = gated(plan, with_costs(results), qrels, summary)
     decided = decide_gates(plan.config.gates, run)
     worst = {each.query_id for gate in decided for each in gate.worst_queries}

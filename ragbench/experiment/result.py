@@ -29,6 +29,7 @@ from ragbench.records.codec import to_json
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
 from ragbench.report.pictures.charts import causes_pictures
+from ragbench.report.text import printable
 from ragbench.types.tables import html_table, number
 
 _RIGHT: AnswerCause = "right"
@@ -118,7 +119,7 @@ class Experiment:
         )
         left = len(self.record.systems) - _FEW_SYSTEMS
         more = f"; {left} more" if left > 0 else ""
-        return f"<Experiment {self.record.name} ({self.path}): {systems}{more}>"
+        return printable(f"<Experiment {self.record.name} ({self.path}): {systems}{more}>")
 
     def _repr_html_(self) -> str:
         # where answers are lost is first; the flow between systems is on the page

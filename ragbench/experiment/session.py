@@ -17,7 +17,7 @@ from ragbench.config.dump import dump_config
 from ragbench.config.schema import ExperimentConfig
 from ragbench.errors import DataError
 from ragbench.experiment.plan.records import Share
-from ragbench.files import cache_folder, remove_left_over, write_atomically
+from ragbench.files import cache_folder, opened_to_append, remove_left_over, write_atomically
 from ragbench.json_yaml import load_json
 from ragbench.records.codec import Record, from_json, to_json
 from ragbench.signature import fingerprint
@@ -209,14 +209,14 @@ def _not_written(folder: Path, error: OSError) -> DataError:
     return DataError(f"cannot be written: {error.strerror}", file=folder)
 
 
-def _locked(folder: Path) -> IO[str]:
+def _locked(folder: Path) -> IO[bytes]:
     """Open and lock the lock file; the process id in it is for the message alone."""
     path = folder / _LOCK
     while True:
-        stream = path.open("a+", encoding="utf-8")
+        stream = opened_to_append(path)
         if not _lock(stream):
             stream.seek(0)
-            holder = stream.read().strip()
+            holder = stream.read(20).decode("utf-8", "replace").strip()
             stream.close()
             raise DataError(
                 f"another run{f' (process {holder})' if holder else ''} is at work here",
@@ -234,7 +234,7 @@ def _locked(folder: Path) -> IO[str]:
     return stream
 
 
-def _lock(stream: IO[str]) -> bool:
+def _lock(stream: IO[bytes]) -> bool:
     """Take the lock of the operating system; False where another process has it."""
     if sys.platform == "win32":
         import msvcrt

@@ -137,12 +137,17 @@ def _compiled(user: str, path: Path) -> Template:
         used = meta.find_undeclared_variables(environment.parse(user))
         template = environment.from_string(user)
         template.render(question="", passages=[dict.fromkeys(_FIELDS, "")])
-    except TemplateError as error:
+    except Exception as error:  # noqa: BLE001 - a template divides by zero, adds texts to numbers
         line = getattr(error, "lineno", None)
         unknown = next((name for name in sorted(used) if name not in _NAMES), None)
         close = None if unknown is None else nearest(unknown, _NAMES)
+        kind = "" if isinstance(error, TemplateError) else f"{type(error).__name__}: "
         raise DataError(
-            str(error).rstrip("."), file=path, line=line, allowed=_ALLOWED_NAMES, nearest=close
+            f"{kind}{error}".rstrip(".: "),
+            file=path,
+            line=line,
+            allowed=_ALLOWED_NAMES,
+            nearest=close,
         ) from None
     if "question" not in used:
         raise DataError("the template does not ask the question", file=path, allowed=_ALLOWED_NAMES)

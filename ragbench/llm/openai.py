@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
+from urllib.request import getproxies_environment
 
 from ragbench.errors import MissingExtra, OptionError
 from ragbench.llm.base import CallFailure, ChatReply, ChatRequest
@@ -35,7 +36,7 @@ from ragbench.llm.failures import (
 )
 from ragbench.llm.threads import in_thread
 from ragbench.records.codec import clean_tree
-from ragbench.redaction import redact
+from ragbench.redaction import mask_addresses, redact
 from ragbench.secrets import mask_secrets, mask_url
 from ragbench.types import Cause
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 _CONNECT_S = 10.0  # a server that does not even accept a connection is asked again
 _TRUST = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
+_TRUST_NAMES = ", ".join(_TRUST)
 _SHORTEST_SECRET = 8  # 'none' and 'local' are no keys, and stand in many texts
 
 
@@ -302,12 +304,19 @@ def _http_client() -> object:
     """
     import openai
 
-    return openai.DefaultAsyncHttpxClient(
-        verify=_trusted(*map(os.environ.get, _TRUST)),
-        follow_redirects=False,
-        headers={"Accept-Encoding": ", ".join(ENCODINGS)},
-        event_hooks={"response": [bound_reply]},
-    )
+    try:
+        for name, proxy in getproxies_environment().items():
+            _ = name == "no" or urlsplit(proxy).port  # else it is read when it is too late
+        return openai.DefaultAsyncHttpxClient(
+            verify=_trusted(*map(os.environ.get, _TRUST)),
+            follow_redirects=False,
+            headers={"Accept-Encoding": ", ".join(ENCODINGS)},
+            event_hooks={"response": [bound_reply]},
+        )
+    except Exception as error:  # noqa: BLE001 - of several kinds, and it quotes logins of proxies
+        found = f"{type(error).__name__}: {mask_addresses(str(error))}"
+        allowed = f"a proxy such as http://host:3128, files that are there: *_PROXY, {_TRUST_NAMES}"
+        raise OptionError("openai", "environment", found, allowed) from None
 
 
 def _guarded(http_client: Any) -> object:

@@ -28,8 +28,10 @@ _FOREIGN = re.compile(
     # mentions, issues, links, GH-1, mail, commits; GitHub's words are ASCII, and `_` ends one
     | (?P<active> (?<![a-z0-9_])[@\#](?=\w) | :(?=//) | (?<=www)(?=\.)
         | (?<=\w)\#(?=\d) | (?<=(?<![a-z0-9])GH)-(?=\d) | (?<=[\w.+-])@(?=[\w-]+\.\w)
-        | (?<=\w)@(?=[0-9a-f]{7,40}(?![a-z0-9_]))(?!\d+\b) )  # k may be large
-    | (?P<start> ^(?: -(?=[-\s]|$) | [+\#](?=[\#\s]|$) | \d+(?=[.)](?:\s|$)) ) )  # lists, headings
+        | (?<=\w)@(?=[0-9a-f]{7,40}(?![a-z0-9_]))(?!\d+\b)  # k may be large
+        | :(?=(?:[0-9]*[a-z_+-][a-z0-9_+-]*|100|1234):) )  # :tada:
+      # lists, headings, and what GitLab does at the start of a line: /close
+    | (?P<start> ^(?: -(?=[-\s]|$) | [+\#](?=[\#\s]|$) | \d+(?=[.)](?:\s|$)) | /(?=[a-z]) ) )
     | (?P<sign> [\\`*\[\]<>|~&$] | (?<![^\W_])_ | _(?![^\W_]) )  # hit_rate stays readable
     """,
     re.VERBOSE | re.IGNORECASE,

@@ -56,6 +56,8 @@ REPLIES = FileKind(
     newest="stored_at",
     survives_power_cut=True,  # a reply that was paid for
 )
+_FREE_BYTES, _RATIO = 64 << 20, 200
+"""Beyond 64 MiB, a reply has no more than 200 bytes for each that is stored."""
 _INSERT = "INSERT INTO replies VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO "
 _KEEP = _INSERT + "NOTHING"
 _REPLACE = _INSERT + (
@@ -248,7 +250,7 @@ class ReplyStore(Generic[Stored]):
         return done
 
     def _unpacked(self, packed: bytes) -> Stored:
-        return self._read(load_json(zlib.decompress(packed)))
+        return self._read(load_json(_unpacked(packed)))
 
     def damaged(self) -> Iterator[str | bytes]:
         """Yield the keys of all replies in the file whose checksum does not fit."""
@@ -269,6 +271,15 @@ class ReplyStore(Generic[Stored]):
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _unpacked(packed: bytes) -> bytes:
+    """The JSON of a reply; a row of megabytes, in the file of others, may make gigabytes."""
+    inflate = zlib.decompressobj()
+    found = inflate.decompress(packed, max(_FREE_BYTES, _RATIO * len(packed)))
+    if not inflate.eof:
+        raise zlib.error("cut off, or far larger than any reply")
+    return found
 
 
 class _Writer:

@@ -200,9 +200,11 @@ def config(url):
                 "retries": 1,
             },
         },
+        # each reads what another of the retrievers tells: 27 pairs would only tell it again
         "generators": {
             "service": {
                 "type": "http",
+                "retrievers": ["own"],
                 "url": f"{url}/answer?token={s['generator url']}",
                 "answer": "$.answer",
                 "headers": {"X-Whatever": s["generator header"]},
@@ -211,11 +213,13 @@ def config(url):
             },
             "model": {
                 "type": "langchain",
+                "retrievers": ["reranked"],
                 "factory": "hostile:Model",
                 "args": {"api_key": s["model"]},
             },
             "chat": {
                 "type": "openai",
+                "retrievers": ["web"],
                 "model": "m",
                 "base_url": f"{url}/v1",
                 "api_key_env": "CHAT_KEY",

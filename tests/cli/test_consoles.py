@@ -106,6 +106,21 @@ def test_what_an_encoding_lacks_is_an_escape(on_console, encoding):
     assert "qù" in json.dumps(json.loads(read), ensure_ascii=False), "JSON is the same in all"
 
 
+EACH = """
+import os, sys
+from ragbench.cli import main
+for line in sys.argv[1:]:
+    pid = os.fork()
+    if pid == 0:
+        sys.argv = ["ragbench", *line.split()]
+        main()
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    os.write(1, b"%d\\0" % code)
+    os.write(2, b"\\0")
+"""
+"""Python starts once in a locale, and runs each command as a process."""
+
+
 @pytest.mark.slow  # processes of their own
 @pytest.mark.parametrize(
     "console",
@@ -116,12 +131,15 @@ def test_what_is_redirected_is_utf_8_whatever_the_locale(folder, repository, con
     own = {**os.environ, "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", **console}
     own |= {"PYTHONPATH": str(repository)}
     own.pop("PYTHONIOENCODING", None)
-    for line, code in (("show runs/c q1", 0), ("validate c.yaml", 0), ("validate 東京.yaml", 2)):
-        command = [sys.executable, "-m", "ragbench", *line.split()]
-        done = subprocess.run(command, cwd=folder, env=own, capture_output=True, check=False)
-        assert done.returncode == code, done.stderr
-        said = (done.stdout + done.stderr).decode("utf-8")
-        assert ("東京" if code else QUESTION) in said
+    lines = {"show runs/c q1": 0, "validate c.yaml": 0, "validate 東京.yaml": 2}
+    done = subprocess.run(
+        [sys.executable, "-c", EACH, *lines], cwd=folder, env=own, capture_output=True, check=False
+    )
+    *printed, _ = done.stdout.decode("utf-8").split("\0")
+    *told, _ = done.stderr.decode("utf-8").split("\0")
+    for out, err, code in zip(printed, told, lines.values(), strict=True):
+        assert out.endswith(str(code)), err
+        assert ("東京" if code else QUESTION) in out + err
 
 
 def test_a_terminal_keeps_its_encoding(monkeypatch):

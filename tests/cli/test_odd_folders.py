@@ -1,7 +1,7 @@
 """Run folders and caches of the wrong shape: a problem with its place, or made again; never 70."""
 
 import json
-import shutil
+import os
 import warnings
 from pathlib import Path
 
@@ -54,20 +54,19 @@ _json = st.sampled_from([None, 1, -1.5, "x", [], {}, [{}], {"a": []}, True, "\x1
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
-def test_calibrate_on_lines_of_the_wrong_shape(run, tmp_path, data):
-    folder = tmp_path / "runs" / "quickstart" / "changed"
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(run, folder)
+def test_calibrate_on_lines_of_the_wrong_shape(run, data):
     kind = data.draw(st.sampled_from(["predictions", "judgements"]))
-    file = folder / kind / "bm25--extractive.jsonl"
-    lines = file.read_text().splitlines()
+    file = run / kind / "bm25--extractive.jsonl"
+    right = file.read_text()
+    lines = right.splitlines()
     at = data.draw(st.integers(0, len(lines) - 1))
     row = json.loads(lines[at])
     row[data.draw(st.sampled_from(list(row)))] = data.draw(_json)
     lines[at] = json.dumps(data.draw(st.sampled_from([row, row, row, [], 1, {}])))
     file.write_text("\n".join(lines) + "\n")
 
-    done = run_command("calibrate", folder, "--draw", 3)
+    done = run_command("calibrate", run, "--draw", 3)
+    file.write_text(right)
 
     assert done.returncode in (0, 2), done.stderr
 
@@ -135,3 +134,30 @@ def test_a_judge_of_ones_own_that_is_none_is_no_internal_error(tmp_path, code, t
 
     assert done.returncode == 2, done.stderr
     assert told in done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+@pytest.mark.parametrize("name", ["queries.jsonl", "per_query.csv", "predictions/new.jsonl"])
+def test_what_is_no_file_is_named_and_not_waited_for(run, name):
+    """Half of the files of a run hung `report`, `show` and `compare` as pipes with names."""
+    odd = run / name
+    odd.unlink(missing_ok=True)
+    os.mkfifo(odd)
+    for line in (["report"], ["show", "1"], ["compare"], ["calibrate", "--draw", 2], ["reproduce"]):
+        done = run_command(line[0], run, *line[1:])
+        assert done.returncode == 2
+        assert f"{name}: is no file" in done.stderr
+    odd.unlink()
+    odd.symlink_to("/dev/zero")
+    assert f"{name}: is no file" in run_command("explain", run).stderr
+
+
+def test_calibrate_names_the_verdicts_that_are_missing(run):
+    """A label of theirs was 'no answer of this run'."""
+    [gone, *_] = sorted((run / "judgements").iterdir())
+    gone.unlink()
+
+    done = run_command("calibrate", run, "--draw", 2)
+
+    assert done.returncode == 2
+    assert f"{gone.name}: no such file; allowed: the verdicts of this system" in done.stderr

@@ -51,12 +51,19 @@ def experiment(folder, name, retrievers, judged=QUERIES):
     return rb.run_experiment(config, retrievers=retrievers)
 
 
-@pytest.fixture
-def runs(tmp_path):
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
     """Two runs over the same questions: `ours` is worse in the second, `new` is only there."""
-    experiment(tmp_path, "old", {"ours": retriever(1), "theirs": retriever(2)})
-    experiment(tmp_path, "now", {"ours": retriever(4), "new": retriever(2)})
-    return tmp_path / "runs"
+    folder = tmp_path_factory.mktemp("finished")
+    experiment(folder, "old", {"ours": retriever(1), "theirs": retriever(2)})
+    experiment(folder, "now", {"ours": retriever(4), "new": retriever(2)})
+    return folder / "runs"
+
+
+@pytest.fixture
+def runs(finished, tmp_path):
+    """Copies of these, which a test may change."""
+    return Path(shutil.copytree(finished, tmp_path / "runs", symlinks=True))
 
 
 def test_the_page_of_one_run_is_the_page_that_the_run_wrote(runs):

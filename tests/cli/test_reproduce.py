@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ragbench.experiment.runner import run_experiment
+from ragbench.records.manifest import Choices
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
@@ -17,7 +18,13 @@ def test_the_same(after_quickstart, quickstart):
     assert "reproduced: every score and every ranking is the same" in text
 
 
-def test_an_option_changed_by_hand(after_quickstart, quickstart):
+@pytest.fixture
+def after_small_run(judged_quickstart, tmp_path):
+    """The test's folder as a run over twelve queries leaves it."""
+    judged_quickstart.copy_to(tmp_path)
+
+
+def test_an_option_changed_by_hand(after_small_run, quickstart):
     config = Path("runs/quickstart/latest/config.yaml").resolve()
     text = config.read_text()
     assert "sentences: 2" in text
@@ -34,7 +41,7 @@ def test_live_objects_are_refused(quickstart, repository):
         return []
 
     config = repository / "configs" / "quickstart.yaml"
-    run_experiment(config, retrievers={"mine": search})
+    run_experiment(config, retrievers={"mine": search}, choices=Choices(limit=3))
 
     code, _, problems = quickstart("reproduce", "runs/quickstart", "--quiet")
 
@@ -42,7 +49,7 @@ def test_live_objects_are_refused(quickstart, repository):
     assert "the run had live objects: mine" in problems
 
 
-def test_a_run_folder_that_was_moved_by_itself(after_quickstart, quickstart, tmp_path):
+def test_a_run_folder_that_was_moved_by_itself(after_small_run, quickstart, tmp_path):
     """Its paths start from where it was written, which CI does not keep."""
     moved = tmp_path / "artifacts" / "main" / "run"
     shutil.copytree(Path("runs/quickstart/latest").resolve(), moved)
@@ -60,9 +67,10 @@ def test_no_run(quickstart):
     assert "no run here" in problems
 
 
-def test_changed_data(after_quickstart, quickstart, tmp_path, example_data):
+def test_changed_data(quickstart, tmp_path, example_data):
     shutil.copytree(example_data, tmp_path / "data")
-    quickstart("run", "CONFIG", "--quiet", "--set", f"dataset.path={tmp_path / 'data'}")
+    smaller = ("--set", f"dataset.path={tmp_path / 'data'}", "--limit", "12", "--only", "bm25")
+    quickstart("run", "CONFIG", "--quiet", *smaller)
     path = tmp_path / "data" / "queries.jsonl"
     path.write_text(path.read_text().replace("?", " please?", 1))
 

@@ -247,6 +247,27 @@ def test_reproduce_writes_beside_the_run_and_not_where_its_config_says(own_modul
 
 
 @pytest.mark.slow
+def test_no_command_writes_through_a_link_of_the_folder(own_module, tmp_path):
+    """A name that a writer will use was opened, whatever it led to."""
+    _with(own_module, "type: python:pwn:R", "type: bm25")
+    private = tmp_path / "private"
+    private.write_text("mine")
+    for name in (".lock.tmp", ".unfinished.tmp", f".latest.{os.getpid()}.tmp"):
+        (own_module.parent / name).symlink_to(private)
+    for name in ("report.html", "report.md", "report.data"):
+        (own_module / name).unlink(missing_ok=True)
+        (own_module / name).symlink_to(private)
+        (own_module / f".{name}.{os.getpid()}.tmp").symlink_to(private)
+
+    drawn = run_command("report", own_module, cwd=tmp_path)
+    again = run_command("reproduce", own_module, "--quiet", cwd=tmp_path)
+
+    assert private.read_text() == "mine"
+    assert drawn.returncode == 0, drawn.stderr
+    assert again.returncode == 0, again.stderr
+
+
+@pytest.mark.slow
 def test_reproduce_asks_no_other_machine_unless_told_so(own_module, tmp_path):
     file = own_module / "config.yaml"
     service = "type: http\n    url: http://192.0.2.7/search\n    ids: $[*].id"

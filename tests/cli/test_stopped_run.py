@@ -41,35 +41,55 @@ class Failing(Script):
         return super().__call__(body, times_asked)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def script():
     return Failing(level=level)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server(script):
     with ChatServer(script, model="m") as server:
         yield server
 
 
-@pytest.fixture
-def ragbench(tmp_path, server):
-    """Run a command where the records are, in an environment without a key."""
+def commands_in(folder, server):
+    """What runs a command where the records are, in an environment without a key."""
     rows = [
         {"id": f"q{i}", "question": f"question {i}", "answer": f"{word} answer {i}", "system": name}
         for name, word in (("first", "good"), ("second", "bad"))
         for i in range(QUERIES)
     ]
-    (tmp_path / "records.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "records.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENAI")}
-    environment["RAGBENCH_CACHE"] = str(tmp_path / "cache")
+    environment["RAGBENCH_CACHE"] = str(folder / "cache")
 
     def ragbench(name, *arguments, more="", judge="stop_when: decided"):
         text = CONFIG.format(url=server.url, judge=judge, more=more)
-        (tmp_path / "e.yaml").write_text(text)
+        (folder / "e.yaml").write_text(text)
         config = ["e.yaml"] if name == "run" else []
-        return run_command(name, *config, *arguments, cwd=tmp_path, env=environment)
+        return run_command(name, *config, *arguments, cwd=folder, env=environment)
 
+    return ragbench
+
+
+@pytest.fixture
+def ragbench(tmp_path, server):
+    return commands_in(tmp_path, server)
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory, server):
+    """The folder of a run that stopped, with its cache."""
+    folder = tmp_path_factory.mktemp("stopped")
+    done = commands_in(folder, server)("run")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture
+def after_run(stopped, tmp_path, ragbench):
+    """The test's folder as that run leaves it, and what runs commands in it."""
+    shutil.copytree(stopped, tmp_path, symlinks=True, dirs_exist_ok=True)
     return ragbench
 
 
@@ -80,26 +100,26 @@ def summary(tmp_path):
 
 
 def test_what_failed_is_asked_again_within_the_looks_alone(ragbench, server, script, summary):
+    before = server.counters.requests
     script.is_broken = True
     failed = ragbench("run")
-    asked = server.counters.requests
+    asked = server.counters.requests - before
     script.is_broken = False
     kept = ragbench("run")
-    asked_again = server.counters.requests
+    asked_again = server.counters.requests - before
     retried = ragbench("run", "--retry-failed")
 
     assert (failed.returncode, kept.returncode, retried.returncode) == (0, 0, 0), retried.stderr
     assert asked == asked_again == 2 * 40
     n_failed = int(re.search(r"(\d+) of 40 verdicts on answer_relevancy failed", failed.stdout)[1])
-    assert server.counters.requests == asked + 2 * n_failed
+    assert server.counters.requests - before == asked + 2 * n_failed
     found = summary()["systems"][1]["scores"]["answer_relevancy"]
     assert (found["n"], found["failed"], found["not_judged"]) == (40, {}, 60)
 
 
-def test_a_replay_stops_where_the_run_did_and_asks_nobody(ragbench, server, summary):
-    ragbench("run")
+def test_a_replay_stops_where_the_run_did_and_asks_nobody(after_run, server, summary):
     first, asked = summary(), server.counters.requests
-    done = ragbench("run", "--judge-replay")
+    done = after_run("run", "--judge-replay")
 
     assert done.returncode == 0, done.stderr
     assert server.counters.requests == asked
@@ -107,23 +127,21 @@ def test_a_replay_stops_where_the_run_did_and_asks_nobody(ragbench, server, summ
     assert [s["scores"] for s in again["systems"]] == [s["scores"] for s in first["systems"]]
 
 
-def test_a_replay_that_needs_more_looks_is_refused(ragbench, server):
-    ragbench("run")
+def test_a_replay_that_needs_more_looks_is_refused(after_run, server):
     asked = server.counters.requests
     gate = "gates: [{measure: answer_relevancy, max_queries_worse: 100}]"
-    done = ragbench("run", "--judge-replay", more=gate)
+    done = after_run("run", "--judge-replay", more=gate)
 
     assert done.returncode == 2
     assert "replay needs every reply" in done.stderr
     assert server.counters.requests == asked
 
 
-def test_a_budget_that_ends_the_looks_says_so(ragbench, summary, tmp_path):
-    ragbench("run")
+def test_a_budget_that_ends_the_looks_says_so(after_run, summary, tmp_path):
     used = summary()["systems"][0]["judging"]["openai"]["tokens"]
     a_query = 2 * (used["input"] + used["output"]) / 40
     shutil.rmtree(tmp_path / "cache")
-    done = ragbench("run", more=f"budget: {{tokens: {int(25 * a_query)}}}")
+    done = after_run("run", more=f"budget: {{tokens: {int(25 * a_query)}}}")
 
     assert done.returncode == 3, done.stderr
     early = summary()["early_stopping"]["openai"]
@@ -134,7 +152,7 @@ def test_a_budget_that_ends_the_looks_says_so(ragbench, summary, tmp_path):
     assert f"{early['judged']} of 100 queries judged, which the budget ended" in done.stdout
     assert "judged all" not in done.stdout + done.stderr
 
-    finished = ragbench("run")
+    finished = after_run("run")
     assert finished.returncode == 0, finished.stderr
     assert summary()["early_stopping"]["openai"]["judged"] == 40
 
@@ -181,9 +199,8 @@ def relabelled(found, like):
     return json.loads(text)
 
 
-def test_a_damaged_look_is_named(ragbench, tmp_path):
-    ragbench("run")
-    ragbench("baseline", "runs/early", "-o", "main.json")
+def test_a_damaged_look_is_named(after_run, tmp_path):
+    after_run("baseline", "runs/early", "-o", "main.json")
     right = (tmp_path / "main.json").read_text()
     for edit, message in (
         ({"look": 9}, "look is 9; allowed: 1 to 5"),
@@ -201,9 +218,8 @@ def test_a_damaged_look_is_named(ragbench, tmp_path):
         assert message in str(raised.value)
 
 
-def test_an_older_file_without_a_look_is_read(ragbench, tmp_path):
-    ragbench("run")
-    ragbench("baseline", "runs/early", "-o", "main.json")
+def test_an_older_file_without_a_look_is_read(after_run, tmp_path):
+    after_run("baseline", "runs/early", "-o", "main.json")
     content = json.loads((tmp_path / "main.json").read_text())
     for system in content["systems"].values():
         del system["scores"]["answer_relevancy"]["early"]

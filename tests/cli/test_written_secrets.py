@@ -62,13 +62,20 @@ class Shell:
         assert done.returncode in code, told[-3000:]
 
 
+FORMS = {
+    text.encode(): f"{name}: {form}"
+    for name, secret in SECRETS.items()
+    for form, text in written(secret).items()
+}
+"""What is looked for: most secrets are the same in many forms."""
+
+
 def leaks(content):
     """The secrets that bytes hold, in which form, and where."""
     return {
-        f"{name}: {form}: {content[max(0, at - 60) : at + 60]!r}"
-        for name, secret in SECRETS.items()
-        for form, text in written(secret).items()
-        if (at := content.find(text.encode())) >= 0
+        f"{told}: {content[max(0, at - 60) : at + 60]!r}"
+        for form, told in FORMS.items()
+        if (at := content.find(form)) >= 0
     }
 
 

@@ -22,6 +22,15 @@ def open_doubles(log="", model="m1", wait=0.0, alone=True):
     return Opened(compute, {"model": model}, alone)
 
 
+def open_environment():
+    """Looks up variables of the worker's environment."""
+
+    def compute(names):
+        return [os.environ.get(name) for name in names]
+
+    return Opened(compute)
+
+
 def open_loud(said):
     """Prints as a component might, on both streams of its process."""
 

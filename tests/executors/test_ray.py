@@ -15,7 +15,7 @@ from ragbench.config.load import load_config
 from ragbench.errors import AdapterError, MissingExtra
 from ragbench.executors import base
 from ragbench.executors import ray as ray_executor
-from ragbench.executors.base import Lost, Task
+from ragbench.executors.base import MALLOC, Lost, Task
 from ragbench.executors.pool import Pool
 from ragbench.experiment.runner import run_experiment
 from tests.experiment.deadly import assert_workers_change_nothing
@@ -147,12 +147,13 @@ def test_one_actor_and_two_one_of_which_is_killed(cluster, config, tmp_path):
 ALONE = """
 import sys
 from contextlib import closing
-from ragbench.executors.base import Task
+from ragbench.executors.base import MALLOC, Task
 from ragbench.executors.pool import Pool
 from ragbench.executors.ray import Ray
 address = sys.argv[1] or None
 with closing(Pool(Ray(workers=1, address=address).crew())) as pool:
     print(pool.each(Task("x", "tests.executors.tasks:open_doubles", {}), [1, 2, 3]), flush=True)
+    print(pool.each(Task("y", "tests.executors.tasks:open_environment", {}), [*MALLOC]), flush=True)
 import os
 print("RAY_USAGE_STATS_ENABLED" in os.environ)
 """
@@ -172,7 +173,8 @@ def test_a_cluster_of_its_own_or_one_that_is_there(cluster, repository, monkeypa
         cwd=repository,
     )
 
-    assert done.stdout.split("\n")[:2] == ["[2, 4, 6]", "False"]
+    there = [None] * len(MALLOC) if started else [*MALLOC.values()]
+    assert done.stdout.split("\n")[:3] == ["[2, 4, 6]", str(there), "False"]
     assert sessions() == before, "what was started is gone, what was there is not"
 
 

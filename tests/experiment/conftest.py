@@ -2,26 +2,12 @@
 
 import pytest
 
-from tests.experiment.moons import ANSWERS, CORPUS, QRELS, QUERIES, write_jsonl
+from tests.experiment.moons import write_moons
 
 
 @pytest.fixture
 def data(tmp_path):
-    folder = tmp_path / "moons"
-    (folder / "qrels").mkdir(parents=True)
-    write_jsonl(
-        folder / "corpus.jsonl",
-        [{"_id": id, "title": title, "text": text} for id, (title, text) in CORPUS.items()],
-    )
-    write_jsonl(folder / "queries.jsonl", [{"_id": q, "text": t} for q, t in QUERIES.items()])
-    write_jsonl(
-        folder / "answers.jsonl", [{"query_id": q, "answers": a} for q, a in ANSWERS.items()]
-    )
-    lines = [f"{q}\t{d}\t{g}" for q, docs in QRELS.items() for d, g in docs.items()]
-    (folder / "qrels" / "test.tsv").write_text(
-        "\n".join(["query-id\tcorpus-id\tscore", *lines, ""])
-    )
-    return folder
+    return write_moons(tmp_path / "moons")
 
 
 @pytest.fixture

@@ -35,6 +35,24 @@ def write_jsonl(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
+def write_moons(folder):
+    """Write the data set as files of BEIR; returns the folder."""
+    (folder / "qrels").mkdir(parents=True)
+    write_jsonl(
+        folder / "corpus.jsonl",
+        [{"_id": id, "title": title, "text": text} for id, (title, text) in CORPUS.items()],
+    )
+    write_jsonl(folder / "queries.jsonl", [{"_id": q, "text": t} for q, t in QUERIES.items()])
+    write_jsonl(
+        folder / "answers.jsonl", [{"query_id": q, "answers": a} for q, a in ANSWERS.items()]
+    )
+    lines = [f"{q}\t{d}\t{g}" for q, docs in QRELS.items() for d, g in docs.items()]
+    (folder / "qrels" / "test.tsv").write_text(
+        "\n".join(["query-id\tcorpus-id\tscore", *lines, ""])
+    )
+    return folder
+
+
 def part_of(source, folder, queries, documents):
     """Copy some queries of a data set and some documents: what is relevant, then the first."""
     shutil.copytree(source, folder)

@@ -2,6 +2,7 @@
 
 import base64
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -30,6 +31,8 @@ def test_an_evaluation_shows_its_scores():
 @pytest.mark.costly
 def test_an_experiment_is_short_and_has_scores(config):
     experiment = rb.run_experiment(config)
+    of_others = replace(experiment, record=replace(experiment.record, name=HOSTILE))
+    assert repr(of_others).isprintable(), "a summary.json may hold any name"
 
     assert len(repr(experiment)) < 500
     mean = experiment.summary["systems"][0]["scores"]["ndcg@10"]["mean"]

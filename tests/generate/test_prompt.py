@@ -48,6 +48,11 @@ def test_the_hash_moves_with_every_word(tmp_path):
         ("a.j2", "{{ question }} {{ passages[0].txt }}", DataError, "'txt'; allowed: .*, text"),
         ("a.j2", "{{ passages[0].text }}", DataError, "does not ask the question"),
         ("a.j2", "{{ question.__class__.mro() }}", DataError, "unsafe"),
+        ("a.j2", "{{ question }}{{ 1 / 0 }}", DataError, r"a\.j2: ZeroDivisionError: division"),
+        ("a.j2", "{{ question }}{{ 'a' + 1 }}", DataError, "TypeError: .*concatenate"),
+        ("a.j2", "{{ question }}{% include '/etc/hosts' %}", DataError, "TypeError: no loader"),
+        ("a.j2", "{{ question }}{{ 'x' * 2**60 }}", DataError, "MemoryError"),
+        ("a.j2", "{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", DataError, "RecursionError"),
     ],
 )
 def test_anything_else_is_refused(tmp_path, monkeypatch, name, content, error, message):

@@ -123,10 +123,10 @@ def test_an_empty_account_is_not_asked_again(serve):
 
 def test_a_slow_server_is_a_timeout(serve, stream):
     server, engine = serve(
-        Answer(GOOD, delay_s=30), engine={**stream, "limits": Limits(timeout=2.5)}
+        Answer(GOOD, delay_s=30), engine={**stream, "limits": Limits(timeout=1.5)}
     )
 
-    with pytest.raises(CallFailure, match=r"no answer within 2\.5 s") as caught:
+    with pytest.raises(CallFailure, match=r"no answer within 1\.5 s") as caught:
         engine.ask(asking())
 
     assert caught.value.cause is Cause.TIMEOUT
@@ -134,8 +134,8 @@ def test_a_slow_server_is_a_timeout(serve, stream):
 
 
 def test_waiting_as_asked_does_not_count_as_slow(serve):
-    busy = Answer("later", status=429, headers={"retry-after": "6.1"})
-    _, engine = serve([busy, Answer(GOOD)], engine={"limits": Limits(timeout=6.0)})
+    busy = Answer("later", status=429, headers={"retry-after": "3.1"})
+    _, engine = serve([busy, Answer(GOOD)], engine={"limits": Limits(timeout=3.0)})
 
     assert engine.ask(asking()).text == GOOD
 
@@ -334,6 +334,27 @@ def test_addresses_hold_no_secrets(url, message):
         OpenAIChat(base_url=url)
 
     assert "hunter22" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("HTTP_PROXY", "foo://me:passw0rd99@127.0.0.1:9", "scheme"),
+        ("HTTPS_PROXY", "http://me:passw0rd99@127.0.0.1:99999", "Port out of range"),
+        ("ALL_PROXY", "http://me:passw0rd99@[::1", "Invalid"),
+        ("SSL_CERT_FILE", "/nonexistent", "No such file"),
+    ],
+)
+def test_variables_that_cannot_be_used_are_named_without_their_logins(
+    monkeypatch, name, value, message
+):
+    """Both were internal errors, or said that the result could not be written."""
+    monkeypatch.setenv(name, value)
+
+    with pytest.raises(OptionError, match=rf"openai: environment: .*{message}.*_PROXY, SSL") as why:
+        OpenAIChat(base_url="http://127.0.0.1:9/v1")
+
+    assert "passw0rd99" not in str(why.value)
 
 
 def test_a_key_that_is_not_set_is_named(monkeypatch):

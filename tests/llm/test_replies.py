@@ -1,11 +1,9 @@
 """The store of replies: keys, sharing, kills, damage, replays."""
 
-import os
+import json
 import random
-import signal
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 import zlib
@@ -205,6 +203,24 @@ def test_a_reply_of_somebody_else_with_a_right_checksum_is_asked_again(path, tex
         assert replies.get("k") is None
 
 
+def test_one_that_makes_far_more_than_it_has_is_asked_again(path, monkeypatch):
+    """A row of 4 MB would make 4 GB of memory."""
+    stored(path, "k")
+    packed = zlib.compress(json.dumps(ChatReply("x" * (1 << 20)).to_dict()).encode())
+    assert len(packed) < 3_000
+    connection = sqlite3.connect(path)
+    with connection:
+        row = (packed, REPLIES.checksum("k", packed))
+        connection.execute("UPDATE replies SET reply = ?, checksum = ? WHERE key = 'k'", row)
+    connection.close()
+
+    with Replies(path) as replies:
+        assert len(replies.get("k").text) == 1 << 20, "up to 64 MiB it is read"
+        monkeypatch.setattr("ragbench.store.replies._FREE_BYTES", 1_000)
+        with pytest.warns(DamagedReply, match="the reply k is damaged"):
+            assert replies.get("k") is None
+
+
 @pytest.mark.parametrize("size", [100, 5000])
 def test_a_file_that_is_no_database_is_named(path, size):
     path.write_bytes(random.Random(1).randbytes(size))
@@ -274,7 +290,7 @@ def test_a_shared_store_is_read_after_the_own(path, tmp_path):
         assert len(replies) == 1
 
 
-def test_a_full_disk_is_an_error_that_names_the_file(path, repository):
+def test_a_full_disk_is_an_error_that_names_the_file(path, warm):
     """A limit on the size of files stands for the disk; in a process of its own."""
     code = (
         "import resource, sys\n"
@@ -291,23 +307,13 @@ def test_a_full_disk_is_an_error_that_names_the_file(path, repository):
         "except DataError as error: print(i, error)\n"
     )
 
-    done = run(repository, code, path)
+    status, said = warm.run(code, str(path))
 
-    kept, message = done.stdout.split(" ", 1)
+    assert status == 0
+    kept, message = said.split(" ", 1)
     assert "replies.sqlite: cannot be used as a store of replies" in message
     with Replies(path) as replies:
         assert len(replies) == int(kept) > 10
-
-
-def run(repository, code, *arguments):
-    return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": str(repository)},
-    )
 
 
 JUDGE = """
@@ -324,31 +330,25 @@ print(len(texts), len(set(texts)))
 CONCURRENCY = 8
 
 
-def start(repository, path, url, n):
-    return subprocess.Popen(
-        [sys.executable, "-c", JUDGE, str(path), url, str(n)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(repository)},
-    )
+def start(warm, path, url, n):
+    return warm.popen(["-c", JUDGE, str(path), url, str(n)], stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.slow
-def test_kill_9_loses_no_stored_reply(path, repository):
+def test_kill_9_loses_no_stored_reply(path, warm):
     """Killed three times in the middle: what was stored is not asked again."""
-    kills, n = 3, 250
+    kills, n = 3, 130
     with ChatServer(GOOD, latency_s=0.02) as server:
         for kill in range(1, kills + 1):
-            process = start(repository, path, server.url, n)
+            process = start(warm, path, server.url, n)
             before = server.counters.requests
-            while server.counters.requests < before + 40 + 7 * kill:
+            while server.counters.requests < before + 20 + 7 * kill:
                 assert process.poll() is None, process.stderr.read()
                 time.sleep(0.005)
-            process.send_signal(signal.SIGKILL)
+            process.kill()
             process.communicate()
-        process = start(repository, path, server.url, n)
-        out, errors = process.communicate(timeout=300)
+        process = start(warm, path, server.url, n)
+        out, errors = process.communicate()
 
     assert process.returncode == 0, errors
     assert out.split() == [str(n), "1"]
@@ -361,16 +361,16 @@ def test_kill_9_loses_no_stored_reply(path, repository):
 
 
 @pytest.mark.slow
-def test_two_processes_share_a_store(path, repository):
-    n = 150
+def test_two_processes_share_a_store(path, warm):
+    n = 80
     with ChatServer(GOOD, latency_s=0.01) as server:
-        both = [start(repository, path, server.url, n) for _ in range(2)]
-        ends = [process.communicate(timeout=300) for process in both]
+        both = [start(warm, path, server.url, n) for _ in range(2)]
+        ends = [process.communicate() for process in both]
 
         assert [out.split()[0] for out, _ in ends] == [str(n)] * 2, ends
         requests = server.counters.requests
-        third = start(repository, path, server.url, n)
-        third.communicate(timeout=300)
+        third = start(warm, path, server.url, n)
+        third.communicate()
 
     assert server.counters.requests == requests, "all of it is stored"
     with Replies(path) as replies:
@@ -398,19 +398,17 @@ def test_many_threads_open_fresh_files_at_once(tmp_path):
     assert errors == []
 
 
-def test_many_processes_open_a_fresh_file_at_once(path, repository):
+def test_many_processes_open_a_fresh_file_at_once(path, warm):
     """SQLite may say 'locked' at once when several switch a fresh file to WAL."""
     code = (
         "import sys\nfrom ragbench.llm import *\n"
         "with Replies(sys.argv[1]) as r: r.store(sys.argv[2], ChatReply('x')).result()"
     )
-    environment = {**os.environ, "PYTHONPATH": str(repository)}
-    processes = [
-        subprocess.Popen([sys.executable, "-c", code, str(path), f"k{i}"], env=environment)
-        for i in range(6)
-    ]
+    processes = [warm.popen(["-c", code, str(path), f"k{i}"]) for i in range(6)]
+    for process in processes:
+        process.communicate()
 
-    assert [process.wait(timeout=300) for process in processes] == [0] * 6
+    assert [process.returncode for process in processes] == [0] * 6
     with Replies(path) as replies:
         assert len(replies) == 6
 

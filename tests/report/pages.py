@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import MISSING, fields
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -24,19 +25,25 @@ def whole(hint: Any, value: Any) -> Any:
     """Add the fields that have to be there, empty."""
     origin, inner = get_origin(hint), get_args(hint)
     if isinstance(hint, type) and issubclass(hint, Record):
-        hints = get_type_hints(hint, include_extras=True)
+        hints, needed = declared(hint)
         given = {key: whole(hints.get(key), each) for key, each in value.items()}
-        needed = [
-            each.name
-            for each in fields(hint)
-            if each.default is MISSING and each.default_factory is MISSING
-        ]
         return {**{name: empty(hints[name]) for name in needed if name not in given}, **given}
     if isinstance(value, list) and origin is tuple:
         return [whole(inner[0], each) for each in value]
     if isinstance(value, dict) and len(inner) == 2:
         return {key: whole(inner[1], each) for key, each in value.items()}
     return value
+
+
+@functools.cache  # asked for each record that a test makes
+def declared(made: type[Record]) -> tuple[dict[str, Any], list[str]]:
+    """The types of a record's fields, and the names of those that have to be there."""
+    needed = [
+        each.name
+        for each in fields(made)
+        if each.default is MISSING and each.default_factory is MISSING
+    ]
+    return get_type_hints(made, include_extras=True), needed
 
 
 def empty(hint: Any) -> Any:

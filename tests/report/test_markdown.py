@@ -135,14 +135,25 @@ def test_nobody_is_called_and_nothing_is_linked():
         "_www.a.example",
         "a_www.a.example",
         "org/repo@0123abc",
+        ":tada:",
+        "a:b:c",
+        ":+1:",
+        ":100:",
     ],
 )
 def test_github_links_nothing_of_a_text(text):
-    before = next(each for each in ("www", "@", "#", "-") if each in text)
+    before = next(each for each in ("www", "@", "#", ":", "-") if each in text)
 
     assert f"{before}&#8288;" in escape(text)
     assert escape(text).replace("&#8288;", "").replace("\\", "") == text
 
 
+@pytest.mark.parametrize("text", ["/close", "/merge the rest"])
+def test_gitlab_does_nothing_at_the_start_of_a_line(text):
+    assert escape(text) == f"\\{text}"
+    assert escape(f"see {text}") == f"see {text}"
+
+
 def test_names_of_measures_stay_as_they_are():
+    assert escape("at 10:30:15, bm25:1") == "at 10:30:15, bm25:1"
     assert escape("ndcg@10 P@5.") == "ndcg@10 P@5."

@@ -13,7 +13,7 @@ from ragbench.data.runs.query_view import QueryViews
 from ragbench.report.page import html
 from ragbench.report.page.pack import write_data
 from tests.report.asked import PAIRS, RETRIEVERS, results, run_folder, written
-from tests.report.chromium import expect, load, tab
+from tests.report.chromium import expect, load, looks, tab, violations
 from tests.report.strategies import HOSTILE
 
 pytestmark = pytest.mark.slow  # seconds: a browser
@@ -305,8 +305,9 @@ def test_hostile_texts_do_nothing(tmp_path, visit):
     expect(page.locator("h1")).not_to_contain_text("49")
 
 
-def test_ten_megabytes_are_cut_and_said(tmp_path, visit):
-    path = written(tmp_path, 1, "long " * 2_000_000)
+def test_a_megabyte_is_cut_and_said(tmp_path, visit):
+    """In each of some thirty places, where 200,000 characters are still in all."""
+    path = written(tmp_path, 1, "long " * 200_000)
 
     assert path.stat().st_size < 200_000
     page = visit(path, "#queries&q=q0")
@@ -330,29 +331,21 @@ def test_the_policy_forbids_what_is_not_the_script_of_the_page(made, browser):
     page.context.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [400, 1400])
 @pytest.mark.parametrize("fragment", ["", "#pictures", "#queries&q=q1"])
-def test_accessible_at_every_width_in_light_and_dark(made, browser, scheme, width, fragment):
+def test_accessible_at_every_width_in_light_and_dark(made, browser, fragment):
     """axe-core finds nothing, and nothing sticks out of the window."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
-    size = {"width": width, "height": 900}
-    page = tab(browser, viewport=size, color_scheme=scheme, bypass_csp=True)
+    page = tab(browser, bypass_csp=True)
     load(page, made, fragment)
     if "q1" in fragment:
         title(page, 1)
 
-    assert not page.locator(".picture:visible").evaluate_all(
-        "all => all.filter(e => e.parentElement.scrollWidth > e.parentElement.clientWidth).length"
-    ), "no picture scrolls sideways"
-    found = axe.Axe().run(page)
-
-    serious = [
-        (each["id"], [node["html"][:120] for node in each["nodes"]])
-        for each in found.response["violations"]
-    ]
-    assert serious == []
-    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    for _ in looks(page):
+        assert not page.locator(".picture:visible").evaluate_all(
+            "all => all.filter(e => e.parentElement.scrollWidth > e.parentElement.clientWidth)"
+            ".length"
+        ), "no picture scrolls sideways"
+        assert violations(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     page.context.close()
 
 

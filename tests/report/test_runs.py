@@ -13,9 +13,8 @@ from ragbench.records.score import SystemScore
 from ragbench.report.pictures.charts import trend_picture
 from ragbench.report.runs import lay_out_list, trends_of
 from ragbench.report.text import printable, sparkline
-from tests.experiment.conftest import config, data  # noqa: F401  fixtures
-from tests.experiment.moons import QUERIES
-from tests.report.chromium import expect
+from tests.experiment.moons import QUERIES, write_moons
+from tests.report.chromium import expect, load, looks, tab, violations
 from tests.report.strategies import HOSTILE
 
 pytestmark = pytest.mark.slow  # seconds: real runs, and a browser
@@ -23,20 +22,39 @@ pytestmark = pytest.mark.slow  # seconds: real runs, and a browser
 SAID = "<script>window.owned = 1</script> \u202egnp.exe"
 
 
-@pytest.fixture
-def several(config, data):  # noqa: F811
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
     """Three runs: a poor one, a better one, and one that lacks a system; hostile questions."""
-    path = data / "queries.jsonl"
+    folder = tmp_path_factory.mktemp("several")
+    path = write_moons(folder / "moons") / "queries.jsonl"
     asked = path.read_text()
     for text in QUERIES.values():
         asked = asked.replace(text, f"{text} {SAID}")
     path.write_text(asked)
-    config["retrievers"]["exact"]["k1"] = 0.0
+    config = {
+        "name": "moons",
+        "dataset": {"type": "beir", "path": str(folder / "moons"), "split": "test"},
+        "retrievers": {
+            "bm25": {"type": "bm25"},
+            "exact": {"type": "bm25", "stemmer": "none", "k1": 0.0},
+        },
+        "generators": {"extractive": {"type": "extractive", "sentences": 1}},
+        "metrics": {"judge": {"type": "lexical"}},
+        "output": str(folder / "runs"),
+        "cache": str(folder / "cache"),
+    }
     runs = [rb.run_experiment(config, {"retrievers.bm25.stopwords": "none"}).path]
     runs.append(rb.run_experiment(config).path)
     del config["retrievers"]["exact"]
     runs.append(rb.run_experiment(config).path)
     return runs
+
+
+@pytest.fixture
+def several(finished, tmp_path):
+    """Copies of them, which a test may change."""
+    shutil.copytree(finished[0].parent, tmp_path / "moons", symlinks=True)
+    return [tmp_path / "moons" / run.name for run in finished]
 
 
 @pytest.mark.parametrize(
@@ -150,20 +168,13 @@ def test_the_page_of_a_list_in_a_browser(several, tmp_path, visit):
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_both_pages_are_accessible(several, tmp_path, browser, scheme):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
+def test_both_pages_are_accessible(several, tmp_path, browser):
     write_pages(several, tmp_path / "side.html")
     write_list(tmp_path / "list.html", list_runs(several[0].parent), several[0].parent)
     for name in ("side.html", "list.html"):
-        for width in (400, 1400):
-            size = {"width": width, "height": 900}
-            context = browser.new_context(viewport=size, color_scheme=scheme, bypass_csp=True)
-            page = context.new_page()
-            page.goto((tmp_path / name).as_uri())
-            page.wait_for_selector("#views:not([hidden])")
-            found = axe.Axe().run(page)
-            bad = [(v["id"], v["nodes"][0]["html"][:120]) for v in found.response["violations"]]
-            assert bad == []
+        page = tab(browser, bypass_csp=True)
+        load(page, tmp_path / name)
+        for _ in looks(page):
+            assert violations(page) == []
             assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
-            context.close()
+        page.context.close()

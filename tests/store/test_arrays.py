@@ -1,9 +1,6 @@
 """Arrays of the cache: as NumPy has them, whole or absent, made once, and made again if damaged."""
 
 import os
-import signal
-import subprocess
-import sys
 import time
 import warnings
 from contextlib import contextmanager
@@ -152,22 +149,15 @@ print(None if kept is None else int(kept["numbers"].sum()), flush=True)
 SUM = str(99_999 * 100_000)
 
 
-def process(folder, what, repository):
-    environment = {**os.environ, "PYTHONPATH": str(repository)}
-    return subprocess.Popen(
-        [sys.executable, "-c", WRITE, str(folder), what],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment,
-        text=True,
-    )
+def process(folder, what, warm):
+    return warm.popen(["-c", WRITE, str(folder), what], text=True)
 
 
 @pytest.mark.costly
-def test_of_two_runs_one_makes_it(tmp_path, repository):
-    first = process(tmp_path, "wait", repository)
+def test_of_two_runs_one_makes_it(tmp_path, warm):
+    first = process(tmp_path, "wait", warm)
     assert first.stdout.readline() == "made\n"
-    second = process(tmp_path, "go", repository)  # waits for the first, or finds what it made
+    second = process(tmp_path, "go", warm)  # waits for the first, or finds what it made
 
     first.stdin.write("\n")
     first.stdin.flush()
@@ -177,17 +167,17 @@ def test_of_two_runs_one_makes_it(tmp_path, repository):
 
 
 @pytest.mark.costly
-def test_who_waits_is_told_for_whom_and_goes_on_when_it_is_dead(tmp_path, repository, monkeypatch):
+def test_who_waits_is_told_for_whom_and_goes_on_when_it_is_dead(tmp_path, warm, monkeypatch):
     monkeypatch.setattr(files, "TOLD_AFTER_S", 0.0)
     monkeypatch.setattr(files, "TOLD_AGAIN_S", 0.0)
-    first = process(tmp_path, "wait", repository)
+    first = process(tmp_path, "wait", warm)
     assert first.stdout.readline() == "made\n"
     told = []
 
     def tell(text):
         told.append(text)
         if len(told) == 3:
-            first.send_signal(signal.SIGKILL)
+            first.kill()
             first.communicate()
 
     with files.locked_beside(key_of(tmp_path), tell):
@@ -208,27 +198,25 @@ def test_who_waits_for_arrays_says_which(tmp_path, monkeypatch):
 
 
 @pytest.mark.costly
-def test_a_kill_in_the_middle_leaves_nothing_under_the_name(tmp_path, repository):
-    first = process(tmp_path, "wait", repository)
+def test_a_kill_in_the_middle_leaves_nothing_under_the_name(tmp_path, warm):
+    first = process(tmp_path, "wait", warm)
     assert first.stdout.readline() == "made\n"
-    first.send_signal(signal.SIGKILL)
+    first.kill()
     first.communicate()
     left = [path.name for path in key_of(tmp_path).parent.iterdir()]
     assert "k" not in left
     assert any(name.endswith(".tmp") for name in left)
     assert stored_in(tmp_path) == []
 
-    assert process(tmp_path, "go", repository).communicate()[0] == f"made\n{SUM}\n"
+    assert process(tmp_path, "go", warm).communicate()[0] == f"made\n{SUM}\n"
     assert [path.name for path in key_of(tmp_path).parent.iterdir()] == ["k"]
 
 
 @pytest.mark.slow
-def test_a_cache_that_may_only_be_read_serves(cache, repository):
-    command = [sys.executable, "-c", WRITE, cache, "go"]
-
-    assert read_only(cache, *command, repository=repository).stdout == "None\n"
-    process(cache, "go", repository).communicate()
-    assert read_only(cache, *command, repository=repository).stdout == f"{SUM}\n"
+def test_a_cache_that_may_only_be_read_serves(cache, warm):
+    assert read_only(warm, cache, WRITE, cache, "go").stdout == "None\n"
+    process(cache, "go", warm).communicate()
+    assert read_only(warm, cache, WRITE, cache, "go").stdout == f"{SUM}\n"
 
 
 def test_a_full_disk_is_named(tmp_path):

@@ -1,11 +1,8 @@
 """Claims of calls: of several runs that share a store, one pays; whoever dies holds up nobody."""
 
 import asyncio
-import os
 import random
-import signal
 import subprocess
-import sys
 import threading
 import time
 
@@ -42,21 +39,16 @@ fcntl.lockf = refuse
 """
 
 
-def start(repository, path, url, n, seed, first=""):
-    return subprocess.Popen(
-        [sys.executable, "-c", first + RUN, str(path), url, str(n), str(seed)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(repository)},
-    )
+def start(warm, path, url, n, seed, first=""):
+    command = ["-c", first + RUN, str(path), url, str(n), str(seed)]
+    return warm.popen(command, stderr=subprocess.PIPE, text=True)
 
 
-def test_processes_in_different_orders_pay_once_for_each_call(repository, tmp_path):
-    n, path = 200, tmp_path / "replies.sqlite"
+def test_processes_in_different_orders_pay_once_for_each_call(warm, tmp_path):
+    n, path = 100, tmp_path / "replies.sqlite"
     with ChatServer(GOOD, latency_s=0.03) as server:
-        runs = [start(repository, path, server.url, n, seed) for seed in range(3)]
-        ends = [run.communicate(timeout=300) for run in runs]
+        runs = [start(warm, path, server.url, n, seed) for seed in range(3)]
+        ends = [run.communicate() for run in runs]
 
         assert [run.returncode for run in runs] == [0, 0, 0], ends
         assert server.counters.requests == n
@@ -66,16 +58,16 @@ def test_processes_in_different_orders_pay_once_for_each_call(repository, tmp_pa
         assert sum(stored for *_, stored in counts) == 2 * n
 
 
-def test_the_call_of_a_killed_process_is_taken_over(repository, tmp_path):
+def test_the_call_of_a_killed_process_is_taken_over(warm, tmp_path):
     n, path = 120, tmp_path / "replies.sqlite"
     with ChatServer(GOOD, latency_s=0.05) as server:
-        first, second = (start(repository, path, server.url, n, seed) for seed in (1, 1))
+        first, second = (start(warm, path, server.url, n, seed) for seed in (1, 1))
         while server.counters.requests < 30:
             assert first.poll() is None
             time.sleep(0.005)
-        first.send_signal(signal.SIGKILL)
+        first.kill()
         first.communicate()
-        out, errors = second.communicate(timeout=300)
+        out, errors = second.communicate()
 
         assert out.split()[0] == "0", errors
         assert len(server.counters.asked) == n
@@ -83,14 +75,12 @@ def test_the_call_of_a_killed_process_is_taken_over(repository, tmp_path):
 
 
 @pytest.mark.parametrize("after", [0, 2], ids=["none", "none from the first call on"])
-def test_a_file_system_without_locks_is_refused_before_anything_is_paid(
-    repository, tmp_path, after
-):
+def test_a_file_system_without_locks_is_refused_before_anything_is_paid(warm, tmp_path, after):
     """SQLite's own locks work, those of calls do not, as on NFS without a lock manager."""
     path = tmp_path / "replies.sqlite"
     with ChatServer(GOOD) as server:
-        run = start(repository, path, server.url, 3, 1, NO_LOCKS.format(after=after))
-        out, errors = run.communicate(timeout=300)
+        run = start(warm, path, server.url, 3, 1, NO_LOCKS.format(after=after))
+        out, errors = run.communicate()
 
         assert server.counters.requests == 0, out
     assert run.returncode != 0

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -196,13 +194,8 @@ for i in range(10**9):
 
 @pytest.mark.costly
 @pytest.mark.parametrize("items", [1, 40, 700])
-def test_kill_9_loses_nothing_that_was_put(path, repository, items):
-    process = subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(path)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(repository)},
-    )
+def test_kill_9_loses_nothing_that_was_put(path, warm, items):
+    process = warm.popen(["-c", KILLED, str(path)], text=True)
     told = [int(process.stdout.readline()) for _ in range(items)]
     process.kill()
     rest, _ = process.communicate()

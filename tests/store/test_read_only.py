@@ -1,19 +1,31 @@
 """A cache that may only be read: complete, it serves a run; else one line says what is missing."""
 
-import os
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 from ragbench.store.vectors import EmbeddingCache
 from ragbench.testing import ChatServer
+from tests.commands import run_command
 from tests.llm.conftest import GOOD
+from tests.warm import PROGRAM
 
 pytestmark = pytest.mark.slow  # seconds in all: each in a process of its own
 
-READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"'
+ENTER = """
+import ctypes, os, subprocess, sys
+from pathlib import Path
+folder, user, group = sys.argv.pop(1), os.getuid(), os.getgid()
+if ctypes.CDLL(None, use_errno=True).unshare(0x10000000 | 0x00020000):  # users, mounts
+    raise OSError(ctypes.get_errno(), "no mounts of one's own")
+for name, text in (
+    ("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")
+):
+    Path("/proc/self", name).write_text(text)
+for words in (["--bind", folder], ["-o", "remount,ro,bind"]):
+    subprocess.run(["mount", *words, folder], check=True)
+"""
 ASK = """
 import sys
 import numpy as np
@@ -36,25 +48,19 @@ with StoredVectors(Path(folder) / "embeddings.sqlite") as stored:
 """
 
 
-def read_only(folder, *command, repository):
-    """Run a command to which a folder is mounted read-only: rights stop no superuser."""
-    return subprocess.run(
-        ["unshare", "-rm", "sh", "-c", READ_ONLY, "sh", str(folder), *map(str, command)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": str(repository)},
-    )
+def read_only(warm, folder, code, *arguments):
+    """Run code in a process to which a folder is mounted read-only: rights stop no superuser."""
+    command = ["-c", ENTER + code, str(folder), *map(str, arguments)]
+    process = warm.popen(command, stderr=subprocess.PIPE, text=True)
+    out, errors = process.communicate()
+    return subprocess.CompletedProcess(command, process.returncode, out, errors)
 
 
 @pytest.fixture
-def cache(tmp_path, repository):
+def cache(tmp_path, warm):
     folder = tmp_path / "cache"
     folder.mkdir()
-    try:
-        done = read_only(folder, "touch", folder / "x", repository=repository)
-    except FileNotFoundError:
-        pytest.skip("no unshare here")
+    done = read_only(warm, folder, "Path(sys.argv[1]).touch()", folder / "x")
     if "Read-only file system" not in done.stderr:
         pytest.skip(f"no mounts of one's own here: {done.stderr}")
     return folder
@@ -64,16 +70,14 @@ def files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_a_complete_cache_serves_and_what_is_missing_is_named_and_not_paid(cache, repository):
+def test_a_complete_cache_serves_and_what_is_missing_is_named_and_not_paid(cache, warm):
     with ChatServer(GOOD) as server:
-        command = [sys.executable, "-c", ASK, cache, server.url]
-        environment = {**os.environ, "PYTHONPATH": str(repository)}
-        subprocess.run([*map(str, command), "known"], env=environment, check=True)
+        assert warm.run(ASK, str(cache), server.url, "known")[0] == 0
         with EmbeddingCache(cache / "embeddings.sqlite") as vectors:
             vectors.store({b"a": np.ones(2, np.float32)})
         before = files(cache)
 
-        done = read_only(cache, *command, "known", "unknown", repository=repository)
+        done = read_only(warm, cache, ASK, cache, server.url, "known", "unknown")
 
         assert done.returncode == 0, done.stderr
         reply, missing, found = done.stdout.splitlines()
@@ -85,46 +89,40 @@ def test_a_complete_cache_serves_and_what_is_missing_is_named_and_not_paid(cache
         assert files(cache) == before
 
 
-def test_a_log_that_was_left_is_read_too(cache, repository):
+def test_a_log_that_was_left_is_read_too(cache, warm):
     """Killed before it closed: the last replies are in the log, which nobody may put away."""
     code = (
         "import os, sys; from ragbench.llm import *; r = Replies(sys.argv[1])\n"
         "r.store('k', ChatReply('yes')).result(); os.kill(os.getpid(), 9)"
     )
     path = cache / "replies.sqlite"
-    environment = {**os.environ, "PYTHONPATH": str(repository)}
-    subprocess.run([sys.executable, "-c", code, str(path)], env=environment, check=False)
+    assert warm.run(code, str(path))[0] == -9
     (cache / "replies.sqlite-shm").unlink()
     look = "import sys; from ragbench.llm import *; print(Replies(sys.argv[1]).get('k').text)"
 
-    done = read_only(cache, sys.executable, "-c", look, path, repository=repository)
+    done = read_only(warm, cache, look, path)
 
     assert done.stdout == "yes\n", done.stderr
 
 
-def test_a_run_over_a_complete_cache(cache, repository, tmp_path, monkeypatch):
-    command = [sys.executable, "-m", "ragbench", "run", repository / "configs" / "quickstart.yaml"]
-    command += ["--set", f"output={tmp_path / 'runs'}"]
+def test_a_run_over_a_complete_cache(cache, warm, repository, tmp_path, monkeypatch):
+    command = ["run", repository / "configs" / "quickstart.yaml", "--only", "bm25", "--quiet"]
+    command += ["--limit", "10", "--set", f"output={tmp_path / 'runs'}"]
     monkeypatch.setenv("RAGBENCH_CACHE", str(cache))
-    environment = {**os.environ, "PYTHONPATH": str(repository)}
-    subprocess.run([*map(str, command)], env=environment, check=True, capture_output=True)
+    assert run_command(*command).returncode == 0
     assert (cache / "stages").is_dir()
 
-    again = read_only(cache, *command, "--quiet", repository=repository)
-    other = read_only(
-        cache, *command, "--set", "retrievers.bm25.k1=1.3", "--quiet", repository=repository
-    )
+    again = read_only(warm, cache, PROGRAM, *command)
+    other = read_only(warm, cache, PROGRAM, *command, "--set", "retrievers.bm25.k1=1.3")
 
     assert again.returncode == 0, again.stderr
     assert (other.returncode, other.stderr.count("\n")) == (2, 1), other.stderr
     assert "cannot be written: Read-only file system" in other.stderr
 
 
-def test_an_empty_cache_asks_nothing(cache, repository):
+def test_an_empty_cache_asks_nothing(cache, warm):
     with ChatServer(GOOD) as server:
-        done = read_only(
-            cache, sys.executable, "-c", ASK, cache, server.url, "x", repository=repository
-        )
+        done = read_only(warm, cache, ASK, cache, server.url, "x")
 
         assert "no reply from 'm' to 'x'" in done.stdout, done.stderr
         assert server.counters.requests == 0

@@ -1,10 +1,6 @@
 """Vectors on disk: what comes back, damage, kills, and several processes at once."""
 
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -121,13 +117,8 @@ with EmbeddingCache(path) as cache:
 """
 
 
-def write(repository, path, start, stop):
-    return subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path), str(start), str(stop)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(repository)},
-    )
+def write(warm, path, start, stop):
+    return warm.popen(["-c", WRITER, str(path), str(start), str(stop)], text=True)
 
 
 def assert_holds(path, count):
@@ -137,25 +128,25 @@ def assert_holds(path, count):
 
 
 @pytest.mark.costly
-def test_kill_9_loses_nothing_that_was_stored(repository, tmp_path):
+def test_kill_9_loses_nothing_that_was_stored(warm, tmp_path):
     path = tmp_path / "e.sqlite"
     for _ in range(2):
-        process = write(repository, path, 0, 1_000_000)
+        process = write(warm, path, 0, 1_000_000)
         for _ in range(10):
             told = int(process.stdout.readline())
-        process.send_signal(signal.SIGKILL)
+        process.kill()
         process.communicate()
 
         assert_holds(path, told)
 
 
 @pytest.mark.costly
-def test_processes_write_at_once(repository, tmp_path):
+def test_processes_write_at_once(warm, tmp_path):
     """Both start with a file that is not there; half of what they store is the same."""
     path = tmp_path / "e.sqlite"
-    processes = [write(repository, path, start, start + 1000) for start in (0, 500)]
+    processes = [write(warm, path, start, start + 1000) for start in (0, 500)]
     for process in processes:
-        process.communicate(timeout=300)
+        process.communicate()
 
     assert [process.returncode for process in processes] == [0, 0]
     assert_holds(path, 1500)

@@ -27,8 +27,8 @@ _BUFFER = 1 << 17
 _NEWLINE = ord("\n")
 GZIP_MAGIC = b"\x1f\x8b"
 _LONGEST_LINE = 16 << 20
-_FREE_BYTES, _RATIO = 64 << 20, 200
-"""Beyond 64 MiB, gzip may make no more than 200 bytes of one: text gives 3 to 20, a bomb 1000."""
+FREE_BYTES, RATIO = 64 << 20, 200
+"""Beyond 64 MiB, a file may make no more than 200 bytes of one: text gives 3 to 20, a bomb 1000."""
 GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 """What reading a broken gzip file raises."""
 
@@ -157,12 +157,12 @@ class _Inflated(io.RawIOBase):
         found = self._inflated.read1(len(buffer))
         buffer[: len(found)] = found
         self._given += len(found)
-        if self._given > max(_FREE_BYTES, _RATIO * self._taken.count):
+        if self._given > max(FREE_BYTES, RATIO * self._taken.count):
             read, made = self._taken.count, self._given
             raise DataError(
                 f"gzip has made {made:,} bytes of {read:,}, {made // max(1, read)} of each",
                 file=self._name,
-                allowed=f"{_RATIO} bytes of one, beyond {_FREE_BYTES >> 20} MiB; "
+                allowed=f"{RATIO} bytes of one, beyond {FREE_BYTES >> 20} MiB; "
                 "decompress the file yourself if it is what it should be",
             )
         return len(found)

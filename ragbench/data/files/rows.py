@@ -9,14 +9,21 @@ import csv
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import quote
 
-from ragbench.data.files.lines import Source, plain_suffix, source_name, text_lines
+from ragbench.data.files.lines import (
+    FREE_BYTES,
+    RATIO,
+    Source,
+    plain_suffix,
+    source_name,
+    text_lines,
+)
 from ragbench.errors import DataError, MissingExtra
 from ragbench.json_yaml import load_json
 from ragbench.records.codec import Record, from_json, kind
@@ -30,6 +37,7 @@ ID_ALLOWED = "an id without white space: run files are split at it"
 # only ever raised; 2**31 - 1 is the most that a C long holds everywhere.
 _LONGEST_CELL = 2**31 - 1
 _SEPARATED = (".csv", ".tsv")
+_BATCH = 64  # rows of Parquet that are in memory at once, whatever is in them
 SUFFIXES = ".jsonl, .json, .csv, .tsv (also with .gz), .parquet"
 
 
@@ -143,6 +151,16 @@ def id_problem(value: str) -> str | None:
         return "holds a NUL character"
     # bytes, not str: readers of run files split at ASCII white space only
     return None if data.split() == [data] else "holds white space"
+
+
+def check_written(names: Sequence[str], noun: str) -> None:
+    """Check that run files can hold some texts: at once where they are plain, as nearly all are."""
+    joined = "\n".join(names)
+    if not joined.isascii() or "\0" in joined or len(joined.split()) != len(names):
+        for name in names:
+            if why := id_problem(name):
+                found = f"{noun} {why}: {name!r}"
+                raise DataError(found, record="run file", allowed=ID_ALLOWED)
 
 
 def encode_spaces(name: str) -> str:
@@ -284,6 +302,18 @@ def read_json_array(path: Path) -> Iterator[Entry]:
         raise DataError("the array is empty", file=path)
 
 
+def _check_size(path: Path, made: int) -> None:
+    """Refuse a file that makes far more than it has: one text for a million rows is stored once."""
+    stored = path.stat().st_size
+    if made > max(FREE_BYTES, RATIO * stored):
+        raise DataError(
+            f"Parquet has made {made:,} bytes of {stored:,}, {made // stored} of each",
+            file=path,
+            allowed=f"{RATIO} bytes of one, beyond {FREE_BYTES >> 20} MiB; "
+            "write it as .jsonl if it is what it should be",
+        )
+
+
 def read_parquet(path: Path, subject: str) -> Iterator[Entry]:
     """Yield the rows of a Parquet file, numbered from 1."""
     try:
@@ -297,14 +327,19 @@ def read_parquet(path: Path, subject: str) -> Iterator[Entry]:
         raise DataError("the file is empty", file=path)
     try:
         table = pyarrow.parquet.ParquetFile(path)
-        batches: Any = table.iter_batches(batch_size=1024)
-        rows = (row for batch in batches for row in batch.to_pylist())
-        empty = True
-        for number, row in enumerate(rows, start=1):
-            empty = False
-            yield Entry(str(path), None, row, record=f"row {number}")
+        meta = table.metadata
+        groups = (meta.row_group(number) for number in range(meta.num_row_groups))
+        _check_size(path, sum(group.total_byte_size for group in groups))
+        batches: Any = table.iter_batches(batch_size=_BATCH)
+        n_rows = made = 0
+        for batch in batches:
+            made += batch.nbytes
+            _check_size(path, made)
+            for row in batch.to_pylist():
+                n_rows += 1
+                yield Entry(str(path), None, row, record=f"row {n_rows}")
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).split("\n", 1)[0]
         raise DataError(f"cannot be read as Parquet: {reason}", file=path) from error
-    if empty:
+    if not n_rows:
         raise DataError("the file has no rows", file=path)

@@ -17,7 +17,7 @@ import numpy as np
 
 from ragbench.data.files.rows import no_constant
 from ragbench.errors import DataError
-from ragbench.files import check_writable, folder_written_atomically, names_in, point_at
+from ragbench.files import check_writable, folder_written_atomically, names_in, odd_file, point_at
 from ragbench.json_yaml import load_json
 from ragbench.records.codec import from_json
 from ragbench.records.comparison import COMPARISON_SCHEMA, Comparisons, fill_facts, no_comparisons
@@ -25,6 +25,7 @@ from ragbench.records.manifest import MANIFEST_SCHEMA, Manifest
 from ragbench.records.summary import SUMMARY_SCHEMA, Summary
 from ragbench.registry import nearest, shown
 from ragbench.types import FloatArray, Query
+from ragbench.types.byte_ids import distinct
 
 QUERIES_FILE = "queries.jsonl"
 
@@ -122,7 +123,9 @@ def unfit_names(systems: Iterable[str]) -> Iterator[tuple[str, str, str]]:
             continue
         found = f"'{first}' and '{name}' would write the same file '{file}'"
         if file_name(first) != file:
-            found = f"'{first}' and '{name}' differ only in case, and would write the same file"
+            alike = unicodedata.normalize("NFC", first) == unicodedata.normalize("NFC", name)
+            how = "how accents are encoded" if alike else "case"
+            found = f"'{first}' and '{name}' differ only in {how}, and would write the same file"
         yield name, found, "another name for one of them"
 
 
@@ -218,10 +221,9 @@ def _cells(column: Column, rows: slice) -> Sequence[str]:
     if not isinstance(column, np.ndarray):
         return [*map(_text, column[rows])]
     # most scores are few numbers, and to write one takes as long as all else
-    bits, place = np.unique(np.array(column[rows], np.float64).view(np.int64), return_inverse=True)
-    numbers = bits.view(np.float64).tolist()
-    cells = np.array([repr(x) if math.isfinite(x) else "" for x in numbers], np.object_)
-    found: list[str] = cells[place].tolist()
+    numbers, which = distinct(column[rows])
+    cells = [repr(x) if math.isfinite(x) else "" for x in numbers.tolist()]
+    found: list[str] = np.array(cells, np.object_)[which].tolist()
     return found
 
 
@@ -331,6 +333,8 @@ def _encode(text: str) -> bytes:
 def resolve_run_folder(path: Path) -> Path:
     """Return the run folder that a path means: itself, or what its `latest` points at."""
     if os.path.isfile(path / "summary.json"):
+        if (odd := odd_file(path)) is not None:
+            raise DataError("is no file", file=odd, allowed="what ragbench run wrote")
         return path
     if path.name == LATEST and os.path.isfile(path):  # where links cannot be made
         return resolve_run_folder(_pointed_at(path))

@@ -85,6 +85,8 @@ def load_rubric(name: str | Path | Mapping[str, Any]) -> Rubric:
     known = built_in_rubrics()
     if os.path.isfile(name):
         return read_rubric(Path(name))
+    if os.path.isdir(name):
+        raise DataError("a folder, not a file", file=name, allowed="the YAML file of a rubric")
     allowed = f"{', '.join(known)}, or the path of a file"
     raise OptionError("rubric", "name", str(name), allowed, nearest(str(name), known))
 
