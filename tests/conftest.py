@@ -32,10 +32,11 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes says how busy the machine is; a test never asserts a time.
 settings.register_profile("untimed", deadline=None)
-# A few examples of each property for `make fast`; CI runs all of them.
+settings.register_profile("half", deadline=None, max_examples=50)
+# A few examples of each property for `make fast`; where `CI` is set, all of them.
 settings.register_profile("fast", deadline=None, max_examples=10)
-if settings.get_current_profile_name() == "default":
-    settings.load_profile("untimed")
+if settings.get_current_profile_name() in ("default", "ci"):
+    settings.load_profile("untimed" if os.environ.get("CI") else "half")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 GOLDEN = Path(__file__).resolve().parent / "golden"
@@ -47,9 +48,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-MODELS = {"minilm", "tiny_nli", "tiny_bert", "tiny_embedder", "tiny_cross_encoder"}
+MODELS = {"minilm", "tiny_nli", "tiny_bert", "tiny_embedder", "tiny_cross_encoder", "tiny_gpt"}
 """The fixtures that load torch."""
-SLOW = {*MODELS, "tiny_gpt", "lent_data", "finished_quickstart"}
+SLOW = {*MODELS, "lent_data", "finished_quickstart"}
 """Those, and the ones that load whole collections, or run the quickstart, which takes seconds."""
 
 
@@ -130,6 +131,7 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         sys.dont_write_bytecode = True
         gc.freeze()
+        gc.set_threshold(50_000, 20, 20)  # else a twentieth of the time goes into looking
         gc.enable()
 
 

@@ -34,7 +34,7 @@ LIMITS: dict[str, float] = {
     # and corpora that are mapped; rankings and tables by columns; a start of `score`
     # without modules that it does not use; searches over chunks, and by rm3, on workers
     "files": 340,
-    "lines": 86_706,
+    "lines": 86_797,
     "imports, % of code": 10,
     "modules in a folder": 15,
     "modules in a family's folder": 17,
@@ -92,14 +92,13 @@ class House:
         return [each for module in self.modules.values() for each in module.functions()]
 
     @cached_property
-    def sizes(self) -> tuple[int, int, int, int]:
-        """Code, import, docstring and comment lines."""
+    def sizes(self) -> tuple[int, int, int]:
+        """Code, import and docstring lines."""
         modules = self.modules.values()
         return (
             sum(len(module.code_lines) for module in modules),
             sum(len(module.import_lines) for module in modules),
             sum(len(module.docstring_lines) for module in modules),
-            sum(module.comments for module in modules),
         )
 
     @cached_property
@@ -281,9 +280,9 @@ class Figure:
 
 
 def measure(root: Path) -> list[Figure]:
-    """Measure the package that lies in a folder."""
+    """Measure the package that lies in a folder; no figure without a limit that takes seconds."""
     house = House(root)
-    code, imports, docstrings, comments = house.sizes
+    code, imports, docstrings = house.sizes
     lines = [module.lines for module in house.modules.values()]
     ordinary, families = house.crowded(False), house.crowded(True)
 
@@ -303,7 +302,6 @@ def measure(root: Path) -> list[Figure]:
         Figure("median file, lines", median(lines)),
         Figure("imports, % of code", round(100 * imports / code, 1)),
         Figure("docstrings, % of code", round(100 * docstrings / code, 1)),
-        Figure("comments, % of code", round(100 * comments / code, 1)),
         most("modules in a folder", ordinary),
         most("modules in a family's folder", families),
         counted("modules over 450 lines", house.long_modules()),
@@ -319,9 +317,17 @@ def measure(root: Path) -> list[Figure]:
     ]
 
 
+def comments(root: Path) -> Figure:
+    """How much is said beside the code; to find comments takes as long as all else."""
+    house = House(root)
+    count = sum(module.comments for module in house.modules.values())
+    return Figure("comments, % of code", round(100 * count / house.sizes[0], 1))
+
+
 def main() -> int:
     """Print the table; with -v also what is counted. 1 where a limit is broken."""
-    figures = measure(Path(__file__).parents[1] / "ragbench")
+    root = Path(__file__).parents[1] / "ragbench"
+    figures = [*measure(root), comments(root)]
     print(f"{'figure':<40}{'value':>10}{'limit':>10}{'goal':>10}")
     for figure in figures:
         limit = "" if figure.limit is None else f"{figure.limit:,g}"

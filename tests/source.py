@@ -72,29 +72,24 @@ class Module:
     def import_lines(self) -> set[int]:
         return _covered(n for n in self.nodes if isinstance(n, (ast.Import, ast.ImportFrom)))
 
-    @cached_property
-    def tokens(self) -> list[tokenize.TokenInfo]:
-        return list(tokenize.generate_tokens(io.StringIO(self.text).readline))
-
-    @cached_property
+    @property
     def comments(self) -> int:
         """How many there are, without the reasons and orders for tools."""
         tools = ("# noqa", "# type:", "# pragma")
-        comments = (t.string for t in self.tokens if t.type == tokenize.COMMENT)
+        tokens = tokenize.generate_tokens(io.StringIO(self.text).readline)
+        comments = (t.string for t in tokens if t.type == tokenize.COMMENT)
         return sum(not comment.startswith(tools) for comment in comments)
 
     @cached_property
     def code_lines(self) -> set[int]:
         """Lines with anything but comments, blanks and docstrings."""
-        layout = {
-            *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER),
-            *(tokenize.INDENT, tokenize.DEDENT),
-        }
-        found: set[int] = set()
-        for token in self.tokens:
-            if token.type not in layout:
-                found.update(range(token.start[0], token.end[0] + 1))
-        return found - self.docstring_lines
+        starts = (line.lstrip() for line in self.text.split("\n"))
+        found = {n for n, start in enumerate(starts, 1) if start and not start.startswith("#")}
+        # a blank line within a text is one of its lines
+        texts = (n for n in self.nodes if isinstance(n, (ast.Constant, ast.JoinedStr)))
+        return (found | _covered(n for n in texts if n.end_lineno != n.lineno)) - (
+            self.docstring_lines
+        )
 
     def functions(self) -> Iterator[Function]:
         source = self.text.splitlines()

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.warm import Warm
+
 RECIPES = Path(__file__).with_name("recipes")
 COPIED = ("ragbench", "benchmarks", "configs", "docs", "tests", "datasets")
 
@@ -130,12 +132,54 @@ def copy(repository, tmp_path):
     return tmp_path / "copy"
 
 
-def call(copy, *command):
+FROM_THE_COPY = """
+import runpy, sys
+def forget():
+    for name in [*sys.modules]:
+        if name.partition(".")[0] in ("ragbench", "tests"):
+            del sys.modules[name]
+forget()
+sys.path.insert(0, "")
+how, what, *words = sys.argv[1:]
+sys.argv = [what, *words]
+try:
+    if how == "module":
+        runpy.run_module(what, run_name="__main__", alter_sys=True)
+    elif how == "code":
+        exec(what, {"__name__": "__main__"})
+    else:
+        runpy.run_path(what, run_name="__main__")
+finally:
+    forget()  # the next process reads what the next recipe has changed
+"""
+
+
+@pytest.fixture
+def call(copy, tmp_path):
+    """Run Python in the copy, in processes that have other packages imported, but nothing of it."""
+    (tmp_path / "warm").mkdir()
+    server = Warm(tmp_path / "warm", "numpy, yaml, click")
     environment = {**os.environ, "PYTHONPATH": str(copy)}
+
+    def called(*command):
+        words = ["-c", FROM_THE_COPY, *command]
+        process = server.popen(words, cwd=copy, env=environment, stderr=subprocess.PIPE)
+        process.stdin.close()
+        with process.stdout, process.stderr:
+            printed, told = (each.read().decode() for each in (process.stdout, process.stderr))
+        assert process.wait() == 0, printed + told
+        return printed
+
+    yield called
+    server.close()
+
+
+def run_tests(copy, *words):
+    """Run pytest in the copy: it rewrites what it imports, so that nothing may be there before."""
     done = subprocess.run(
-        [sys.executable, *command],
+        [sys.executable, "-m", "pytest", "-q", *words],
         cwd=copy,
-        env=environment,
+        env={**os.environ, "PYTHONPATH": str(copy)},
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -145,24 +189,24 @@ def call(copy, *command):
     return done.stdout
 
 
-def generate(repository, copy):
+def generate(repository, call):
     """Run the commands of `make generated` in the copy, with this Python."""
     makefile = (repository / "Makefile").read_text(encoding="utf-8")
     (lines,) = re.findall(r"^generated:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
     for line in lines.splitlines():
         program, *arguments = line.split()
         name = program.removeprefix("$(BIN)/")
-        call(copy, *(() if name == "python" else ("-m", name)), *arguments)
+        call(*(("file",) if name == "python" else ("module", name)), *arguments)
 
 
-def say_that_it_is_worked_by_hand(copy, recipe):
+def say_that_it_is_worked_by_hand(copy, recipe, call):
     """What `make conformance` needs, and the part of it that this changes."""
     path, line = copy / recipe.conformance, "WITHOUT_REFERENCE: dict[str, str] = {}\n"
     text = path.read_text(encoding="utf-8")
     assert text.count(line) == 1
     reason = f'WITHOUT_REFERENCE["{recipe.name}"] = "worked by hand in {recipe.tests[0]}"\n'
     path.write_text(text.replace(line, line + reason), encoding="utf-8")
-    call(copy, "-m", "tests.conformance", "--section", "Without a reference")
+    call("module", "tests.conformance", "--section", "Without a reference")
 
 
 def contents(copy):
@@ -185,7 +229,7 @@ def named_in_contributing(repository, recipe):
     return {path for path in paths if "/" in path}
 
 
-def follow(recipe, copy, repository):
+def follow(recipe, copy, repository, call):
     """Do what a recipe says; returns the files that this changed."""
     before = contents(copy)
     shutil.copytree(RECIPES / recipe.kind, copy, dirs_exist_ok=True)
@@ -195,9 +239,9 @@ def follow(recipe, copy, repository):
     after = recipe.after or text
     table.write_text(text.replace(after, after + recipe.line, 1), encoding="utf-8")
 
-    generate(repository, copy)
+    generate(repository, call)
     if recipe.conformance:
-        say_that_it_is_worked_by_hand(copy, recipe)
+        say_that_it_is_worked_by_hand(copy, recipe, call)
 
     now = contents(copy)
     assert before.keys() <= now.keys()
@@ -217,17 +261,17 @@ def use_of(recipe):
     return f"{found}\n{recipe.code}"
 
 
-def test_a_recipe_touches_what_contributing_names(copy, repository):
+def test_a_recipe_touches_what_contributing_names(copy, repository, call):
     """One after the other in one copy: then what all of them have added is used and tested."""
     for recipe in FOLLOWED:
-        touched = follow(recipe, copy, repository)
+        touched = follow(recipe, copy, repository, call)
         assert touched == named_in_contributing(repository, recipe), recipe.kind
 
-    call(copy, "-c", "\n".join(["import ragbench as rb", USED, *map(use_of, FOLLOWED)]))
+    call("code", "\n".join(["import ragbench as rb", USED, *map(use_of, FOLLOWED)]))
     wanted = " or ".join(["test_common", *(recipe.name for recipe in FOLLOWED)])
     tests = dict.fromkeys(test for recipe in FOLLOWED for test in recipe.tests)
     options = ("-rA", "-p", "no:cacheprovider", "--hypothesis-profile=fast", "-k", wanted)
-    found = call(copy, "-m", "pytest", "-q", *options, *tests)
+    found = run_tests(copy, *options, *tests)
     passed = re.findall("^PASSED (.*)$", found, re.MULTILINE)
     assert re.search(r"^\d+ passed", found.splitlines()[-1]), found
     for recipe in FOLLOWED:

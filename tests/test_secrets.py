@@ -109,10 +109,10 @@ def test_longer_secrets_first_and_placeholders_never():
 
 @pytest.mark.slow
 def test_a_fingerprint_gives_away_twelve_bits():
-    found = {secret_fingerprint(str(number)) for number in range(40)}
+    found = {secret_fingerprint(str(number)) for number in range(20)}
 
     assert all(len(each) == 3 and int(each, 16) < 4096 for each in found)
-    assert len(found) > 30
+    assert len(found) > 15
 
 
 def test_a_name_tells_behind_any_words():
@@ -122,7 +122,7 @@ def test_a_name_tells_behind_any_words():
 
 @pytest.mark.parametrize("unit", ["a", "eyJ", "a-", "a1", "a ", "a=b ", "a: ", "x@", "?a=b&", " "])
 def test_long_texts_are_looked_through_in_one_go(unit):
-    """200,000 letters: a search that goes on from each one to the end takes an hour."""
-    text = unit * (200_000 // len(unit)) + " password=7b2d6f0c19aa4e"
+    """50,000 letters: a search that goes on from each one to the end takes minutes."""
+    text = unit * (50_000 // len(unit)) + " password=7b2d6f0c19aa4e"
 
     assert mask_secrets(text) == text.replace("7b2d6f0c19aa4e", "***")

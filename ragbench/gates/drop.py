@@ -148,18 +148,18 @@ class Drop(Change):
         mean, low, high = _turned(found, pairs.sign)
         turned = "" if pairs.sign == 1 else ", lower is better"
         interval = f"{mean:+.4g} [{low:+.4g}, {high:+.4g}] over {found.n} queries{turned}"
-        unit = "queries" if found.n_clusters is None else "clusters"
-        confidence = look_confidence(look, method.confidence)
-        size = 0.0 if clusters is not None else _size(d)
-        spread = Spread(-found.mean, found.sd, found.n_units, size)
-        power = power_of(spread, margin, confidence, widest=_width(pairs.range))
-        if clusters is None and math.isfinite(_width(pairs.range)):
-            needed = _queries_needed(d, margin, confidence, _width(pairs.range))
-            power = replace(power, queries_needed=needed)
         if found.lower > -margin:
             return Decision("pass", f"{interval}: no drop by {margin:g} or more", facts)
         if found.upper < -margin:
             return Decision("fail", f"{interval}: a drop by more than {margin:g}", facts)
+        unit = "queries" if found.n_clusters is None else "clusters"
+        confidence = look_confidence(look, method.confidence)
+        size = 0.0 if clusters is not None else _size(d)
+        spread = Spread(-found.mean, found.sd, found.n_units, size)
+        power = power_of(spread, margin, confidence, widest=_width(pairs.range))  # plans take long
+        if clusters is None and math.isfinite(_width(pairs.range)):
+            needed = _queries_needed(d, margin, confidence, _width(pairs.range))
+            power = replace(power, queries_needed=needed)
         said = shown_power(power, found.n_units, unit, "drop")
         why = f"{interval} holds a drop by {margin:g}; {said}"
         return Decision("undecided", why, facts, power=power)

@@ -66,17 +66,19 @@ def _rouge_values(times: int) -> dict[str, list[tuple[tuple, tuple]]]:
     return values
 
 
-def _bleu(order: int) -> Callable[[int], Pairs]:
-    def pairs(times: int) -> Pairs:
-        for smooth in ("exp", "floor", "add-k", "none"):
-            for prediction, references in _rows(times, 250):
-                scorer = sacrebleu.BLEU(
-                    effective_order=True, max_ngram_order=order, smooth_method=smooth
-                )
-                ours = rb.bleu(prediction, references, max_order=order, smooth=smooth).score
-                yield ours, scorer.sentence_score(prediction, references).score / 100
+@functools.cache
+def _bleu_values(order: int, times: int) -> list[tuple[float, float]]:
+    values = []
+    for smooth in ("exp", "floor", "add-k", "none"):
+        scorer = sacrebleu.BLEU(effective_order=True, max_ngram_order=order, smooth_method=smooth)
+        for prediction, references in _rows(times, 250):
+            ours = rb.bleu(prediction, references, max_order=order, smooth=smooth).score
+            values.append((ours, scorer.sentence_score(prediction, references).score / 100))
+    return values
 
-    return pairs
+
+def _bleu(order: int) -> Callable[[int], Pairs]:
+    return lambda times: _bleu_values(order, times)
 
 
 def _corpus(function: Callable, metric: type) -> Callable[[int], Pairs]:

@@ -1,10 +1,6 @@
 """Histories: whole lines or none, of one data set, each run once."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 
@@ -176,21 +172,20 @@ for number in range(int(sys.argv[3])):
 """
 
 
-def appender(path, name, times):
-    process = subprocess.Popen(
-        [sys.executable, "-c", APPEND, str(path), name, str(times)], stdout=subprocess.PIPE
-    )
+def appender(warm, path, name, times):
+    process = warm.popen(["-c", APPEND, str(path), name, str(times)])
     with process.stdout as told:
         assert told.readline() == b"ready\n"
+    process.stdin.close()
     return process
 
 
 @pytest.mark.slow
-def test_two_at_once_lose_no_line(tmp_path):
+def test_two_at_once_lose_no_line(warm, tmp_path):
     path = tmp_path / "main.jsonl"
-    processes = [appender(path, name, 15) for name in ("one", "two")]
+    processes = [appender(warm, path, name, 15) for name in ("one", "two")]
 
-    assert [process.wait(300) for process in processes] == [0, 0]
+    assert [process.wait() for process in processes] == [0, 0]
 
     ids = [entry.run_id for entry in read_history(path)]
     assert sorted(ids) == sorted(f"{name}-{n}" for name in ("one", "two") for n in range(15))
@@ -198,13 +193,13 @@ def test_two_at_once_lose_no_line(tmp_path):
 
 
 @pytest.mark.slow
-def test_killed_while_appending_it_holds_whole_lines(tmp_path):
+def test_killed_while_appending_it_holds_whole_lines(warm, tmp_path):
     path = tmp_path / "main.jsonl"
     append_to_history(path, run("first", [0.5] * 400))
     for number, pause in enumerate((0.03, 0.07, 0.13)):
-        process = appender(path, f"killed{number}", 10_000)
+        process = appender(warm, path, f"killed{number}", 10_000)
         time.sleep(pause)
-        os.kill(process.pid, signal.SIGKILL)
+        process.kill()
         process.wait()
 
         before = len(read_history(path))

@@ -96,30 +96,50 @@ def test_without_the_packages_the_extra_is_named():
     ]
 
 
-def run_offline(tmp_path, name):
-    """Score with a hub that refuses connections and an empty cache."""
-    texts = tmp_path / "texts.txt"
+OFFLINE = """
+import json, sys
+from ragbench.cli import main
+for sys.argv in json.loads(sys.argv[1]):
+    try:
+        main()
+    except SystemExit as left:
+        print("ended with", left.code, file=sys.stderr, flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_hub_that_cannot_be_reached_is_one_line(minilm, tmp_path):
+    """Left alone, transformers would try for three quarters of a minute, and say so each time."""
+    texts, rows = tmp_path / "texts.txt", tmp_path / "r.jsonl"
     texts.write_text("a cat\n")
+    rows.write_text('{"question": "the cat", "contexts": ["a cat"], "answer": "a cat"}\n')
+    judge = {"type": "nli", "model": "someone/some-nli", "rubrics": ["faithfulness"]}
+    config = {
+        "dataset": {"type": "records", "path": str(rows)},
+        "metrics": {"judge": judge},
+        "output": str(tmp_path / "runs"),
+    }
+    (tmp_path / "c.json").write_text(json.dumps(config))
+    names = ("bertscore", "semantic_similarity")
+    files = ("--predictions", str(texts), "--references", str(texts))
+    commands = [*(["score", *files, "-m", name] for name in names), ["run", "c.json"]]
     environment = {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path)}
     environment.pop("HF_HUB_OFFLINE", None)
-    command = ["score", "--predictions", str(texts), "--references", str(texts), "-m", name]
-    return subprocess.run(
-        [sys.executable, "-m", "ragbench", *command],
-        env=environment,
-        cwd=Path(__file__).parents[2],
+    done = subprocess.run(
+        [sys.executable, "-c", OFFLINE, json.dumps([["ragbench", *each] for each in commands])],
+        env={**environment, "PYTHONPATH": str(Path(__file__).parents[2])},
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
     )
 
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["bertscore", "semantic_similarity"])
-def test_a_hub_that_cannot_be_reached_is_one_line(minilm, tmp_path, name):
-    """Left alone, transformers would try for three quarters of a minute, and say so each time."""
-    done = run_offline(tmp_path, name)
-
-    assert done.returncode == 2
-    (line,) = done.stderr.strip().splitlines()
-    assert f"{name}: model '" in line
-    assert "is not in the cache of the Hugging Face hub, and the hub cannot be reached" in line
+    *scored, judged, rest = done.stderr.split("ended with 2\n")
+    assert (done.returncode, rest) == (0, ""), done.stderr
+    absent = "is not in the cache of the Hugging Face hub"
+    for name, said in zip(names, scored, strict=True):
+        (line,) = said.strip().splitlines()
+        assert f"{name}: model '" in line
+        assert f"{absent}, and the hub cannot be reached" in line
+    assert "Traceback" not in judged
+    assert f"nli: model 'someone/some-nli' {absent}" in judged

@@ -106,7 +106,7 @@ def run(script, n=1, **options):
     ],
 )
 def test_what_goes_wrong_fails_by_its_cause(answer, cause):
-    [outcome], _ = run(answer, retries=1, timeout=2.0 if cause is Cause.TIMEOUT else 60.0)
+    [outcome], _ = run(answer, retries=1, timeout=0.4 if cause is Cause.TIMEOUT else 60.0)
 
     assert (outcome.value, outcome.cause) == (None, cause)
     assert outcome.detail.startswith("generator 'gpt': ")

@@ -115,14 +115,14 @@ BAD = [
     (Reply({"message": "no such model"}, 404), Cause.SERVER_ERROR, "404: .*no such model"),
     (Reply({}, 500), Cause.SERVER_ERROR, "answered 500: .*; tried 3 times"),
     (Reply(b"", cut=True), Cause.SERVER_ERROR, "the connection failed: .*; tried 3 times"),
-    (Reply(results(), wait_s=5), Cause.TIMEOUT, "did not answer within 2 s"),
-    (Reply(b"", drip=True), Cause.TIMEOUT, "did not answer within 2 s"),
+    (Reply(results(), wait_s=5), Cause.TIMEOUT, "did not answer within 0.4 s"),
+    (Reply(b"", drip=True), Cause.TIMEOUT, "did not answer within 0.4 s"),
 ]
 
 
 @pytest.mark.parametrize(("reply", "cause", "detail"), BAD)
 def test_a_bad_reply_fails_the_query_by_cause(reply, cause, detail):
-    outcome, _ = ask(lambda body: reply, timeout=2.0 if cause is Cause.TIMEOUT else 60.0)
+    outcome, _ = ask(lambda body: reply, timeout=0.4 if cause is Cause.TIMEOUT else 60.0)
 
     assert outcome.cause is cause
     assert re.search(f"retriever 'mine': .*{detail}", outcome.detail), outcome.detail

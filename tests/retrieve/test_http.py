@@ -118,8 +118,8 @@ BAD = [
     (Reply(b"", 302, {"Location": "/other"}), Cause.SERVER_ERROR, "302: .*not followed"),
     (Reply(b"", cut=True), Cause.SERVER_ERROR, "the connection failed: .*; tried 3 times"),
     (Reply(GOOD, missing=9), Cause.SERVER_ERROR, "IncompleteRead.*9 more expected.*3 times"),
-    (Reply(GOOD, wait_s=5), Cause.TIMEOUT, "did not answer within 2 s"),
-    (Reply(b"", drip=True), Cause.TIMEOUT, "did not answer within 2 s"),
+    (Reply(GOOD, wait_s=5), Cause.TIMEOUT, "did not answer within 0.4 s"),
+    (Reply(b"", drip=True), Cause.TIMEOUT, "did not answer within 0.4 s"),
 ]
 
 
@@ -128,7 +128,7 @@ def test_a_bad_reply_fails_its_query_alone(reply, cause, message):
     outcomes, _ = ask(
         lambda body: reply if "bad" in body["query"] else GOOD,
         scores="$.hits[*].score",
-        timeout=2.0 if cause is Cause.TIMEOUT else 60.0,
+        timeout=0.4 if cause is Cause.TIMEOUT else 60.0,
     )
 
     first, second, third = outcomes

@@ -82,10 +82,13 @@ def test_even_the_first_look_has_a_width(d):
 
 @pytest.mark.slow
 def test_intervals_of_all_looks_hold_together():
-    """1,000 runs of sparse losses, 5 looks at 200 queries each; se .7 points."""
+    """400 runs of sparse losses, 5 looks at 200 queries each; se 1.1 points.
+
+    With each look at 95 %, some 14 % of all runs would leave the truth out.
+    """
     rng, sizes, missed = np.random.default_rng(3), look_sizes(200), 0
     bounds = spending_bounds(sizes)
-    for _ in range(1_000):
+    for _ in range(400):
         d = (rng.random(200) < 0.3) * rng.choice([-1.0, -0.5, 0.5], 200)
         looks = [
             interim_interval(d[:n], bound, resamples=1_000)
@@ -93,7 +96,7 @@ def test_intervals_of_all_looks_hold_together():
         ]
         missed += any(not look.lower <= -0.1 <= look.upper for look in looks)
 
-    assert missed / 1_000 <= 0.065
+    assert missed / 400 <= 0.065
 
 
 @pytest.mark.parametrize(

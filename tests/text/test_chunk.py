@@ -183,7 +183,7 @@ def test_options_that_do_not_go_together(options, message):
         Chunking(**options)
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("minilm")  # beside what has loaded models already
 def test_a_tokenizer_that_is_not_there_says_so(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(OptionError, match=r"chunk: tokenizer: found .*a folder with a tokenizer"):

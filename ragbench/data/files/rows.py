@@ -9,7 +9,7 @@ import csv
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -149,6 +149,16 @@ def id_problem(value: str) -> str | None:
         return "holds a NUL character"
     # bytes, not str: readers of run files split at ASCII white space only
     return None if data.split() == [data] else "holds white space"
+
+
+def check_written(names: Sequence[str], noun: str) -> None:
+    """Check that run files can hold some texts: at once where they are plain, as nearly all are."""
+    joined = "\n".join(names)
+    if not joined.isascii() or "\0" in joined or len(joined.split()) != len(names):
+        for name in names:
+            if why := id_problem(name):
+                found = f"{noun} {why}: {name!r}"
+                raise DataError(found, record="run file", allowed=ID_ALLOWED)
 
 
 def encode_spaces(name: str) -> str:

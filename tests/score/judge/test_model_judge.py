@@ -54,7 +54,7 @@ def faulty(kind):
     ],
 )
 def test_every_failure_is_a_verdict(judge_on, script, cause, raw):
-    timeout = 2.5 if cause == "timeout" else 60
+    timeout = 0.4 if cause == "timeout" else 60
     _, judge = judge_on(script, rubrics=RUBRIC, timeout=timeout, retries=2)
 
     verdict = judge.score(**ROW)["answer_relevancy"]
