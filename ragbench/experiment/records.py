@@ -43,6 +43,7 @@ from ragbench.types import (
     Run,
     Usage,
 )
+from ragbench.types.packed_documents import ids_of
 from ragbench.types.rows import IntArray, Mapped, Places
 
 
@@ -185,11 +186,11 @@ class Answers:
 
 def given_rows(queries: Sequence[Query], rows: Sequence[Answered]) -> Sequence[Answered | None]:
     """Return what records say of each query, looked up when somebody looks at it."""
-    places = Places.of(row.query_id for row in rows)
+    places, names = Places.of(row.query_id for row in rows), ids_of(queries)
 
     @lru_cache(maxsize=1)  # mostly asked for several times in turn
     def row_of(number: int) -> Answered | None:
-        name = queries[number].id
+        name = names[number]
         if number < len(rows) and (own := rows[number]).query_id == name:  # as nearly all are
             return own
         at = places.get(name)

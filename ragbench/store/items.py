@@ -24,7 +24,6 @@ import time
 import warnings
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Generic, NamedTuple, TypeVar, overload
 
@@ -41,7 +40,7 @@ _NAME = re.compile(rb'\["([A-Za-z0-9_.@-]*)",')  # of nearly all items; others a
 _DIGEST = 16  # hexadecimal digits
 _SYNC_S = 1.0
 """A power cut loses at most what the last second produced; a kill loses nothing."""
-_IN_MEMORY = 1 << 20  # bytes
+_IN_MEMORY, _AHEAD = 1 << 20, 1 << 14  # bytes
 Value = TypeVar("Value")
 
 
@@ -181,6 +180,7 @@ class Spool:
     def __init__(self, folder: Path | None = None) -> None:
         """Make no file yet; it will be in the folder, or where temporary files are."""
         self._folder, self._lock, self._end = folder, threading.Lock(), 0
+        self._start, self._ahead = 0, b""  # the bytes from a place on that were read last
         self._stream: tempfile.SpooledTemporaryFile[bytes] | None = None
 
     def put(self, value: Json) -> int:
@@ -202,10 +202,16 @@ class Spool:
         with self._lock:
             if self._stream is None:
                 raise ValueError("what this run looked at was closed with its store")
-            self._stream.seek(place)
-            size = int.from_bytes(self._stream.read(8), "little")
-            data = self._stream.read(size)
-        return marshal.loads(data)
+            at = place - self._start
+            if at < 0 or (end := self._end_at(at)) > len(self._ahead):
+                self._stream.seek(place)
+                self._start, at, self._ahead = place, 0, self._stream.read(_AHEAD)
+                if (end := self._end_at(0)) > len(self._ahead):
+                    self._ahead += self._stream.read(end - len(self._ahead))
+            return marshal.loads(self._ahead[at + 8 : end])
+
+    def _end_at(self, at: int) -> int:
+        return at + 8 + int.from_bytes(self._ahead[at : at + 8], "little")
 
     def close(self) -> None:
         """Remove the file."""
@@ -303,25 +309,6 @@ class Spooled(Sequence[Value], Generic[Value]):
     def lacking(self) -> list[int]:
         """Return the rows without a good value."""
         return [row for row, good in enumerate(self._good) if not good]
-
-
-FEWEST = 1_000
-"""Values from which on a spool is worth its file."""
-
-
-def kept_apart(values: Iterable[Value], form: Form) -> Sequence[Value]:
-    """Return values in a spool of their own: few of them, and odd ones, stay in memory."""
-    rest = iter(values)
-    first = list(islice(rest, FEWEST))
-    if len(first) < FEWEST:
-        return first
-    kept, every = Spooled[Value](Spool(), form), chain(first, rest)
-    for value in every:
-        try:
-            kept.append(value)
-        except ValueError:  # of a type that a spool does not take, such as a date
-            return [*kept, value, *every]
-    return kept
 
 
 class StageStore:

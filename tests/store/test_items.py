@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragbench.data.loaders.base import kept_apart
 from ragbench.errors import DataError
 from ragbench.store.items import (
     DamagedItems,
@@ -19,7 +20,6 @@ from ragbench.store.items import (
     Spooled,
     StageFile,
     StageStore,
-    kept_apart,
     stage_path,
 )
 from ragbench.types.rows import Places

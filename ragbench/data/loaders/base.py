@@ -7,7 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar
 
@@ -17,7 +17,7 @@ from ragbench.json_yaml import load_json
 from ragbench.registry import Option, nearest
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
-from ragbench.store.items import Spooled
+from ragbench.store.items import Form, Spool, Spooled
 from ragbench.types import Answered, Collection, Document, Query, ToolCall
 from ragbench.types.packed_documents import (
     Content,
@@ -201,6 +201,25 @@ def _answered(answered: Answered) -> str:
     if answered.error is not None:
         pieces.append(fingerprint(["error", answered.error], _WHOLE))
     return fingerprint([answered.query_id, *pieces], _WHOLE)
+
+
+FEWEST = 1_000
+"""Values from which on a spool is worth its file."""
+
+
+def kept_apart(values: Iterable[Value], form: Form) -> Sequence[Value]:
+    """Return values in a spool of their own: few of them, and odd ones, stay in memory."""
+    rest = iter(values)
+    first = list(islice(rest, FEWEST))
+    if len(first) < FEWEST:
+        return first
+    kept, every = Spooled[Value](Spool(), form), chain(first, rest)
+    for value in every:
+        try:
+            kept.append(value)
+        except ValueError:  # of a type that a spool does not take, such as a date
+            return [*kept, value, *every]
+    return kept
 
 
 class CorpusReader:

@@ -191,8 +191,10 @@ class Gathered:
             for key, value in query.metadata.items()
             if key in row.query.metadata and row.query.metadata[key] == value
         }
-        if known is None or len(shared) < len(query.metadata):
+        if len(shared) < len(query.metadata):
             self.queries[query.id] = replace(query, metadata=shared)
+        elif known is None:
+            self.queries[query.id] = query
         if row.reference and self.answers.setdefault(query.id, row.reference) != row.reference:
             one = "the same gold answer in each row of a question, or an id that tells them apart"
             self._conflict(row, "another reference", one)

@@ -22,11 +22,18 @@ from ragbench.data.files.columns import (
 from ragbench.data.files.fields import Passages, TalkReader, read_text, read_texts, talk_notes
 from ragbench.data.files.gold import DocumentNames
 from ragbench.data.files.rows import Entry, is_csv, read_rows
-from ragbench.data.loaders.base import Previewed, RandomSplit, SplitOption, finished, parse_split
+from ragbench.data.loaders.base import (
+    Previewed,
+    RandomSplit,
+    SplitOption,
+    finished,
+    kept_apart,
+    parse_split,
+)
 from ragbench.data.loaders.questions import Gathered, GoldColumns, Row, holds_ids
 from ragbench.data.traces.spans import refuse_traces
 from ragbench.registry import Option
-from ragbench.store.items import Form, kept_apart
+from ragbench.store.items import Form
 from ragbench.types import Collection, Document, Qrels, Query
 
 

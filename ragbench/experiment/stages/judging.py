@@ -362,10 +362,10 @@ class JudgeAnswers(Stage):
         self, verdicts: Sequence[Mapping[str, Verdict]], look: Look | None = None
     ) -> Judged:
         """Turn verdicts into columns; what has no answer failed."""
-        judge = self.judge
-        judged = collect_verdicts(
-            judge.judge, self._bare, judge.rubrics, verdicts, type_name=judge.type
-        )
+        judge, ids, rows = self.judge, self.plan.ids, range(len(self._bare))
+        names = Mapped(lambda row: (ids[row % len(ids)], row // len(ids)), rows)
+        given = (judge.judge, self._bare, judge.rubrics, verdicts)
+        judged = collect_verdicts(*given, type_name=judge.type, names=names)
         columns = {
             rubric: replace(with_failures_of(self.answers, column), look=look)
             for rubric, column in judged.columns.items()

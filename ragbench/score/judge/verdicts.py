@@ -125,11 +125,14 @@ def collect_verdicts(
     found: Sequence[Mapping[str, Verdict]],
     *,
     type_name: str,
+    names: Sequence[tuple[str, int]] | None = None,
 ) -> Judged:
     """Turn the verdicts on items into columns of scores.
 
-    Verdicts are looked at one by one, and again when somebody looks at the rows.
+    Verdicts are looked at one by one, and again when somebody looks at the rows. `names` are the
+    query and the sample of each item, where they are at hand.
     """
+    named = names or Mapped(lambda item: (item.query_id, item.sample), items)
     gathered = {rubric.name: _Gathered(len(items)) for rubric in rubrics}
 
     def usages() -> Iterator[Usage]:
@@ -141,7 +144,7 @@ def collect_verdicts(
     usage = add_usage(usages())
     models = _all(own.models for own in gathered.values()) or (judge.model,)
     # further answers to a query ask nothing new
-    firsts = [row for row, item in enumerate(items) if not item.sample]
+    firsts = [row for row, (_, sample) in enumerate(named) if not sample]
     data = _data_of(Mapped(items.__getitem__, firsts))
     columns = {}
     for rubric in rubrics:
@@ -160,12 +163,12 @@ def collect_verdicts(
 
     def row_of(place: int) -> VerdictRow:
         number, row = divmod(place, len(items))
-        item, rubric = items[row], rubrics[number].name
+        (query, sample), rubric = named[row], rubrics[number].name
         verdict = found[row][rubric]
         return VerdictRow.of(
             verdict,
-            query_id=item.query_id,
-            sample=item.sample if len(firsts) < len(items) else None,
+            query_id=query,
+            sample=sample if len(firsts) < len(items) else None,
             rubric=rubric,
             judge=type_name,
             model=verdict.model or judge.model,
@@ -186,7 +189,14 @@ def collect_verdicts(
 
 def _data_of(items: Sequence[Item]) -> dict[str, str | None]:
     """Short hashes of what the data say: gold, queries, and nuggets where any came with them."""
-    gold = (piece for item in items for piece in (str(len(item.references)), *item.references))
+    has_nuggets = False
+
+    def gold() -> Iterator[str]:
+        nonlocal has_nuggets
+        for item in items:
+            has_nuggets |= item.nuggets is not None
+            yield from (str(len(item.references)), *item.references)
+
     asked = (
         piece
         for item in items
@@ -197,9 +207,11 @@ def _data_of(items: Sequence[Item]) -> dict[str, str | None]:
         )
     )
     return {
-        "gold": fingerprint(gold),
+        "gold": fingerprint(gold()),
         "queries": fingerprint(asked),
-        "nuggets": _given_nuggets(items),
+        "nuggets": fingerprint_json([[item.query_id, item.nuggets] for item in items])
+        if has_nuggets
+        else None,
     }
 
 
@@ -248,13 +260,6 @@ class _Gathered:
 def _all(parts: Iterable[Iterable[str]]) -> tuple[str, ...]:
     """The names in all parts, each once, in order."""
     return tuple(sorted(set(chain.from_iterable(parts))))
-
-
-def _given_nuggets(items: Sequence[Item]) -> str | None:
-    """A short hash of the nuggets that came with the items; None where none did."""
-    if all(item.nuggets is None for item in items):
-        return None
-    return fingerprint_json([[item.query_id, item.nuggets] for item in items])
 
 
 def _parts(judge: Judge, rubric: Rubric, own: _Gathered) -> dict[str, Any]:
