@@ -25,7 +25,7 @@ from ragbench.data.files.lines import (
     text_lines,
 )
 from ragbench.errors import DataError, MissingExtra
-from ragbench.json_yaml import load_json
+from ragbench.json_yaml import load_json, repeated
 from ragbench.records.codec import Record, from_json, kind
 from ragbench.registry import nearest
 
@@ -65,9 +65,7 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Make the object of its pairs; a ValueError where a key is repeated."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        repeated = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"key '{repeated}' is repeated")
+        raise ValueError(f"key '{repeated([key for key, _ in pairs])}' is repeated")
     return found
 
 
