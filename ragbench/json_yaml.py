@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 _Node = dict[str, object] | list[object]
@@ -17,7 +18,7 @@ _Node = dict[str, object] | list[object]
 DEEPEST = 100
 """Lists and objects within each other."""
 MOST_NODES = 1_000_000
-"""Values in YAML, aliases counted in full."""
+"""Values in YAML, aliases counted in full; and in what a server answers."""
 
 
 class YamlError(ValueError):
@@ -29,11 +30,21 @@ class YamlError(ValueError):
         self.problem, self.line = problem, line
 
 
-def load_json(text: str | bytes, *, deepest: int = DEEPEST, **hooks: Callable[..., object]) -> Any:
+def load_json(
+    text: str | bytes,
+    *,
+    deepest: int = DEEPEST,
+    most: float = math.inf,
+    **hooks: Callable[..., object],
+) -> Any:
     """Return the value of a JSON text; `hooks` are those of `json.loads`.
 
+    Of a text that may have more than `most` values none is made: empty lists take 30 times as much
+    memory as their text.
+
     Raises:
-        ValueError: It is no JSON (a `JSONDecodeError`), no UTF-8, or nested more than that deep.
+        ValueError: It is no JSON (a `JSONDecodeError`), no UTF-8, nested more than that deep, or
+            too much.
 
     Example:
         >>> load_json('{"a": [1]}')
@@ -42,14 +53,26 @@ def load_json(text: str | bytes, *, deepest: int = DEEPEST, **hooks: Callable[..
         Traceback (most recent call last):
         ValueError: nested more than 100 deep
     """
+    opened = _count(text, "[") + _count(text, "{")
+    if most < len(text) and opened + _count(text, ",") > most:
+        raise ValueError(f"more than {most:,} values")
     try:
         value = json.loads(text, **hooks)  # type: ignore[arg-type]  # noqa: TID251  here alone
     except RecursionError:
         raise ValueError(f"nested more than {deepest} deep") from None
-    square, curly = (b"[", b"{") if isinstance(text, bytes) else ("[", "{")
-    if text.count(square) + text.count(curly) > deepest:  # type: ignore[arg-type]
+    if opened > deepest:
         _check(value, deepest)
     return value
+
+
+def _count(text: str | bytes, sign: str) -> int:
+    return text.count(sign.encode()) if isinstance(text, bytes) else text.count(sign)
+
+
+def repeated(keys: Sequence[str]) -> str:
+    """Return the first key that is there twice; a search for each would take hours of a million."""
+    counts = Counter(keys)
+    return next(key for key in keys if counts[key] > 1)
 
 
 def load_yaml(text: str, *, typed: bool = False) -> Any:

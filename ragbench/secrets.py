@@ -69,7 +69,7 @@ _NAMED = re.compile(
 _LOGIN = re.compile(r"(?<!\S)(?:\w+:/?)?[\w.%+-]*:([^\s/@:'\"]+)@[\w.-]+\S*")
 """What was meant as an address, such as `me:password@host/v1`."""
 _PAIRS = re.compile(
-    r"""\s*[\w .-]+=[^;]*(?:;\s*[\w .-]+=[^;]*)+;?\s*"""  # Server=db;Password=x
+    r"""[\w\s.-]+=[^;]*(?:;[\w\s.-]+=[^;]*)+;?\s*"""  # Server=db;Password=x
     r"""|\s*\w+\s*=\s*(?:'[^']*'|\S+)(?:\s+\w+\s*=\s*(?:'[^']*'|\S+))+\s*"""  # host=db password=x
     r"""|\?[\w.%-]+=[^&\s]*(?:&[\w.%-]+=[^&\s]*)*""",  # ?sv=2024&sig=x
 )

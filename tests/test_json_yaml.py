@@ -2,11 +2,13 @@
 
 import json
 import sys
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragbench.data.files.rows import parse_json
 from ragbench.errors import DataError
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.stages.item_json import read_predicted, write_predicted
@@ -122,3 +124,19 @@ def test_what_a_program_returned_is_stored_whatever_it_holds():
     one, two = read_predicted(load_json(json.dumps(stored))).value.contexts
     assert (one.id, one.text, one.metadata["kept"]) == ("d1", "text", 1)
     assert two.metadata == {"deep": "(nested too deep)"}
+
+
+@pytest.mark.parametrize("kind", [str, str.encode])
+def test_values_are_counted_before_they_are_made(kind):
+    assert load_json(kind("[1, 2, 3]"), most=4) == [1, 2, 3]
+    with pytest.raises(ValueError, match="more than 4 values"):
+        load_json(kind("[1, 2, 3, 4, 5]"), most=4)
+    assert load_json(kind('"[[[[[,,,"'), most=10) == "[[[[[,,,", "too short to have so many"
+
+
+def test_a_key_that_is_repeated_behind_many_is_found_in_one_go():
+    text = "{" + ",".join(f'"{n}": 1' for n in range(100_000)) + ', "z": 1, "z": 1}'
+    start = time.process_time()
+    with pytest.raises(ValueError, match="key 'z' is repeated"):
+        parse_json(text)
+    assert time.process_time() - start < 10

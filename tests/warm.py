@@ -20,6 +20,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
+RUN = [
+    *("ragbench.cli.run", "ragbench.experiment.runner", "ragbench.experiment.stages.graph"),
+    *("ragbench.report.page.html", "ragbench.score.judge.chat", "ragbench.retrieve.bm25"),
+    *("bm25s", "jinja2.sandbox", "openai", "rich"),
+]
+"""What nearly all commands that are started import; one that is killed cannot say so."""
+
 PROGRAM = "import sys; from ragbench.cli import main; sys.argv[0] = 'ragbench'; main()"
 """What the program `ragbench` is."""
 
@@ -67,9 +74,11 @@ class Process:
             self.wait()
         return self.returncode
 
-    def wait(self) -> int:
+    def wait(self, timeout: float | None = None) -> int:
         """Wait for its end; returns the exit code."""
         if self.returncode is None:
+            if not select.select([self._told], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("a process", timeout or 0)
             with self._told:
                 self.returncode = int(self._told.readline())
         return self.returncode
@@ -130,6 +139,10 @@ class Warm:
         said = None if errors is None else os.fdopen(errors, f"r{kind}")
         return Process(server, os.fdopen(stdin, f"w{kind}"), os.fdopen(stdout, f"r{kind}"), said)
 
+    def start(self, *arguments: object, **options: Any) -> Process:
+        """Start `ragbench ARGUMENTS`."""
+        return self.popen(["-c", PROGRAM, *map(str, arguments)], **options)
+
     def run(self, code: str, *arguments: str, **options: Any) -> tuple[int, str]:
         """Run code to its end; exit code and stdout."""
         process = self.popen(["-c", code, *arguments], **options)
@@ -152,6 +165,15 @@ def serve() -> None:
     import gc
     import importlib
 
+    def learn(names: list[str]) -> None:
+        for name in names:
+            with suppress(ImportError):  # made by its package, not found by its name
+                importlib.import_module(name)
+        if page := sys.modules.get("ragbench.report.page.html"):
+            page._template()  # to compile it takes as long as all else of a small run
+
+    learn(RUN)
+    os.fsync = os.fstat  # as `quick_disk` has it for tests in their own process
     learnt, teach = os.pipe()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(sys.argv[1])
@@ -167,9 +189,7 @@ def serve() -> None:
                 return
             if learnt in ready:
                 for file in os.read(learnt, 1 << 16).decode().splitlines():
-                    for name in Path(file).read_text(encoding="utf-8").split():
-                        with suppress(ImportError):  # made by its package, not found by its name
-                            importlib.import_module(name)
+                    learn(Path(file).read_text(encoding="utf-8").split())
                 continue
             connection, _ = listener.accept()
             with connection:
@@ -213,6 +233,9 @@ def _run(
     for target, stream in enumerate(streams):
         os.dup2(stream, target)
     os.closerange(3, teach)
+    for each in (signal.SIGTERM, signal.SIGHUP):  # `nohup` and `&` had the server ignore them
+        signal.signal(each, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
@@ -223,7 +246,9 @@ def _run(
     # those of the server were made for other files
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
     sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
-    sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False, errors="backslashreplace")
+    sys.stderr = os.fdopen(
+        2, "w", buffering=1, encoding="utf-8", closefd=False, errors="backslashreplace"
+    )
     status: object = 0
     try:
         exec(compile(code, "-c", "exec"), {"__name__": "__main__"})

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from ragbench.errors import OptionError
-from ragbench.json_yaml import load_json
+from ragbench.json_yaml import MOST_NODES, load_json
 from ragbench.llm.base import CallFailure
 from ragbench.llm.failures import failure_of_connection, failure_of_status, shortened
 from ragbench.llm.limits import Backoff
@@ -185,7 +185,7 @@ class Endpoint:
 
     def _read(self, text: bytes) -> Any:
         try:
-            return load_json(text)
+            return load_json(text, most=MOST_NODES)
         except ValueError:
             start = shortened(self._clean(text[:4096].decode("utf-8", "replace"))[:200])
             found = f"the reply is no JSON: {start!r}" if text.strip() else "the reply is empty"

@@ -17,7 +17,6 @@ from ragbench.score.retrieval.score_run import (
     Rules,
     fingerprints_of,
     gather,
-    numbered,
     subtopics_read_by,
 )
 from ragbench.types import Qrels
@@ -63,8 +62,7 @@ def rank_run_file(
     if threads < 1:
         raise OptionError("rank_run_file", "workers", workers, "an integer >= 1")
     subtopics = subtopics_read_by(measures, qrels, rules.ties)
-    against = qrels if subtopics is None else numbered(subtopics)
-    ranker = BlockRanker(against, ties=rules.ties, trec_eval=rules.trec_eval, depth=rules.depth)
+    ranker = BlockRanker(qrels, ties=rules.ties, trec_eval=rules.trec_eval, depth=rules.depth)
     ranked, tag = None, ""
     if run != "-":
         parts = trec_files.parts_of(run, threads, least=_least_part, chunk_bytes=_chunk_bytes)

@@ -173,6 +173,7 @@ def serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which ends its workers
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not stand among the replies
+    sys.stdout = sys.stderr  # and is passed on line by line, not when a buffer is full
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     lines = os.fdopen(os.dup(0), "rb", _BUFFER)
     threading.Thread(target=_read, args=(lines, messages), daemon=True).start()

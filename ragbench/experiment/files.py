@@ -71,6 +71,7 @@ from ragbench.redaction import redactor
 from ragbench.report.ci import render_junit
 from ragbench.report.markdown import render_markdown
 from ragbench.report.page.html import Known, write_page
+from ragbench.report.page.rankings import AtHand
 from ragbench.score.base import ScoreColumn
 from ragbench.types import Cause, Document, Prediction, Retrieved
 from ragbench.types.rows import Places
@@ -229,10 +230,13 @@ def _write_html(
     }
     ids = [query.id for query in plan.queries]
     causes = {name: own.lost for name, own in results.causes.items()}
-    runs = {
-        file_name(name): partial(getattr, ranking, "run")
-        for name, ranking in results.rankings.items()
-    }
+    files = {file_name(name): ranking for name, ranking in results.rankings.items()}
+    rules, qrels = plan.config.metrics.retrieval, results.qrels(plan)
+    at_hand = AtHand({name: partial(getattr, each, "run") for name, each in files.items()})
+    # the page has ties in the order of their ids, and scores as they are
+    if qrels is not None and rules.ties != "stable" and rules.trec_eval == 10:
+        ranks = {name: partial(each.ranks, qrels, rules) for name, each in files.items()}
+        at_hand = at_hand._replace(qrels=qrels, ranks=ranks)
     latency = {
         system.name: {
             plan.queries[row].id: float(times[row])
@@ -241,7 +245,7 @@ def _write_html(
         for system in with_costs(results)
         if (times := system.costs.get(COST_COLUMNS[0])) is not None
     }
-    path, known = folder / "report.html", Known(ids, columns, causes, latency, questions, runs)
+    path, known = folder / "report.html", Known(ids, columns, causes, latency, questions, at_hand)
     write_page(path, summary, results.comparisons, folder, known=known)
 
 
@@ -277,7 +281,7 @@ def _per_query(plan: Plan, systems: Sequence[SystemScores]) -> Iterator[str]:
 
 def _fingerprints(plan: Plan, results: Results) -> Iterator[str]:
     """What each query was: its text, the judgements that scored it, and its gold answers."""
-    qrels = plan.qrels if results.filled is None else results.filled.qrels
+    qrels = results.qrels(plan)
     prints = fingerprint_queries(plan.queries, qrels, plan.collection.answers)
     return format_fingerprints([query.id for query in plan.queries], prints)
 
@@ -361,7 +365,7 @@ def _predicted(
 
 def _question_rows(plan: Plan, results: Results) -> Iterator[QuestionRow]:
     """Yield what each query asks, its gold answers, and how its documents are judged."""
-    qrels = plan.qrels if results.filled is None else results.filled.qrels
+    qrels = results.qrels(plan)
     judged = {} if qrels is None else qrels.by_query
     for query in plan.queries:
         yield QuestionRow(
@@ -399,7 +403,7 @@ def _text_rows(plan: Plan, results: Results) -> Iterator[TextRow]:
 
 def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Document]]:
     """Query by query: its gold documents, then the first hits of every ranking."""
-    qrels = plan.qrels if results.filled is None else results.filled.qrels
+    qrels = results.qrels(plan)
     judged, corpus = {} if qrels is None else qrels.by_query, plan.corpus
     seen = Places()
     # what files hold is looked up file by file, since not all of them may be in memory

@@ -70,7 +70,7 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
     """Return the summary of a run with its gates, and a warning where some are undecided."""
     if not plan.config.gates:
         return summary
-    qrels = plan.qrels if results.filled is None else results.filled.qrels
+    qrels = results.qrels(plan)
     run = gated(plan, with_costs(results), qrels, summary)
     texts = {query.id: query.text for query in plan.queries}
     gates = [with_questions(gate, texts) for gate in decide_gates(plan.config.gates, run)]

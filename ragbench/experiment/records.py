@@ -8,11 +8,14 @@ from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from ragbench.comparison.causes import SystemCauses
 from ragbench.comparison.systems import SystemScores
+from ragbench.config.schema import RetrievalMetrics
 from ragbench.errors import EXIT_INCOMPLETE, EXIT_OK
 from ragbench.experiment.calls import Outcome, as_told
-from ragbench.experiment.plan.records import Share, System
+from ragbench.experiment.plan.records import Plan, Share, System
 from ragbench.llm import Totals
 from ragbench.records.comparison import Comparisons, Preference, no_comparisons
 from ragbench.records.manifest import JudgePayment, VerdictRow
@@ -27,6 +30,9 @@ from ragbench.records.summary import (
 )
 from ragbench.score.base import Look, ScoreColumn
 from ragbench.score.judge.verdicts import Judged
+from ragbench.score.retrieval.base import RankedGrades
+from ragbench.score.retrieval.judgements import Judgements
+from ragbench.score.retrieval.ranking import rank_judged
 from ragbench.types import (
     Answered,
     Cause,
@@ -37,7 +43,7 @@ from ragbench.types import (
     Run,
     Usage,
 )
-from ragbench.types.rows import Mapped, Places
+from ragbench.types.rows import IntArray, Mapped, Places
 
 
 @dataclass(slots=True)
@@ -126,11 +132,31 @@ class Ranked:
     notes: list[str] = field(default_factory=list)
     """What the reader of the numbers should know about this run."""
     warnings: list[str] = field(default_factory=list)
+    _ranks: list[tuple[Qrels, IntArray]] = field(default_factory=list, init=False, compare=False)
 
     @property
     def run(self) -> Run:
         """The rankings as they are scored; a query that failed or is missing is absent."""
         return self.scored if isinstance(self.scored, Run) else self.scored()
+
+    def ranks(self, qrels: Qrels, rules: RetrievalMetrics) -> IntArray:
+        """Return the rank of each row of the judgements, 0 where the ranking does not have it.
+
+        Ranked once, by the rules of the run: scores, causes and the page all ask.
+        """
+        if not any(of is qrels for of, _ in self._ranks):
+            # an average is taken over ranks that ids decide
+            ties = "docid" if rules.ties == "average" else rules.ties
+            judged = Judgements.read(qrels)
+            ranked = rank_judged(judged, self.run, ties=ties, trec_eval=rules.trec_eval)
+            self.note_ranks(qrels, ranked)
+        return self._ranks[0][1]
+
+    def note_ranks(self, qrels: Qrels, ranked: RankedGrades) -> None:
+        """Keep what was ranked against the judgements by the rules of the run."""
+        ranks = np.zeros(len(qrels), np.int64)
+        ranks[ranked.rows] = ranked.rank
+        self._ranks[:] = [(qrels, ranks)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,6 +414,10 @@ class Results:
     """Stage -> how much of it was stored, and how long the rest took."""
     spending: Spending | None = None
     """What the budget limits, what was spent and what is missing; None without a budget."""
+
+    def qrels(self, plan: Plan) -> Qrels | None:
+        """Return what is judged: by a model, too, where one judged passages."""
+        return plan.qrels if self.filled is None else self.filled.qrels
 
     def add_scores(
         self,

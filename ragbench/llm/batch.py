@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ragbench.json_yaml import load_json
+from ragbench.json_yaml import MOST_NODES, load_json
 from ragbench.llm.base import CallFailure, ChatReply, ChatRequest
 from ragbench.llm.completions import Refused, cut_at, learn, read_completion, word
 from ragbench.llm.engine import Replies, request_key
@@ -304,7 +304,7 @@ def _by_id(lines: Iterable[str]) -> dict[str, Mapping[str, Any]]:
     found: dict[str, Mapping[str, Any]] = {}
     for line in lines:
         with suppress(ValueError):
-            entry = load_json(line)
+            entry = load_json(line, most=MOST_NODES)
             if isinstance(entry, dict) and isinstance(entry.get("custom_id"), str):
                 found[entry["custom_id"]] = entry
     return found

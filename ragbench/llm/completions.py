@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ragbench.json_yaml import load_json
+from ragbench.json_yaml import MOST_NODES, load_json
 from ragbench.llm.base import CallFailure, ChatReply, ChatRequest, TokenLogprob, Usage
 from ragbench.llm.failures import failure_of_body, shortened
 from ragbench.types import Cause
@@ -97,7 +97,7 @@ def join_chunks(chunks: Sequence[Mapping[str, Any]]) -> str:
 
 def _parsed(body: str) -> Mapping[str, Any]:
     try:
-        value = load_json(body)
+        value = load_json(body, most=MOST_NODES)
     except ValueError:
         value = None
     if isinstance(value, dict):

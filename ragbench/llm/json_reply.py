@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ragbench.errors import ModelError, OptionError
-from ragbench.json_yaml import DEEPEST, load_json
+from ragbench.json_yaml import DEEPEST, MOST_NODES, load_json, repeated
 
-_THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+_THINKS, _THOUGHT = (re.compile(rf"<{x}think(?:ing)?>", re.IGNORECASE) for x in ("", "/"))
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _OPENING = re.compile(r"[{\[]")
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -71,8 +71,17 @@ def read_json(text: str, schema: Mapping[str, Any]) -> Any:
     try:
         value = conform(_strict(text), schema)
     except json.JSONDecodeError:
-        value = _embedded(_THOUGHT.sub("", text), schema)
+        value = _embedded(_without_thoughts(text), schema)
     return _writable(value) if _SURROGATE.search(text) else value
+
+
+def _without_thoughts(text: str) -> str:
+    """Leave out what a model thinks; one pattern for all of it looks to the end at each start."""
+    pieces, at = [], 0
+    while (start := _THINKS.search(text, at)) and (end := _THOUGHT.search(text, start.end())):
+        pieces.append(text[at : start.start()])
+        at = end.end()
+    return "".join([*pieces, text[at:]])
 
 
 def _strict(text: str) -> Any:
@@ -81,6 +90,7 @@ def _strict(text: str) -> Any:
     try:
         value = load_json(
             text.strip(),
+            most=MOST_NODES,
             object_pairs_hook=unique_keys,
             parse_constant=constants.append,
             parse_int=number,
@@ -183,9 +193,8 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the mapping of some pairs; refuse a key that is there twice: which value counts?"""
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        repeated = next(key for key in keys if keys.count(key) > 1)
-        raise Unreadable(f"the key {json.dumps(repeated)} is there twice")
+        key = json.dumps(repeated([key for key, _ in pairs]))
+        raise Unreadable(f"the key {key} is there twice")
     return found
 
 

@@ -199,7 +199,9 @@ class Run:
             >>> run.first(["q2", "q0", "q1"], 1).to_dict()
             {'q2': {'d3': 1.0}, 'q1': {'d1': 2.0}}
         """
-        wanted = tuple(name for name in query_ids if name in self.query_index)
+        wanted = tuple(query_ids)
+        if wanted != self.query_ids:
+            wanted = tuple(name for name in wanted if name in self.query_index)
         if wanted == self.query_ids and np.diff(self.starts).max(initial=0) <= top_k:
             return self
         chosen = np.array([self.query_index[name] for name in wanted], np.int64)

@@ -28,7 +28,13 @@ def task(opener="open_doubles", about=None, **given):
 
 
 @pytest.fixture
-def pool():
+def forks(warm, monkeypatch):
+    """Start workers as forks of a process that has imported what they do."""
+    monkeypatch.setattr("ragbench.executors.local.subprocess.Popen", warm.popen)
+
+
+@pytest.fixture
+def pool(forks):
     with closing(Pool(Processes(2))) as made:
         yield made
 
@@ -189,6 +195,7 @@ def test_the_guilty_item_alone_is_lost(pool, tmp_path):
 
 
 @pytest.mark.costly
+@pytest.mark.usefixtures("forks")
 def test_two_guilty_items_of_one_block():
     numbers = ["die", 1, 2, 3, "die", 5]
 
@@ -267,6 +274,7 @@ def test_another_version_on_a_worker_is_refused(pool, monkeypatch):
 
 @pytest.mark.costly
 def test_nobody_is_left_when_it_is_closed():
+    """Here the workers are started as a run starts them."""
     with closing(Pool(Processes(2))) as pool:
         pids = {pid for pid, _ in pool.each(task("open_pids"), list(range(200)))}
         assert all(map(is_alive, pids))
@@ -308,6 +316,7 @@ def test_nobody_is_left_when_the_run_is_killed(repository):
 @pytest.mark.parametrize(
     ("number", "named"), [(9, "SIGKILL"), (34, "SIGRTMIN"), (40, "signal 40"), (64, "SIGRTMAX")]
 )
+@pytest.mark.usefixtures("forks")
 def test_a_worker_may_end_by_any_signal(number, named):
     """Most signals of real time have no name in Python."""
     crew = Processes(1)

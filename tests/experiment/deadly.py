@@ -1,12 +1,53 @@
-"""A metric that kills the worker that computes it: once, when so many rows are done by all."""
+"""Kills of workers: when so much of a stage is done, and by a metric that they compute."""
 
 import os
 import signal
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 from ragbench.registry import Option
 from ragbench.score.text.base import metric
+
+
+class Kills:
+    """Progress that kills a process whenever one of some stages has done 30 % of its items."""
+
+    def __init__(self, stages, kill):
+        self.stages, self.kill = stages, kill
+
+    @contextmanager
+    def stage(self, name, total, unit="queries"):
+        yield _Stage(self, name, total)
+
+
+class _Stage:
+    def __init__(self, progress, name, total):
+        self.progress, self.name, self.left = progress, name, 0.3 * total
+
+    def advance(self, n=1):
+        self.left -= n
+        if self.left <= 0 and self.name in self.progress.stages:
+            self.progress.stages.remove(self.name)
+            self.progress.kill()
+
+
+def worker_pids(of):
+    """The processes that compute for another one."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            command = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if parent == of and b"executors.local" in command:
+            found.append(int(folder.name))
+    return sorted(found)
+
+
+def is_alive(pid):
+    return Path(f"/proc/{pid}").exists()
 
 
 @metric("deadly", computes=True)

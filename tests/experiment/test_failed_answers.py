@@ -24,11 +24,17 @@ LOST = 16
 """Queries two of whose five answers the server refuses."""
 
 
-@pytest.fixture
-def config(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
-    folder = tmp_path / "data"
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("failing")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def config(place):
+    folder = place / "data"
     (folder / "qrels").mkdir(parents=True)
     write_jsonl(folder / "corpus.jsonl", [{"_id": "d", "title": "", "text": "the moon Io"}])
     write_jsonl(
@@ -45,6 +51,7 @@ def config(tmp_path, monkeypatch):
         "metrics": {"retrieval": {"measures": ["mrr"]}, "generation": ["exact_match"]},
         "statistics": {"resamples": 1000},
         "max_failed": 1.0,
+        "cache": str(place / "cache"),
     }
 
 
@@ -59,15 +66,17 @@ def ask(config, samples, lost, *gates, name="failing"):
         refused = number < lost and asked[question] <= 2
         return Answer("", refusal="I will not.") if refused else Answer("Io")
 
-    with ChatServer(script, model="m") as server:
+    with ChatServer(script, model="m") as server, pytest.MonkeyPatch.context() as patch:
+        patch.delenv("RAGBENCH_CACHE", raising=False)  # the config has its own
         model = {"type": "openai", "model": "m", "base_url": server.url, "api_key_env": "NO_KEY"}
         model |= {"temperature": 1.0, "samples": samples, "concurrency": 1}
         entries = {**config, "name": name, "generators": {"gpt": model}, "gates": list(gates)}
         return run_experiment(entries, choices=Choices(judge=False))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def before(config):
+    """A run that lost nothing; nobody changes it."""
     return ask(config, SAMPLES, 0, name="before")
 
 
@@ -79,9 +88,13 @@ GATES = (
 )
 
 
-def test_failed_answers_count_like_failed_queries(config, before):
-    found = ask(config, SAMPLES, LOST, *GATES)
+@pytest.fixture(scope="module")
+def found(config, before):
+    """A run that lost some, with gates; nobody changes it either."""
+    return ask(config, SAMPLES, LOST, *GATES)
 
+
+def test_failed_answers_count_like_failed_queries(found):
     score = next(s for s in found.record.systems if s.name == "bm25/gpt").scores["exact_match"]
     assert score.mean == 1.0
     assert score.bounds == pytest.approx((1 - 0.4 * LOST / N, 1.0)), "two of five, of 16 of 40"
@@ -94,11 +107,10 @@ def test_failed_answers_count_like_failed_queries(config, before):
     assert found.exit_code == 1
 
 
-def test_the_folder_and_a_baseline_file_say_the_same_as_the_run(config, before, tmp_path):
-    found = ask(config, SAMPLES, LOST, *GATES)
+def test_the_folder_and_a_baseline_file_say_the_same_as_the_run(found, place):
     run_command("baseline", found.path, "-o", "now.json")
 
-    for source in (found.path, tmp_path / "now.json"):
+    for source in (found.path, place / "now.json"):
         again = rb.check_gates(source, GATES)
         assert [(g["verdict"], g["why"]) for g in again] == [
             (g["verdict"], g["why"]) for g in found.summary["gates"]
@@ -110,17 +122,15 @@ def test_the_folder_and_a_baseline_file_say_the_same_as_the_run(config, before, 
     assert "failures on 16 queries could turn pass" in compared.stdout
 
 
-def test_a_baseline_that_lost_answers_cannot_show_a_drop(config, before):
+def test_a_baseline_that_lost_answers_cannot_show_a_drop(found, before):
     """What it lost may have been right: against the whole one the drop is plain."""
-    less = ask(config, SAMPLES, LOST, name="less")
-    lower = rb.check_gates(less.path, {"measure": "exact_match", "max_drop": 0.1}, before.path)
-    equal = rb.check_gates(before.path, {"measure": "exact_match", "max_drop": 0.1}, less.path)
+    lower = rb.check_gates(found.path, {"measure": "exact_match", "max_drop": 0.1}, before.path)
+    equal = rb.check_gates(before.path, {"measure": "exact_match", "max_drop": 0.1}, found.path)
 
     assert (lower[0]["verdict"], equal[0]["verdict"]) == ("undecided", "pass")
 
 
-def test_baseline_files_carry_what_failed(config, tmp_path):
-    found = ask(config, SAMPLES, LOST)
+def test_baseline_files_carry_what_failed(found, tmp_path):
     file = tmp_path / "main.json"
     assert run_command("baseline", found.path, "-o", file).returncode == 0
     lines = [line for line in file.read_text().splitlines() if '"refused"' in line]
@@ -150,8 +160,7 @@ MISTAKES = [
 ]  # fmt: skip
 
 
-def test_mistakes_in_a_baseline_file_are_named(config, tmp_path):
-    found = ask(config, SAMPLES, LOST)
+def test_mistakes_in_a_baseline_file_are_named(found, tmp_path):
     file = tmp_path / "main.json"
     run_command("baseline", found.path, "-o", file)
     right = file.read_text()

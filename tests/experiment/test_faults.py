@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 import warnings
 from pathlib import Path
@@ -34,31 +33,25 @@ SMALL = {
 class Command:
     """`ragbench run` with a judge on a server here."""
 
-    def __init__(self, config, folder, server, script, repository):
+    def __init__(self, config, folder, server, script, warm):
         judge = {"type": "openai", "model": "m", "base_url": server.url}
         judge |= {"rubrics": ["answer_relevancy"], "concurrency": 1}
         metrics = {"retrieval": {"measures": ["ndcg@10"]}, "generation": ["token_f1"]}
         self.folder, self.server, self.output = folder, server, folder / "runs"
-        self.script = script
-        self.cache, self._path = folder / "cache", str(repository)
+        self.script, self._warm = script, warm
+        self.cache = folder / "cache"
         written = {**config, **SMALL, "metrics": {**metrics, "judge": judge}}
         (folder / "exp.yaml").write_text(yaml.safe_dump(written))
 
     def _call(self, *other):
         arguments = other or ["run", "exp.yaml", "--quiet", "--set", f"output={self.output}"]
-        own = {"PYTHONPATH": self._path, "RAGBENCH_CACHE": str(self.cache), "OPENAI_API_KEY": ""}
+        own = {"RAGBENCH_CACHE": str(self.cache), "OPENAI_API_KEY": ""}
         return arguments, {"cwd": self.folder, "env": {**os.environ, **own}}
 
     def start(self, *other):
         """Start it, or another command, in a process of its own."""
         arguments, place = self._call(*other)
-        return subprocess.Popen(
-            [sys.executable, "-m", "ragbench", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            **place,
-        )
+        return self._warm.start(*arguments, stderr=subprocess.PIPE, text=True, **place)
 
     def run(self):
         """Run it to the end, in this process: exit code, what it said on stderr."""
@@ -81,10 +74,10 @@ class Command:
 
 
 @pytest.fixture
-def command(config, tmp_path, repository):
+def command(config, tmp_path, warm):
     script = Held(Script())
     with ChatServer(script, model="m") as server:
-        yield Command(config, tmp_path, server, script, repository)
+        yield Command(config, tmp_path, server, script, warm)
         script.release()
 
 
@@ -251,7 +244,6 @@ def test_a_clock_that_is_set_back(command, undisturbed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.usefixtures("signals_as_usual")
 def test_a_signal_and_then_the_same_command(command, undisturbed, sent):
     expected, needed = undisturbed
     before = command.server.counters.requests
@@ -261,7 +253,7 @@ def test_a_signal_and_then_the_same_command(command, undisturbed, sent):
     with contextlib.suppress(subprocess.TimeoutExpired):  # it may wait for what is under way
         process.wait(10)
     command.script.release()
-    _, problems = process.communicate(timeout=300)
+    _, problems = process.communicate()
 
     assert process.returncode == 130
     assert "Traceback" not in problems
@@ -280,7 +272,6 @@ def test_a_signal_and_then_the_same_command(command, undisturbed, sent):
         ("nuggets runs/moons -o nuggets.jsonl --trust URL", signal.SIGTERM),
     ],
 )
-@pytest.mark.usefixtures("signals_as_usual")
 def test_a_signal_within_other_commands_that_pay(command, line, sent):
     assert command.run() == (0, "")
     shutil.rmtree(command.cache)
@@ -291,7 +282,7 @@ def test_a_signal_within_other_commands_that_pay(command, line, sent):
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(10)
     command.script.release()
-    _, problems = process.communicate(timeout=300)
+    _, problems = process.communicate()
 
     assert process.returncode == 130, problems
     assert "replies of models are stored; the same command asks for the rest" in problems
@@ -310,6 +301,6 @@ def test_two_at_once(command, undisturbed):
     command.script.release()
     assert code == 2
     assert f"another run (process {first.pid}) is at work here" in problems
-    _, said = first.communicate(timeout=300)
+    _, said = first.communicate()
     assert (first.returncode, said) == (0, "")
     assert command.contents() == expected

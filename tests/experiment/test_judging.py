@@ -1,11 +1,7 @@
 """Judged runs against a chat server: what is sent, what is kept, what is resumed, what leaks."""
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -307,7 +303,7 @@ def test_an_address_with_a_password_is_refused_without_showing_it(config):
 
 
 @pytest.mark.slow
-def test_a_killed_run_pays_for_nothing_twice(config, tmp_path):
+def test_a_killed_run_pays_for_nothing_twice(config, tmp_path, warm):
     """Kill -9 in the middle, the same command again: the result of an undisturbed run."""
     script = Held(Script(), hold_after=12)
     with ChatServer(script) as server:
@@ -315,16 +311,11 @@ def test_a_killed_run_pays_for_nothing_twice(config, tmp_path):
         path = tmp_path / "exp.yaml"
         block = {"concurrency": concurrency, "rubrics": GROUNDED}
         path.write_text(yaml.safe_dump(judged(config, server, **block)))
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ragbench", "run", str(path), "--json"],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd=tmp_path,
-        )
+        process = warm.start("run", path, "--json", cwd=tmp_path)
         while server.counters.requests <= 12 and process.poll() is None:
             time.sleep(0.01)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.communicate()
         script.release()
         assert not list((tmp_path / "runs").rglob("summary.json")), "it was killed too late"
         done = run_command("run", path, "--json", cwd=tmp_path)

@@ -16,7 +16,7 @@ from ragbench.testing import ChatServer
 from tests.experiment.test_stages import contents
 from tests.score.judge.scripted import Script
 
-KILLS = int(os.environ.get("RAGBENCH_TEST_KILLS", "30"))
+KILLS = int(os.environ.get("RAGBENCH_TEST_KILLS", "12"))
 """How many; `make torture` kills a hundred times."""
 QUERIES = 4
 CONCURRENCY = 4

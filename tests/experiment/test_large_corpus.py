@@ -3,8 +3,6 @@
 import json
 import os
 import random
-import subprocess
-import sys
 
 import pytest
 
@@ -75,7 +73,7 @@ def test_nothing_is_read_or_indexed_twice(config, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_kill_while_it_is_kept_costs_only_time(config, tmp_path, repository, monkeypatch):
+def test_a_kill_while_it_is_kept_costs_only_time(config, tmp_path, warm, monkeypatch):
     code = (
         "import os, sys, json\n"
         "from ragbench import run_experiment\n"
@@ -91,10 +89,9 @@ def test_a_kill_while_it_is_kept_costs_only_time(config, tmp_path, repository, m
         "ArrayWriter.add = killed\n"
         "run_experiment(json.loads(sys.argv[1]))\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(repository)}
     for killed_at in (1, 4, 8):
-        command = [sys.executable, "-c", code, json.dumps(config), str(killed_at)]
-        assert subprocess.run(command, env=environment, check=False).returncode == -9
+        ended, _ = warm.run(code, json.dumps(config), str(killed_at))
+        assert ended == -9
 
     resumed = run_experiment(config)
 

@@ -1,10 +1,6 @@
 """What reads a run whose queries have several answers: each takes the mean, or the first ones."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -185,18 +181,16 @@ def test_a_coverage_gate_counts_answers(config):
 
 
 @pytest.mark.slow
-def test_a_kill_loses_at_most_what_was_under_way(config, tmp_path):
+def test_a_kill_loses_at_most_what_was_under_way(config, tmp_path, warm):
     script = Held(answer_in_turn, hold_after=4)
     with ChatServer(script, model="m") as server:
         entries = asking(config, server, concurrency=1)
         (tmp_path / "exp.yaml").write_text(yaml.safe_dump(entries))
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ragbench", *RUN], cwd=tmp_path, env=os.environ
-        )
+        process = warm.start(*RUN, cwd=tmp_path)
         while server.counters.requests < 5 and process.poll() is None:
             time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.communicate()
         script.release()
         asked = server.counters.requests
         assert 5 <= asked < len(QUERIES) * SAMPLES

@@ -1,9 +1,6 @@
 """One run at a time in one place; the token of a run that was killed is given again."""
 
 import os
-import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -20,26 +17,21 @@ with run_in(Path(sys.argv[1])) as session:
 """
 
 
-def holder(repository, folder):
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(folder)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(repository)},
-    )
-    return process, process.stdout.readline().strip()
+def holder(warm, folder):
+    process = warm.popen(["-c", HOLD, str(folder)])
+    return process, process.stdout.readline().decode().strip()
 
 
 @pytest.mark.costly
-def test_a_second_run_is_refused_and_a_killed_holder_is_no_holder(tmp_path, repository):
-    process, token = holder(repository, tmp_path / "exp")
+def test_a_second_run_is_refused_and_a_killed_holder_is_no_holder(tmp_path, warm):
+    process, token = holder(warm, tmp_path / "exp")
     refusal = rf"exp: another run \(process {process.pid}\) is at work here"
     with pytest.raises(DataError, match=refusal), run_in(tmp_path / "exp"):
         pass
     with run_in(tmp_path / "other") as elsewhere:
         assert elsewhere.token != token
 
-    process.send_signal(signal.SIGKILL)
+    process.kill()
     process.communicate()
 
     with run_in(tmp_path / "exp") as session:

@@ -3,8 +3,6 @@
 import os
 import random
 import signal
-import subprocess
-import sys
 
 import pytest
 import yaml
@@ -198,7 +196,7 @@ def test_a_part_that_is_missing_is_made_by_the_last_run(mine, cached, parts, las
 
 
 @pytest.mark.slow
-def test_a_part_that_was_killed_goes_on(mine, cached, parts, last, repository, tmp_path):
+def test_a_part_that_was_killed_goes_on(mine, cached, parts, last, warm, tmp_path):
     cached("whole")
     expected, asked = contents(run_experiment(mine)), calls(tmp_path)
     code = (
@@ -209,11 +207,9 @@ def test_a_part_that_was_killed_goes_on(mine, cached, parts, last, repository, t
         f"r.run_share('mine.yaml', Share({LARGEST}, {PARTS}))"
     )
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(mine))
-    environment = {"RAGBENCH_CACHE": f"part{LARGEST}", "PYTHONPATH": f"{repository}:{tmp_path}"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, **environment}, check=False
-    )
-    assert done.returncode == -signal.SIGKILL
+    environment = {**os.environ, "RAGBENCH_CACHE": f"part{LARGEST}"}
+    ended, _ = warm.run(code, cwd=tmp_path, env=environment)
+    assert ended == -signal.SIGKILL
 
     made = parts(tmp_path / "mine.yaml")
 
@@ -363,21 +359,18 @@ def test_part_of_a_sample(config, parts, last, cached):
 
 
 @pytest.mark.slow
-def test_parts_side_by_side_may_have_one_cache(mine, cached, repository, tmp_path):
+def test_parts_side_by_side_may_have_one_cache(mine, cached, warm, tmp_path):
     cached("whole")
     expected, asked = contents(run_experiment(mine)), calls(tmp_path)
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(mine))
-    environment = {"RAGBENCH_CACHE": "one", "PYTHONPATH": f"{repository}:{tmp_path}"}
+    environment = {**os.environ, "RAGBENCH_CACHE": "one"}
     running = [
-        subprocess.Popen(
-            [sys.executable, "-m", "ragbench", "run", "mine.yaml", "--shard", f"{number}/2"],
-            cwd=tmp_path,
-            env={**os.environ, **environment},
-            stdout=subprocess.DEVNULL,
-        )
+        warm.start("run", "mine.yaml", "--shard", f"{number}/2", cwd=tmp_path, env=environment)
         for number in (1, 2)
     ]
-    assert [process.wait() for process in running] == [0, 0]
+    for process in running:
+        process.communicate()
+    assert [process.returncode for process in running] == [0, 0]
     assert calls(tmp_path) == asked
 
     cached("one")

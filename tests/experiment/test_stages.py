@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import yaml
 from ragbench.errors import DataError
 from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment
-from ragbench.experiment.stages import comparison
+from ragbench.experiment.stages import comparison, keys
 from ragbench.experiment.stages.item_json import read_column, write_column
 from ragbench.records.manifest import Choices
 from ragbench.score.base import ScoreColumn
@@ -369,6 +370,27 @@ def test_two_runs_at_once_are_refused(config, tmp_path):
         run_experiment(config)
 
 
+@pytest.fixture
+def newer():
+    """Have a module of the package read as one of a later version."""
+    read = Path.read_bytes
+
+    def forget():
+        keys.code_in.cache_clear()
+        keys.code_of.cache_clear()
+
+    def make_newer(module):
+        def read_newer(path):
+            return read(path) + b"\n# another rule\n" * path.match(f"ragbench/{module}")
+
+        patch.setattr(Path, "read_bytes", read_newer)
+        forget()
+
+    with pytest.MonkeyPatch.context() as patch:
+        yield make_newer
+    forget()
+
+
 @pytest.mark.parametrize(
     ("module", "made"),
     [
@@ -379,12 +401,20 @@ def test_two_runs_at_once_are_refused(config, tmp_path):
         ("report/layout.py", set()),
     ],
 )
-def test_another_version_of_the_code_computes_again(config, repository, tmp_path, module, made):
+def test_another_version_of_the_code_computes_again(config, newer, module, made):
     """What stands in the cache was computed by rules that may not be those of now."""
+    run_experiment(config)
+    newer(module)
+
+    assert set(work(run_experiment(config))) == made
+
+
+def test_another_package_computes_again(config, repository, tmp_path):
+    """The same with a package that is a later one."""
     first = run_experiment(config)
     package = tmp_path / "newer" / "ragbench"
     shutil.copytree(repository / "ragbench", package)  # with what is compiled
-    with (package / module).open("a") as file:
+    with (package / "stats" / "difference.py").open("a") as file:
         file.write("\n# another rule\n")
     (tmp_path / "again.yaml").write_text(yaml.safe_dump({**config, "name": first.path.parent.name}))
 
@@ -394,4 +424,4 @@ def test_another_version_of_the_code_computes_again(config, repository, tmp_path
         env={**os.environ, "PYTHONPATH": str(package.parent)},
     )  # fmt: skip
 
-    assert set(work(load_experiment(first.path.parent))) == made
+    assert set(work(load_experiment(first.path.parent))) == {"compare"}

@@ -4,11 +4,8 @@ import json
 import os
 import signal
 import struct
-import subprocess
-import sys
 import time
-from contextlib import closing, contextmanager
-from pathlib import Path
+from contextlib import closing
 
 import pytest
 import yaml
@@ -24,7 +21,7 @@ from ragbench.experiment.stages.retrieval import retrieve, search
 from ragbench.retrieve.bm25 import BM25, RM3
 from ragbench.score.text.columns import TextScorer
 from ragbench.types import Document, Query, ScoredDocument
-from tests.experiment.deadly import assert_workers_change_nothing
+from tests.experiment.deadly import Kills, assert_workers_change_nothing, is_alive
 from tests.experiment.moons import part_of
 from tests.experiment.test_stages import contents, work
 
@@ -132,61 +129,44 @@ def expected(run):
     return contents(run("one"))
 
 
-def worker_pids(of):
-    """The processes that compute for another one."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            command = (folder / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if parent == of and b"executors.local" in command:
-            found.append(int(folder.name))
-    return sorted(found)
+class Forks:
+    """Workers that are forks of a process that has imported what they need."""
+
+    def __init__(self, warm):
+        self.warm, self.started = warm, []
+
+    def start(self, command, **options):
+        self.started.append(self.warm.popen(command, **options))
+        return self.started[-1]
+
+    def kill_one(self):
+        next(each for each in self.started if is_alive(each.pid)).kill()
+
+    def are_gone(self):
+        return not any(is_alive(each.pid) for each in self.started)
 
 
-class Kills:
-    """Progress that kills a process whenever one of some stages has done 30 % of its items."""
-
-    def __init__(self, stages, kill):
-        self.stages, self.kill = stages, kill
-
-    @contextmanager
-    def stage(self, name, total, unit="queries"):
-        yield _Stage(self, name, total)
+@pytest.fixture
+def forks(warm, monkeypatch):
+    made = Forks(warm)
+    monkeypatch.setattr("ragbench.executors.local.subprocess.Popen", made.start)
+    return made
 
 
-class _Stage:
-    def __init__(self, progress, name, total):
-        self.progress, self.name, self.left = progress, name, 0.3 * total
-
-    def advance(self, n=1):
-        self.left -= n
-        if self.left <= 0 and self.name in self.progress.stages:
-            self.progress.stages.remove(self.name)
-            self.progress.kill()
-
-
-def is_alive(pid):
-    return Path(f"/proc/{pid}").exists()
-
-
-def kill_a_worker():
-    os.kill(worker_pids(os.getpid())[0], signal.SIGKILL)
-
-
-def test_two_workers_also_where_one_is_killed(run, expected):
+def test_two_workers_also_where_one_is_killed(run, expected, forks):
     stages = ["retrieve bm25", "judge bm25/extractive (words)", "score bm25/extractive"]
 
     assert contents(run("w2", workers(2))) == expected
-    assert contents(run("killed", workers(2), progress=Kills(stages, kill_a_worker))) == expected
+    killed = run("killed", workers(2), progress=Kills(stages, forks.kill_one))
+    assert contents(killed) == expected
     assert stages == []
-    assert worker_pids(os.getpid()) == []
+    assert len(forks.started) == 2 + 2 + 3
+    assert forks.are_gone()
     assert work(run("w2")) == {}, "the same keys: what workers made is there without them"
     assert work(run("one", workers(2))) == {}
 
 
+@pytest.mark.usefixtures("forks")
 def test_one_worker_and_two_one_of_which_is_killed_when_30_percent_are_done(run, config, place):
     one, two = (workers(n)["executor"] for n in (1, 2))
     pids = assert_workers_change_nothing(
@@ -200,31 +180,23 @@ def test_models_on_workers_one_of_which_is_killed_now_and_then(
     run, models, warm_models, monkeypatch
 ):
     """The workers are forks of a process that has imported torch; all else is as it is."""
-    stages, started = ["index dense", "generate bm25/gpt", "judge bm25/extractive (nli)"], []
-
-    def start(command, **options):
-        started.append(warm_models.popen(command, **options))
-        return started[-1]
-
-    def kill_one():
-        alive = [each.pid for each in started if is_alive(each.pid)]
-        os.kill(alive[0], signal.SIGKILL)
-
-    monkeypatch.setattr("ragbench.executors.local.subprocess.Popen", start)
-    found = run("m2", {**models, **workers(2)}, progress=Kills(stages, kill_one))
+    stages = ["index dense", "generate bm25/gpt", "judge bm25/extractive (nli)"]
+    forks = Forks(warm_models)
+    monkeypatch.setattr("ragbench.executors.local.subprocess.Popen", forks.start)
+    found = run("m2", {**models, **workers(2)}, progress=Kills(stages, forks.kill_one))
 
     assert contents(found) == contents(run("m1", models))
     assert stages == [], "three workers were killed"
     answered = [rows for name, rows in contents(found).items() if name.startswith("predictions")]
     assert [len(rows) for rows in answered] == [QUERIES, QUERIES]
-    assert len(started) == 2 + 3
-    assert not any(is_alive(each.pid) for each in started)
+    assert len(forks.started) == 2 + 3
+    assert forks.are_gone()
 
 
 DRIVER = """
 import os, signal, sys
 from ragbench import run_experiment
-from tests.experiment.test_workers import Kills, worker_pids
+from tests.experiment.deadly import Kills, worker_pids
 
 def kill():
     print(*worker_pids(os.getpid()), flush=True)
@@ -234,20 +206,15 @@ run_experiment("k.yaml", progress=Kills(["judge bm25/extractive (words)"], kill)
 """
 
 
-def test_a_run_that_is_killed_goes_on(run, expected, config, place):
+def test_a_run_that_is_killed_goes_on(run, expected, config, place, warm):
+    """Its workers are processes that were started anew."""
     source = {**config, **workers(2), "cache": str(place / "k")}
     (place / "k.yaml").write_text(yaml.safe_dump(source))
-    path = os.pathsep.join(sys.path)
-    killed = subprocess.run(
-        [sys.executable, "-c", DRIVER],
-        env={**os.environ, "PYTHONPATH": path, "RAGBENCH_CACHE": str(place / "k")},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    pids = [int(pid) for pid in killed.stdout.split()]
+    environment = {**os.environ, "RAGBENCH_CACHE": str(place / "k")}
+    ended, printed = warm.run(DRIVER, cwd=place, env=environment)
+    pids = [int(pid) for pid in printed.split()]
 
-    assert killed.returncode == -signal.SIGKILL
+    assert ended == -signal.SIGKILL
     assert len(pids) == 2
     until = time.monotonic() + 300
     while any(map(is_alive, pids)) and time.monotonic() < until:
@@ -258,9 +225,8 @@ def test_a_run_that_is_killed_goes_on(run, expected, config, place):
     assert 0 < work(resumed)["judge bm25/extractive (words)"] < 2 * 78
 
 
-def test_four_parts_joined(run, expected, config, place, warm, monkeypatch):
-    """The workers are forks of a process that has imported the package; all else is as it is."""
-    monkeypatch.setattr("ragbench.executors.local.subprocess.Popen", warm.popen)
+@pytest.mark.usefixtures("forks")
+def test_four_parts_joined(run, expected, config, place, monkeypatch):
     monkeypatch.delenv("RAGBENCH_CACHE", raising=False)
     for number in range(1, PARTS + 1):
         source = {**config, **workers(2), "cache": str(place / f"p{number}")}

@@ -70,28 +70,28 @@ def test_complaints_at_random_cost_what_errors_cost(concurrency, latency_s, shar
         server = LimitedServer(
             latency_s=latency_s, stray=share, complaint=status, retry_after_s=1.0
         )
-        return ask_all(server, 6_000, concurrency)[0]
+        return ask_all(server, 3_000, concurrency)[0]
 
     assert seconds(500) / seconds(429) > 0.8
 
 
 def test_a_limit_that_falls_is_followed():
     """What was answered before is no reason to go on asking as fast."""
-    server = LimitedServer(rate=200, burst=20, falls_to=(20.0, 50))
+    server = LimitedServer(rate=200, burst=20, falls_to=(10.0, 50))
 
-    seconds, _ = ask_all(server, 8_000, 64)
+    seconds, _ = ask_all(server, 4_000, 64)
 
-    assert seconds < 20 + (8_000 - 20 * 200) / (0.9 * 50)
-    assert server.turned_away < 0.2 * 8_000
+    assert seconds < 10 + (4_000 - 10 * 200) / (0.9 * 50)
+    assert server.turned_away < 0.2 * 4_000
 
 
 def test_slow_answers_do_not_take_the_places_of_others():
     """As many as 3 % of the answers take ten times as long, while the server is at its limit."""
     server = LimitedServer(rate=100, burst=100, stray=0.03, slow=0.03)
 
-    seconds, _ = ask_all(server, 6_000, 128)
+    seconds, _ = ask_all(server, 3_000, 128)
 
-    assert 1.03 * 6_000 / seconds > 0.9 * 100
+    assert 1.03 * 3_000 / seconds > 0.9 * 100
 
 
 def test_answers_that_hang_do_not_hold_up_the_rest():

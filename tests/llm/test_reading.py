@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 
 import jsonschema
 import pytest
@@ -85,6 +86,25 @@ def test_unreadable_and_why(text, problem):
         read_json(text, SCHEMA)
 
     assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("<think>" * 100_000, "the reply holds no JSON"),
+        ("{" + ",".join(f'"{n}": 1' for n in range(100_000)) + ', "z": 1, "z": 1}', '"z" is there'),
+        ("Well: {" + ",".join(f"'{n}': 1" for n in range(20_000)) + ", 'z': 1, 'z': 1}", '"z" is'),
+        ("[" + "[]," * 1_000_000 + "1]", "more than 1,000,000 values"),
+    ],
+    ids=["thoughts", "keys", "keys in prose", "values"],
+)
+def test_a_reply_of_any_length_is_read_in_one_go(text, problem):
+    """Half a megabyte of these took minutes to hours, in which no other reply was read."""
+    start = time.process_time()
+    with pytest.raises(Unreadable, match=problem):
+        read_json(text, SCHEMA)
+
+    assert time.process_time() - start < 10
 
 
 def test_an_unfinished_list_is_not_a_shorter_one():

@@ -337,12 +337,12 @@ def start(warm, path, url, n):
 @pytest.mark.slow
 def test_kill_9_loses_no_stored_reply(path, warm):
     """Killed three times in the middle: what was stored is not asked again."""
-    kills, n = 3, 250
+    kills, n = 3, 130
     with ChatServer(GOOD, latency_s=0.02) as server:
         for kill in range(1, kills + 1):
             process = start(warm, path, server.url, n)
             before = server.counters.requests
-            while server.counters.requests < before + 40 + 7 * kill:
+            while server.counters.requests < before + 20 + 7 * kill:
                 assert process.poll() is None, process.stderr.read()
                 time.sleep(0.005)
             process.kill()
@@ -362,7 +362,7 @@ def test_kill_9_loses_no_stored_reply(path, warm):
 
 @pytest.mark.slow
 def test_two_processes_share_a_store(path, warm):
-    n = 150
+    n = 80
     with ChatServer(GOOD, latency_s=0.01) as server:
         both = [start(warm, path, server.url, n) for _ in range(2)]
         ends = [process.communicate() for process in both]

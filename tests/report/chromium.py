@@ -21,6 +21,7 @@ expect = sync_api.expect
 
 PATIENCE = 60_000  # ms; a machine may be busy, and waiting costs only a test that fails
 SLOWER = float(os.environ.get("RAGBENCH_TEST_SLOWER", "1"))
+VIEWPORT = {"width": 1400, "height": 900}
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -41,7 +42,7 @@ def launched():
 
 def tab(browser, **options):
     """A page of its own, which waits and is as slow as it is asked to be."""
-    page = browser.new_context(**{"viewport": {"width": 1400, "height": 900}, **options}).new_page()
+    page = browser.new_context(**{"viewport": VIEWPORT, **options}).new_page()
     page.set_default_timeout(PATIENCE)
     if SLOWER > 1:
         session = page.context.new_cdp_session(page)
@@ -79,27 +80,48 @@ def violations(page):
 
 
 @contextmanager
-def visits(browser):
-    """What opens a page; an error in its console fails, and a request beside the page itself."""
-    pages, heard = [], []
+def visits(browser, window):
+    """What opens a page; an error in its console fails, and a request beside the page itself.
 
-    def opened(path, fragment="", **options):
-        page = tab(browser, **options)
-        pages.append(page)
-        page.on("console", lambda message: heard.append(f"console: {message.text}"))
-        page.on("pageerror", lambda error: heard.append(f"error: {error}"))
-        page.on(
-            "request",
-            lambda request: (
-                None
-                if request.url.split("#")[0] == path.as_uri()
-                else heard.append(f"request: {request.url[:200]}")
-            ),
-        )
+    The first page of a test is opened in a window that others had before: a fresh one costs three
+    times as much. The page keeps nothing, so that none sees what another did.
+    """
+    tabs, wanted, heard = [], {}, []
+
+    def opened(path, fragment="", *, viewport=VIEWPORT, **options):
+        if options or window in wanted:
+            page = tab(browser, viewport=viewport, **options)
+            tabs.append(page)
+        else:
+            page = window
+            page.set_viewport_size(viewport)
+        wanted[page] = path.as_uri()
+        for event, told in events(page).items():
+            page.on(event, told)
         load(page, path, fragment)
         return page
 
+    def events(page):
+        return listeners.setdefault(
+            page,
+            {
+                "console": lambda message: heard.append(f"console: {message.text}"),
+                "pageerror": lambda error: heard.append(f"error: {error}"),
+                "request": lambda request: (
+                    None
+                    if request.url.split("#")[0] == wanted[page]
+                    else heard.append(f"request: {request.url[:200]}")
+                ),
+            },
+        )
+
+    listeners = {}
     yield opened
-    for page in pages:
+    for page in tabs:
         page.context.close()
+    for event, told in listeners.get(window, {}).items():
+        window.remove_listener(event, told)
+    if window in wanted:
+        window.emulate_media(media="null")
+        window.goto("about:blank")
     assert heard == []

@@ -26,10 +26,20 @@ def browser():
         yield opened
 
 
+@pytest.fixture(scope="module")
+def window(browser):
+    """Where the tests of a module open their pages, one after the other."""
+    from tests.report.chromium import tab
+
+    page = tab(browser)
+    yield page
+    page.context.close()
+
+
 @pytest.fixture
-def visit(browser):
+def visit(browser, window):
     """Open a page; fail on an error in its console, and on a request beside the page itself."""
     from tests.report.chromium import visits
 
-    with visits(browser) as opened:
+    with visits(browser, window) as opened:
         yield opened

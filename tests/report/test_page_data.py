@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -12,18 +13,22 @@ from hypothesis import strategies as st
 from ragbench.data.runs import query_view
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_folder import read_comparisons, read_summary
+from ragbench.experiment import records
 from ragbench.experiment.runner import run_experiment
 from ragbench.report.page import rankings
 from ragbench.report.page.html import write_page
 from ragbench.report.page.pack import write_data
 from ragbench.report.page.rankings import SHOWN_HITS, blocks_of, rounded
+from ragbench.retrieve import run_file
+from ragbench.score.retrieval import score_run
 from ragbench.types import Run
 
 
 @example([1.7975e308, -1.7975e308, 1.4e-45, 5e-324])
 @given(st.lists(st.floats() | st.integers(-(10**6), 10**6).map(lambda n: n / 100), max_size=30))
 def test_numbers_keep_four_digits(values):
-    for value, found in zip(values, rounded(np.array(values, np.float64)), strict=True):
+    texts = rounded(np.array(values, np.float64))
+    for value, found in zip(values, map(json.loads, texts), strict=True):
         if found is None:
             assert value != value or abs(value) == float("inf")
         else:
@@ -174,6 +179,48 @@ def test_a_run_parses_nothing_of_what_it_just_wrote(tmp_path, monkeypatch):
     }
 
     assert (run_experiment(config).path / "report.html").is_file()
+
+
+@pytest.mark.parametrize("ties", ["docid", "average", "stable"])
+def test_a_run_reads_and_ranks_each_file_once(tmp_path, monkeypatch, ties):
+    """Scores, causes and the page share the ranks: the page alone looks again where ties differ."""
+    (tmp_path / "topics.tsv").write_text("q2\ttwo?\nq3\tthree?\nq1\tone?\n")
+    judgements = ["q1 0 d1 1", "q1 0 d3 2", "q2 0 d1 0", "q2 0 d2 1", "q2 0 d4 3"]
+    (tmp_path / "qrels").write_text("".join(f"{line}\n" for line in judgements))
+    for name in "ab":
+        hits = [f"{q} Q0 d{d} 1 {d // 3} t\n" for q in ("q1", "q2", "q3") for d in range(1, 6)]
+        (tmp_path / f"{name}.trec").write_text("".join(hits))
+    config = {
+        "dataset": {
+            "type": "trec",
+            "qrels": str(tmp_path / "qrels"),
+            "topics": str(tmp_path / "topics.tsv"),
+        },
+        "retrievers": {n: {"type": "run_file", "path": str(tmp_path / f"{n}.trec")} for n in "ab"},
+        "metrics": {"retrieval": {"ties": ties}},
+        "output": str(tmp_path / "runs"),
+        "cache": str(tmp_path / "cache"),
+    }
+    done = []
+
+    def counted(module, name):
+        original = getattr(module, name)
+        monkeypatch.setattr(
+            module, name, lambda *own, **more: done.append(name) or original(*own, **more)
+        )
+
+    counted(run_file, "read_ranking")
+    counted(score_run, "rank_judged")
+    counted(records, "rank_judged")
+    counted(rankings.BlockRanker, "rank")
+    first, again = run_experiment(config), run_experiment(config)
+
+    ranked = {"rank_judged": 4} if ties != "stable" else {"rank_judged": 4, "rank": 4}
+    assert Counter(done) == {"read_ranking": 4, **ranked}
+    for run in (first, again):
+        path, parts = tmp_path / "report.html", (read_summary(run.path), read_comparisons(run.path))
+        write_page(path, *parts, run.path)
+        assert path.read_bytes() == (run.path / path.name).read_bytes()
 
 
 @pytest.mark.parametrize("n", [0, 1, 3, 70])

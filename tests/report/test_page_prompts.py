@@ -89,6 +89,13 @@ def test_what_judges_were_sent_is_told_to_the_byte(judged):
         assert {(sent.system, sent.user) for sent in told} == asked
 
 
+def texts_in(details):
+    """The texts of each, asked for at once."""
+    return details.evaluate_all(
+        "all => all.map(each => [...each.querySelectorAll('pre')].map(pre => pre.textContent))"
+    )
+
+
 def test_the_page_shows_what_judges_were_sent(judged, visit):
     runs, asked = judged
     page, shown = visit(runs[1] / "report.html", "#queries"), set()
@@ -97,9 +104,7 @@ def test_the_page_shows_what_judges_were_sent(judged, visit):
         expect(page.get_by_role("heading", name=row["question"])).to_be_visible()
         details = page.locator("details.judged details div:has(> h5)")
         expect(details.first).to_be_attached()
-        shown |= {
-            tuple(pre.text_content() for pre in div.locator("pre").all()) for div in details.all()
-        }
+        shown |= {tuple(each) for each in texts_in(details)}
         # what scrolls can be reached without a mouse
         expect(
             details.first.get_by_role("region", name="system prompt", include_hidden=True)
@@ -226,8 +231,7 @@ def test_the_page_says_which_answer_is_better_and_why(preferred, visit):
     others.locator("> summary").click()
     expect(others).to_contain_text("neither of near/long and far/long is better")
     shown = page.locator("#detail details.judged div:has(> h5)")
-    texts = [[pre.text_content() for pre in div.locator("pre").all()] for div in shown.all()]
-    assert {tuple(each) for each in texts if len(each) == 2} == asked
+    assert {tuple(each) for each in texts_in(shown) if len(each) == 2} == asked
 
 
 def test_the_page_says_beside_a_passage_who_graded_it_and_why(preferred, visit):

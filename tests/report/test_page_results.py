@@ -11,7 +11,7 @@ import pytest
 from ragbench.report.page import html
 from tests.report import example
 from tests.report.asked import results, run_folder
-from tests.report.chromium import expect, load, tab
+from tests.report.chromium import expect
 from tests.report.pages import records
 
 pytestmark = pytest.mark.slow  # seconds: a browser
@@ -146,7 +146,7 @@ def test_pictures_have_words_and_a_view_of_their_own(tables, visit):
     expect(picture).to_be_visible()
 
 
-def test_twenty_systems_on_paper_keep_every_column(tmp_path, browser):
+def test_twenty_systems_on_paper_keep_every_column(tmp_path, visit):
     """A4 upright: no table is wider than the paper."""
     names = [f"retriever-{n:02}" for n in range(22)]
     measures = [f"measure_{n:02}@10" for n in range(14)]
@@ -156,8 +156,7 @@ def test_twenty_systems_on_paper_keep_every_column(tmp_path, browser):
     ]
     found = records({"name": "many", "systems": systems, "baseline": names[0]}, {})
     html.write_page(tmp_path / "many.html", *found)
-    page = tab(browser, viewport={"width": 718, "height": 1000})  # 190 mm
-    load(page, tmp_path / "many.html")
+    page = visit(tmp_path / "many.html", viewport={"width": 718, "height": 1000})  # 190 mm
     expect(page.locator(".tools").first).to_be_visible()
     page.emulate_media(media="print")
     expect(page.locator(".tools").first).to_be_hidden()
@@ -167,19 +166,16 @@ def test_twenty_systems_on_paper_keep_every_column(tmp_path, browser):
     )
     assert len(widths) >= 2
     assert max(widths) <= 718
-    page.context.close()
 
 
-def test_pictures_on_paper_are_whole(tables, browser):
-    page = tab(browser, viewport={"width": 718, "height": 1000})  # 190 mm
-    load(page, tables, "#pictures")
+def test_pictures_on_paper_are_whole(tables, visit):
+    page = visit(tables, "#pictures", viewport={"width": 718, "height": 1000})  # 190 mm
     page.emulate_media(media="print")
 
     shown = page.locator("#pictures .picture:visible")
     assert shown.count() > 3
     for box in (picture.bounding_box() for picture in shown.all()):
         assert 300 < box["width"] <= 718
-    page.context.close()
 
 
 def test_what_is_folded_is_printed(tables, visit):

@@ -45,7 +45,7 @@ def start(warm, path, url, n, seed, first=""):
 
 
 def test_processes_in_different_orders_pay_once_for_each_call(warm, tmp_path):
-    n, path = 200, tmp_path / "replies.sqlite"
+    n, path = 100, tmp_path / "replies.sqlite"
     with ChatServer(GOOD, latency_s=0.03) as server:
         runs = [start(warm, path, server.url, n, seed) for seed in range(3)]
         ends = [run.communicate() for run in runs]

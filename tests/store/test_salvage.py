@@ -6,6 +6,7 @@ import random
 import shutil
 import sqlite3
 import warnings
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from tests.llm.conftest import asking
 
 pytestmark = pytest.mark.slow  # seconds in all: many damaged copies of real files
 
-N = 1500
+N = 600
 SERVER = {"type": "openai", "base_url": "http://127.0.0.1/v1"}
 KEYS = [request_key(SERVER, asking(f"question {i}")) for i in range(N)]
 SCHEMA_VERSION = range(60, 64)
@@ -43,6 +44,9 @@ def killed(tmp_path_factory):
     path = tmp_path_factory.mktemp("killed") / "replies.sqlite"
     with Replies(tmp_path_factory.mktemp("open") / "replies.sqlite") as replies:
         for start in range(0, len(KEYS), 10):  # small commits, as a run makes them
+            if start == N // 2:  # as SQLite does from time to time
+                with closing(sqlite3.connect(replies.path)) as connection:
+                    connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
             chosen = list(enumerate(KEYS))[start : start + 10]
             done = [replies.store(key, ChatReply(text_of(i))) for i, key in chosen]
             [each.result() for each in done]
@@ -142,7 +146,7 @@ def test_no_flipped_bit_stops_a_run_or_brings_a_wrong_reply(closed, tmp_path, se
         for places in (
             [rng.choice(heads)],
             [rng.randrange(size // 4096) * 4096 + rng.randrange(12)],
-            rng.sample(range(100, size), rng.choice([1, 20])),
+            rng.sample(range(100, size), rng.choice([1, 8])),
         ):
             copy_of(closed, path)
             flip(path, places, rng)
@@ -252,7 +256,7 @@ def opened_and_asked(path, theirs):
     return replies, sum(replies.get(key) is not None for key in KEYS)
 
 
-@pytest.mark.parametrize("cut", [0, 50, 3000, 200_000, 900_000])
+@pytest.mark.parametrize("cut", [0, 50, 3000, 100_000, 360_000])
 def test_a_damaged_file_of_others_ends_no_run(closed, tmp_path, cut):
     path, theirs = tmp_path / "replies.sqlite", tmp_path / "theirs.sqlite"
     shutil.copy(closed, theirs)
@@ -261,7 +265,7 @@ def test_a_damaged_file_of_others_ends_no_run(closed, tmp_path, cut):
     with pytest.warns(DamagedDatabase, match=r"theirs\.sqlite"):
         replies, found = opened_and_asked(path, theirs)
     with replies:
-        assert (found > 0) is (cut >= 200_000)
+        assert (found > 0) is (cut >= 100_000)
         replies.store(KEYS[0], ChatReply(text_of(0))).result()
         assert replies.get(KEYS[0]).text == text_of(0)
     assert theirs.stat().st_size == cut

@@ -9,7 +9,7 @@ import csv
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -25,7 +25,7 @@ from ragbench.data.files.lines import (
     text_lines,
 )
 from ragbench.errors import DataError, MissingExtra
-from ragbench.json_yaml import load_json
+from ragbench.json_yaml import load_json, repeated
 from ragbench.records.codec import Record, from_json, kind
 from ragbench.registry import nearest
 
@@ -65,9 +65,7 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Make the object of its pairs; a ValueError where a key is repeated."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        repeated = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"key '{repeated}' is repeated")
+        raise ValueError(f"key '{repeated([key for key, _ in pairs])}' is repeated")
     return found
 
 
@@ -151,6 +149,16 @@ def id_problem(value: str) -> str | None:
         return "holds a NUL character"
     # bytes, not str: readers of run files split at ASCII white space only
     return None if data.split() == [data] else "holds white space"
+
+
+def check_written(names: Sequence[str], noun: str) -> None:
+    """Check that run files can hold some texts: at once where they are plain, as nearly all are."""
+    joined = "\n".join(names)
+    if not joined.isascii() or "\0" in joined or len(joined.split()) != len(names):
+        for name in names:
+            if why := id_problem(name):
+                found = f"{noun} {why}: {name!r}"
+                raise DataError(found, record="run file", allowed=ID_ALLOWED)
 
 
 def encode_spaces(name: str) -> str:

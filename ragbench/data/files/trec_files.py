@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import os
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from itertools import groupby, pairwise
@@ -27,7 +27,7 @@ from ragbench.data.files.lines import (
     opened,
     source_name,
 )
-from ragbench.data.files.rows import ID_ALLOWED, id_problem
+from ragbench.data.files.rows import check_written
 from ragbench.data.files.trec_text import (
     ParsedText,
     no_rankings,
@@ -35,10 +35,16 @@ from ragbench.data.files.trec_text import (
     parse_written,
     rewritten,
 )
-from ragbench.errors import DataError
 from ragbench.files import write_atomically
 from ragbench.types import Qrels, Run
-from ragbench.types.byte_ids import ByteIds, TextIds, keep_freed_memory, query_keys, side_by_side
+from ragbench.types.byte_ids import (
+    ByteIds,
+    TextIds,
+    distinct,
+    keep_freed_memory,
+    query_keys,
+    side_by_side,
+)
 from ragbench.types.rows import HitBlock, Repeats, without_repeats
 
 CHUNK_BYTES = 2 << 20
@@ -358,8 +364,8 @@ def format_run(run: Run | Mapping[str, Mapping[str, float]], *, tag: str | None 
 def run_lines(run: Run, tag: str | None = None) -> Iterator[str]:
     """Yield what `format_run` returns, some lines at a time."""
     tag = run.name if tag is None else tag
-    _check_ids([tag], "tag")
-    _check_ids(run.query_ids, "query id")
+    check_written([tag], "tag")
+    check_written(run.query_ids, "query id")
     if not len(run):
         yield _NO_HITS
     ranked = run.best_first()
@@ -375,38 +381,26 @@ def run_lines(run: Run, tag: str | None = None) -> Iterator[str]:
             parts += [slice(part.start + n // 2, part.stop), slice(part.start, part.start + n // 2)]
             continue
         if not are_words:
-            _check_ids(ranked.documents[part], "document id")
+            check_written(ranked.documents[part], "document id")
         yield _lines(ranked, ids.take(part), part, tag).decode("utf-8", "surrogateescape")
 
 
 def _lines(run: Run, ids: ByteIds, part: slice, tag: str) -> bytes:
     """Write some rows column by column: no Python object is made for a row."""
-    query = np.searchsorted(run.starts, rows := np.arange(part.start, part.stop), "right") - 1
+    first, end = np.searchsorted(run.starts, [part.start + 1, part.stop]) - [1, 0]
+    starts, names = run.starts[first:end], run.query_ids[first:end]
+    sizes = np.diff(np.append(np.maximum(starts, part.start), part.stop))
+    query = np.repeat(np.arange(end - first), sizes)
     # a line that starts with '#' is a comment; a byte order mark at the start is dropped
-    names = run.query_ids[query[0] : query[-1] + 1]
     heads = [f" {name} Q0 " if name[0] in "#\ufeff" else f"{name} Q0 " for name in names]
-    rank = rows - run.starts[query] + 1
+    rank = np.arange(part.start + 1, part.stop + 1) - np.repeat(starts, sizes)
     ranks = [f" {number} " for number in range(rank.min(), rank.max() + 1)]
-    bits, place = np.unique(run.scores[part].view(np.int64), return_inverse=True)
-    scores = list(map(repr, bits.view(np.float64).tolist()))
-    columns = (heads, query - query[0]), (ranks, rank - rank.min()), (scores, place)
+    scores, which = distinct(run.scores[part])  # to write one takes as long as all else
+    columns = (heads, query), (ranks, rank - rank.min()), ([*map(repr, scores.tolist())], which)
     # `take` copies short rows ten times as fast as an index does
     head, number, score = (ByteIds.of(texts).padded().take(at, 0) for texts, at in columns)
-    end = ByteIds.of([f" {tag}\n"]).padded().repeat(len(rows), axis=0)
-    return side_by_side([head, ids.padded(), number, score, end])
-
-
-def _check_ids(names: Sequence[str], noun: str) -> None:
-    """Check ids at once where they are plain, which nearly all are, else one by one."""
-    joined = "\n".join(names)
-    if not joined.isascii() or "\0" in joined or len(joined.split()) != len(names):
-        for name in names:
-            _check_id(name, noun)
-
-
-def _check_id(name: str, noun: str) -> None:
-    if why := id_problem(name):
-        raise DataError(f"{noun} {why}: {name!r}", record="run file", allowed=ID_ALLOWED)
+    tail = ByteIds.of([f" {tag}\n"]).padded()
+    return side_by_side([head, ids.padded(), number, score, tail])
 
 
 def whole_run(pieces: Iterable[ParsedText]) -> Run:

@@ -26,6 +26,7 @@ from ragbench.records.manifest import MANIFEST_SCHEMA, Manifest
 from ragbench.records.summary import SUMMARY_SCHEMA, Summary
 from ragbench.registry import nearest, shown
 from ragbench.types import FloatArray, Query
+from ragbench.types.byte_ids import distinct
 
 QUERIES_FILE = "queries.jsonl"
 
@@ -211,10 +212,9 @@ def _cells(column: Column, rows: slice) -> Sequence[str]:
     if not isinstance(column, np.ndarray):
         return [*map(_text, column[rows])]
     # most scores are few numbers, and to write one takes as long as all else
-    bits, place = np.unique(np.array(column[rows], np.float64).view(np.int64), return_inverse=True)
-    numbers = bits.view(np.float64).tolist()
-    cells = np.array([repr(x) if math.isfinite(x) else "" for x in numbers], np.object_)
-    found: list[str] = cells[place].tolist()
+    numbers, which = distinct(column[rows])
+    cells = [repr(x) if math.isfinite(x) else "" for x in numbers.tolist()]
+    found: list[str] = np.array(cells, np.object_)[which].tolist()
     return found
 
 

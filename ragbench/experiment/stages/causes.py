@@ -28,8 +28,7 @@ from ragbench.experiment.stages.matching import document_of, scored_ids
 from ragbench.gates.scores import find_score
 from ragbench.records.causes import Lost
 from ragbench.score.base import ScoreColumn
-from ragbench.score.retrieval.judgements import Judgements
-from ragbench.score.retrieval.ranking import rank_judged
+from ragbench.score.retrieval.ranking import rank_order
 from ragbench.store.items import Form, Spool, Spooled
 from ragbench.types import Cause, Document, Prediction, Qrels, Run
 from ragbench.types.rows import Mapped
@@ -116,8 +115,7 @@ class _Gold:
 
     @cached_property
     def qrels(self) -> Qrels | None:
-        filled = self.results.filled
-        return self.plan.qrels if filled is None else filled.qrels
+        return self.results.qrels(self.plan)
 
     @cached_property
     def relevant(self) -> Mapping[str, list[str]]:
@@ -131,13 +129,9 @@ class _Gold:
         }
 
     @cached_property
-    def _numbered(self) -> tuple[Judgements, list[str]]:
-        """The relevant documents with their row as their grade, so that ranks lead back to them."""
-        rows = [(query, doc) for query, docs in self.relevant.items() for doc in docs]
-        numbered: dict[str, dict[str, int]] = {query: {} for query in self.relevant}
-        for number, (query, doc) in enumerate(rows, start=1):
-            numbered[query][doc] = number
-        return Judgements.read(Qrels.from_dict(numbered)), [doc for _, doc in rows]
+    def _names(self) -> list[str]:
+        """The document of each row of the judgements."""
+        return [] if self.qrels is None else [*self.qrels.documents]
 
     def words(self, row: int) -> GoldWords | None:
         """Return the gold answers of a query, by their words; None where it has none."""
@@ -174,7 +168,7 @@ class _Gold:
 
     def _look(self, ranking: Ranked) -> Iterator[Found]:
         run, outcomes = ranking.run, ranking.outcomes
-        ranks, strange = self._ranks(run), self._is_strange(run)
+        ranks, strange = self._ranks(ranking), self._is_strange(run)
         depths = dict(zip(run.query_ids, np.diff(run.starts).tolist(), strict=True))
         may_fail = not isinstance(outcomes, Recorded)  # what a file lacks is no failure
         for row, query in enumerate(self.plan.queries):
@@ -199,25 +193,26 @@ class _Gold:
         """Whether no judgement has an id of the hits, so that judgements say nothing of them."""
         if self.qrels is None or self.plan.config.metrics.retrieval.match.level == "text":
             return False
-        judged, corpus = set(self.qrels.documents), self.plan.corpus or ()
+        judged, corpus = set(self._names), self.plan.corpus or ()
         # some at a time: mostly one of the first is known
         parts = (run.documents[start : start + 1_000] for start in range(0, len(run), 1_000))
         hits = chain.from_iterable(parts)
         return len(run) > 0 and not any(name in judged or name in corpus for name in hits)
 
-    def _ranks(self, run: Run) -> dict[str, tuple[tuple[int, str], ...]]:
-        """Query -> rank and id of each relevant document that a run has, best first."""
-        qrels, documents = self._numbered
-        if not documents:
+    def _ranks(self, ranking: Ranked) -> dict[str, tuple[tuple[int, str], ...]]:
+        """Query -> rank and id of each relevant document that a ranking has, best first."""
+        if (qrels := self.qrels) is None:
             return {}
-        rules = self.plan.config.metrics.retrieval
-        ties = "docid" if rules.ties == "average" else rules.ties
-        ranked = rank_judged(qrels, run, ties=ties, trec_eval=rules.trec_eval)
-        names = (documents[row] for row in (ranked.grades - 1).tolist())
-        pairs, starts = tuple(zip(ranked.rank.tolist(), names, strict=True)), ranked.starts.tolist()
+        ranks = ranking.ranks(qrels, self.plan.config.metrics.retrieval)
+        rows = np.flatnonzero((ranks > 0) & (qrels.grades >= self.rules.relevant))
+        query = np.searchsorted(qrels.starts, rows, "right") - 1
+        rows = rows[rank_order(query, ranks[rows])]
+        names = map(self._names.__getitem__, rows.tolist())
+        pairs = tuple(zip(ranks[rows].tolist(), names, strict=True))
+        starts = np.searchsorted(query, np.arange(len(qrels.query_ids) + 1)).tolist()
         return {
             query: pairs[start:end]
-            for query, start, end in zip(ranked.query_ids, starts, starts[1:], strict=False)
+            for query, start, end in zip(qrels.query_ids, starts, starts[1:], strict=False)
             if start < end
         }
 

@@ -151,7 +151,7 @@ def _longest_passage(plan: Plan, rankings: Iterable[Ranked]) -> int:
 
 def _nothing_relevant(plan: Plan, results: Results) -> str | None:
     """Why no hit is relevant: none is judged, or those that are judged are irrelevant."""
-    qrels = plan.qrels if results.filled is None else results.filled.qrels
+    qrels = results.qrels(plan)
     if qrels is None:
         return None
     judged = dict.fromkeys(qrels.documents)  # in their order: every run says the same

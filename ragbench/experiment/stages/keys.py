@@ -29,7 +29,7 @@ from ragbench.types import Document, Query, ScoredDocument
 KEY_DIGITS = 32
 _BLOCK = 1 << 20
 
-STAGE_VERSIONS = {"retrieve": 1, "generate": 1, "score": 1, "judge": 1, "compare": 1}
+STAGE_VERSIONS = {"retrieve": 1, "generate": 1, "score": 2, "judge": 1, "compare": 1}
 """Moves where what a stage stores, or how it comes about, changes outside its components."""
 
 

@@ -267,8 +267,8 @@ class Retrieve(StoredStage):
 
     @property
     def notes(self) -> list[str]:
-        """What the retriever noted about its hits, also when they are stored."""
-        kept = self._file.get(_NOTES)
+        """What the retriever noted about its hits, also when they are stored; of a file nothing."""
+        kept = None if isinstance(self.outcomes, Recorded) else self._file.get(_NOTES)
         notes = kept.get(_NOTES) if isinstance(kept, dict) else None
         return list(map(str, notes)) if isinstance(notes, list) else []
 

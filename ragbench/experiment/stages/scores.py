@@ -41,6 +41,7 @@ from ragbench.score.text.notation import text_notes
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.store.items import StageFile
 from ragbench.types import Cause, Document, Qrels
+from ragbench.types.byte_ids import ByteIds, as_bytes
 from ragbench.types.conversation import Json
 
 _LIBRARIES = ("rouge-score", "sacrebleu", "nltk", "bert-score", "sentence-transformers", "torch")
@@ -106,6 +107,8 @@ def _score_ids(
         ties=rules.ties,
         trec_eval=rules.trec_eval,
     )
+    if scored.ranked is not None:
+        ranked.note_ranks(qrels, scored.ranked)
     row_of = {query_id: row for row, query_id in enumerate(scored.query_ids)}
     rows = np.array([row_of.get(query.id, -1) for query in gold.queries], dtype=np.int64)
     for column in scored.columns:
@@ -362,7 +365,7 @@ def _ranking_parts(ranking: Ranked, gold: Gold, plan: Plan) -> list[str]:
         repr(replace(rules, measures=None)),
         ranking.name,
         fingerprint(_pieces(ranking), KEY_DIGITS),
-        fingerprint(ranking.run.query_ids),
+        fingerprint(_columns_of(as_bytes(ranking.run.query_ids))),
         qrels,
         repr(gold.source),
         fingerprint_of("answers") or "none",
@@ -374,11 +377,9 @@ def _pieces(ranking: Ranked) -> Iterator[str | bytes]:
     """What a ranking holds."""
     if isinstance(ranking.outcomes, Recorded):
         run = ranking.outcomes.run(ranking.name)
-        yield from ("recorded", *ranking.outcomes.query_ids, str(len(run.query_ids)))
-        yield from run.query_ids
-        ids = run.document_ids
-        for column in (run.starts, run.scores, ids.starts, ids.lengths, ids.data):
-            yield column.tobytes()
+        yield from ("recorded", run.starts.tobytes(), run.scores.tobytes())
+        for ids in (ranking.outcomes.query_ids, run.query_ids, run.documents):
+            yield from _columns_of(as_bytes(ids))
         return
     for query, outcome in zip(ranking.queries, ranking.outcomes, strict=True):
         yield from (query.id, outcome.cause.word, outcome.detail)
@@ -386,6 +387,10 @@ def _pieces(ranking: Ranked) -> Iterator[str | bytes]:
             yield from (hit.id, repr(hit.score), hit.title or "", hit.text or "")
             if hit.metadata:
                 yield fingerprint_json(dict(hit.metadata))
+
+
+def _columns_of(ids: ByteIds) -> list[bytes]:
+    return [column.tobytes() for column in (ids.starts, ids.lengths, ids.data)]
 
 
 def _texts_parts(texts: Sequence[str | None], gold: Sequence[Sequence[str]]) -> str:

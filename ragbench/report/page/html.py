@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from functools import cache
 from importlib import resources
 from itertools import accumulate
@@ -19,8 +19,8 @@ from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
 from ragbench.report.base import COST_HEADS, SIGNS, SLICE_HEADS, Layout, Measure, Section
 from ragbench.report.layout import lay_out
-from ragbench.report.page.pack import Packed, write_data
-from ragbench.report.page.rankings import add_to_curves, read_rankings
+from ragbench.report.page.pack import Packed, add_to_curves, write_data
+from ragbench.report.page.rankings import NOT_AT_HAND, AtHand, read_rankings
 from ragbench.report.pictures.charts import Curves
 from ragbench.report.pictures.draw import difference_picture, pictures
 from ragbench.report.pictures.svg import Picture
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from ragbench.records.causes import Lost
     from ragbench.records.manifest import QuestionRow
-    from ragbench.types import FloatArray, Run
+    from ragbench.types import FloatArray
 
 MAILED = 12_000_000
 """Bytes of data that a page holds; in base64 and mailed this is 21 MB, where 25 MB is usual."""
@@ -52,8 +52,7 @@ class Known:
     """Retriever -> query -> milliseconds, where they are known."""
     questions: Mapping[str, QuestionRow] | None = None
     """Query -> its line."""
-    runs: Mapping[str, Callable[[], Run]] = field(default_factory=dict)
-    """The name of a file of rankings, without its ending -> what it holds."""
+    rankings: AtHand = NOT_AT_HAND
 
 
 def render_html(summary: Summary, comparisons: Comparisons) -> str:
@@ -94,7 +93,7 @@ def write_page(
     curves, values, packed = Curves(), dict[str, dict[str, list[float | None]]](), None
     if views is not None:
         head = {**_head(summary), "file": beside.name}
-        packed, curves = write_data(beside, views, head, known.runs)
+        packed, curves = write_data(beside, views, head, known.rankings)
         values = judged_values(summary, views)
         views.close()  # some systems rename no folder with an open file in it
     drawn = pictures(summary, comparisons, curves, values)

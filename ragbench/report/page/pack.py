@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
 from typing import IO
 
 import numpy as np
@@ -29,21 +28,23 @@ from ragbench.records.manifest import ClaimRow, Passage, TextRow, UsageRow, Verd
 from ragbench.records.summary import SystemSummary
 from ragbench.report.page.rankings import (
     LONGEST,
+    NOT_AT_HAND,
+    AtHand,
     Column,
+    FirstHits,
+    Judged,
     Seen,
     ShownHits,
-    add_to_curves,
     as_json,
     index_of,
     pieces,
     read_rankings,
     rounded_number,
     shortened,
-    telling_first,
 )
 from ragbench.report.pictures.charts import Curves
-from ragbench.types import Run
-from ragbench.types.rows import IntArray, Places
+from ragbench.types.byte_ids import spans
+from ragbench.types.rows import IntArray, Places, borders
 
 SCHEMA = "ragbench.page/1"
 _FOOTER = 80  # bytes
@@ -68,17 +69,16 @@ def write_data(
     path: Path,
     views: QueryViews,
     head: Mapping[str, object],
-    runs: Mapping[str, Callable[[], Run]] = MappingProxyType({}),
+    at_hand: AtHand = NOT_AT_HAND,
 ) -> tuple[Packed, Curves]:
     """Pack all queries of a run folder into a file; of their texts one part is in memory.
 
-    `head` is what the index says of the run as a whole, `runs` the rankings that are at hand, by
-    the names of their files. Returned is where everything is, and where the rankings have what is
-    relevant, which is known when all queries have come by.
+    `head` is what the index says of the run as a whole. Returned is where everything is, and where
+    the rankings have what is relevant, which is known when all queries have come by.
     """
     curves, parts = Curves(), list[tuple[str, int, int]]()
     with written_whole(path) as stream:
-        index = _write_parts(stream, views, curves, runs, parts)
+        index = _write_parts(stream, views, curves, at_hand, parts)
         start = stream.tell()
         _write_compressed(stream, pieces({**head, **index}))
         place = start, stream.tell() - start
@@ -91,7 +91,7 @@ def _write_parts(
     stream: IO[bytes],
     views: QueryViews,
     curves: Curves,
-    runs: Mapping[str, Callable[[], Run]],
+    at_hand: AtHand,
     parts: list[tuple[str, int, int]],
 ) -> dict[str, object]:
     """Write all parts; return the index of what was written.
@@ -99,7 +99,7 @@ def _write_parts(
     `parts` gets the kind of each, the number of its first query or passage, and its bytes.
     """
     ids, order = views.ids, telling_first(views)
-    judged, rankings, ranking_of = read_rankings(views, runs)
+    judged, rankings, ranking_of = read_rankings(views, at_hand)
     add_to_curves(curves, rankings, judged)
     passages, seen = _Passages(), Seen(len(ids))
     systems = [(s.name, views.lost.get(s.name), views.ranking_ms(s)) for s in views.summary.systems]
@@ -136,6 +136,27 @@ def _write_parts(
     index = {**index_of(views, rankings, ranking_of, seen), "failures": _failures(views, order)}
     listed = Column(lambda rows: order[rows].tolist(), len(order))
     return {**index, "order": listed, "parts": parts}
+
+
+def add_to_curves(curves: Curves, rankings: Mapping[str, FirstHits], judged: Judged) -> None:
+    """Add all queries that have something relevant to the curves, each ranking once."""
+    starts = judged.rows.starts[:-1]
+    rows = spans(starts, starts + judged.relevant)
+    ends = borders(judged.relevant.tolist(), len(judged.relevant))
+    for name, ranking in rankings.items():
+        curves.add(name, ranking.judged[rows], judged.grades[rows], ends)
+
+
+def telling_first(views: QueryViews) -> IntArray:
+    """Return rows in the order of what they tell: by how far systems lie apart."""
+    apart = np.zeros(len(views.ids))
+    for score in dict.fromkeys(name for own in views.columns.values() for name in own):
+        values = np.array([own[score] for own in views.columns.values() if score in own])
+        known = ~np.isnan(values)
+        spread = np.where(known, values, -np.inf).max(axis=0)
+        spread -= np.where(known, values, np.inf).min(axis=0)
+        apart += np.where(known.sum(axis=0) > 1, np.minimum(spread, 1.0), 0.0)
+    return np.argsort(-apart, kind="stable")
 
 
 def _failures(views: QueryViews, order: IntArray) -> dict[str, dict[str, dict[str, str]]]:

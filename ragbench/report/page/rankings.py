@@ -11,25 +11,22 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragbench.data.files.trec_files import ScatteredQueriesError, open_run_stream
 from ragbench.data.runs.query_view import QueryView, QueryViews
 from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES
 from ragbench.records.summary import SystemSummary
-from ragbench.report.pictures.charts import Curves
-from ragbench.score.retrieval.judgements import Judgements
-from ragbench.score.retrieval.ranking import BlockRanker, rank_judged
+from ragbench.score.retrieval.ranking import BlockRanker
 from ragbench.text.languages import load as load_stopwords
 from ragbench.types import FloatArray, IntArray, Qrels, Run
-from ragbench.types.byte_ids import TextIds, numbered, spans
+from ragbench.types.byte_ids import TextIds, distinct, numbered, spans
 from ragbench.types.checks import id_bytes
 from ragbench.types.conversation import Json
 from ragbench.types.rows import HitBlock, borders
@@ -45,31 +42,55 @@ class Judged:
     """The judged documents of all queries, a row each; those of a query the best first."""
 
     rows: Qrels
-    """The number of each row, from 1, is its grade here: so a rank leads back to its row."""
-    grades: IntArray
     relevant: IntArray
     """Query -> how many of its documents are relevant; these are its first rows."""
+    places: IntArray
+    """Row -> where the judgements of its query list it, from 0."""
 
-    @cached_property
-    def lined_up(self) -> Judgements:
-        """The rows as a run in memory is ranked against them, with their hashes."""
-        return Judgements.read(self.rows)
+    @property
+    def grades(self) -> IntArray:
+        """Row -> its grade."""
+        return self.rows.grades
 
     @classmethod
     def of(cls, views: QueryViews) -> Judged:
         """Gather what a run folder says is judged."""
-        queries = [sorted(own.items(), key=_best_first) for own in views.judged()]
+        queries = [
+            sorted((-grade, name, place) for place, (name, grade) in enumerate(own.items()))
+            for own in views.judged()
+        ]
         every = list(chain.from_iterable(queries))
-        grades = np.fromiter((grade for _, grade in every), np.int64, len(every))
-        relevant = [sum(grade > 0 for _, grade in own) for own in queries]
+        grades = np.fromiter((-low for low, _, _ in every), np.int64, len(every))
+        relevant = [sum(low < 0 for low, _, _ in own) for own in queries]
         starts = borders(map(len, queries), len(queries))
-        names, numbers = [name for name, _ in every], np.arange(1, len(every) + 1)
-        rows = Qrels(tuple(views.ids), starts, names, numbers)
-        return cls(rows, grades, np.array(relevant, np.int64))
+        rows = Qrels(tuple(views.ids), starts, [name for _, name, _ in every], grades)
+        places = np.fromiter((place for _, _, place in every), np.int64, len(every))
+        return cls(rows, np.array(relevant, np.int64), places)
+
+    def rows_in(self, qrels: Qrels | None) -> IntArray | None:
+        """Return which row of judgements each row is; None where they are not the same."""
+        if qrels is None:
+            return None
+        index = {query: number for number, query in enumerate(qrels.query_ids)}
+        # a query that is not judged has no rows, as behind the last one
+        found = [index.get(query, len(index)) for query in self.rows.query_ids]
+        first, sizes = qrels.starts[found], np.diff(qrels.starts, append=len(qrels))[found]
+        if (sizes != np.diff(self.rows.starts)).any():
+            return None
+        return np.repeat(first, sizes) + self.places
 
 
-def _best_first(judged: tuple[str, int]) -> tuple[int, str]:
-    return -judged[1], judged[0]
+class AtHand(NamedTuple):
+    """What is at hand of the rankings of a run, by the names of their files."""
+
+    runs: Mapping[str, Callable[[], Run]] = MappingProxyType({})
+    qrels: Qrels | None = None
+    """What was judged, the documents of a query in the order in which the run folder has them."""
+    ranks: Mapping[str, Callable[[], IntArray]] = MappingProxyType({})
+    """The rank of each row of `qrels`, ties by id; 0 where a ranking does not have it."""
+
+
+NOT_AT_HAND = AtHand()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +126,13 @@ class FirstHits:
     """Judged row -> its rank; 0 where the ranking does not have it."""
 
     @classmethod
-    def read(cls, source: Path | Run, judged: Judged, owner: SystemSummary) -> FirstHits:
-        """Read a run, or a run file block by block; ties fall by id, as they were scored."""
+    def read(
+        cls, source: Path | Run, judged: Judged, owner: SystemSummary, ranks: IntArray | None = None
+    ) -> FirstHits:
+        """Read a run, or a run file block by block; ties fall by id, as they were scored.
+
+        `ranks` has the rank of each judged row, where it is known.
+        """
         found: list[_Block] = []
 
         def passed(blocks: Iterable[HitBlock]) -> Iterator[HitBlock]:
@@ -114,21 +140,25 @@ class FirstHits:
                 found.append(_Block.of(block))
                 yield block
 
-        ranker = BlockRanker(judged.rows)
-        if isinstance(source, Run):
-            found += map(_Block.of, blocks_of(source))
-            ranked = rank_judged(judged.lined_up, source)
+        def ranked(blocks: Iterable[HitBlock]) -> IntArray:
+            made = BlockRanker(judged.rows).rank(passed(blocks))
+            rank_of = np.zeros(len(judged.rows), np.int64)
+            rank_of[made.rows] = made.rank
+            return rank_of
+
+        if isinstance(source, Run) and ranks is not None:
+            own, found = ranks, [*map(_Block.of, blocks_of(source))]
+        elif isinstance(source, Run):
+            own = ranked(blocks_of(source))
         elif not source.stat().st_size:
-            ranked = ranker.rank(())
+            own = ranked(())
         else:
             with open_run_stream(source) as stream:
                 try:
-                    ranked = ranker.rank(passed(stream.blocks()))
+                    own = ranked(stream.blocks())
                 except ScatteredQueriesError:
                     found.clear()
-                    ranked = ranker.rank(passed(stream.regrouped()))
-        ranks = np.zeros(len(judged.rows), np.int64)
-        ranks[ranked.grades - 1] = ranked.rank
+                    own = ranked(stream.regrouped())
         row_of = {id_bytes(name): row for row, name in enumerate(judged.rows.query_ids)}
         rows = [row_of.get(name, len(row_of)) for block in found for name in block.query_ids]
         each = np.concatenate([np.zeros(0, np.int64), *(block.counts for block in found)])
@@ -136,7 +166,7 @@ class FirstHits:
         starts[rows], counts[rows] = np.cumsum(each) - each, each
         names = TextIds.joined([block.names for block in found])
         scores = np.concatenate([np.zeros(0), *(block.scores for block in found)])
-        return cls(owner, names, scores, starts, counts, ranks)
+        return cls(owner, names, scores, starts, counts, own)
 
     def parts(self, order: IntArray, judged: Judged, size: int) -> Iterator[ShownHits]:
         """Yield the hits of so many queries at a time, in an order of all queries."""
@@ -144,7 +174,7 @@ class FirstHits:
         ends = np.cumsum(counts)
         rows = spans(self.starts[own], self.starts[own] + counts)
         names = TextIds.of(self.names.as_bytes.take(rows))
-        scores = _each_once(self.scores[rows], json.dumps)  # the rounded numbers as texts
+        scores = rounded(self.scores[rows])
         known = spans(judged.rows.starts[own], judged.rows.starts[own + 1])
         whose = np.repeat(np.arange(len(own)), np.diff(judged.rows.starts)[own])
         shown = (self.judged[known] > 0) & (self.judged[known] <= SHOWN_HITS)
@@ -159,7 +189,7 @@ class FirstHits:
             yield ShownHits(
                 counts[first : first + size].tolist(),
                 names.text(start, end),
-                ",".join(scores[start:end].tolist()),
+                ",".join(scores[start:end]),
                 list(zip((places[among] - start).tolist(), grades[among].tolist(), strict=True)),
                 longest,
             )
@@ -210,14 +240,8 @@ class _Block:
         return cls(block.query_ids, np.minimum(sizes, SHOWN_HITS), names, block.scores[rows])
 
 
-def rounded(values: FloatArray) -> list[float | None]:
-    """Round to the four digits that are enough for a list; None where there is no finite number."""
-    found: list[float | None] = _each_once(values, lambda value: value).tolist()
-    return found
-
-
 def rounded_number(value: float | None) -> float | None:
-    """Round one number as `rounded` does a column."""
+    """Return what `rounded` writes of one number."""
     if value is None or not math.isfinite(value):
         return None
     short = float(f"{value:.4g}")
@@ -225,8 +249,11 @@ def rounded_number(value: float | None) -> float | None:
     return int(short) if short.is_integer() and abs(short) < 1e15 else short
 
 
-def _each_once(values: FloatArray, make: Callable[[float | None], object]) -> NDArray[np.object_]:
-    """Round numbers, and make something of each that there is once, however often it comes."""
+def rounded(values: FloatArray) -> list[str]:
+    """Round to the four digits that are enough for a list, as JSON has them.
+
+    Each number is written once, however often it comes; what is not finite is null.
+    """
     finite = np.isfinite(values)
     known = np.where(finite, values, 0.0)
     size = np.floor(np.log10(np.abs(known), where=known != 0, out=np.zeros(len(known))))
@@ -236,10 +263,10 @@ def _each_once(values: FloatArray, make: Callable[[float | None], object]) -> ND
     short = np.rint(known / down * up) / up * down
     short[far] = [float(f"{value:.4g}") for value in known[far].tolist()]
     short = np.where(np.isfinite(short), short, known)  # the largest ones cannot be rounded up
-    distinct, place = np.unique(np.where(finite, short, np.nan), return_inverse=True)
-    made = np.empty(len(distinct), np.object_)
-    made[:] = [make(None if value != value else _whole(value)) for value in distinct.tolist()]
-    return made[place]
+    numbers, which = distinct(np.where(finite, short, np.nan))
+    texts = ["null" if value != value else repr(_whole(value)) for value in numbers.tolist()]
+    found: list[str] = np.array(texts, np.object_)[which].tolist()
+    return found
 
 
 def _whole(value: float) -> float:
@@ -247,14 +274,14 @@ def _whole(value: float) -> float:
 
 
 def read_rankings(
-    views: QueryViews, runs: Mapping[str, Callable[[], Run]] = MappingProxyType({})
+    views: QueryViews, at_hand: AtHand = NOT_AT_HAND
 ) -> tuple[Judged, dict[str, FirstHits], dict[str, str]]:
     """Read what is judged, the rankings of a run by their names, and system -> its ranking.
 
-    A pair has that of its retriever, a control none. `runs` are what the files of rankings hold,
-    where that is at hand.
+    A pair has that of its retriever, a control none.
     """
     judged, systems = Judged.of(views), views.summary.systems
+    rows = judged.rows_in(at_hand.qrels)
     ranking_of = {
         each.name: (each.retriever if each.generator else None) or each.name
         for each in systems
@@ -265,33 +292,14 @@ def read_rankings(
     rankings = {}
     for name in dict.fromkeys(ranking_of.values()):
         path = views.rankings[first[name]]
-        source = runs[path.stem]() if path.stem in runs else path
-        rankings[name] = FirstHits.read(source, judged, owners[first[name]])
+        source = at_hand.runs[path.stem]() if path.stem in at_hand.runs else path
+        known = at_hand.ranks.get(path.stem)
+        ranks = None if known is None or rows is None else known()[rows]
+        rankings[name] = FirstHits.read(source, judged, owners[first[name]], ranks)
     return judged, rankings, ranking_of
 
 
-def add_to_curves(curves: Curves, rankings: Mapping[str, FirstHits], judged: Judged) -> None:
-    """Add all queries that have something relevant to the curves, each ranking once."""
-    starts = judged.rows.starts[:-1]
-    rows = spans(starts, starts + judged.relevant)
-    ends = borders(judged.relevant.tolist(), len(judged.relevant))
-    for name, ranking in rankings.items():
-        curves.add(name, ranking.judged[rows], judged.grades[rows], ends)
-
-
-def telling_first(views: QueryViews) -> IntArray:
-    """Return rows in the order of what they tell: by how far systems lie apart."""
-    apart = np.zeros(len(views.ids))
-    for score in dict.fromkeys(name for own in views.columns.values() for name in own):
-        values = np.array([own[score] for own in views.columns.values() if score in own])
-        known = ~np.isnan(values)
-        spread = np.where(known, values, -np.inf).max(axis=0)
-        spread -= np.where(known, values, np.inf).min(axis=0)
-        apart += np.where(known.sum(axis=0) > 1, np.minimum(spread, 1.0), 0.0)
-    return np.argsort(-apart, kind="stable")
-
-
-_ROWS_AT_ONCE = 1_000
+_ROWS_AT_ONCE = 4_000
 _MOST_SLICES = 60  # values of a field; one with more sorts nothing
 LONGEST: Mapping[str, int] = {
     "question": 4_000,
@@ -349,14 +357,14 @@ as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=
 
 
 class Column(NamedTuple):
-    """A list of the index, a row for each query, that is made when it is written."""
+    """A list of the index, a row for each query, that is made when it is written; or its JSON."""
 
-    make: Callable[[slice], list[Json]]
+    make: Callable[[slice], list[Json] | str]
     n: int
 
 
-def _rounded(values: FloatArray, rows: slice) -> list[float | None]:
-    return rounded(values[rows])
+def _rounded(values: FloatArray, rows: slice) -> str:
+    return ",".join(rounded(values[rows]))
 
 
 def pieces(value: object) -> Iterator[str]:
@@ -369,7 +377,9 @@ def pieces(value: object) -> Iterator[str]:
     elif isinstance(value, Column):
         for first in range(0, value.n, _ROWS_AT_ONCE):
             rows = slice(first, min(first + _ROWS_AT_ONCE, value.n))
-            yield ("," if first else "[") + as_json(value.make(rows))[1:-1]
+            made = value.make(rows)
+            text = made if isinstance(made, str) else as_json(made)[1:-1]
+            yield ("," if first else "[") + text
         yield "]" if value.n else "[]"
     else:
         yield as_json(value)

@@ -26,7 +26,8 @@ from ragbench.text.tokenize import sentences
 from ragbench.types.scores import Cause, Ruling, Verdict
 
 _NUMBERS = r"\^?\d{1,3}(?:\s*[,;\u2013-]\s*\^?\d{1,3})*"
-_MARKER = re.compile(rf"\s*(?:\[\s*({_NUMBERS})\s*\]|\u3010\s*({_NUMBERS})\s*\u3011)")
+# from the first of some blanks on: from each of them it would look through all that follow
+_MARKER = re.compile(rf"(?<!\s)\s*(?:\[\s*({_NUMBERS})\s*\]|\u3010\s*({_NUMBERS})\s*\u3011)")
 _PART = re.compile(r"\^?(\d{1,3})(?:\s*[\u2013-]\s*\^?(\d{1,3}))?")
 _LEADING = re.compile(rf"^(?:{_MARKER.pattern})+")
 # a marker behind the full stop: a space after it lets the sentence end before the marker

@@ -90,6 +90,8 @@ class RankedGrades:
     """Whether a measure gives its expectation over all orders of tied documents."""
     trec_eval: Literal[9, 10] = 10
     """The version of trec_eval whose recall rounding counts."""
+    rows: IntArray = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
+    """Row -> the row of the qrels that judges it; empty where that is not known."""
 
     @property
     def n_queries(self) -> int:

@@ -152,26 +152,27 @@ class Hits:
 
     query: IntArray
     rank: IntArray
-    grades: IntArray
+    judged: IntArray
+    """Row -> the row of the qrels that judges it."""
 
     @classmethod
-    def joined(cls, parts: Sequence[Hits], firsts: Sequence[int]) -> Hits:
+    def joined(cls, parts: Sequence[Hits], firsts: Sequence[int], starts: IntArray) -> Hits:
         """Return the hits of all parts.
 
-        Each part numbers its queries from 0; `firsts` has the number of its first one among all.
+        Each part numbers its queries and rows from 0; `firsts` has the number of its first query
+        among all, `starts` where the rows of each query begin.
         """
-        empty = np.zeros(0, np.int64)
-        numbers = [part.query + first for part, first in zip(parts, firsts, strict=True)]
+        empty, pairs = np.zeros(0, np.int64), [*zip(parts, firsts, strict=True)]
         return cls(
-            np.concatenate([empty, *numbers]),
+            np.concatenate([empty, *(part.query + first for part, first in pairs)]),
             np.concatenate([empty, *(part.rank for part in parts)]),
-            np.concatenate([empty, *(part.grades for part in parts)]),
+            np.concatenate([empty, *(part.judged + starts[first] for part, first in pairs)]),
         )
 
     def down_to(self, depth: int) -> Hits:
         """Return those of the first `depth` ranks."""
         seen = self.rank <= depth
-        return Hits(self.query[seen], self.rank[seen], self.grades[seen])
+        return Hits(self.query[seen], self.rank[seen], self.judged[seen])
 
 
 def find_hits(lists: Listed | LookedUp, judged: JudgedPart, *, stable: bool, singles: bool) -> Hits:
@@ -194,7 +195,7 @@ def _from_retrieved(lists: Listed, scores: FloatArray, judged: JudgedPart, stabl
     query = wanted.query[found.judged]
     groups = ordered.groups_of(found.rows, query, scores[found.rows])
     place = ordered.places(found.rows, groups, None if stable else lists.documents)
-    return Hits(query, place - lists.starts[query] + 1, judged.grades[found.judged])
+    return Hits(query, place - lists.starts[query] + 1, found.judged)
 
 
 def _from_judged(
@@ -214,7 +215,7 @@ def _from_judged(
         at = _find(texts, wanted_texts, members.first, (groups.end - groups.first)[tied])
         places = members.by_row() if stable else members.by_id(ByteIds.of(texts))
         place[tied] = places[at]
-    return Hits(query, place - lists.starts[query] + 1, judged.grades[rows])
+    return Hits(query, place - lists.starts[query] + 1, rows)
 
 
 def _numbers(starts: IntArray) -> IntArray:

@@ -22,8 +22,6 @@ from ragbench.types.rows import NO_NUMBER, borders, plain_scores, score_column
 class JudgedPart:
     """The judgements of some queries, a row each."""
 
-    grades: IntArray
-    """Row -> grade."""
     starts: IntArray
     """Shape (n queries + 1,): where each query's rows start."""
     document_ids: ByteIds
@@ -67,7 +65,6 @@ class Judgements:
         """Return the judgements of some queries, `end` not included."""
         rows = slice(int(self.starts[first]), int(self.starts[end]))
         return JudgedPart(
-            self.grades[rows],
             self.starts[first : end + 1] - rows.start,
             self.document_ids.take(rows),
             self.document_hashes[rows],

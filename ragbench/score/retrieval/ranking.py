@@ -85,7 +85,7 @@ def _found(
             lists = replace(lists, scores=as_singles(lists.scores))
         parts.append(find_hits(lists, judged.part(first, end), stable=stable, singles=singles))
         scores.append(lists.scores)
-    return Hits.joined(parts, [first for first, _ in blocks]), np.concatenate(scores)
+    return Hits.joined(parts, [first for first, _ in blocks], judged.starts), np.concatenate(scores)
 
 
 def ranked_documents(
@@ -97,10 +97,10 @@ def ranked_documents(
         >>> ranked_documents(Run.from_dict({"q": {"d1": 1.0, "d2": 1.0, "d3": 2.0}}))
         {'q': ['d3', 'd2', 'd1']}
     """
-    # as if every document were judged, its grade being the number of its row
-    every = Qrels(run.query_ids, run.starts, run.documents, np.arange(1, len(run) + 1))
+    # as if every document were judged
+    every = Qrels(run.query_ids, run.starts, run.documents, np.zeros(len(run), np.int64))
     ranked = rank(every, run, ties=ties, trec_eval=trec_eval)
-    documents = [run.documents[row] for row in (ranked.grades - 1).tolist()]
+    documents = [run.documents[row] for row in ranked.rows.tolist()]
     spans_of = zip(run.query_ids, ranked.starts.tolist(), ranked.starts[1:].tolist(), strict=False)
     return {query: documents[start:end] for query, start, end in spans_of}
 
@@ -120,18 +120,19 @@ def in_rank_order(
 ) -> RankedGrades:
     """Put the hits into rank order and the judged grades into the ideal one."""
     order = rank_order(hits.query, hits.rank)
-    query = hits.query[order]
+    query, rows = hits.query[order], hits.judged[order]
     n = len(judged.starts) - 1
     return RankedGrades(
         query_ids=judged.query_ids,
         query=query,
         rank=hits.rank[order],
-        grades=hits.grades[order],
+        grades=judged.grades[rows],
         starts=borders(np.bincount(query, minlength=n).tolist(), n),
         n_retrieved=n_retrieved,
         judged_grades=ideal_order(judged.grades, judged.starts),
         judged_starts=judged.starts,
         missing=missing,
+        rows=rows,
     )
 
 
@@ -259,9 +260,7 @@ class BlockRanker:
         missing = frozenset(np.flatnonzero(~self._seen).tolist())
         order = rank_order(query, rank)
         groups = TieGroups(first[order], last[order])
-        ranked = in_rank_order(
-            self._qrels, Hits(query, rank, self._qrels.grades[judged]), n_retrieved, missing
-        )
+        ranked = in_rank_order(self._qrels, Hits(query, rank, judged), n_retrieved, missing)
         return replace(
             ranked,
             find_ties=lambda: groups,

@@ -23,9 +23,9 @@ from ragbench.score.retrieval.base import (
 from ragbench.score.retrieval.judgements import Judgements
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.positions import TieGroups
-from ragbench.score.retrieval.ranking import Ties, TrecEval, ideal_order, rank_judged
+from ragbench.score.retrieval.ranking import Ties, TrecEval, rank_judged
 from ragbench.signature import Signature, fingerprint
-from ragbench.types import Cause, CauseArray, FloatArray, IntArray, Qrels, Run
+from ragbench.types import Cause, CauseArray, FloatArray, Qrels, Run
 from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.rows import borders
 
@@ -85,28 +85,15 @@ def needs_texts(measure: Measure) -> OptionError:
     return OptionError("measure", "", measure.written, allowed)
 
 
-def numbered(qrels: Qrels) -> Qrels:
-    """Return the qrels with the number of the row, from 1, in place of each grade."""
-    return replace(qrels, grades=np.arange(1, len(qrels) + 1))
-
-
 def gather(ranked: RankedGrades, qrels: Qrels | None, *, judged_only: bool = False) -> Evidence:
-    """Make the records of a ranking.
-
-    `ranked` was ranked against the numbered qrels; where these are None, against the plain ones.
-    """
+    """Make the records of a ranking; those of subtopics of the qrels that it was ranked against."""
     n_retrieved = int(ranked.n_retrieved.sum())
     judged_share = len(ranked.grades) / n_retrieved if n_retrieved else None
     if judged_only:
-        grades_of = None if qrels is None else qrels.grades[ranked.grades - 1]
-        ranked = without_unjudged(ranked, grades_of)
+        ranked = without_unjudged(ranked)
     if qrels is None:
         return Evidence(ranked, judged_share=judged_share)
-    rows = ranked.grades - 1
-    grades = replace(
-        ranked, grades=qrels.grades[rows], judged_grades=ideal_order(qrels.grades, qrels.starts)
-    )
-    hits = list(zip(ranked.rank.tolist(), rows.tolist(), strict=True))
+    hits = list(zip(ranked.rank.tolist(), ranked.rows.tolist(), strict=True))
     borders = ranked.starts.tolist()
     topics = qrels.subtopics or {}
     subtopics = [
@@ -116,7 +103,7 @@ def gather(ranked: RankedGrades, qrels: Qrels | None, *, judged_only: bool = Fal
         )
         for query, start, end in zip(ranked.query_ids, borders, borders[1:], strict=False)
     ]
-    return Evidence(grades, subtopics, judged_share)
+    return Evidence(ranked, subtopics, judged_share)
 
 
 def _relevant(judged: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
@@ -127,11 +114,10 @@ def _relevant(judged: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
     }
 
 
-def without_unjudged(ranked: RankedGrades, grades: IntArray | None = None) -> RankedGrades:
+def without_unjudged(ranked: RankedGrades) -> RankedGrades:
     """Take the documents out of each ranking that have no grade, or a negative one.
 
-    Those that are left close up. A ranking may be empty then. `grades` are given where `ranked` has
-    something else in their place.
+    Those that are left close up. A ranking may be empty then.
 
     Example:
         `new` is not judged, so `b` stands at rank 2.
@@ -142,7 +128,7 @@ def without_unjudged(ranked: RankedGrades, grades: IntArray | None = None) -> Ra
         >>> found.rank, found.n_retrieved
         (array([1, 2]), array([2]))
     """
-    kept = np.flatnonzero((ranked.grades if grades is None else grades) >= 0)
+    kept = np.flatnonzero(ranked.grades >= 0)
     query = ranked.query[kept]
     counts = np.bincount(query, minlength=ranked.n_queries)
     starts = borders(counts.tolist(), ranked.n_queries)
@@ -161,6 +147,7 @@ def without_unjudged(ranked: RankedGrades, grades: IntArray | None = None) -> Ra
         query=query,
         rank=place + 1,
         grades=ranked.grades[kept],
+        rows=ranked.rows[kept],
         starts=starts,
         n_retrieved=counts,
         find_ties=find_ties if ranked.find_ties is not None else None,
@@ -207,6 +194,8 @@ class ScoredRun:
     counts: RunCounts
     fingerprints: QueryFingerprints = field(default_factory=dict, repr=False)
     """Of the judgements of each query; empty where what was scored had been ranked already."""
+    ranked: RankedGrades | None = field(default=None, repr=False)
+    """What was scored, before documents were taken out; None where it had been ranked already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,8 +271,7 @@ def score_run(  # noqa: PLR0913  a keyword per rule of trec_eval
     parsed = parse_measures(measures)
     judged = Judgements.read(qrels)
     subtopics = subtopics_read_by(parsed, judged.source, ties)
-    against = judged if subtopics is None else Judgements.read(numbered(subtopics))
-    ranked = rank_judged(against, run, ties=ties, trec_eval=trec_eval, depth=depth)
+    ranked = rank_judged(judged, run, ties=ties, trec_eval=trec_eval, depth=depth)
     n_queries = len(run.query_ids if isinstance(run, Run) else run)
     scored = score_ranked(
         gather(ranked, subtopics, judged_only=judged_only),
@@ -294,7 +282,7 @@ def score_run(  # noqa: PLR0913  a keyword per rule of trec_eval
         duplicates=sum(run.duplicates.values()) if isinstance(run, Run) else 0,
     )
     # now, as the caller may change the qrels later
-    return replace(scored, fingerprints=judged.query_fingerprints())
+    return replace(scored, fingerprints=judged.query_fingerprints(), ranked=ranked)
 
 
 def fingerprints_of(judged: Judgements | Qrels, subtopics: Qrels | None) -> dict[Reads, Any]:

@@ -2,7 +2,7 @@
 
 from ragbench.score.retrieval.base import RetrievedPassages
 from ragbench.score.retrieval.ranking import rank, ranked_documents
-from ragbench.score.retrieval.score_run import gather, numbered
+from ragbench.score.retrieval.score_run import gather
 from ragbench.types import Qrels, Run
 
 
@@ -14,7 +14,7 @@ def record(measure, qrels, run):
 
 def subtopics(qrels, run):
     judged = Qrels.from_dict(with_subtopics(qrels))
-    return gather(rank(numbered(judged), run), judged).subtopics
+    return gather(rank(judged, run), judged).subtopics
 
 
 def with_subtopics(qrels):
