@@ -21,6 +21,8 @@ from ragbench.types.tables import PARTS as PARTS
 from ragbench.types.tables import SEVERAL as SEVERAL
 from ragbench.types.tables import folded, named_by
 
+_Values = dict[str, Any]
+
 _CONTEXT = "context"
 _RAGBENCH = {"documents", "documents_sentences", "response"}
 """Columns that tell the RAGBench data set, whose passages are its `documents`."""
@@ -88,9 +90,7 @@ def join_columns(
     return _remade(entries, lambda values: _with_joined(values, list(joined))), names
 
 
-def _remade(
-    entries: Sequence[Entry], make: Callable[[dict[str, Any]], dict[str, Any]]
-) -> Sequence[Entry]:
+def _remade(entries: Sequence[Entry], make: Callable[[_Values], _Values]) -> Sequence[Entry]:
     """Return rows with other values, on disk where the rows are there."""
     made = (replace(entry, values=make(entry.values)) for entry in entries)
     return entries.again(made) if isinstance(entries, Spooled) else list(made)
@@ -126,7 +126,7 @@ def _numbered(
     return []
 
 
-def _with_joined(values: dict[str, Any], groups: Sequence[tuple[str, ...]]) -> dict[str, Any]:
+def _with_joined(values: _Values, groups: Sequence[tuple[str, ...]]) -> _Values:
     values = dict(values)
     for group in groups:
         cells = [values.pop(column, None) for column in group]

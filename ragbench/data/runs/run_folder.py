@@ -42,9 +42,8 @@ def format_query_metadata(queries: Sequence[Query]) -> Iterator[str]:
         {"query_id": "q1", "metadata": {"topic": "law"}}
     """
     if any(plain_metadata(query.metadata) for query in queries):
-        yield from json_lines(
-            {"query_id": query.id, "metadata": plain_metadata(query.metadata)} for query in queries
-        )
+        known = ((query.id, plain_metadata(query.metadata)) for query in queries)
+        yield from json_lines({"query_id": name, "metadata": own} for name, own in known)
 
 
 def read_query_metadata(path: Path) -> dict[str, Mapping[str, Any]]:
@@ -200,16 +199,12 @@ def csv_tables(header: Sequence[str], n: int, tables: Iterable[Sequence[Column]]
     yield from csv_lines(header, ())
     shown: Column = None
     for table in tables:
-        # every system comes with every query, in the column behind its name
-        ids = table[1] if len(table) > 1 else None
+        ids = table[1] if len(table) > 1 else None  # every system comes with every query
         if ids is not shown and isinstance(ids, Sequence) and not isinstance(ids, str):
             shown, written = ids, [*map(_text, ids)]
         for first in range(0, n, _ROWS):
             rows = slice(first, min(first + _ROWS, n))
-            cells = [
-                written[rows] if column is shown and shown is not None else _cells(column, rows)
-                for column in table
-            ]
+            cells = [written[rows] if c is shown is not None else _cells(c, rows) for c in table]
             lines = [f"{line}\n" for line in map(",".join, zip(*cells, strict=True))]
             # a line with half a character is written in another way than one with bytes of an id
             yield from [text] if (text := "".join(lines)).isascii() else lines

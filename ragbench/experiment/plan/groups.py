@@ -21,6 +21,7 @@ from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
 from ragbench.score.retrieval.passage_matching import before_last
 from ragbench.types import Document, Qrels, Query, ScoredDocument
+from ragbench.types.conversation import Entries
 from ragbench.types.packed_documents import ids_of
 from ragbench.types.rows import Mapped
 
@@ -68,7 +69,7 @@ def cluster_labels(
     return labels, [text] if lacking else []
 
 
-def _metadata(queries: Sequence[Query]) -> Sequence[Mapping[str, Any]]:
+def _metadata(queries: Sequence[Query]) -> Sequence[Entries]:
     """The metadata of each query, which may be read one by one."""
     return Mapped(lambda query: query.metadata, queries)
 
@@ -76,7 +77,7 @@ def _metadata(queries: Sequence[Query]) -> Sequence[Mapping[str, Any]]:
 def clusters_by(
     path: str,
     query_ids: Sequence[str],
-    metadata: Sequence[Mapping[str, Any]],
+    metadata: Sequence[Entries],
     *,
     file: object,
     record: str = "",

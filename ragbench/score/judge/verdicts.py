@@ -129,8 +129,7 @@ def collect_verdicts(
 ) -> Judged:
     """Turn the verdicts on items into columns of scores.
 
-    Verdicts are looked at one by one, and again when somebody looks at the rows. `names` are the
-    query and the sample of each item, where they are at hand.
+    Verdicts are looked at one by one, again for the rows. `names`: query and sample of each item.
     """
     named = names or Mapped(lambda item: (item.query_id, item.sample), items)
     gathered = {rubric.name: _Gathered(len(items)) for rubric in rubrics}
@@ -143,7 +142,6 @@ def collect_verdicts(
 
     usage = add_usage(usages())
     models = _all(own.models for own in gathered.values()) or (judge.model,)
-    # further answers to a query ask nothing new
     firsts = [row for row, (_, sample) in enumerate(named) if not sample]
     data = _data_of(Mapped(items.__getitem__, firsts))
     columns = {}
@@ -163,13 +161,12 @@ def collect_verdicts(
 
     def row_of(place: int) -> VerdictRow:
         number, row = divmod(place, len(items))
-        (query, sample), rubric = named[row], rubrics[number].name
-        verdict = found[row][rubric]
+        (query, sample), verdict = named[row], found[row][rubrics[number].name]
         return VerdictRow.of(
             verdict,
             query_id=query,
             sample=sample if len(firsts) < len(items) else None,
-            rubric=rubric,
+            rubric=rubrics[number].name,
             judge=type_name,
             model=verdict.model or judge.model,
         )
