@@ -181,9 +181,8 @@ def _check_log(connection: sqlite3.Connection, path: Path, kind: FileKind) -> No
     query = f"SELECT key, {kind.content}, checksum FROM {kind.table} WHERE key = ?"
     # the file without its log, by SQLite: to open it in another way would let go of all locks
     with closing(_connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1")) as beneath:
-        keys = _rows(beneath, f"SELECT key FROM {kind.table}")
-        known = f"SELECT 1 FROM {kind.table} WHERE key = ?"
-        hidden = [key for key in keys if not connection.execute(known, key).fetchone()]
+        keys = f"SELECT key FROM {kind.table}"
+        hidden = set(_rows(beneath, keys)).difference(connection.execute(keys))
         if any(kind.fits(*row) for key in hidden for row in _rows(beneath, query, key)):
             raise sqlite3.DatabaseError("its write-ahead log is of another file")
 
