@@ -34,7 +34,7 @@ LIMITS: dict[str, float] = {
     # and corpora that are mapped; rankings and tables by columns; a start of `score`
     # without modules that it does not use; searches over chunks, and by rm3, on workers
     "files": 340,
-    "lines": 86_850,
+    "lines": 86_877,
     "imports, % of code": 10,
     "modules in a folder": 15,
     "modules in a family's folder": 17,

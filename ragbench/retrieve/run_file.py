@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Annotated
 from weakref import WeakKeyDictionary
 
-from ragbench.data.files.trec_files import read_run
+import numpy as np
+
+from ragbench.data.files.judgements import trec_id
+from ragbench.data.files.trec_files import ScatteredQueriesError, open_run_stream, read_run
 from ragbench.errors import DataError
 from ragbench.registry import Option
 from ragbench.retrieve.base import Retriever
 from ragbench.types import Query, Run, ScoredDocument
-from ragbench.types.byte_ids import PADDING
+from ragbench.types.byte_ids import PADDING, TextIds, query_keys
+from ragbench.types.rows import Repeats, borders, without_repeats
 
 KEPT_BYTES = 256 << 20
 """Of all rankings that are kept in memory; others are read again when somebody looks at them."""
@@ -71,9 +75,35 @@ class RunFile(Retriever):
     def _read(self) -> Run:
         if self._state != _state_of(self._path):
             raise DataError("changed while it was in use", file=self._path, allowed="a new run")
-        run = read_run(self._path).best_first()
+        run = read_ranking(self._path).best_first()
         # adding 0 makes -0.0 what it is worth
         return replace(run, scores=run.scores + 0.0, duplicates={})
+
+
+def read_ranking(path: Path) -> Run:
+    """Read a run file query by query, as `ragbench score` does; it says what `read_run` does.
+
+    Repeated documents are looked for some queries at a time, in tables that stay in the caches.
+    """
+    if not path.is_file():  # a pipe is read once
+        return read_run(path)
+    names, sizes, ids = list[str](), list[int](), list[TextIds]()
+    repeats, scores = Repeats(), [np.zeros(0)]
+    with open_run_stream(path) as stream:
+        try:
+            for block in stream.blocks():
+                query = np.repeat(np.arange(len(block.query_ids)), np.diff(block.starts))
+                suspects = repeats.suspects(query_keys(block.documents.hashes(), query))
+                if len(suspects):
+                    block, _ = without_repeats(block, query, suspects)
+                names += map(trec_id, block.query_ids)
+                sizes += np.diff(block.starts).tolist()
+                ids.append(TextIds.of(block.documents))
+                scores.append(block.scores)
+        except ScatteredQueriesError:
+            return read_run(path)
+    starts = borders(sizes, len(names))
+    return Run(tuple(names), starts, TextIds.joined(ids), np.concatenate(scores))
 
 
 def _state_of(path: Path) -> tuple[int, int] | None:

@@ -72,14 +72,14 @@ from typing import Annotated
 import ragbench as rb
 from ragbench.registry import Option
 from ragbench.types import Collection, Document, Query, Qrels
-from tests.cli.echo_server import written
+from tests.cli.echo_server import in_all_forms
 
 def forms(value):
     if isinstance(value, dict):
         return " ".join(map(forms, value.values()))
     if isinstance(value, (list, tuple)):
         return " ".join(map(forms, value))
-    return " ".join(" ".join(written(each).values()) for each in (str(value), str(value).strip()))
+    return " ".join(in_all_forms([str(value), str(value).strip()]))
 
 def tell(*values):
     text = f"{values!r} {forms(values)} {forms(os.environ['AMBIENT_API_KEY'])}"

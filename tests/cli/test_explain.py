@@ -15,15 +15,24 @@ from ragbench.report.explanation import Explanation
 from ragbench.report.text import significant
 from tests.commands import run_command
 from tests.experiment.conftest import config, data  # noqa: F401  fixtures
-from tests.experiment.moons import QUERIES
+from tests.experiment.moons import QUERIES, moons_config, write_moons
 from tests.report.asked import run_folder
 
 HOSTILE = "<script>alert(1)</script> \x1b[31mred \u202eright to left"
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finished")
+    made = {**moons_config(write_moons(folder / "moons")), "output": str(folder / "runs")}
+    return rb.run_experiment(made).path
+
+
 @pytest.fixture
-def run(config):  # noqa: F811
-    return rb.run_experiment(config).path
+def run(finished, tmp_path):
+    """A copy of a finished run, which a test may change."""
+    shutil.copytree(finished.parent, tmp_path / "runs" / "moons", symlinks=True)
+    return tmp_path / "runs" / "moons" / finished.name
 
 
 def printed(*arguments):

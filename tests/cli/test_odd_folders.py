@@ -65,8 +65,10 @@ def test_calibrate_on_lines_of_the_wrong_shape(run, data):
     lines[at] = json.dumps(data.draw(st.sampled_from([row, row, row, [], 1, {}])))
     file.write_text("\n".join(lines) + "\n")
 
-    done = run_command("calibrate", run, "--draw", 3)
-    file.write_text(right)
+    try:
+        done = run_command("calibrate", run, "--draw", 3)
+    finally:
+        file.write_text(right)
 
     assert done.returncode in (0, 2), done.stderr
 

@@ -1,32 +1,42 @@
 """`metrics: {verify: true}`: a run's scores beside those of the reference packages."""
 
+import shutil
+
 import pytest
 import yaml
-from click.testing import CliRunner
 
-from ragbench.cli import group
 from ragbench.cli.verification import verify_experiment
 from ragbench.config.load import load_config
 from ragbench.experiment.result import load_experiment
+from tests.commands import run_command
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
 
-@pytest.fixture
-def config(repository, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def verified(repository, tmp_path_factory):
+    """The folder of a verified run, and what the command printed."""
+    folder = tmp_path_factory.mktemp("verified")
     found = yaml.safe_load((repository / "configs" / "quickstart.yaml").read_text())
     found["dataset"]["path"] = str(repository / "datasets" / "example")
     metrics = {"verify": True, "generation": ["rouge1", "bleu", "bleu.corpus", "token_f1"]}
     found |= {"retrievers": {"bm25": {"type": "bm25"}}, "metrics": metrics}
-    (tmp_path / "exp.yaml").write_text(yaml.safe_dump(found))
+    (folder / "exp.yaml").write_text(yaml.safe_dump(found))
+    return folder, run_command("run", "exp.yaml", "--quiet", "--no-judge", cwd=folder)
+
+
+@pytest.fixture
+def config(verified, tmp_path, monkeypatch):
+    """The config in a copy of that folder, which is the working directory."""
+    shutil.copytree(verified[0], tmp_path, symlinks=True, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
     return tmp_path / "exp.yaml"
 
 
-def test_the_largest_difference_is_printed(config):
-    done = CliRunner().invoke(group, ["run", str(config), "--quiet", "--no-judge"])
+def test_the_largest_difference_is_printed(verified):
+    _, done = verified
 
-    assert done.exit_code == 0, done.output
+    assert done.returncode == 0, done.stderr
     assert "verify: pytrec_eval: " in done.stderr
     assert "verify: rouge-score: 70 values of 1 score computed again" in done.stderr
     assert "verify: sacrebleu: 71 values of 2 scores computed again" in done.stderr
@@ -34,7 +44,6 @@ def test_the_largest_difference_is_printed(config):
 
 
 def test_a_score_that_is_off_is_found(config, tmp_path, capsys):
-    CliRunner().invoke(group, ["run", str(config), "--quiet", "--no-judge"])
     experiment = load_experiment(tmp_path / "runs" / "quickstart")
     path = experiment.path / "per_query.csv"
     lines = path.read_text().splitlines()
@@ -50,10 +59,7 @@ def test_a_score_that_is_off_is_found(config, tmp_path, capsys):
     assert "largest difference 0.25 (rouge1 of" in capsys.readouterr().err
 
 
-def test_it_reads_back_from_the_run_folder(config, tmp_path):
-    CliRunner().invoke(group, ["run", str(config), "--quiet", "--no-judge"])
-
-    saved = yaml.safe_load(
-        (tmp_path / "runs" / "quickstart" / "latest" / "config.yaml").read_text()
-    )
+def test_it_reads_back_from_the_run_folder(verified):
+    folder, _ = verified
+    saved = yaml.safe_load((folder / "runs" / "quickstart" / "latest" / "config.yaml").read_text())
     assert saved["metrics"]["verify"] is True

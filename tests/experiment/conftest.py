@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.experiment.moons import write_moons
+from tests.experiment.moons import moons_config, write_moons
 
 
 @pytest.fixture
@@ -12,12 +12,5 @@ def data(tmp_path):
 
 @pytest.fixture
 def config(data, tmp_path, monkeypatch):
-    """A config with two retrievers, a generator and a judge, as a mapping."""
     monkeypatch.chdir(tmp_path)
-    return {
-        "name": "moons",
-        "dataset": {"type": "beir", "path": str(data), "split": "test"},
-        "retrievers": {"bm25": {"type": "bm25"}, "exact": {"type": "bm25", "stemmer": "none"}},
-        "generators": {"extractive": {"type": "extractive", "sentences": 1}},
-        "metrics": {"judge": {"type": "lexical"}},
-    }
+    return moons_config(data)

@@ -53,6 +53,17 @@ def write_moons(folder):
     return folder
 
 
+def moons_config(folder):
+    """A config of that data set with two retrievers, a generator and a judge, as a mapping."""
+    return {
+        "name": "moons",
+        "dataset": {"type": "beir", "path": str(folder), "split": "test"},
+        "retrievers": {"bm25": {"type": "bm25"}, "exact": {"type": "bm25", "stemmer": "none"}},
+        "generators": {"extractive": {"type": "extractive", "sentences": 1}},
+        "metrics": {"judge": {"type": "lexical"}},
+    }
+
+
 def part_of(source, folder, queries, documents):
     """Copy some queries of a data set and some documents: what is relevant, then the first."""
     shutil.copytree(source, folder)

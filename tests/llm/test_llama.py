@@ -192,11 +192,13 @@ def test_an_output_that_its_parser_rejects(engine):
 
 @pytest.mark.costly
 def test_many_calls_are_kept(llama, tmp_path):
+    # its server has few threads, and keeps one for seconds where a connection stays open
+    limits = Limits(concurrency=6, timeout=60)
     with (
         Replies(tmp_path / "replies.sqlite") as replies,
-        engine_before(llama, replies=replies, limits=Limits(timeout=60)) as engine,
+        engine_before(llama, replies=replies, limits=limits) as engine,
     ):
-        asked = [asking(f"question {i}", max_tokens=4, temperature=0.0) for i in range(25)]
+        asked = [asking(f"question {i}", max_tokens=4, temperature=0.0) for i in range(50)]
         first = [reply.text for reply in engine.ask_many(asked)]
         second = list(engine.ask_many(asked))
 

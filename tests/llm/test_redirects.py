@@ -28,7 +28,7 @@ def redirecting():
                 pass
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Redirect)
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{server.server_address[1]}/v1", other
         server.shutdown()

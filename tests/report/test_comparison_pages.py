@@ -37,7 +37,7 @@ COMMANDS = {
 }
 
 
-def example(folder, names=("bm25", "rm3")):
+def example(folder, names=("bm25", "rm3"), resamples=1000):
     """Two sources with two retrievers each, a measure of which lower is better, a failure."""
     random = np.random.default_rng(5)
     first, second = random.random(40).round(2), random.random(40).round(2)
@@ -74,7 +74,7 @@ def example(folder, names=("bm25", "rm3")):
             )
         )
     ]
-    method = Method(resamples=1000)
+    method = Method(resamples=resamples)
     met = meet(sources[0], sources[1:])
     found = compare_met(met, method)
     gates = [(FailIf.parse(f"ndcg@10 drop > {x}"), "ndcg@10") for x in (0.01, 0.25)]
@@ -107,7 +107,7 @@ def test_csv_holds_all_digits(tmp_path):
 @settings(max_examples=25)
 def test_latex_of_any_name_is_balanced_and_holds_only_known_commands(tmp_path_factory, one, other):
     names = (f"x{one}", f"y{other}")
-    text = render_latex(example(tmp_path_factory.mktemp("made"), names))
+    text = render_latex(example(tmp_path_factory.mktemp("made"), names, 50))
 
     body = re.sub(r"^%.*\n", "", text)
     bare = re.sub(r"\\[&%$#_{}]", "", body)  # what was escaped

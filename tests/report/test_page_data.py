@@ -27,7 +27,8 @@ from ragbench.types import Run
 @example([1.7975e308, -1.7975e308, 1.4e-45, 5e-324])
 @given(st.lists(st.floats() | st.integers(-(10**6), 10**6).map(lambda n: n / 100), max_size=30))
 def test_numbers_keep_four_digits(values):
-    for value, found in zip(values, rounded(np.array(values, np.float64)), strict=True):
+    texts = rounded(np.array(values, np.float64))
+    for value, found in zip(values, map(json.loads, texts), strict=True):
         if found is None:
             assert value != value or abs(value) == float("inf")
         else:
@@ -208,14 +209,14 @@ def test_a_run_reads_and_ranks_each_file_once(tmp_path, monkeypatch, ties):
             module, name, lambda *own, **more: done.append(name) or original(*own, **more)
         )
 
-    counted(run_file, "read_run")
+    counted(run_file, "read_ranking")
     counted(score_run, "rank_judged")
     counted(records, "rank_judged")
     counted(rankings.BlockRanker, "rank")
     first, again = run_experiment(config), run_experiment(config)
 
     ranked = {"rank_judged": 4} if ties != "stable" else {"rank_judged": 4, "rank": 4}
-    assert Counter(done) == {"read_run": 4, **ranked}
+    assert Counter(done) == {"read_ranking": 4, **ranked}
     for run in (first, again):
         path, parts = tmp_path / "report.html", (read_summary(run.path), read_comparisons(run.path))
         write_page(path, *parts, run.path)

@@ -13,7 +13,7 @@ from ragbench.records.score import SystemScore
 from ragbench.report.pictures.charts import trend_picture
 from ragbench.report.runs import lay_out_list, trends_of
 from ragbench.report.text import printable, sparkline
-from tests.experiment.moons import QUERIES, write_moons
+from tests.experiment.moons import QUERIES, moons_config, write_moons
 from tests.report.chromium import expect, load, looks, tab, violations
 from tests.report.strategies import HOSTILE
 
@@ -26,23 +26,16 @@ SAID = "<script>window.owned = 1</script> \u202egnp.exe"
 def finished(tmp_path_factory):
     """Three runs: a poor one, a better one, and one that lacks a system; hostile questions."""
     folder = tmp_path_factory.mktemp("several")
-    path = write_moons(folder / "moons") / "queries.jsonl"
+    data = write_moons(folder / "moons")
+    path = data / "queries.jsonl"
     asked = path.read_text()
     for text in QUERIES.values():
         asked = asked.replace(text, f"{text} {SAID}")
     path.write_text(asked)
-    config = {
-        "name": "moons",
-        "dataset": {"type": "beir", "path": str(folder / "moons"), "split": "test"},
-        "retrievers": {
-            "bm25": {"type": "bm25"},
-            "exact": {"type": "bm25", "stemmer": "none", "k1": 0.0},
-        },
-        "generators": {"extractive": {"type": "extractive", "sentences": 1}},
-        "metrics": {"judge": {"type": "lexical"}},
-        "output": str(folder / "runs"),
-        "cache": str(folder / "cache"),
-    }
+    places = {"output": str(folder / "runs"), "cache": str(folder / "cache")}
+    config = {**moons_config(data), **places}
+    config["retrievers"]["exact"]["k1"] = 0.0
+    config["metrics"] |= {"retrieval": {"measures": ["ndcg@10", "map"]}, "generation": ["rouge1"]}
     runs = [rb.run_experiment(config, {"retrievers.bm25.stopwords": "none"}).path]
     runs.append(rb.run_experiment(config).path)
     del config["retrievers"]["exact"]

@@ -18,7 +18,6 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragbench.data.files.trec_files import ScatteredQueriesError, open_run_stream
 from ragbench.data.runs.query_view import QueryView, QueryViews
@@ -175,7 +174,7 @@ class FirstHits:
         ends = np.cumsum(counts)
         rows = spans(self.starts[own], self.starts[own] + counts)
         names = TextIds.of(self.names.as_bytes.take(rows))
-        scores = _each_once(self.scores[rows], json.dumps)  # the rounded numbers as texts
+        scores = rounded(self.scores[rows])
         known = spans(judged.rows.starts[own], judged.rows.starts[own + 1])
         whose = np.repeat(np.arange(len(own)), np.diff(judged.rows.starts)[own])
         shown = (self.judged[known] > 0) & (self.judged[known] <= SHOWN_HITS)
@@ -190,7 +189,7 @@ class FirstHits:
             yield ShownHits(
                 counts[first : first + size].tolist(),
                 names.text(start, end),
-                ",".join(scores[start:end].tolist()),
+                ",".join(scores[start:end]),
                 list(zip((places[among] - start).tolist(), grades[among].tolist(), strict=True)),
                 longest,
             )
@@ -241,14 +240,8 @@ class _Block:
         return cls(block.query_ids, np.minimum(sizes, SHOWN_HITS), names, block.scores[rows])
 
 
-def rounded(values: FloatArray) -> list[float | None]:
-    """Round to the four digits that are enough for a list; None where there is no finite number."""
-    found: list[float | None] = _each_once(values, lambda value: value).tolist()
-    return found
-
-
 def rounded_number(value: float | None) -> float | None:
-    """Round one number as `rounded` does a column."""
+    """Return what `rounded` writes of one number."""
     if value is None or not math.isfinite(value):
         return None
     short = float(f"{value:.4g}")
@@ -256,8 +249,11 @@ def rounded_number(value: float | None) -> float | None:
     return int(short) if short.is_integer() and abs(short) < 1e15 else short
 
 
-def _each_once(values: FloatArray, make: Callable[[float | None], object]) -> NDArray[np.object_]:
-    """Round numbers, and make something of each that there is once, however often it comes."""
+def rounded(values: FloatArray) -> list[str]:
+    """Round to the four digits that are enough for a list, as JSON has them.
+
+    Each number is written once, however often it comes; what is not finite is null.
+    """
     finite = np.isfinite(values)
     known = np.where(finite, values, 0.0)
     size = np.floor(np.log10(np.abs(known), where=known != 0, out=np.zeros(len(known))))
@@ -268,9 +264,9 @@ def _each_once(values: FloatArray, make: Callable[[float | None], object]) -> ND
     short[far] = [float(f"{value:.4g}") for value in known[far].tolist()]
     short = np.where(np.isfinite(short), short, known)  # the largest ones cannot be rounded up
     numbers, which = distinct(np.where(finite, short, np.nan))
-    made = np.empty(len(numbers), np.object_)
-    made[:] = [make(None if value != value else _whole(value)) for value in numbers.tolist()]
-    return made[which]
+    texts = ["null" if value != value else repr(_whole(value)) for value in numbers.tolist()]
+    found: list[str] = np.array(texts, np.object_)[which].tolist()
+    return found
 
 
 def _whole(value: float) -> float:
@@ -303,7 +299,7 @@ def read_rankings(
     return judged, rankings, ranking_of
 
 
-_ROWS_AT_ONCE = 1_000
+_ROWS_AT_ONCE = 4_000
 _MOST_SLICES = 60  # values of a field; one with more sorts nothing
 LONGEST: Mapping[str, int] = {
     "question": 4_000,
@@ -361,14 +357,14 @@ as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=
 
 
 class Column(NamedTuple):
-    """A list of the index, a row for each query, that is made when it is written."""
+    """A list of the index, a row for each query, that is made when it is written; or its JSON."""
 
-    make: Callable[[slice], list[Json]]
+    make: Callable[[slice], list[Json] | str]
     n: int
 
 
-def _rounded(values: FloatArray, rows: slice) -> list[float | None]:
-    return rounded(values[rows])
+def _rounded(values: FloatArray, rows: slice) -> str:
+    return ",".join(rounded(values[rows]))
 
 
 def pieces(value: object) -> Iterator[str]:
@@ -381,7 +377,9 @@ def pieces(value: object) -> Iterator[str]:
     elif isinstance(value, Column):
         for first in range(0, value.n, _ROWS_AT_ONCE):
             rows = slice(first, min(first + _ROWS_AT_ONCE, value.n))
-            yield ("," if first else "[") + as_json(value.make(rows))[1:-1]
+            made = value.make(rows)
+            text = made if isinstance(made, str) else as_json(made)[1:-1]
+            yield ("," if first else "[") + text
         yield "]" if value.n else "[]"
     else:
         yield as_json(value)
