@@ -175,8 +175,8 @@ def _check_log(connection: sqlite3.Connection, path: Path, kind: FileKind) -> No
 
     Rows are never removed, and the log is asked last: what others write meanwhile hides none.
     """
-    log = log_of(path)
-    if not (kind.survives_power_cut and log.is_file() and log.stat().st_size):
+    log, matters = log_of(path), kind.content and kind.survives_power_cut
+    if not (matters and log.is_file() and log.stat().st_size):
         return
     query = f"SELECT key, {kind.content}, checksum FROM {kind.table} WHERE key = ?"
     # the file without its log, by SQLite: to open it in another way would let go of all locks
