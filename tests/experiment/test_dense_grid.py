@@ -38,8 +38,8 @@ def encoded():
 
 @pytest.fixture(scope="module")
 def part(example_data, place):
-    """Half of the example: a model takes a while for each text."""
-    return str(part_of(example_data, place / "data", 40, 110))
+    """A third of the example: a model takes a while for each text."""
+    return str(part_of(example_data, place / "data", 26, 75))
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from tests.experiment.moons import part_of
 from tests.experiment.test_stages import contents, work
 
 pytestmark = pytest.mark.slow
-QUERIES, DOCUMENTS = 12, 48
+QUERIES, DOCUMENTS = 8, 24
 
 # Kills itself when a model is about to encode the next texts for the n-th time.
 KILLED = """
@@ -113,7 +113,7 @@ def expected(place):
 
 
 def test_after_limits(run, expected):
-    for limit in (2, 8):
+    for limit in (2, 5):
         run("limited", limit)
 
     assert of(run("limited")) == expected
@@ -136,8 +136,8 @@ def test_after_a_kill(place, warm_models, run, expected):
 
 def test_from_two_joined_caches(place, run, expected):
     """Each made by a run over other queries; nothing is written to them, and the own one is new."""
-    run("one", 6)
-    run("two", 6, seed=5)
+    run("one", 4)
+    run("two", 4, seed=5)
     others = [place / "one", place / "two"]
     before = [(other / VECTORS_FILE).read_bytes() for other in others]
 
@@ -145,7 +145,7 @@ def test_from_two_joined_caches(place, run, expected):
 
     assert of(joined) == expected
     assert [(other / VECTORS_FILE).read_bytes() for other in others] == before
-    assert 0 < work(joined)["encode dense"] < QUERIES - 6, "what both lacked"
+    assert 0 < work(joined)["encode dense"] < QUERIES - 4, "what both lacked"
 
 
 def test_nothing_is_encoded_where_all_vectors_lie_in_another_cache(place, run, expected):

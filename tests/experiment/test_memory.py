@@ -2,7 +2,6 @@
 
 import gc
 import json
-import subprocess
 import sys
 import time
 import tracemalloc
@@ -14,7 +13,7 @@ from ragbench.data.runs.run_folder import csv_lines
 from ragbench.data.runs.run_lines import Lines
 from ragbench.testing import ChatServer
 
-FEW, MANY = 150, 900
+FEW, MANY = 150, 600
 
 RUN = """
 import json, sys
@@ -46,14 +45,18 @@ print(json.dumps(int(status.partition("VmHWM:")[2].split()[0]) * 1024))
 """
 
 
-def peak_bytes(folder, *arguments, program=RUN):
+@pytest.fixture
+def peak_bytes(warm, tmp_path):
     """The most memory that a process held which made a run."""
-    folder.mkdir(exist_ok=True)
-    done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        cwd=folder, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return json.loads(done.stdout.splitlines()[-1])
+
+    def peak(*arguments, program=RUN):
+        folder = tmp_path / "-".join(map(str, arguments))
+        folder.mkdir()
+        code, printed = warm.run(program, *map(str, arguments), cwd=folder)
+        assert code == 0
+        return json.loads(printed.splitlines()[-1])
+
+    return peak
 
 
 JUDGED = """
@@ -125,18 +128,18 @@ def test_files_of_cells_are_written_line_by_line():
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("kind", ["rankings", "answers"])
-def test_long_passages_are_not_held(tmp_path, kind):
-    """Three passages of 8 kB an item: 18 MB of them are found, read and written."""
-    few, many = (peak_bytes(tmp_path / str(n), kind, n, 1_000) for n in (FEW, MANY))
+def test_long_passages_are_not_held(peak_bytes, kind):
+    """Three passages of 8 kB an item: 11 MB of them are found, read and written."""
+    few, many = (peak_bytes(kind, n, 1_000) for n in (FEW, MANY))
 
     assert (many - few) / (MANY - FEW) < 15_000, "34,000 and 65,000 where they were held"
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_judged_records_are_not_held(tmp_path):
+def test_judged_records_are_not_held(peak_bytes):
     """Neither passages and answers, nor what the run and its page look up."""
-    few, many = (peak_bytes(tmp_path / str(n), n, program=JUDGED) for n in (1_200, 4_200))
+    few, many = (peak_bytes(n, program=JUDGED) for n in (1_200, 4_200))
 
     assert (many - few) / 3_000 < 2_000, "4,000 where they were held"
 

@@ -27,7 +27,7 @@ from tests.experiment.test_stages import contents, work
 
 pytestmark = pytest.mark.slow  # seconds each: processes, models
 PARTS = 4
-QUERIES, DOCUMENTS = 24, 90  # where models compute
+QUERIES, DOCUMENTS = 12, 90  # where models compute
 
 
 @pytest.fixture(scope="module")

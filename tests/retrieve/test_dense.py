@@ -295,10 +295,10 @@ def test_reaches_the_published_figure(lent_data, minilm, monkeypatch):
 @pytest.fixture
 def kept(monkeypatch):
     """Matrices of some KiB are kept, as those of a large corpus."""
-    monkeypatch.setattr("ragbench.retrieve.dense.WORTH_KEEPING", 1 << 12)
+    monkeypatch.setattr("ragbench.retrieve.dense.WORTH_KEEPING", 1 << 11)
 
 
-def large(n=260):
+def large(n=110):
     """A corpus of some KiB with repeated and with truncated texts."""
     draw = random.Random(3)
     words = ["the", "cat", "sat", "mat", "dog", "ran", "é", "!"]
@@ -324,7 +324,7 @@ def test_a_matrix_of_the_cache_gives_the_same_bits(
     documents = large()
     plain = searched(tiny_embedder, documents, cache=False, **options)
     assert not cache.exists()
-    monkeypatch.setattr("ragbench.retrieve.dense._AT_ONCE", 100)
+    monkeypatch.setattr("ragbench.retrieve.dense._AT_ONCE", 40)
     made = searched(tiny_embedder, documents, **options)
     monkeypatch.setattr(Dense, "_write", lambda *_: pytest.fail("made again"))
     monkeypatch.setattr(InvertedFile, "write", lambda *_: pytest.fail("trained again"))
@@ -334,7 +334,7 @@ def test_a_matrix_of_the_cache_gives_the_same_bits(
     assert found[0] == made[0] == plain[0]
     assert found[1] == made[1], "as many texts were asked for, whoever has them"
     assert found[2] == made[2] == plain[2]
-    assert "1 of 262 documents are longer" in found[2][0]
+    assert "1 of 112 documents are longer" in found[2][0]
     kinds = {each.kind for each in stored_in(cache)}
     assert kinds == {"matrix", "embed"} | ({"index"} if "index" in options else set())
 

@@ -48,9 +48,9 @@ def test_all_lost_by_hand():
 
 @pytest.mark.parametrize("kind", ["normal", "sparse", "hits"])
 def test_seldom_leaves_the_truth_out_at_any_time(kind):
-    """1,000 runs of 400 queries; what is left out stays out, so the end shows all times."""
+    """400 runs of 400 queries, se 1.1 points; what is left out stays out: the end shows all."""
     rng, missed = np.random.default_rng(5), 0
-    for _ in range(1_000):
+    for _ in range(400):
         if kind == "normal":
             d, truth = np.clip(rng.normal(-0.05, 0.2, 400), -1, 1), -0.05
         elif kind == "sparse":
@@ -60,7 +60,7 @@ def test_seldom_leaves_the_truth_out_at_any_time(kind):
         low, high = betting_interval(d)
         missed += not low <= truth <= high
 
-    assert missed / 1_000 <= 0.06
+    assert missed / 400 <= 0.06
 
 
 @given(differences(), st.integers(0, 60))

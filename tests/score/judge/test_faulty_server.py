@@ -1,4 +1,4 @@
-"""Four hundred judgements on a server with every fault that servers have: each is accounted for."""
+"""Two hundred judgements on a server with every fault that servers have: each is accounted for."""
 
 from collections import Counter
 
@@ -15,7 +15,7 @@ from tests.score.judge.judging import judge_items
 
 RUBRIC = load_rubric("fluency")
 SCRIPT = Faults('{"reasoning": "It reads well.", "level": 4}', share=0.3, seed=1)
-ITEMS = [Item("When?", f"Bridge {i} opened.", query_id=f"q{i}") for i in range(400)]
+ITEMS = [Item("When?", f"Bridge {i} opened.", query_id=f"q{i}") for i in range(200)]
 
 
 def _fault(judge, item):
@@ -53,7 +53,7 @@ def test_the_items_are_taken_as_they_are_needed(tmp_path):
     taken = []
 
     def items():
-        for item in ITEMS[:200]:
+        for item in ITEMS[:100]:
             taken.append(item)
             yield item
 
@@ -62,5 +62,5 @@ def test_the_items_are_taken_as_they_are_needed(tmp_path):
         ahead = [len(taken) - n for n, _ in enumerate(judge.judge_each(items(), [RUBRIC]))]
         judge.close()
 
-    assert len(taken) == len(ahead) == 200
+    assert len(taken) == len(ahead) == 100
     assert max(ahead) <= 2 * 4 + 64, "some more than are under way, however many there are"
