@@ -19,10 +19,11 @@ from typing import TypeVar
 from ragbench.errors import DataError
 from ragbench.files import locked_beside, remove_left_over, temporary_beside
 from ragbench.store.kinds import FileKind, use_journal
-from ragbench.store.salvage import is_log_damaged, is_ours, keep_aside, salvage
+from ragbench.store.salvage import is_log_damaged, is_ours, keep_aside, log_of, salvage
 
 File = TypeVar("File", bound="DatabaseFile")
 Result = TypeVar("Result")
+_Row = tuple[object, ...]
 Work = Callable[[sqlite3.Connection], Result]
 
 _PATIENCE_S = 30.0
@@ -84,7 +85,7 @@ class DatabaseFile:
             connection, self.lost = _salvaged_copy(self.path, self.kind, error)
             return connection
         # closed in the lock: SQLite removes by its name the log of what it closes
-        with _alone_at(self.path), closing(self._connection):
+        with locked_beside(self.path), closing(self._connection):
             if _identity(self.path) == self._opened:
                 try:
                     _replace_by_what_is_whole(self.path, self.kind, error, self._connection)
@@ -133,7 +134,7 @@ def connect(path: Path, kind: FileKind, *, thorough: bool = False) -> sqlite3.Co
     """Connect to a file as `open_database` does."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _alone_at(path):
+        with locked_beside(path):  # nobody opens it while another takes its place
             remove_left_over(path.parent, path.name)
             connection = _connect(path)
             try:
@@ -164,8 +165,34 @@ def _prepare(connection: sqlite3.Connection, path: Path, kind: FileKind, *, thor
     level = "FULL" if kind.survives_power_cut else "NORMAL"
     connection.execute(f"PRAGMA synchronous={level}")
     _make_tables(connection, path, kind)
+    _check_log(connection, path, kind)
     if thorough:
         _check_all(connection)
+
+
+def _check_log(connection: sqlite3.Connection, path: Path, kind: FileKind) -> None:
+    """Raise where a log hides rows of its file: it was left beside one that lay here before.
+
+    Rows are never removed, and the log is asked last: what others write meanwhile hides none.
+    """
+    log, matters = log_of(path), kind.content and kind.survives_power_cut
+    if not (matters and log.is_file() and log.stat().st_size):
+        return
+    query = f"SELECT key, {kind.content}, checksum FROM {kind.table} WHERE key = ?"
+    # the file without its log, by SQLite: to open it in another way would let go of all locks
+    with closing(_connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1")) as beneath:
+        keys = f"SELECT key FROM {kind.table}"
+        hidden = set(_rows(beneath, keys)).difference(connection.execute(keys))
+        if any(kind.fits(*row) for key in hidden for row in _rows(beneath, query, key)):
+            raise sqlite3.DatabaseError("its write-ahead log is of another file")
+
+
+def _rows(connection: sqlite3.Connection, query: str, values: _Row = ()) -> list[_Row]:
+    """Return what SQLite finds; nothing in a file that somebody is writing."""
+    try:
+        return connection.execute(query, values).fetchall()
+    except _SQLITE:
+        return []
 
 
 def open_as_allowed(path: Path, kind: FileKind) -> DatabaseFile:
@@ -216,6 +243,7 @@ def _shared(path: Path, kind: FileKind, thorough: bool) -> tuple[sqlite3.Connect
     try:
         connection = _read_only(path, kind)
         with _closed_if_refused(connection):
+            _check_log(connection, path, kind)
             if thorough:
                 _check_all(connection)
     except (*_SQLITE, _AnothersFile) as error:
@@ -316,13 +344,6 @@ def _tell(path: Path, kind: FileKind, error: Exception, counts: tuple[int, int],
         f"and made again; {what}"
     )
     warnings.warn(DamagedDatabase(text), stacklevel=2)
-
-
-@contextmanager
-def _alone_at(path: Path) -> Iterator[None]:
-    """Hold what keeps others from opening a file while another one takes its place."""
-    with locked_beside(path):
-        yield
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

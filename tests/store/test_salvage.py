@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import warnings
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -334,3 +335,59 @@ def test_a_whole_file_is_opened_without_a_word(closed, tmp_path):
         assert len(shared) == N
     assert len(path.read_bytes()) == len(before)
     assert VECTORS.rows == "vectors"
+
+
+@pytest.fixture
+def another(killed, tmp_path):
+    """A whole store that was copied over one whose log stayed; returns it and its keys."""
+    path, whole = tmp_path / "here" / "replies.sqlite", tmp_path / "whole" / "replies.sqlite"
+    path.parent.mkdir()
+    copy_of(killed, path)
+    keys = [request_key(SERVER, asking(f"another {i}")) for i in range(20)]
+    with Replies(whole) as replies:
+        [replies.store(key, ChatReply(f"reply {i}")).result() for i, key in enumerate(keys)]
+    shutil.copy(whole, path)
+    return path, keys
+
+
+def test_a_log_of_another_file_hides_no_reply(another):
+    """SQLite believes any log that lies beside a file: all replies in the file were gone."""
+    path, keys = another
+    with pytest.warns(DamagedDatabase, match="its write-ahead log is of another file"):
+        replies = Replies(path)
+    with replies:
+        assert [replies.get(key).text for key in keys] == [f"reply {i}" for i in range(20)]
+        found = {i: replies.get(key) for i, key in enumerate(KEYS)}
+        assert all(reply.text == text_of(i) for i, reply in found.items() if reply)
+
+
+def test_nor_in_a_store_that_is_only_read(another, tmp_path):
+    path, keys = another
+    before = path.read_bytes()
+    with pytest.warns(DamagedDatabase, match="of another file.*the file is left as it is"):
+        shared = open_shared(path, REPLIES)
+    with shared:
+        query = "SELECT key FROM replies"
+        found = {key for (key,) in shared.use(lambda each: each.execute(query).fetchall())}
+    assert found >= {*keys}
+    assert path.read_bytes() == before
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/locks"), reason="looks its locks up there")
+def test_the_look_beneath_a_log_lets_go_of_no_lock(tmp_path):
+    """A file that is opened and closed beside SQLite takes all locks of the process with it."""
+    path = tmp_path / "replies.sqlite"
+
+    def locks():
+        of_file = f":{path.stat().st_ino} "
+        lines = Path("/proc/locks").read_text("utf-8").splitlines()
+        return [line.split()[3:] for line in lines if of_file in line]
+
+    with Replies(path) as one:
+        one.store("k", ChatReply("yes")).result()
+        assert one.get("k").text == "yes"
+        held = locks()
+        assert held
+        with Replies(path) as other:
+            assert other.get("k").text == "yes"
+        assert locks() == held
