@@ -116,6 +116,13 @@ class PackedDocuments(_Packed[Document]):
         return DocumentsById(self)
 
 
+def by_id_of(documents: Sequence[Document]) -> Mapping[str, Document]:
+    """Return documents by id; no packed one is decoded."""
+    if isinstance(documents, PackedDocuments):
+        return documents.by_id
+    return {document.id: document for document in documents}
+
+
 class DocumentsById(Mapping[str, Document]):
     """Packed documents by id."""
 

@@ -1,15 +1,20 @@
 """A large corpus in the cache: the same documents, not parsed again, and no change is missed."""
 
+import gc
 import gzip
 import json
 import os
 import random
+import tracemalloc
 
 import pytest
 
 from ragbench.data.loaders import beir
 from ragbench.data.loaders.base import fingerprint_collection
 from ragbench.data.loaders.beir import Beir
+from ragbench.data.loaders.hubs import HuggingFace
+from ragbench.data.loaders.python import as_loader
+from ragbench.data.loaders.records import Records
 from ragbench.data.loaders.trec import Trec
 from ragbench.errors import DataError
 from ragbench.store.arrays import ArrayStore
@@ -147,3 +152,48 @@ def test_trec_documents_of_several_files(tmp_path):
     assert list(packed.documents) == plain.documents
     assert len(plain.documents) == 1010
     assert packed.fingerprints == plain.fingerprints
+
+
+def held(made):
+    """Bytes that are held of what was made, and the data set."""
+    gc.collect()
+    tracemalloc.start()
+    found = made.load()
+    gc.collect()
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return size, found
+
+
+def passed():
+    """A data set whose documents come one by one."""
+    documents = ({"id": f"d{n}", "text": f"{n} cats. " * 100} for n in range(4_000))
+    return {"queries": [{"id": "q1", "text": "cats"}], "documents": documents}
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("kind", ["records", "huggingface", "python"])
+def test_many_documents_of_other_loaders_are_not_held(kind, tmp_path):
+    """Of texts of 900 bytes their ids are in memory, from a file or from a program."""
+    corpus, folder = tmp_path / "corpus.jsonl", tmp_path / "rows"
+    folder.mkdir()
+    corpus.write_text("\n".join(map(json.dumps, passed()["documents"])))
+    row = '{"id": "q1", "question": "cats?", "relevant": ["d7"], "reference": "7"}\n'
+    (folder / "test.jsonl").write_text(row)
+    if kind == "records":
+        made = Records(path=folder / "test.jsonl", corpus=corpus)
+    elif kind == "huggingface":
+        pytest.importorskip("datasets")
+        made = HuggingFace(path=str(folder), corpus=corpus)
+    else:
+        made = as_loader(passed, {})
+    plain = made.load()
+    made.arrays = ArrayStore(tmp_path / "cache")
+    made.load()
+
+    size, found = held(made)
+
+    assert isinstance(found.documents, PackedDocuments)
+    assert list(found.documents) == plain.documents
+    assert (found.notes, found.fingerprints) == (plain.notes, plain.fingerprints)
+    assert size / len(found.documents) < 450, "more than 1,100 where texts were held"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -71,8 +71,12 @@ def check_unique(name: str, noun: str, entry: Entry, seen: dict[str, Entry]) -> 
         first = seen[name]
         other = f" of {first.file}" if first.file != entry.file else ""
         raise entry.error(f"{noun} '{name}' is repeated, first at {first.place}{other}")
-    # its place alone: texts of a large corpus need not stay for it
-    seen[name] = Entry(entry.file, entry.line, _NO_VALUES, entry.record)
+    seen[name] = _place_of(entry)
+
+
+def _place_of(entry: Entry) -> Entry:
+    """Where an entry is: the texts of a large corpus need not stay for it."""
+    return Entry(entry.file, entry.line, _NO_VALUES, entry.record)
 
 
 def _document(entry: Entry) -> Document:
@@ -191,27 +195,45 @@ def _cleaned(entry: Entry) -> Entry:
 class Corpus:
     """Documents, and how they were read."""
 
-    documents: list[Document]
+    documents: Sequence[Document]
     folder: str = ""
     """The name of the folder that they come from; empty where they come from a file."""
     notes: list[str] = field(default_factory=list)
     """What was left out, and what is odd."""
 
 
-def read_corpus(path: Path) -> Corpus:
+Read = Callable[[list[str]], Iterable[Document]]
+"""Reads documents; what is odd is added to the list when all are read."""
+Keep = Callable[[Path, Sequence[Path], Read], tuple[Sequence[Document], list[str]]]
+"""Returns what is read of some files below a folder, with what was odd."""
+
+
+def in_memory(folder: Path, files: Sequence[Path], read: Read) -> tuple[list[Document], list[str]]:
+    """Read documents into a list."""
+    odd = list[str]()
+    return list(read(odd)), odd
+
+
+def read_corpus(path: Path, keep: Keep = in_memory) -> Corpus:
     """Read a corpus: a folder of documents, or a file with a document in each row.
+
+    `keep` may have it from the time before, or keep it where it takes no memory.
 
     Raises:
         DataError: No document, or one that cannot be read.
         MissingExtra: .pdf or .html files, or Parquet, without what reads them.
     """
     if os.path.isdir(path):
-        return _read_folder(path)
+        return _read_folder(path, keep)
     known = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
     if os.path.exists(path) and plain_suffix(path) not in known:
         allowed = f"{SUFFIXES}, or a folder of .txt and .md files"
         raise DataError(f"'{path.name}' is no corpus", file=path, allowed=allowed)
-    documents: list[Document] = []
+    documents, odd = keep(path.parent, [Path(path.name)], lambda odd: _read_rows(path, odd))
+    return Corpus(documents, notes=[*([note] if (note := empty_note(documents)) else []), *odd])
+
+
+def _read_rows(path: Path, odd: list[str]) -> Iterator[Document]:
     seen: dict[str, Entry] = {}
     without_id = repeated = 0
     columns: dict[str, str] = {}
@@ -226,18 +248,16 @@ def read_corpus(path: Path) -> Corpus:
             if document.id in seen:  # the same text is the same document
                 repeated += 1
                 continue
-            seen[document.id] = entry
+            seen[document.id] = _place_of(entry)
         else:
             check_unique(document.id, columns["id"], entry, seen)
-        documents.append(document)
-    notes = [note] if (note := empty_note(documents)) else []
+        yield document
     if without_id:
         same = f"; {repeated} repeated ones left out" if repeated else ""
-        notes.append(f"{without_id} documents have no id: hashes of their texts{same}")
-    return Corpus(documents, notes=notes)
+        odd.append(f"{without_id} documents have no id: hashes of their texts{same}")
 
 
-def _read_folder(folder: Path) -> Corpus:
+def _read_folder(folder: Path, keep: Keep) -> Corpus:
     """Read the documents below a folder, in the order of their names.
 
     The id is the path within the folder, with white space as %20, since run files are split at it;
@@ -259,7 +279,7 @@ def _read_folder(folder: Path) -> Corpus:
             f"{count} {name or 'without an ending'}" for name, count in others.items()
         )
         notes.append(f"files of {folder} that are no documents: {kinds}")
-    documents = [_read_file(folder, path) for path in wanted]
+    documents, _ = keep(folder, wanted, lambda odd: (_read_file(folder, path) for path in wanted))
     if note := empty_note(documents):
         notes.append(note)
     return Corpus(documents, folder.resolve().name, notes)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ragbench.data.files.rows import Entry, encode_spaces, parse_json
@@ -25,6 +26,8 @@ from ragbench.types.conversation import (
     read_tool_calls,
     read_turns,
 )
+from ragbench.types.packed_documents import by_id_of
+from ragbench.types.rows import Places
 
 _FIELDS = frozenset({"id", "text", "title", "metadata"})
 _TEXT_KEYS = ("text", "page_content", "content")
@@ -117,11 +120,22 @@ class Passages:
     """Reads passages, and knows the corpus that they may come from."""
 
     def __init__(self, documents: Sequence[Document] = ()) -> None:
-        self._by_id = {document.id: document for document in documents}
-        self._by_text: dict[str, Document] = {}
-        for document in documents:
+        self._documents, self._by_id = documents, by_id_of(documents)
+
+    @cached_property
+    def _row_of(self) -> Places:
+        """Text, without the title and with it -> the row of the first document that has it."""
+        found = Places()
+        for row, document in enumerate(self._documents):
             for text in (document.text, document.full_text):
-                self._by_text.setdefault(text, document)
+                found.setdefault(text, row)
+        return found
+
+    def _with_text(self, text: str) -> Document | None:
+        row = self._row_of.get(text)
+        document = None if row is None else self._documents[row]
+        is_own = document is not None and text in (document.text, document.full_text)
+        return document if is_own else None
 
     def read(self, entry: Entry, column: str, *, cells: bool) -> list[Document] | None:
         """Return the passages of a record, best first; None where it has none."""
@@ -136,7 +150,7 @@ class Passages:
     def _passage(self, entry: Entry, place: str, item: Any) -> Document:
         """One passage: its own text, or that of the corpus document which its id names."""
         if isinstance(item, str):
-            return self._by_text.get(item) or Document(content_id(item), item)
+            return self._with_text(item) or Document(content_id(item), item)
         if not isinstance(item, dict):
             allowed = "text, or an object with id and text"
             raise entry.error(f"{place} is {kind(item)}", allowed=allowed)
@@ -151,11 +165,12 @@ class Passages:
             raise entry.error(f"{place}: 'id' is {name!r}", allowed="text or an integer")
         name = None if name is None else encode_spaces(name)
         if text is None:
-            if name in self._by_id:
+            if name is not None and name in self._by_id:
                 return self._by_id[name]
             raise entry.error(f"{place} has no text", allowed="text, or the id of a document")
         if name is None:
-            name = self._by_text[text].id if text in self._by_text else content_id(text)
+            known = self._with_text(text)
+            name = content_id(text) if known is None else known.id
         return Document(name, text, title or "", _metadata(item, key_of_text))
 
 
@@ -240,8 +255,7 @@ class TalkReader:
         """Return the reader of a file."""
         column = columns.get("tool_calls")
         has_calls = any(entry.values.get(column or "") not in (None, "") for entry in entries)
-        known = {document.id: document.full_text for document in documents}
-        return cls(columns, known, cells, has_calls)
+        return cls(columns, _FullTexts(by_id_of(documents)), cells, has_calls)
 
     def read(self, entry: Entry) -> Talk:
         """Read one record."""
@@ -288,6 +302,22 @@ class TalkReader:
     def _calls(self, entry: Entry, part: str) -> tuple[ToolCall, ...] | None:
         column = self.columns.get(part)
         return None if column is None else read_calls(entry, column, cells=self.cells)
+
+
+class _FullTexts(Mapping[str, str]):
+    """The texts of documents, each read when somebody looks at it."""
+
+    def __init__(self, documents: Mapping[str, Document]) -> None:
+        self._documents = documents
+
+    def __getitem__(self, name: str) -> str:
+        return self._documents[name].full_text
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._documents)
+
+    def __len__(self) -> int:
+        return len(self._documents)
 
 
 def read_calls(entry: Entry, column: str, *, cells: bool) -> tuple[ToolCall, ...] | None:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragbench.data.files.fields import read_printed_list
 from ragbench.data.files.rows import ID_ALLOWED, Entry, encode_spaces, id_problem, parse_json
 from ragbench.records.codec import kind
 from ragbench.types import Document
+from ragbench.types.packed_documents import by_id_of
+
+if TYPE_CHECKING:
+    from ragbench.types.rows import IntArray
 
 _LISTED = "an id, a list of ids, or an object {id: grade}"
 _ID_KEYS = ("id", "_id", "doc_id", "document_id")
@@ -33,13 +39,30 @@ class DocumentNames:
     """
 
     def __init__(self, documents: Sequence[Document], folder: str = "") -> None:
-        self.ids = {document.id for document in documents}
+        self._documents = documents
+        self.ids: Container[str] = by_id_of(documents)
         self._folder = f"{folder}/" if folder else ""
         self._of_files = bool(folder)
-        self._others: dict[str, set[str]] = {}
-        for document in documents:
-            for name in _other_names(document):
-                self._others.setdefault(_plain(name), set()).add(document.id)
+
+    @cached_property
+    def _others(self) -> tuple[IntArray, IntArray]:
+        """The hashes of all other names, ascending, and the rows of the documents they are of."""
+        import numpy as np
+
+        hashes, rows = array("q"), array("q")
+        for row, document in enumerate(self._documents):
+            for name in {_plain(name) for name in _other_names(document)}:
+                hashes.append(hash(name))
+                rows.append(row)
+        order = np.argsort(hashes, kind="stable")
+        return np.array(hashes, np.int64)[order], np.array(rows, np.int64)[order]
+
+    def _called(self, name: str) -> list[str]:
+        """The ids of the documents that have another name."""
+        (hashes, rows), own = self._others, hash(name)
+        among = slice(hashes.searchsorted(own, "left"), hashes.searchsorted(own, "right"))
+        found = (self._documents[row] for row in rows[among].tolist())
+        return sorted({d.id for d in found if name in map(_plain, _other_names(d))})
 
     def __contains__(self, written: object) -> bool:
         return isinstance(written, str) and len(self.meant(written)) == 1
@@ -55,8 +78,8 @@ class DocumentNames:
         for form in (inner, path, name, *self._ends(name)):
             if encode_spaces(form) in self.ids:
                 return [encode_spaces(form)]
-            if found := self._others.get(_plain(form)):
-                return sorted(found)
+            if found := self._called(_plain(form)):
+                return found
         return []
 
     def _ends(self, name: str) -> Iterable[str]:
@@ -253,6 +276,7 @@ _HOP = re.compile(r"^\s*<\d+-hop>\s*")
 """What ragas puts before the passages of a question that needs several."""
 _PIECE, _MANY, _ALIKE = 4, 8, 0.8
 _CANDIDATES = 5
+_LINES = 1_000  # documents whose words are remembered
 
 
 class QuotedPassages:
@@ -270,7 +294,7 @@ class QuotedPassages:
         for number, document in enumerate(documents):
             for word in set(_words(document.full_text)).intersection(self._holding):
                 self._holding[word].append(number)
-        self._lines: dict[int, str] = {}
+        self._line = lru_cache(_LINES)(self._words_of)
 
     def place(self, text: str) -> tuple[list[str], bool]:
         """Return the ids of the documents that hold a text, and whether word for word."""
@@ -295,11 +319,8 @@ class QuotedPassages:
             return [], True
         return [self._documents[n].id for n in sorted(shares) if shares[n] == best], False
 
-    def _line(self, number: int) -> str:
-        if number not in self._lines:
-            words = _words(self._documents[number].full_text)
-            self._lines[number] = f" {' '.join(words)} "
-        return self._lines[number]
+    def _words_of(self, number: int) -> str:
+        return f" {' '.join(_words(self._documents[number].full_text))} "
 
 
 def _words(text: str) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar
 
 from ragbench.data import files
+from ragbench.data.files.collection import Read, in_memory
 from ragbench.errors import DataError, OptionError
 from ragbench.json_yaml import load_json
 from ragbench.registry import Option, nearest
@@ -35,6 +36,7 @@ SplitOption = Annotated[
 
 _WHOLE = 64  # hexadecimal digits of a whole SHA-256, for the pieces
 _FORMAT = "1"  # of packed corpora
+_ODD = "odd"  # what was odd, where anything was
 _AT_ONCE = 4096  # documents between two writes
 Value = TypeVar("Value")
 
@@ -231,21 +233,37 @@ class CorpusReader:
     def packed(
         self, sources: Sequence[Path], read: Callable[[], Iterable[Document]]
     ) -> Sequence[Document]:
-        """Return the documents of some files: mapped where they are kept, else in memory.
+        """Return the documents of some files: mapped where they are kept, else in memory."""
+        names = [Path(source.name) for source in sources]
+        return self._packed(sources, names, lambda odd: read())[0]
+
+    def keep(
+        self, folder: Path, files: Sequence[Path], read: Read
+    ) -> tuple[Sequence[Document], list[str]]:
+        """Return the documents of some files below a folder, with what was odd about them."""
+        return self._packed([folder / file for file in files], files, read)
+
+    def _packed(
+        self, sources: Sequence[Path], files: Sequence[Path], read: Read
+    ) -> tuple[Sequence[Document], list[str]]:
+        """Read documents, or find them.
 
         Every byte of the files is hashed each time (1.4 GB/s), so that no change is missed,
         whatever times and sizes say; only then is what was kept of them taken.
         """
         if self.arrays is None or not all(source.is_file() for source in sources):
-            return list(read())
+            return in_memory(Path(), files, read)
         before = _states(sources)
         if sum(size for size, *_ in before) < WORTH_KEEPING:
-            return list(read())
-        names = [source.name for source in sources]
+            return in_memory(Path(), files, read)
+        names = [file.as_posix() for file in files]
         key = fingerprint([_FORMAT, *_code(type(self)), *names, *map(_digest, sources)], 32)
 
         def write(writer: ArrayWriter) -> None:
-            _pack(read(), writer)
+            odd = list[str]()
+            _pack(read(odd), writer)
+            if odd:
+                writer.add_texts(_ODD, odd)
             if _states(sources) != before:
                 raise DataError("was changed while it was read", file=sources[0])
 
@@ -253,7 +271,38 @@ class CorpusReader:
             kept = self.arrays.kept("corpus", ", ".join(names)[:200], key, write)
         except _Unpackable:
             kept = None
-        return list(read()) if kept is None else _unpacked(kept)
+        if kept is None:
+            return in_memory(Path(), files, read)
+        return _unpacked(kept), [] if kept.get(_ODD) is None else [*kept.texts(_ODD)]
+
+    def packed_again(self, documents: Iterable[Document], of: str) -> Sequence[Document]:
+        """Return documents that come from no file of ours: mapped where they are many.
+
+        They are kept under a hash of all of them, so that the next run keeps no second copy.
+        """
+        rest, size = iter(documents), 0
+        first = list[Document]()
+        while self.arrays is not None and size < WORTH_KEEPING:
+            if (document := next(rest, None)) is None:
+                return first
+            first.append(document)
+            size += len(document.full_text)
+        apart = kept_apart(chain(first, rest), _DOCUMENT)
+        if self.arrays is None:
+            return list(apart)
+        key = fingerprint([_FORMAT, "passed", *map(document_digest, apart)], 32)
+        try:
+            kept = self.arrays.kept("corpus", of, key, lambda writer: _pack(apart, writer))
+        except _Unpackable:
+            kept = None
+        return list(apart) if kept is None else _unpacked(kept)
+
+
+_DOCUMENT = Form(
+    lambda each: (each.id, each.text, each.title, dict(each.metadata)),
+    lambda flat: Document(*flat),
+    lambda each: True,
+)
 
 
 class _Unpackable(Exception):

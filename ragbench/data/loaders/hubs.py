@@ -10,9 +10,9 @@ from typing import Annotated, Any
 from ragbench.data.files.collection import read_corpus
 from ragbench.data.files.columns import check_mapping
 from ragbench.data.files.rows import Entry
-from ragbench.data.loaders.base import SplitOption, finished, parse_split
+from ragbench.data.loaders.base import SplitOption, finished, kept_apart, parse_split
 from ragbench.data.loaders.python import as_collection
-from ragbench.data.loaders.records import RecordTable, TableLoader
+from ragbench.data.loaders.records import RecordTable, TableLoader, entry_form
 from ragbench.errors import DataError, MissingExtra, OptionError
 from ragbench.registry import Option, nearest
 from ragbench.types import Collection, Document, Qrels, Query
@@ -65,12 +65,11 @@ class HuggingFace(TableLoader):
         name, rows = self._split()
         place = self._path if self._subset is None else f"{self._path} ({self._subset})"
         numbered = enumerate(rows, start=1)
-        entries = [
-            Entry(place, None, dict(row), f"{name} row {number}") for number, row in numbered
-        ]
+        read = (Entry(place, None, dict(row), f"{name} row {number}") for number, row in numbered)
+        entries = kept_apart(read, entry_form(place))
         if not entries:
             raise DataError("no rows", file=place, record=name, allowed="at least one")
-        corpus = None if self._corpus is None else read_corpus(self._corpus)
+        corpus = None if self._corpus is None else read_corpus(self._corpus, self.keep)
         return RecordTable(entries, columns=self._columns, corpus=corpus, file=place)
 
     def _split(self) -> tuple[str, Any]:

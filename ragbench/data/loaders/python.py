@@ -10,26 +10,35 @@ plain function, to which the options are passed as keywords. What comes back is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection as Container
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
-from ragbench.data.files.collection import check_unique, empty_note
+from ragbench.data.files.collection import empty_note
 from ragbench.data.files.fields import failing
 from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem
-from ragbench.data.loaders.base import Loader, fingerprint_collection, finished
+from ragbench.data.loaders.base import CorpusReader, Loader, fingerprint_collection, finished
 from ragbench.data.loaders.records import RecordTable
 from ragbench.errors import AdapterError, DataError, OptionError, RagbenchError
 from ragbench.records.codec import kind
 from ragbench.registry import PYTHON, adapt, nearest, shown
 from ragbench.types import Collection, Document, Qrels, Query, ToolCall, Turn
 from ragbench.types.conversation import read_tool_calls, read_turns
+from ragbench.types.rows import Places
 from ragbench.types.tables import is_frame, is_table, rows_of
 
+Record = TypeVar("Record", Query, Document)
+Keep = Callable[[Iterable[Document], str], Sequence[Document]]
+"""Returns documents of somebody, kept somewhere."""
 _PARTS = ("queries", "documents", "qrels", "answers", "expected_tool_calls")
 
 
-class PythonLoader:
+def _listed(documents: Iterable[Document], of: str) -> Sequence[Document]:
+    return list(documents)
+
+
+class PythonLoader(CorpusReader):
     """A user's function or object as a loader whose data sets are checked."""
 
     def __init__(self, call: Callable[[], Any], owner: str) -> None:
@@ -43,7 +52,7 @@ class PythonLoader:
             raise
         except BaseException as error:  # code of the user's may raise anything, also SystemExit
             raise AdapterError(f"{self._owner}: {type(error).__name__}: {error}") from error
-        return as_collection(returned, self._owner)
+        return as_collection(returned, self._owner, self.packed_again)
 
 
 def as_loader(target: Any, options: Mapping[str, Any], owner: str = "loader") -> Loader:
@@ -94,10 +103,16 @@ def collection_of(value: object) -> Collection:
     return finished(table.collection(), None)
 
 
-def as_collection(value: Any, owner: str) -> Collection:
-    """Return a data set in our form, every record of it checked."""
+def as_collection(value: Any, owner: str, keep: Keep = _listed) -> Collection:
+    """Return a data set in our form, every record of it checked.
+
+    `keep` says where documents are kept, which may come one by one.
+    """
     if isinstance(value, Mapping):
-        value = _from_mapping(value, owner)
+        value = _from_mapping(value, owner, keep)
+    elif isinstance(value, Collection) and isinstance(value.documents, list):
+        checked_documents = _checked(value.documents, "documents", owner)
+        value = replace(value, documents=keep(checked_documents, owner))
     if not isinstance(value, Collection):
         found = f"found {type(value).__name__} instead of a data set"
         raise AdapterError(f"{owner}: {found}, allowed: ragbench.Collection, a mapping")
@@ -112,7 +127,7 @@ def as_collection(value: Any, owner: str) -> Collection:
     return checked
 
 
-def _from_mapping(value: Mapping[str, Any], owner: str) -> Collection:
+def _from_mapping(value: Mapping[str, Any], owner: str, keep: Keep) -> Collection:
     for part in value:
         if part not in _PARTS:
             close = nearest(str(part), _PARTS)
@@ -130,14 +145,16 @@ def _from_mapping(value: Mapping[str, Any], owner: str) -> Collection:
         ],
         documents=None
         if documents is None
-        else [
-            item if isinstance(item, Document) else _document(entry)
-            for item, entry in _entries(documents, "documents", owner, Document)
-        ],
+        else keep(_checked(_documents(documents, owner), "documents", owner), owner),
         qrels=None if qrels is None else _qrels(qrels, owner),
         answers=_answers(value.get("answers") or {}, owner),
         expected_tool_calls=_expected(value.get("expected_tool_calls") or {}, owner),
     )
+
+
+def _documents(items: Any, owner: str) -> Iterator[Document]:
+    for item, entry in _entries(items, "documents", owner, Document):
+        yield item if isinstance(item, Document) else _document(entry)
 
 
 def _entries(items: Any, part: str, owner: str, record: type) -> Iterable[tuple[Any, Entry]]:
@@ -214,9 +231,7 @@ def _answers(value: Any, owner: str) -> dict[str, list[str]]:
 
 def _check(collection: Collection, owner: str) -> None:
     """Check ids: well-formed, unique, and referring to something."""
-    queries = _checked_ids(collection.queries, "queries", owner)
-    if collection.documents is not None:
-        _checked_ids(collection.documents, "documents", owner)
+    queries = {query.id for query in _checked(collection.queries, "queries", owner)}
     for query in collection.qrels.query_ids if collection.qrels else ():
         _require_query(query, queries, f"qrels[{query!r}]", owner)
     for query in collection.expected_tool_calls:
@@ -228,19 +243,21 @@ def _check(collection: Collection, owner: str) -> None:
             _require_query(answered.query_id, queries, f"given[{name!r}]", owner)
 
 
-def _checked_ids(records: Sequence[Query | Document], part: str, owner: str) -> dict[str, Entry]:
-    seen: dict[str, Entry] = {}
+def _checked(records: Iterable[Record], part: str, owner: str) -> Iterator[Record]:
+    """Yield records whose ids are well-formed, and not there before."""
+    seen = Places()
     for position, record in enumerate(records):
         entry = Entry(owner, None, {}, record=f"{part}[{position}]")
         if not isinstance(record.id, str) or not isinstance(record.text, str):
             raise entry.error(f"found {record!r:.80}", allowed="id and text are text")
         if why := id_problem(record.id):
             raise entry.error(f"id {why}: {record.id!r}", allowed=ID_ALLOWED)
-        check_unique(record.id, "id", entry, seen)
-    return seen
+        if (first := seen.setdefault(record.id, position)) != position:
+            raise entry.error(f"id '{record.id}' is repeated, first at {part}[{first}]")
+        yield record
 
 
-def _require_query(name: str, known: Mapping[str, Entry], place: str, owner: str) -> None:
+def _require_query(name: str, known: Container[str], place: str, owner: str) -> None:
     if name not in known:
         close = nearest(name, known) if isinstance(name, str) else None
         found = f"query {name!r} is not in the queries"

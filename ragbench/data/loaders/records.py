@@ -23,6 +23,7 @@ from ragbench.data.files.fields import Passages, TalkReader, read_text, read_tex
 from ragbench.data.files.gold import DocumentNames
 from ragbench.data.files.rows import Entry, is_csv, read_rows
 from ragbench.data.loaders.base import (
+    CorpusReader,
     Previewed,
     RandomSplit,
     SplitOption,
@@ -37,8 +38,8 @@ from ragbench.store.items import Form
 from ragbench.types import Collection, Document, Qrels, Query
 
 
-class TableLoader(Previewed):
-    """A loader of a table, a row per question."""
+class TableLoader(Previewed, CorpusReader):
+    """A loader of a table, a row per question, perhaps over a corpus."""
 
     _drawn: RandomSplit | None
     """The random test set that is asked for."""
@@ -103,15 +104,15 @@ class Records(TableLoader):
 
     def _rows(self) -> RecordTable:
         return RecordTable(
-            kept_apart(read_rows(self._path, "records"), _entry_form(str(self._path))),
+            kept_apart(read_rows(self._path, "records"), entry_form(str(self._path))),
             columns=self._columns,
-            corpus=None if self._corpus is None else read_corpus(self._corpus),
+            corpus=None if self._corpus is None else read_corpus(self._corpus, self.keep),
             file=self._path,
             cells=is_csv(self._path),
         )
 
 
-def _entry_form(file: str) -> Form:
+def entry_form(file: str) -> Form:
     """How rows of a file go into a spool."""
     return Form(
         lambda entry: (entry.line, entry.values, entry.record),
@@ -178,7 +179,10 @@ class RecordTable:
 
 
 def _notes(
-    entries: Sequence[Entry], columns: Columns, gathered: Gathered, documents: list[Document] | None
+    entries: Sequence[Entry],
+    columns: Columns,
+    gathered: Gathered,
+    documents: Sequence[Document] | None,
 ) -> list[str]:
     used = set(columns.values())
     rest = dict.fromkeys(key for entry in entries for key in entry.values if key not in used)
