@@ -78,8 +78,10 @@ def test_a_missing_variable_has_its_place_and_the_nearest_name(problems, monkeyp
 
 def test_a_value_is_neither_saved_nor_shown(load, monkeypatch):
     monkeypatch.setenv("SECRET", "hunter2")
-    config = load(f"output: out/${{SECRET}}\nname: '${{SECRET}}'\n{TAIL}")
-    assert config.output == "out/hunter2"
+    config = load(
+        TAIL.replace("data\n", "data/${SECRET}\n").replace("bm25", "bm25, version: '${SECRET}'")
+    )
+    assert config.retrievers["a"].version == "hunter2"
     assert "hunter2" not in dump_config(config)
     assert "${SECRET}" in dump_config(config)
 

@@ -174,8 +174,7 @@ def test_secrets_stay_references(here, options, environment, kept):
 
 def test_a_secret_in_one_place_is_one_in_all(here):
     source = {
-        **entry(version="${WORD}"),
-        "output": "out/${HOLDS}",
+        **entry(version="${WORD} or ${HOLDS}"),
         "generators": {"g": {"type": "http", "url": "http://h/", "headers": {"X-Mine": "${WORD}"}}},
     }
     environment = {"WORD": "hunter2-hunter2", "HOLDS": "a/hunter2-hunter2/b"}

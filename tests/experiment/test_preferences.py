@@ -8,6 +8,7 @@ import yaml
 from ragbench.errors import ConfigError
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices
+from ragbench.report.markdown import escape
 from ragbench.report.terminal import render_terminal
 from ragbench.testing import ChatServer
 from tests.experiment.moons import QUERIES
@@ -214,7 +215,7 @@ def test_a_judge_of_ones_own_without_a_server(config, tmp_path):
     by_name = {system["system"]: system for system in entry["systems"]}
     assert by_name["bm25/long"]["win_rate"] > by_name["bm25/short"]["win_rate"]
     report = (experiment.path / "report.md").read_text()
-    assert "preference (judge python:prefers:Longest): pairwise" in report
+    assert f"preference (judge {escape(judge['type'])}): pairwise" in report
     page = render_terminal(experiment.record, experiment.compared)
     assert "bm25/long over exact/short" in page
     assert "win rate of each system over each other" in page

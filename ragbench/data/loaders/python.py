@@ -152,7 +152,7 @@ def _from_mapping(value: Mapping[str, Any], owner: str, keep: Keep) -> Collectio
     )
 
 
-def _documents(items: Any, owner: str) -> Iterator[Document]:
+def _documents(items: object, owner: str) -> Iterator[Document]:
     for item, entry in _entries(items, "documents", owner, Document):
         yield item if isinstance(item, Document) else _document(entry)
 
