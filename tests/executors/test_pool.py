@@ -294,6 +294,7 @@ pool.each(Task("x", "tests.executors.tasks:open_doubles", {"wait": 1}), [*range(
 """
 
 
+@pytest.mark.costly
 def test_nobody_is_left_when_the_run_is_killed(repository):
     """Not even one that is in the middle of a long computation."""
     run = subprocess.Popen(
@@ -313,6 +314,7 @@ def test_nobody_is_left_when_the_run_is_killed(repository):
     assert not any(map(is_alive, pids))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("number", "named"), [(9, "SIGKILL"), (34, "SIGRTMIN"), (40, "signal 40"), (64, "SIGRTMAX")]
 )

@@ -58,6 +58,7 @@ def test_causes(error, cause):
     assert outcome.cause.failed
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_one_that_hangs_fails_in_time(concurrency):
     release = threading.Event()

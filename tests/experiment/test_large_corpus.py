@@ -61,6 +61,7 @@ def test_the_run_is_that_of_a_corpus_in_memory(config, monkeypatch):
     assert work(again) == {}
 
 
+@pytest.mark.costly
 def test_nothing_is_read_or_indexed_twice(config, monkeypatch):
     run_experiment(config)
     monkeypatch.setattr(beir, "read_documents", lambda path: pytest.fail("parsed again"))

@@ -40,6 +40,7 @@ loop.close()
 """
 
 
+@pytest.mark.costly
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers by signal here")
 def test_interrupts_at_any_point_of_a_wait(repository):
     """Each comes out as what it is, and no lock stays behind that the next call waits for."""

@@ -2,6 +2,7 @@
 
 import tracemalloc
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +33,7 @@ def test_says_what_a_dict_says(made, fewest):
         rows._FEWEST_NEW = before
 
 
+@pytest.mark.costly
 def test_a_key_takes_little():
     tracemalloc.start()
     try:
