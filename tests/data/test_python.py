@@ -106,6 +106,15 @@ def test_grades_that_are_no_integers():
         as_collection(MAPPING | {"qrels": {"q1": {"d2": 1.5}}}, "mine")
 
 
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_documents_of_a_collection_are_checked_whatever_holds_them(problem, kind):
+    documents = kind([Document("d1", "one"), Document("d1", "two")])
+
+    text = problem(lambda: as_collection(Collection([Query("q1", "?")], documents), "mine"))
+
+    assert text.startswith("mine: documents[1]: id 'd1' is repeated, first at documents[0]")
+
+
 def test_a_collection_is_checked_too(problem):
     queries = [Query("q1", "one")]
 

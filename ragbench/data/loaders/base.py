@@ -280,16 +280,16 @@ class CorpusReader:
 
         They are kept under a hash of all of them, so that the next run keeps no second copy.
         """
+        if self.arrays is None:
+            return list(documents)
         rest, size = iter(documents), 0
         first = list[Document]()
-        while self.arrays is not None and size < WORTH_KEEPING:
+        while size < WORTH_KEEPING:
             if (document := next(rest, None)) is None:
                 return first
             first.append(document)
             size += len(document.full_text)
         apart = kept_apart(chain(first, rest), _DOCUMENT)
-        if self.arrays is None:
-            return list(apart)
         key = fingerprint([_FORMAT, "passed", *map(document_digest, apart)], 32)
         try:
             kept = self.arrays.kept("corpus", of, key, lambda writer: _pack(apart, writer))

@@ -25,6 +25,7 @@ from ragbench.records.codec import kind
 from ragbench.registry import PYTHON, adapt, nearest, shown
 from ragbench.types import Collection, Document, Qrels, Query, ToolCall, Turn
 from ragbench.types.conversation import read_tool_calls, read_turns
+from ragbench.types.packed_documents import PackedDocuments
 from ragbench.types.rows import Places
 from ragbench.types.tables import is_frame, is_table, rows_of
 
@@ -32,6 +33,7 @@ Record = TypeVar("Record", Query, Document)
 Keep = Callable[[Iterable[Document], str], Sequence[Document]]
 """Returns documents of somebody, kept somewhere."""
 _PARTS = ("queries", "documents", "qrels", "answers", "expected_tool_calls")
+_NOT_TO_CHECK = (PackedDocuments, type(None))  # what is packed was checked
 
 
 def _listed(documents: Iterable[Document], of: str) -> Sequence[Document]:
@@ -110,9 +112,9 @@ def as_collection(value: Any, owner: str, keep: Keep = _listed) -> Collection:
     """
     if isinstance(value, Mapping):
         value = _from_mapping(value, owner, keep)
-    elif isinstance(value, Collection) and isinstance(value.documents, list):
-        checked_documents = _checked(value.documents, "documents", owner)
-        value = replace(value, documents=keep(checked_documents, owner))
+    elif isinstance(value, Collection) and not isinstance(value.documents, _NOT_TO_CHECK):
+        documents = _checked(value.documents, "documents", owner)
+        value = replace(value, documents=keep(documents, owner))
     if not isinstance(value, Collection):
         found = f"found {type(value).__name__} instead of a data set"
         raise AdapterError(f"{owner}: {found}, allowed: ragbench.Collection, a mapping")
