@@ -8,14 +8,14 @@ the judged, whichever are fewer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.score.retrieval.judgements import JudgedPart, Listed, LookedUp
-from ragbench.score.retrieval.positions import SortedLists, TiedMembers, as_singles
+from ragbench.score.retrieval.positions import Groups, SortedLists, TiedMembers, as_singles
 from ragbench.types import FloatArray, IntArray, Qrels
 from ragbench.types.byte_ids import ByteIds, HashArray, query_keys, spans
 from ragbench.types.checks import id_bytes
@@ -152,27 +152,38 @@ class Hits:
 
     query: IntArray
     rank: IntArray
+    first: IntArray
+    """Row -> best rank of its tie group; its own rank where nothing ties."""
+    last: IntArray
+    """Row -> worst rank of its tie group."""
     judged: IntArray
     """Row -> the row of the qrels that judges it."""
 
     @classmethod
-    def joined(cls, parts: Sequence[Hits], firsts: Sequence[int], starts: IntArray) -> Hits:
-        """Return the hits of all parts.
-
-        Each part numbers its queries and rows from 0; `firsts` has the number of its first query
-        among all, `starts` where the rows of each query begin.
-        """
-        empty, pairs = np.zeros(0, np.int64), [*zip(parts, firsts, strict=True)]
+    def at(
+        cls, places: IntArray, groups: Groups, starts: IntArray, query: IntArray, judged: IntArray
+    ) -> Hits:
+        """Turn places among all lists into ranks; `starts`: where the list of each hit begins."""
         return cls(
-            np.concatenate([empty, *(part.query + first for part, first in pairs)]),
-            np.concatenate([empty, *(part.rank for part in parts)]),
-            np.concatenate([empty, *(part.judged + starts[first] for part, first in pairs)]),
+            query, places - starts + 1, groups.first - starts + 1, groups.end - starts, judged
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Hits]) -> Hits:
+        """Return the hits of all parts, one after the other."""
+        empty = np.zeros(0, np.int64)
+        return cls(
+            *(
+                np.concatenate([empty, *(getattr(part, column.name) for part in parts)])
+                for column in fields(cls)
+            )
         )
 
     def down_to(self, depth: int) -> Hits:
         """Return those of the first `depth` ranks."""
         seen = self.rank <= depth
-        return Hits(self.query[seen], self.rank[seen], self.judged[seen])
+        last = np.minimum(self.last[seen], depth)
+        return Hits(self.query[seen], self.rank[seen], self.first[seen], last, self.judged[seen])
 
 
 def find_hits(lists: Listed | LookedUp, judged: JudgedPart, *, stable: bool, singles: bool) -> Hits:
@@ -195,7 +206,7 @@ def _from_retrieved(lists: Listed, scores: FloatArray, judged: JudgedPart, stabl
     query = wanted.query[found.judged]
     groups = ordered.groups_of(found.rows, query, scores[found.rows])
     place = ordered.places(found.rows, groups, None if stable else lists.documents)
-    return Hits(query, place - lists.starts[query] + 1, found.judged)
+    return Hits.at(place, groups, lists.starts[query], query, found.judged)
 
 
 def _from_judged(
@@ -215,7 +226,7 @@ def _from_judged(
         at = _find(texts, wanted_texts, members.first, (groups.end - groups.first)[tied])
         places = members.by_row() if stable else members.by_id(ByteIds.of(texts))
         place[tied] = places[at]
-    return Hits(query, place - lists.starts[query] + 1, rows)
+    return Hits.at(place, groups, lists.starts[query], query, rows)
 
 
 def _numbers(starts: IntArray) -> IntArray:

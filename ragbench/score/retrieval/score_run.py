@@ -132,25 +132,21 @@ def without_unjudged(ranked: RankedGrades) -> RankedGrades:
     query = ranked.query[kept]
     counts = np.bincount(query, minlength=ranked.n_queries)
     starts = borders(counts.tolist(), ranked.n_queries)
-    place = np.arange(len(kept)) - starts[query]
-
-    def find_ties() -> TieGroups:
-        """Tied documents still stand together: their group is what is left of it."""
-        first = ranked.ties.first[kept]
-        new = np.diff(first, prepend=-1).astype(bool) | np.diff(query, prepend=-1).astype(bool)
-        edges = np.append(np.flatnonzero(new), len(kept))
-        group = np.cumsum(new) - 1
-        return TieGroups(place[edges[:-1]][group] + 1, place[edges[1:] - 1][group] + 1)
-
+    rank = np.arange(1, len(kept) + 1) - starts[query]
+    # tied documents still stand together: their group is what is left of it
+    first = ranked.ties.first[kept]
+    new = np.diff(first, prepend=-1).astype(bool) | np.diff(query, prepend=-1).astype(bool)
+    edges = np.append(np.flatnonzero(new), len(kept))
+    group = np.cumsum(new) - 1
     return replace(
         ranked,
         query=query,
-        rank=place + 1,
+        rank=rank,
         grades=ranked.grades[kept],
         rows=ranked.rows[kept],
         starts=starts,
         n_retrieved=counts,
-        find_ties=find_ties if ranked.find_ties is not None else None,
+        ties=TieGroups(rank[edges[:-1]][group], rank[edges[1:] - 1][group]),
     )
 
 
