@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from ragbench.errors import OptionError
 from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.hits import Hits, JudgedIndex, Keyed, find_hits
-from ragbench.score.retrieval.judgements import Judgements, line_up
+from ragbench.score.retrieval.judgements import as_qrels, line_up
 from ragbench.score.retrieval.positions import SortedLists, TieGroups, as_singles
 from ragbench.types import IntArray, Qrels, Run
 from ragbench.types.checks import LARGEST_GRADE
@@ -31,6 +30,7 @@ def rank(
     *,
     ties: Ties = "docid",
     trec_eval: TrecEval = 10,
+    depth: int | None = None,
 ) -> RankedGrades:
     """Find the rank of every judged document that a run retrieved.
 
@@ -43,38 +43,22 @@ def rank(
         ties: How equal scores are ordered: `docid` (descending, as bytes: trec_eval's rule),
             `stable` (as listed), or `average`: measures give their expectation over all orders.
         trec_eval: 10 compares scores as doubles; 9 as 32-bit floats, so that it sees more ties.
+        depth: Look at the first so many retrieved documents of a query only; None at all.
 
     Example:
         >>> ranked = rank({"q": {"d1": 1, "d2": 3}}, {"q": {"d9": 9.0, "d2": 8.0}})
         >>> ranked.rank, ranked.grades, ranked.judged_grades
         (array([2]), array([3]), array([3, 1]))
     """
-    return rank_judged(Judgements.read(qrels), run, ties=ties, trec_eval=trec_eval)
-
-
-def rank_judged(
-    judged: Judgements,
-    run: Run | Mapping[str, Mapping[str, float]],
-    *,
-    ties: Ties = "docid",
-    trec_eval: TrecEval = 10,
-    depth: int | None = None,
-) -> RankedGrades:
-    """Do what `rank` does, with qrels that have been read already; look `depth` ranks deep."""
+    judged = as_qrels(qrels)
     check_ties(ties, trec_eval, depth)
-    lines, parts = line_up(run, judged), []
-    for first, end in lines.blocks(judged):
-        part = find_hits(
-            lines.read(first, end),
-            judged.part(first, end),
-            stable=ties == "stable",
-            singles=trec_eval == 9,
-        )
-        parts.append(
-            replace(part, query=part.query + first, judged=part.judged + judged.starts[first])
-        )
-    n_retrieved = np.diff(lines.starts)
-    hits = Hits.joined(parts)
+    lines = line_up(run, judged)
+    rules = {"stable": ties == "stable", "singles": trec_eval == 9}
+    parts = [
+        find_hits(lines.read(first, end), judged, first, **rules)
+        for first, end in lines.blocks(judged)
+    ]
+    hits, n_retrieved = Hits.joined(parts), np.diff(lines.starts)
     return _in_rank_order(judged, hits, n_retrieved, lines.missing, ties, trec_eval, depth)
 
 
@@ -106,7 +90,7 @@ def check_ties(ties: str, trec_eval: int, depth: int | None = None) -> None:
 
 
 def _in_rank_order(
-    judged: Judgements | Qrels,
+    judged: Qrels,
     hits: Hits,
     n_retrieved: IntArray,
     missing: frozenset[int],
