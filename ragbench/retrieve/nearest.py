@@ -27,8 +27,7 @@ def best_rows(rows: IntArray, scores: FloatArray, ranks: IntArray, top_k: int) -
 
     `ranks` has for every row of the corpus the place of its id; the larger one wins a tie.
     """
-    best: IntArray = np.lexsort((-ranks[rows], -scores))[:top_k]
-    return best
+    return np.lexsort((-ranks[rows], -scores))[:top_k]
 
 
 _BLOCK = 8192  # documents of a block

@@ -22,7 +22,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragbench.stats.agreement import Agreement as Agreement
     from ragbench.stats.agreement import cohen_kappa as cohen_kappa
     from ragbench.stats.agreement import confusion_table as confusion_table
     from ragbench.stats.agreement import mean_agreement as mean_agreement
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from ragbench.stats.arguments import cluster_sums as cluster_sums
     from ragbench.stats.bradley_terry import Strengths as Strengths
     from ragbench.stats.bradley_terry import bradley_terry_strengths as bradley_terry_strengths
-    from ragbench.stats.correlation import GroupedCorrelation as GroupedCorrelation
     from ragbench.stats.correlation import kendall_tau_b as kendall_tau_b
     from ragbench.stats.correlation import mean_correlation as mean_correlation
     from ragbench.stats.correlation import pearson as pearson
@@ -41,14 +39,11 @@ if TYPE_CHECKING:
     from ragbench.stats.difference import effect_size as effect_size
     from ragbench.stats.difference import effect_size_interval as effect_size_interval
     from ragbench.stats.difference import paired_differences as paired_differences
-    from ragbench.stats.evidence import DropEvidence as DropEvidence
     from ragbench.stats.evidence import drop_evidence as drop_evidence
     from ragbench.stats.increase import Increase as Increase
     from ragbench.stats.increase import increase_interval as increase_interval
     from ragbench.stats.increase import queries_for as queries_for
     from ragbench.stats.krippendorff import krippendorff_alpha as krippendorff_alpha
-    from ragbench.stats.mean import CorrectedMean as CorrectedMean
-    from ragbench.stats.mean import MeanInterval as MeanInterval
     from ragbench.stats.mean import mean_interval as mean_interval
     from ragbench.stats.mean import ppi_difference as ppi_difference
     from ragbench.stats.mean import ppi_mean as ppi_mean
@@ -80,23 +75,22 @@ if TYPE_CHECKING:
     from ragbench.stats.student import t_cdf as t_cdf
     from ragbench.stats.student import t_quantile as t_quantile
     from ragbench.stats.student import t_sf as t_sf
-    from ragbench.stats.variance import Design as Design
     from ragbench.stats.variance import VarianceComponent as VarianceComponent
     from ragbench.stats.variance import VarianceSplit as VarianceSplit
     from ragbench.stats.variance import cheapest_design as cheapest_design
     from ragbench.stats.variance import split_variance as split_variance
 
 _HOMES = {
-    "agreement": "Agreement cohen_kappa confusion_table mean_agreement raw_agreement",
+    "agreement": "cohen_kappa confusion_table mean_agreement raw_agreement",
     "arguments": "cluster_sums",
     "bradley_terry": "Strengths bradley_terry_strengths",
-    "correlation": "GroupedCorrelation kendall_tau_b mean_correlation pearson roc_auc spearman",
+    "correlation": "kendall_tau_b mean_correlation pearson roc_auc spearman",
     "difference": "DifferenceInterval difference_interval paired_differences effect_size "
     "effect_size_interval",
-    "evidence": "DropEvidence drop_evidence",
+    "evidence": "drop_evidence",
     "increase": "Increase increase_interval queries_for",
     "krippendorff": "krippendorff_alpha",
-    "mean": "CorrectedMean MeanInterval mean_interval ppi_difference ppi_mean",
+    "mean": "mean_interval ppi_difference ppi_mean",
     "multiple_comparisons": "benjamini_hochberg_p_values can_reject holm_p_values max_t_p_values "
     "resamples_needed tied_with_best",
     "paired_tests": "mcnemar_p_values randomization_p_values t_test_p_values wilcoxon_p_values",
@@ -105,7 +99,7 @@ _HOMES = {
     "score_intervals": "score_interval tilting_interval",
     "sequential": "betting_interval interim_interval look_sizes spending_bounds",
     "student": "t_cdf t_quantile t_sf",
-    "variance": "Design VarianceComponent VarianceSplit cheapest_design split_variance",
+    "variance": "VarianceComponent VarianceSplit cheapest_design split_variance",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

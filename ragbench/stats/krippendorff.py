@@ -68,10 +68,9 @@ def alpha(table: FloatArray, level: Level = "nominal") -> LeftOut:
     rated = table[np.isfinite(table)]
     if constant(rated):
         return undefined(f"all {len(rated)} ratings are {rated[0]:g}")
-    if level == "interval":
-        observed, total, left_total, left_n = _interval_parts(table)
-    else:
+    if level != "interval":
         return _by_coincidence(table, level)
+    observed, total, left_total, left_n = _interval_parts(table)
     n = float(len(rated))
     value = 1 - (n - 1) * float(observed.sum()) / total
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -111,10 +110,8 @@ def _by_coincidence(table: FloatArray, level: Level) -> LeftOut:
     for kind, row in enumerate(kinds):
         left = frequency.copy()
         left[kind] -= 1
-        remaining = marginals - row
-        without[kind_of == kind] = _alpha_of(
-            kinds, kinds.sum(axis=1), remaining, level, repeats=left
-        )
+        alpha_left = _alpha_of(kinds, kinds.sum(axis=1), marginals - row, level, repeats=left)
+        without[kind_of == kind] = alpha_left
     return LeftOut(value, without)
 
 
@@ -140,5 +137,4 @@ def _distances(marginals: FloatArray, level: Level) -> FloatArray:
         return 1.0 - np.eye(len(marginals))
     # ordinal: ratings from the one to the other, half of those at both ends
     middle = np.cumsum(marginals) - marginals / 2
-    found: FloatArray = (middle[:, np.newaxis] - middle[np.newaxis, :]) ** 2
-    return found
+    return (middle[:, np.newaxis] - middle[np.newaxis, :]) ** 2
