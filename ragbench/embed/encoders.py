@@ -22,6 +22,8 @@ from ragbench.errors import OptionError
 
 _COUNTS = ("encoder_layers", "num_encoder_layers", "num_hidden_layers")
 _POSITIONS = ("max_encoder_position_embeddings", "max_position_embeddings")
+# padding included: small batches pad less, a GPU needs large ones to be busy; on a CPU it counts
+# where texts are not computed alone
 _BATCH_TOKENS = {"cpu": 768, "cuda": 32768}
 
 
@@ -221,10 +223,6 @@ def _side_by_side(
             torch.set_num_threads(threads)
 
 
-# tokens of a batch, padding included: small ones pad less, a GPU needs large ones to be busy; on a
-# CPU it counts where texts are not computed alone
-
-
 @dataclass(frozen=True, slots=True)
 class Tokens:
     """A text as a model reads it."""
@@ -280,8 +278,6 @@ class TokenEncoder:
 
     def tokenize(self, texts: Sequence[str]) -> list[Tokens]:
         """Cut texts into tokens, and those that are too long to what the model can read."""
-        if not texts:
-            return []
         clean = [as_unicode(text.strip()) for text in texts]
         with self._lock:
             found = self._ids(clean)

@@ -6,7 +6,7 @@ import base64
 import functools
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,6 +14,7 @@ from ragbench.embed.base import (
     Advance,
     Checkpoint,
     Device,
+    Embedder,
     Vectors,
     as_unicode,
     choose_device,
@@ -78,7 +79,7 @@ DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 _BATCH_TOKENS = 65536  # a GPU needs large batches to be busy
 
 
-class SentenceTransformerEmbedder:
+class SentenceTransformerEmbedder(Embedder):
     """An embedder on sentence-transformers; loaded once, used often, from any thread."""
 
     def __init__(
@@ -96,12 +97,10 @@ class SentenceTransformerEmbedder:
         self._model = _load(checkpoint, chosen)
         self._model.eval()
         prompts = self._model.prompts or {}
-        self.prompts: Mapping[str, str] = {
-            role: prompts.get(role) or "" for role in ("query", "document")
-        }
+        self.prompts = {role: prompts.get(role) or "" for role in ("query", "document")}
         # None for a folder: there the identity says it all
-        self.revision: str = getattr(self._model[0].auto_model.config, "_commit_hash", None) or ""
-        self.limit: int | None = self._model.max_seq_length
+        self.revision = getattr(self._model[0].auto_model.config, "_commit_hash", None) or ""
+        self.limit = self._model.max_seq_length
         self._batches = Batches(chosen, batch_tokens, _BATCH_TOKENS)
         self.manner = self._batches.manner
         self._lock = threading.Lock()
@@ -112,25 +111,16 @@ class SentenceTransformerEmbedder:
             if (read := getattr(module, name, None)) is not None:
                 setattr(module, name, _holding(lock)(read))
 
-    def encode(
-        self,
-        texts: Sequence[str],
-        *,
-        prompt: str = "",
-        normalize: bool = True,
-        advance: Advance = tell_nobody,
-    ) -> Vectors:
-        """Return a row for each text, in their order; equal texts are computed once."""
-        import numpy as np
-
-        distinct = list(dict.fromkeys(texts))
+    def _encode(
+        self, texts: Sequence[str], prompt: str, normalize: bool, advance: Advance
+    ) -> list[Vectors]:
         with self._lock:
-            lengths = self._lengths(distinct, prompt)
+            lengths = self._lengths(texts, prompt)
             read = [min(length, self.limit or length) for length in lengths]
 
             def compute(batch: list[int]) -> Vectors:
                 found: Vectors = self._model.encode(
-                    [as_unicode(distinct[position]) for position in batch],
+                    [as_unicode(texts[position]) for position in batch],
                     prompt=prompt,  # given, if empty: else a default of the model's would join in
                     batch_size=len(batch),
                     normalize_embeddings=normalize,
@@ -138,10 +128,7 @@ class SentenceTransformerEmbedder:
                 )
                 return found
 
-            rows = dict(zip(distinct, self._batches.apply(compute, read, advance), strict=True))
-        if not texts:
-            return np.empty((0, 0), dtype=np.float32)
-        return np.stack([rows[text] for text in texts]).astype(np.float32, copy=False)
+            return self._batches.apply(compute, read, advance)
 
     def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> list[int]:
         """Return how many tokens each text has, before it is cut to what the model can read."""
@@ -243,38 +230,27 @@ class RemoteModel(ABC):
         return results
 
 
-class RemoteEmbedder(RemoteModel):
+_FACTS = ("identity", "revision", "prompts", "limit", "manner")
+"""What an embedder says of itself."""
+
+
+class RemoteEmbedder(RemoteModel, Embedder):
     """An embedder on the workers of a pool."""
 
     opener = f"{__name__}:open_embedder"
 
     def learn(self, about: Facts) -> None:
         """Take over what an embedder says of itself."""
-        self.identity, self.revision = about["identity"], about["revision"]
-        self.prompts: Mapping[str, str] = about["prompts"]
-        self.limit: int | None = about["limit"]
-        self.manner: str = about["manner"]
+        for name in _FACTS:
+            setattr(self, name, about[name])
 
-    def encode(
-        self,
-        texts: Sequence[str],
-        *,
-        prompt: str = "",
-        normalize: bool = True,
-        advance: Advance = tell_nobody,
+    def _encode(
+        self, texts: Sequence[str], prompt: str, normalize: bool, advance: Advance
     ) -> Vectors:
-        """Return a row for each text, in their order; equal texts are computed once."""
         import numpy as np
 
-        distinct = list(dict.fromkeys(texts))
-        found = self._each(distinct, advance, prompt=prompt)
-        rows = {
-            text: np.frombuffer(base64.b64decode(row), dtype=np.float32)
-            for text, row in zip(distinct, found, strict=True)
-        }
-        if not texts:
-            return np.empty((0, 0), dtype=np.float32)
-        vectors = np.stack([rows[text] for text in texts])
+        found = self._each(texts, advance, prompt=prompt)
+        vectors = np.stack([np.frombuffer(base64.b64decode(row), np.float32) for row in found])
         if normalize:
             normalize_rows(vectors)
         return vectors
@@ -302,6 +278,5 @@ def open_embedder(
     def count(texts: list[str]) -> list[int]:
         return embedder.count_tokens(texts, prompt=prompt or "")
 
-    names = ("identity", "revision", "prompts", "limit", "manner")
-    about = {name: getattr(embedder, name) for name in names}
+    about = {name: getattr(embedder, name) for name in _FACTS}
     return Opened(count if counts else encode, about, alone=counts or bool(embedder.manner))
