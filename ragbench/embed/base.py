@@ -114,12 +114,6 @@ class Embedder(ABC):
 Model = Annotated[
     str, Option("The model: a folder, or a name on the Hugging Face hub.", refers_to="path_or_name")
 ]
-QueryPrompt = Annotated[
-    str | None, Option("Text put before a query; null: the prompt of the model.")
-]
-DocumentPrompt = Annotated[
-    str | None, Option("Text put before a document; null: the prompt of the model.")
-]
 ComputeDevice = Annotated[Device, Option("Where the model computes; auto takes a GPU.")]
 BatchTokens = Annotated[
     int | None,
@@ -128,9 +122,6 @@ BatchTokens = Annotated[
         "GPU; 1: each text alone.",
         ge=1,
     ),
-]
-KeepVectors = Annotated[
-    bool, Option("Whether vectors are kept in .ragbench, so that no text is encoded twice.")
 ]
 
 
