@@ -13,7 +13,7 @@ from ragbench.stats.agreement import NO_ITEMS, Agreement, Level, constant, mean_
 from ragbench.stats.resampling import LeftOut, undefined
 from ragbench.types import FloatArray
 
-LEVELS: tuple[Level, ...] = ("nominal", "ordinal", "interval")
+_LEVELS: tuple[Level, ...] = ("nominal", "ordinal", "interval")
 
 
 def krippendorff_alpha(
@@ -50,8 +50,8 @@ def krippendorff_alpha(
     References:
         Krippendorff (2011), Computing Krippendorff's alpha-reliability.
     """
-    if level not in LEVELS:
-        raise OptionError("krippendorff_alpha", "level", level, ", ".join(LEVELS))
+    if level not in _LEVELS:
+        raise OptionError("krippendorff_alpha", "level", level, ", ".join(_LEVELS))
     return mean_agreement(
         partial(alpha, level=level),
         [arguments.matrix("krippendorff_alpha", "ratings", ratings)],

@@ -14,7 +14,7 @@ from ragbench.stats import arguments
 from ragbench.types import FloatArray
 
 Level = Literal["query", "generator", "judge"]
-LEVELS: tuple[Level, ...] = ("query", "generator", "judge")
+_LEVELS: tuple[Level, ...] = ("query", "generator", "judge")
 
 _MOST_REPEATS = 16
 """More repeats of one query than this never pay: the noise of the queries is left."""
@@ -108,7 +108,7 @@ def split_variance(differences: ArrayLike) -> VarianceSplit:
     components: list[VarianceComponent] = []
     below, levels, repeats = 0.0, tuple[Level, ...](), 1
     sizes = (judgements, generations, n)
-    for level, size, (square, df) in zip(reversed(LEVELS), sizes, squares, strict=True):
+    for level, size, (square, df) in zip(reversed(_LEVELS), sizes, squares, strict=True):
         levels = (level, *levels)
         if size == 1 and level != "query":
             continue  # no spread at this level: it is in the one above
