@@ -44,7 +44,7 @@ def average_precision(
         McSherry and Najork (2008), Computing Information Retrieval Performance Measures Efficiently
         in the Presence of Tied Scores. ECIR.
     """
-    check_divide("map", divide, k)
+    check_divide(divide, k)
     hit = ranked.grades >= rel
     total = _tied_total(ranked, hit, k) if ranked.averaged else _total(ranked, hit, k)
     relevant = ranked.count_relevant(rel)
@@ -53,7 +53,6 @@ def average_precision(
 
 
 def _total(ranked: RankedGrades, hit: NDArray[np.bool_], k: int | None) -> FloatArray:
-    """Add up the precisions at each query's hits."""
     if k is not None:
         hit = hit & (ranked.rank <= k)
     return ranked.sum(ranked.hits_so_far(hit) / ranked.rank * hit)

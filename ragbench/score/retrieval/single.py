@@ -145,7 +145,7 @@ def average_precision(
         >>> round(average_precision(["d1", "d7", "d2"], {"d1", "d2"}), 4)
         0.8333
     """
-    check_divide("map", divide, k)
+    check_divide(divide, k)
     hits, relevant, _ = ranks_of_hits(retrieved, judged, k, rel)
     total = sum(count / rank for count, rank in enumerate(hits, 1))
     divisor = relevant if divide is None or k is None else min(k, relevant)

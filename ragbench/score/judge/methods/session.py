@@ -138,9 +138,9 @@ class ReplyLog:
         """Return what the prompts of a rubric show besides what is judged."""
         return {"steps": rubric.own_steps, "few_shot": self.few_shot}
 
-    async def ask(self, prompt: Prompt, *, top_logprobs: int = 0) -> StructuredReply:
+    async def ask(self, prompt: Prompt) -> StructuredReply:
         """Return the reply to one prompt, as `ask_all` does."""
-        return (await self.ask_all([prompt], top_logprobs=top_logprobs))[0]
+        return (await self.ask_all([prompt]))[0]
 
     async def ask_all(
         self, prompts: Sequence[Prompt], *, top_logprobs: int = 0
