@@ -15,6 +15,9 @@ SUMMARY_SCHEMA = "ragbench.summary/1"
 
 Role = Literal["system", "app", "control"]
 """What a system is: part of the grid, a whole app, or what no system competes with."""
+SystemType = Literal["retriever", "pair", "control", "app", "recorded"]
+"""What a system is made of: a retriever alone; a generator that answers from what a retriever
+found, or from something else; a whole app; what the records came with."""
 _TIMES = ("latency_ms", "queries_per_second")
 
 
@@ -139,6 +142,15 @@ class Timing(Record):
         return self.systems.get(system, SystemTiming())
 
 
+def type_of(retriever: str | None, generator: str | None, role: Role | None) -> SystemType:
+    """Return what a system is, where a file says no more than its parts."""
+    if role == "app" or role == "control":
+        return role
+    if retriever is None:
+        return "recorded"
+    return "retriever" if generator is None else "pair"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemSummary(Record):
     """One system: what it scored, and what it took."""
@@ -150,6 +162,10 @@ class SystemSummary(Record):
     generator: str | None
     """The generator's name; None for a retriever alone."""
     role: Role = "system"
+    type: SystemType
+    ranking_of: str | None
+    """Whose ranking in `rankings/` it has: its retriever's, or its own; None: no ranking is known,
+    as of a control."""
     baseline: str | None = None
     """What it is compared with; None for a baseline itself."""
     scores: Mapping[str, SystemScore]
@@ -169,6 +185,16 @@ class SystemSummary(Record):
     usd: float | None = None
     judging: Mapping[str, Judging] = optional({})
     """Judge -> what judging this system took."""
+
+    @classmethod
+    def renewed(cls, value: dict[str, Any]) -> dict[str, Any]:
+        """Say what a system is, and whose ranking it has, which older versions left to readers."""
+        if "type" in value:
+            return value
+        name, retriever, role = (value.get(key) for key in ("name", "retriever", "role"))
+        made = type_of(retriever, value.get("generator"), role)
+        owner = None if made == "control" else retriever or name
+        return {**value, "type": made, "ranking_of": owner}
 
     def baseline_by(self, score: str) -> str | None:
         """Return the system that this one is compared with by a score."""

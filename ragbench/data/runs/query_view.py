@@ -17,6 +17,7 @@ from typing import NamedTuple
 from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
     file_name,
+    ranking_files,
     read_per_query,
     read_summary,
     resolve_run_folder,
@@ -89,6 +90,8 @@ class SystemView:
     retriever: str | None
     generator: str | None
     role: str
+    ranking_of: str | None
+    """Whose ranking it has: its retriever's, or its own; None of a control."""
     cause: AnswerCause | None
     """Where its answer is lost; None in folders of older versions."""
     why: str
@@ -274,14 +277,7 @@ class QueryViews:
     @cached_property
     def rankings(self) -> Mapping[str, Path]:
         """System -> its run file, or that of its retriever; absent where there is none."""
-        found = {}
-        for system in self.summary.systems:
-            for name in (system.retriever, system.name):
-                path = self.folder / "rankings" / f"{file_name(name or '')}.trec"
-                others = system.role == "control" and name != system.name
-                if name is not None and not others and path.is_file():
-                    found[system.name] = path
-        return found
+        return ranking_files(self.folder, self.summary)
 
     def judged(self) -> Iterator[Mapping[str, int]]:
         """Yield what is judged of each query, in their order."""
@@ -404,10 +400,9 @@ class QueryViews:
         ranking = None if self._bare else self._ranking(system)
         found = [] if ranking is None else ranking.hits(query)
         lost = None if self._bare else self._causes.get(system.name, {}).get(query)
-        whose = system.name if system.generator is None else system.retriever
         hits = []
         for rank, (name, score) in enumerate(found, start=1):
-            text = own.get(name) or texts(whose, name)
+            text = own.get(name) or texts(system.ranking_of, name)
             hits.append(Hit(rank, name, score, judged.get(name), *_shown(text), name in own))
         cells = {} if self._bare else self._cells.get(system.name, {}).get(query, {})
         return SystemView(
@@ -415,6 +410,7 @@ class QueryViews:
             retriever=system.retriever,
             generator=system.generator,
             role=system.role,
+            ranking_of=system.ranking_of,
             cause=None if lost is None else lost.cause,
             why="" if lost is None else lost.why,
             ranking=tuple(hits),
