@@ -151,7 +151,6 @@ def _read(answer: Any, top_k: int, owner: str, latency_ms: float) -> Outcome[Ret
 
 
 _NOTES = "notes"  # an item of its own: the keys of the others are hashes
-
 Hits = Sequence[list[ScoredDocument]]
 
 
@@ -337,9 +336,8 @@ class Retrieve(StoredStage):
             found = retrieve(self.retriever, queries, self.top_k, calls, hits or None)
         keep_all(found, todo, keep, advance)
         self._retrievers.note_encodings(self.name)
-        if notes := list(self.retriever.notes):
-            noted = dict.fromkeys([*self.notes, *map(self.workspace.clean, notes)])
-            self._file.put(_NOTES, {_NOTES: [*noted]})
+        if notes := [*map(self.workspace.clean, self.retriever.notes)]:
+            self._file.put(_NOTES, {_NOTES: list(dict.fromkeys([*self.notes, *notes]))})
 
     read, form = staticmethod(read_retrieved), RETRIEVED
 
