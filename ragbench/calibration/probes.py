@@ -65,23 +65,11 @@ def ask_again(
     confidence: float = 0.95,
     shown: Callable[[int], AbstractContextManager[Advance | None]] = lambda _: nullcontext(),
 ) -> dict[str, dict[str, ProbeFound]]:
-    """Judge items as they are and changed, and compare.
+    """Judge items as they are and changed, and compare: rubric -> probe -> what came out.
 
     Both are judged now, so that nothing but the change differs; replies that are kept are not paid
-    for again.
-
-    Args:
-        judge: The judge of the run.
-        rubrics: What it is asked.
-        items: What was judged.
-        probes: What is changed.
-        scale: The scale whose levels tell whether a verdict flips; None: that of each rubric.
-        confidence: Coverage of the intervals.
-        shown: Opens what shows how many of so many answers were judged.
-
-    Returns:
-        Rubric -> probe -> the mean shift of the score with its interval, and how many got another
-        level; or why the probe says nothing about this rubric.
+    for again. The levels of `scale` tell whether a verdict flips; None: those of each rubric.
+    `shown` opens what shows how many of so many answers were judged.
     """
     found: dict[str, dict[str, ProbeFound]] = {}
     for group in _alike(rubrics):

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import numpy as np
 
 from ragbench.comparison.method import Method
-from ragbench.comparison.pairs import PairedScores, at_least, both_means, worst_queries
+from ragbench.comparison.pairs import PairedScores, both_means, worst_queries
 from ragbench.comparison.sources import ScoredSystems
 from ragbench.comparison.systems import SystemScores, finite, with_cost_column
 from ragbench.errors import DataError
-from ragbench.gates.base import Decision
+from ragbench.gates.base import Decision, within
 from ragbench.gates.change import (
     ENOUGH_CLUSTERS,
     TOO_FEW_CLUSTERS,
@@ -135,8 +135,7 @@ class Increase(Change):
 
 def _beyond(found: IncreaseInterval, max_increase: float) -> Verdict | None:
     if found.rule == "same_factor":  # a number, not an interval
-        within = at_least(np.array([-found.increase]), -max_increase).all()
-        return "pass" if within else "fail"
+        return within(found.increase, None, max_increase)
     if found.upper < max_increase:
         return "pass"
     return "fail" if found.lower > max_increase else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple
 
 from ragbench.records.causes import CAUSES, AnswerCause
 from ragbench.records.comparison import Comparisons
@@ -168,7 +167,7 @@ def _share(system: SystemSummary, cause: AnswerCause) -> str:
 
 
 def _slices(slices: Slices) -> list[list[str]]:
-    table = [table_lines(SLICE_HEADS, [_escaped(astuple(row)) for row in slices.rows])]
+    table = [table_lines(SLICE_HEADS, map(_escaped, slices.rows))]
     return [
         ["### slices"],
         *(table if slices.rows else []),
@@ -199,9 +198,7 @@ def _details(page: Layout) -> list[list[str]]:
         blocks.append(table_lines(head, _detail_rows(section)))
     if page.costs:
         blocks.append(["time, tokens and money"])
-        blocks.append(
-            table_lines(COST_HEADS, [_escaped(astuple(cost)) for cost in page.costs], True)
-        )
+        blocks.append(table_lines(COST_HEADS, map(_escaped, page.costs), numbers=True))
     if page.signatures:
         blocks.append(["signatures"])
         blocks.append(table_lines(["measure", "signature"], map(_escaped, page.signatures)))

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from itertools import accumulate
@@ -58,7 +58,7 @@ class Known:
 def render_html(summary: Summary, comparisons: Comparisons) -> str:
     """Draw the results as one page without its queries."""
     drawn = pictures(summary, comparisons, Curves(), {})
-    return _frame(summary, comparisons, drawn, asks=False)
+    return _drawn(lay_out(summary, comparisons), drawn)
 
 
 def write_page(
@@ -97,7 +97,7 @@ def write_page(
         values = judged_values(summary, views)
         views.close()  # some systems rename no folder with an open file in it
     drawn = pictures(summary, comparisons, curves, values)
-    frame = _frame(summary, comparisons, drawn, asks=views is not None)
+    frame = _drawn(lay_out(summary, comparisons), drawn, asks=views is not None)
     before, _, after = frame.partition(_DATA)
     with written_whole(path) as page:
         # half characters, as a model may send them, as escapes: UTF-8 has none
@@ -184,19 +184,13 @@ def _block(name: str, data: IO[bytes], size: int) -> Iterator[bytes]:
     yield b"</script>\n"
 
 
-def _frame(
-    summary: Summary, comparisons: Comparisons, drawn: Sequence[Picture], *, asks: bool
-) -> str:
-    """The page of results without the data of its queries."""
-    return _drawn(lay_out(summary, comparisons), drawn, asks=asks)
-
-
 def write_runs_page(path: Path, page: Layout, trends: Sequence[Picture]) -> None:
     """Write a page of a list of runs, with the pictures of how their scores went on."""
-    write_atomically(path, _drawn(page, trends, asks=False).encode("utf-8", "backslashreplace"))
+    write_atomically(path, _drawn(page, trends).encode("utf-8", "backslashreplace"))
 
 
-def _drawn(page: Layout, drawn: Sequence[Picture], *, asks: bool) -> str:
+def _drawn(page: Layout, drawn: Sequence[Picture], *, asks: bool = False) -> str:
+    """The page without the data of its queries; whether it `asks` for these."""
     css, script = _asset("page.css"), _asset("page.js")
     policy = [
         "default-src 'none'",
@@ -218,7 +212,6 @@ def _drawn(page: Layout, drawn: Sequence[Picture], *, asks: bool) -> str:
         policy="; ".join(policy),
         sections=[(section, table_parts(section)) for section in page.sections],
         signs=SIGNS,
-        costs=[astuple(cost) for cost in page.costs],
         cost_heads=COST_HEADS,
         slice_heads=SLICE_HEADS,
     )

@@ -319,7 +319,7 @@ def trend_picture(
             points.append((x, up(score.mean)))
             if pair := ends_of(score.interval):
                 drawing.line([(x, up(pair[0])), (x, up(pair[1]))], number, width=1)
-            said = f"{system} {significant(score.mean)} in {run_of(runs, place)}"
+            said = f"{system} {significant(score.mean)} in run {place + 1}, {runs[place]}"
             drawing.mark(x, up(score.mean), number, said, size=4)
         _joined(drawing, points, number)
         values = (significant(None if score is None else score.mean) for score in scores)
@@ -327,11 +327,6 @@ def trend_picture(
     size = room_of(drawing, list(trend), right, bottom + 30, narrow)
     title = f"{measure} over {len(runs)} runs"
     return drawing.done(name, title, "; ".join(told), *size)
-
-
-def run_of(runs: Sequence[str], place: int) -> str:
-    """Return the name of a run, with its place."""
-    return f"run {place + 1}, {runs[place]}"
 
 
 def _joined(

@@ -26,7 +26,6 @@ from ragbench.report.pictures.svg import (
 from ragbench.report.text import counted, ends_of, significant
 
 _PLOT = 230.0
-_DEEPEST = 100
 _BINS = 10
 Values = Mapping[str, Mapping[str, Sequence[float | None]]]
 """System -> score -> the value of each query."""
