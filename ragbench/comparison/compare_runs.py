@@ -24,6 +24,7 @@ from ragbench.records.comparison import (
     ComparedRuns,
     ComparedSystem,
     Comparisons,
+    Difference,
     MeasureComparison,
     MovedQueries,
     MovedQuery,
@@ -159,18 +160,15 @@ def _whole(
     name, query_ids = family.measure, met.sources[0].query_ids
     having = {row.label: row.scores.columns[name] for row in rows if name in row.scores.columns}
     better = better_than(having, tested.of(name), tested.method.confidence)
+
+    def with_failed(made: Difference) -> Difference:
+        pairs = PairedScores(having[made.system], having[made.baseline], query_ids)
+        return replace(made, n_failed=int(pairs.failed.sum()))
+
     return replace(
         family,
         better_than={system: tuple(others) for system, others in better.items()},
-        comparisons=tuple(
-            replace(
-                made,
-                n_failed=int(
-                    PairedScores(having[made.system], having[made.baseline], query_ids).failed.sum()
-                ),
-            )
-            for made in family.comparisons
-        ),
+        comparisons=tuple(map(with_failed, family.comparisons)),
     )
 
 

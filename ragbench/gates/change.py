@@ -45,7 +45,13 @@ Identical = Annotated[
         "queries exclude a drop by `max_drop`."
     ),
 ]
-TOO_FEW_CLUSTERS = f"clusters are too few; from {ENOUGH_CLUSTERS} on they can decide"
+
+
+def few_clusters(n: int | None) -> str:
+    """Say that so many clusters are too few, where they are; empty where there are none."""
+    if n is None or n >= ENOUGH_CLUSTERS:
+        return ""
+    return f"{n} clusters are too few; from {ENOUGH_CLUSTERS} on they can decide"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,12 +13,11 @@ from ragbench.comparison.pairs import PairedScores, Scored, at_least, both_means
 from ragbench.comparison.systems import finite
 from ragbench.gates.base import DecideBy, Decision, Entry, not_compared, unless_turned, within
 from ragbench.gates.change import (
-    ENOUGH_CLUSTERS,
-    TOO_FEW_CLUSTERS,
     Change,
     Identical,
     Spread,
     add_evidence,
+    few_clusters,
     power_of,
     shown_power,
 )
@@ -140,8 +139,8 @@ class Drop(Change):
             why, excludes = _identical(found, margin, pairs.range, method)
             passes = self.identical == "pass" or excludes
             return Decision("pass" if passes else "undecided", why, facts)
-        if found.n_clusters is not None and found.n_clusters < ENOUGH_CLUSTERS:
-            return Decision("undecided", f"{found.n_clusters} {TOO_FEW_CLUSTERS}", facts)
+        if few := few_clusters(found.n_clusters):
+            return Decision("undecided", few, facts)
         if math.isnan(found.lower):
             few = f"only {found.n_changed} of {found.n} queries changed, and the score has no bound"
             return Decision("undecided", few, facts)

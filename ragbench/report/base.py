@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-Kind = Literal["retrieval", "generation", "judge"]
-"""What a section scores."""
+from ragbench.records.score import Kind
+
 Mark = Literal["best", "tied", ""]
 """Whether a value is the best of its measure, cannot be told from it, or neither."""
 Outcome = Literal["better", "worse", "undecided", "identical", "not compared", "baseline", ""]

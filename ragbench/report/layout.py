@@ -14,13 +14,7 @@ from ragbench.report.base import Cost, Gate, Layout, Section, SliceRow, Slices
 from ragbench.report.ci import before_and_after
 from ragbench.report.headline import headline, legend, nothing_told
 from ragbench.report.runs import lay_out_changes
-from ragbench.report.sections import (
-    Group,
-    Scores,
-    build_section,
-    find_baselines,
-    lay_out_preferences,
-)
+from ragbench.report.sections import Group, Scores, baselines_of, build_section, lay_out_preferences
 from ragbench.report.text import (
     MISSING,
     causes,
@@ -127,12 +121,11 @@ def _headlines(
         if not telling and silent.intersection(names):
             continue
         first = next(iter(telling), next(iter(names)))
-        baselines = find_baselines(summary, scores)
         text = headline(
             first,
             by_name[first],
             families.get(first),
-            baselines,
+            baselines_of(summary, scores),
             summary.confidence,
             corrected=corrected,
         )

@@ -8,16 +8,7 @@ from collections.abc import Iterable, Sequence
 from ragbench.records.causes import CAUSES, AnswerCause
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary, SystemSummary
-from ragbench.report.base import (
-    COST_HEADS,
-    SLICE_HEADS,
-    Chapter,
-    Gate,
-    Layout,
-    ScoreCell,
-    Section,
-    Slices,
-)
+from ragbench.report.base import COST_HEADS, SLICE_HEADS, Chapter, Gate, Layout, ScoreCell, Section
 from ragbench.report.layout import lay_out
 from ragbench.report.text import cause_words, flow_lines, printable, with_interval
 
@@ -58,7 +49,10 @@ def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
         blocks += _section(section)
     blocks += _causes(summary, comparisons)
     if page.slices:
-        blocks += _slices(page.slices)
+        blocks.append(["### slices"])
+        if page.slices.rows:
+            blocks.append(table_lines(SLICE_HEADS, map(_escaped, page.slices.rows)))
+        blocks.append([f"- {escape(line)}" for line in page.slices.lines])
     for preference in page.preferences:
         blocks += _chapter(preference)
     if page.legend:
@@ -164,15 +158,6 @@ def _share(system: SystemSummary, cause: AnswerCause) -> str:
     if found is None:
         return "0"
     return f"{found.count}, {escape(with_interval(found.share, found.interval))}"
-
-
-def _slices(slices: Slices) -> list[list[str]]:
-    table = [table_lines(SLICE_HEADS, map(_escaped, slices.rows))]
-    return [
-        ["### slices"],
-        *(table if slices.rows else []),
-        [f"- {escape(line)}" for line in slices.lines],
-    ]
 
 
 def _chapter(chapter: Chapter) -> list[list[str]]:

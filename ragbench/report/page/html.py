@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import resources
 from itertools import accumulate
@@ -28,31 +27,10 @@ from ragbench.report.pictures.svg import Picture
 if TYPE_CHECKING:
     from jinja2 import Template
 
-    from ragbench.records.causes import Lost
-    from ragbench.records.manifest import QuestionRow
-    from ragbench.types import FloatArray
-
 MAILED = 12_000_000
 """Bytes of data that a page holds; in base64 and mailed this is 21 MB, where 25 MB is usual."""
 _TRIPLES = 3 << 16
 _DATA = "<!--data-->"
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What a run has at hand when its folder is written."""
-
-    ids: Sequence[str] | None = None
-    """The queries, in order."""
-    columns: Mapping[str, Mapping[str, FloatArray]] | None = None
-    """System -> score -> the value of each query, NaN where there is none."""
-    causes: Mapping[str, Sequence[Lost | None]] | None = None
-    """System -> where each query is lost."""
-    latency: Mapping[str, Mapping[str, float]] | None = None
-    """Retriever -> query -> milliseconds, where they are known."""
-    questions: Mapping[str, QuestionRow] | None = None
-    """Query -> its line."""
-    rankings: AtHand = NOT_AT_HAND
 
 
 def render_html(summary: Summary, comparisons: Comparisons) -> str:
@@ -65,35 +43,25 @@ def write_page(
     path: Path,
     summary: Summary,
     comparisons: Comparisons,
-    run: Path | None = None,
+    run: Path | QueryViews | None = None,
     *,
     mailed: int = MAILED,
-    known: Known | None = None,
+    at_hand: AtHand = NOT_AT_HAND,
 ) -> None:
-    """Write the page, with the queries of a run folder where there is one.
+    """Write the page, with the queries of a run folder, or of one that is open, if there is one.
 
     The page loads nothing: its security policy allows the script that it holds, by its hash, and
     no request. Every foreign text is escaped, or set as text by the script. Queries are packed
     part by part, so that memory does not grow with their texts. Beyond `mailed` bytes of them, the
-    others are in a file beside the page, `report.data`, which a reader chooses to see them. `known`
-    is what some files of the folder say, where it is at hand: they are not parsed then.
+    others are in a file beside the page, `report.data`, which a reader chooses to see them.
+    Rankings that are `at_hand` are not parsed.
     """
     beside = path.with_suffix(".data")
-    views, known = None, known or Known()
-    if run is not None:
-        views = QueryViews(
-            run,
-            bare=True,
-            ids=known.ids,
-            columns=known.columns,
-            causes=known.causes,
-            latency=known.latency,
-            questions=known.questions,
-        )
+    views = QueryViews(run, bare=True) if isinstance(run, Path) else run
     curves, values, packed = Curves(), dict[str, dict[str, list[float | None]]](), None
     if views is not None:
         head = {**_head(summary), "file": beside.name}
-        packed, curves = write_data(beside, views, head, known.rankings)
+        packed, curves = write_data(beside, views, head, at_hand)
         values = judged_values(summary, views)
         views.close()  # some systems rename no folder with an open file in it
     drawn = pictures(summary, comparisons, curves, values)
