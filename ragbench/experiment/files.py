@@ -245,14 +245,9 @@ def _write_html(
         if (times := system.costs.get(COST_COLUMNS[0])) is not None
     }
     views = QueryViews(
-        folder,
-        bare=True,
-        ids=plan.ids,
-        columns=columns,
-        causes=causes,
-        latency=latency,
+        folder, bare=True, ids=plan.ids, columns=columns, causes=causes, latency=latency,
         questions=questions,
-    )
+    )  # fmt: skip
     write_page(folder / "report.html", summary, results.comparisons, views, at_hand=at_hand)
 
 
