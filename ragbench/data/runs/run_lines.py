@@ -37,6 +37,7 @@ _QUERY_LINES = re.compile(rb"^ ?(\S+)(?: .*)?\n?(?: ?\1 .*\n?)*", re.MULTILINE)
 R = TypeVar("R", bound=Record)
 FINGERPRINTS_FILE = "fingerprints.csv"
 PARTS = ("question", "judgements", "subtopics", "answers")
+"""What a query has, in the order of columns."""
 
 
 class Lines:
@@ -296,9 +297,6 @@ def read_causes(path: Path) -> dict[str, dict[str, CauseRow]]:
     except FileNotFoundError:
         return {}
     return found
-
-
-"""What a query has, in the order of columns."""
 
 
 def fingerprint_queries(
