@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -27,7 +27,7 @@ from ragbench.data.traces.spans import Json, Kind, Span, by_trace, tell_format
 from ragbench.data.traces.values import documents_in
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option, nearest
-from ragbench.types import Answered, Collection, Document, Qrels, Query, ToolCall, Turn
+from ragbench.types import Answered, Collection, Document, Qrels, Query, Turn
 
 Hops = Literal["apart", "joined"]
 """Whether each retrieval of a trace is a system of its own, too."""
@@ -128,10 +128,6 @@ class ReadTraces:
             name = f"{GIVEN}-hop-{hop}" if hop else f"{GIVEN}-union"
             found[name] = [row for each in self.traces if (row := _of_hop(each, hop)) is not None]
         return found
-
-    def preview(self, count: int) -> list[dict[str, Json]]:
-        """Return how the first traces were read: part -> value."""
-        return [_parts(each, self.turns[each.id]) for each in self.traces[:count]]
 
     def notes(self) -> list[str]:
         """How the file was read, a sentence each."""
@@ -310,25 +306,19 @@ class Traces(Previewed):
         """Read the spans, and put each trace together."""
         read, chosen = self._read(), self._options
         gold = read_gold(chosen.gold, chosen.columns, read.corpus, read.queries)
-        return finished(
-            Collection(
-                queries=read.queries,
-                documents=None if read.corpus is None else read.corpus.documents,
-                qrels=gold.qrels,
-                gold_passages=gold.passages,
-                gold_places=gold.places,
-                answers=gold.answers,
-                expected_tool_calls=gold.expected,
-                given=read.systems(chosen.hops),
-                notes=[*read.notes(), *gold.notes],
-                warnings=[*read.warnings(), *gold.warnings],
-            ),
-            self._drawn,
+        whole = replace(
+            gold,
+            documents=None if read.corpus is None else read.corpus.documents,
+            given=read.systems(chosen.hops),
+            notes=[*read.notes(), *gold.notes],
+            warnings=[*read.warnings(), *gold.warnings],
         )
+        return finished(whole, self._drawn)
 
     def preview(self, count: int = 2) -> list[dict[str, Json]]:
         """Return how the first traces were read."""
-        return self._read().preview(count)
+        read = self._read()
+        return [_parts(each, read.turns[each.id]) for each in read.traces[:count]]
 
     def _read(self) -> ReadTraces:
         chosen, path = self._options, Path(self._options.path)
@@ -379,23 +369,10 @@ def read_export(path: Path) -> Iterator[Entry]:
     return iter(Entry(str(path), None, row, f"item {n}") for n, row in enumerate(items, start=1))
 
 
-@dataclass(frozen=True, slots=True)
-class TraceGold:
-    """What is known to be right, by trace."""
-
-    qrels: Qrels | None = None
-    answers: Mapping[str, list[str]] = field(default_factory=dict)
-    expected: Mapping[str, tuple[ToolCall, ...]] = field(default_factory=dict)
-    passages: Mapping[str, Document] = field(default_factory=dict)
-    places: Mapping[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-
 def read_gold(
     path: Path | None, columns: Named | None, corpus: Corpus | None, queries: Sequence[Query]
-) -> TraceGold:
-    """Read a table of gold, and give each trace its row.
+) -> Collection:
+    """Read a table of gold, and give each trace its row; without one, no trace has any.
 
     Raises:
         DataError: No trace asks a question of the table.
@@ -404,7 +381,7 @@ def read_gold(
     if path is None:
         if columns:
             raise OptionError("traces", "columns", dict(columns), "columns of `gold`, a file")
-        return TraceGold()
+        return Collection(queries)
     path = Path(path)
     entries = list(read_rows(path, "traces"))
     table = RecordTable(entries, columns=columns, corpus=corpus, file=path, cells=is_csv(path))
@@ -421,18 +398,14 @@ def read_gold(
     unasked = len(found.queries) - len(set(known.values()))
     note = f"gold of {len(known)} of {len(queries)} traces by {path.name}"
     note += f"; {unasked} of its questions are in no trace" if unasked else ""
-    return TraceGold(
+    calls = found.expected_tool_calls
+    return replace(
+        found,
+        queries=queries,
         qrels=Qrels.from_dict(judged) if judged else None,
         answers={q: found.answers[row] for q, row in known.items() if row in found.answers},
-        expected={
-            q: found.expected_tool_calls[row]
-            for q, row in known.items()
-            if row in found.expected_tool_calls
-        },
-        passages=found.gold_passages,
-        places=found.gold_places,
+        expected_tool_calls={q: calls[row] for q, row in known.items() if row in calls},
         notes=[note],
-        warnings=found.warnings,
     )
 
 

@@ -13,7 +13,7 @@ from ragbench.data.runs.baseline import check_scored, format_baseline, stored_sc
 from ragbench.data.runs.run_folder import LATEST, read_manifest, read_summary, to_json_line
 from ragbench.data.runs.run_scores import StoredScores
 from ragbench.errors import DataError, OptionError
-from ragbench.files import locked_beside, names_in, write_atomically
+from ragbench.files import locked_beside, names_in, write_file
 from ragbench.json_yaml import load_json, load_yaml
 from ragbench.records.codec import from_json, kind
 from ragbench.records.score import HISTORY_SCHEMA, HistoryLine, SystemScore
@@ -290,7 +290,7 @@ def is_history(path: str | Path) -> bool:
 
 def start_history(path: str | Path, scores: StoredScores) -> None:
     """Write a history of one line, the record of all later ones; an existing file is replaced."""
-    _write(path, _line(path, scores))
+    write_file(Path(path), _line(path, scores))
 
 
 def append_to_history(path: str | Path, scores: StoredScores) -> int | None:
@@ -318,7 +318,7 @@ def append_to_history(path: str | Path, scores: StoredScores) -> int | None:
                 found = f"the record is of {why} than this run"
                 raise DataError(found, file=path, line=entries[0].line, allowed=_NEW_RECORD)
             before = path.read_bytes() if entries else b""
-            _write(path, before + added.encode())
+            write_file(path, before + added.encode())
             return number
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror}", file=path) from error
@@ -399,10 +399,3 @@ def _why_other(record: HistoryEntry, other: HistoryEntry) -> str | None:
 
 def _listed(parts: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
-
-
-def _write(path: str | Path, text: str | bytes) -> None:
-    try:
-        write_atomically(Path(path), text)
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", file=path) from error

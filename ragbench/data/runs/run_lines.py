@@ -89,7 +89,7 @@ class Lines:
     def __del__(self) -> None:
         self.close()
 
-    def values(self, key: str) -> Iterator[tuple[object, int]]:
+    def values(self, key: str) -> Iterator[tuple[dict[str, Json], int]]:
         """Yield the lines of an id as JSON has them, each with its number."""
         numbers, number = list[int](), self._last.get(key) or 0
         while number:
@@ -166,7 +166,7 @@ class AnswerView:
 def read_answers(lines: Lines, query: str) -> Iterator[AnswerView]:
     """Yield what a system answered to a query, failed answers too."""
     for value, line in lines.values(query):
-        if isinstance(value, dict) and "cause" in value:
+        if "cause" in value:
             failed = from_json(FailedPrediction, value, file=lines.path, line=line)
             yield AnswerView(None, failed.cause, failed.detail, failed.sample)
             continue
