@@ -33,16 +33,7 @@ from ragbench.score.judge.verdicts import Judged
 from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.judgements import Judgements
 from ragbench.score.retrieval.ranking import rank_judged
-from ragbench.types import (
-    Answered,
-    Cause,
-    Prediction,
-    Qrels,
-    Query,
-    Retrieved,
-    Run,
-    Usage,
-)
+from ragbench.types import Answered, Cause, Prediction, Qrels, Query, Retrieved, Run, Usage
 from ragbench.types.packed_documents import ids_of
 from ragbench.types.rows import IntArray, Mapped, Places
 

@@ -321,20 +321,21 @@ def talk_notes(
     notes = []
     if whole:
         notes.append(
-            f"{_count(whole, 'record')} read as a whole conversation: its last question, "
+            f"{counted(whole, 'record')} read as a whole conversation: its last question, "
             "what was said before, and the answer; its tool calls are those of all turns"
         )
     if lengths:
         least, most = min(lengths), max(lengths)
-        turns = _count(most, "turn") if least == most else f"{least} to {most} turns"
+        turns = counted(most, "turn") if least == most else f"{least} to {most} turns"
         notes.append(
-            f"{_count(len(lengths), 'question')} after {turns}, which judges and chat models get; "
+            f"{counted(len(lengths), 'question')} after {turns}, which judges and chat models get; "
             "retrievers and apps get the question as it stands"
         )
     if expected:
-        notes.append(f"gold tool calls: {_count(len(expected), 'question')}")
+        notes.append(f"gold tool calls: {counted(len(expected), 'question')}")
     return notes
 
 
-def _count(n: int, noun: str) -> str:
+def counted(n: int, noun: str) -> str:
+    """Return a number with its noun, of which there are several."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from ragbench.data.files.collection import Corpus, read_corpus
 from ragbench.data.files.columns import Named
+from ragbench.data.files.fields import counted
 from ragbench.data.files.lines import plain_suffix, text_lines
 from ragbench.data.files.rows import (
     Entry,
@@ -23,7 +24,7 @@ from ragbench.data.loaders.base import Previewed, SplitOption, finished, parse_s
 from ragbench.data.loaders.records import RecordTable
 from ragbench.data.traces import exports
 from ragbench.data.traces.roles import Reading, Traced, Unclear, read_trace
-from ragbench.data.traces.spans import Json, Kind, Span, by_trace, tell_format
+from ragbench.data.traces.spans import Json, Kind, Span, tell_format
 from ragbench.data.traces.values import documents_in
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option, nearest
@@ -64,7 +65,10 @@ class ReadTraces:
 
     def read(self) -> None:
         """Put each trace together, and each session."""
-        for spans in by_trace(self.spans):
+        groups: dict[str, list[Span]] = {}
+        for span in self.spans:
+            groups.setdefault(span.trace, []).append(span)
+        for spans in groups.values():
             try:
                 self.traces.append(read_trace(spans, self.reading))
             except Unclear as cause:
@@ -134,8 +138,8 @@ class ReadTraces:
         kinds = Counter(self.reading.kind(span) for span in self.spans)
         listed = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
         whole = len(self.traces) + sum(map(len, self.unclear.values()))
-        notes = [f"read as {self.format}: {_n(whole, 'trace')}, {_n(len(self.spans), 'span')}"]
-        notes[0] += f" ({listed})"
+        spans = f"{counted(len(self.spans), 'span')} ({listed})"
+        notes = [f"read as {self.format}: {counted(whole, 'trace')}, {spans}"]
         for kind in ("retriever", "reranker"):
             named = (span.name for span in self.spans if self.reading.kind(span) == kind)
             names = Counter(named).most_common()
@@ -144,7 +148,7 @@ class ReadTraces:
         hops = Counter(len(each.retrievals) for each in self.traces)
         notes.append(
             "retrievals: "
-            + ", ".join(f"{_n(n, 'trace')} with {h}" for h, n in sorted(hops.items()))
+            + ", ".join(f"{counted(n, 'trace')} with {h}" for h, n in sorted(hops.items()))
         )
         notes += self._told()
         sessions = {
@@ -152,14 +156,14 @@ class ReadTraces:
         }
         after = sum(bool(turns) for turns in self.turns.values())
         if after:
-            where = f" (of {_n(len(sessions), 'session')})" if sessions else ""
-            notes.append(f"{_n(after, 'question')} after earlier turns{where}")
+            where = f" (of {counted(len(sessions), 'session')})" if sessions else ""
+            notes.append(f"{counted(after, 'question')} after earlier turns{where}")
         failed = [each for each in self.traces if each.error is not None]
         for error, number in Counter(each.error for each in failed).most_common(_SHOWN):
             notes.append(f"failed calls: {number}: {error}")
         if renamed := sum(each.renamed for each in self.traces):
             advice = "match: {level: document, id: metadata.document_id} counts them as one"
-            notes.append(f"{_n(renamed, 'passage')} with the id of another passage; {advice}")
+            notes.append(f"{counted(renamed, 'passage')} with the id of another passage; {advice}")
         return [*notes, *(self.corpus.notes if self.corpus else [])]
 
     def _told(self) -> list[str]:
@@ -182,7 +186,7 @@ class ReadTraces:
         for cause, ids in self.unclear.items():
             shown = ", ".join(ids[:_SHOWN]) + (", ..." if len(ids) > _SHOWN else "")
             verb = "is" if len(ids) == 1 else "are"
-            warnings.append(f"{_n(len(ids), 'trace')} {verb} left out: {cause} ({shown})")
+            warnings.append(f"{counted(len(ids), 'trace')} {verb} left out: {cause} ({shown})")
         returning = Counter(
             (span.name, span.kind) for span in self.spans if self._returns_passages(span)
         )
@@ -192,7 +196,7 @@ class ReadTraces:
                 f"kind: if it is one, say kinds: {{{name}: retriever}}, or reranker"
             )
         if self.unordered:
-            what = f"{_n(self.unordered, 'trace')} of sessions without times"
+            what = f"{counted(self.unordered, 'trace')} of sessions without times"
             warnings.append(f"{what}: their order is not known, and they have no earlier turns")
         return warnings
 
@@ -242,10 +246,6 @@ def _parts(trace: Traced, turns: Sequence[Turn]) -> dict[str, Json]:
         "contexts": None if trace.passages is None else [d.full_text for d in trace.passages],
         **({"answer": trace.answer} if trace.error is None else {"failed": trace.error}),
     }
-
-
-def _n(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 @dataclass(frozen=True, kw_only=True)
