@@ -116,12 +116,12 @@ def load_config(
     if read is not None and _is_mapping(read, report):
         tree = apply_overrides(read, overrides, _MADE_WHEN_SET, report)
         tree = interpolate(tree, variables, report)
-        live = Live(live_retrievers, live_generators, live_apps)
         folders = (Path.cwd(), base.absolute()) if code is None else tuple(code)
         hidden |= environment_of(tree, None).secrets
         note_secrets(hidden)
         with looking_in(folders):
-            config = _check_variants(tree, report, path, Surroundings(base, live, folders))
+            around = Surroundings(base, folders, live_retrievers, live_generators, live_apps)
+            config = _check_variants(tree, report, path, around)
     if config is not None and not report:
         found = environment_of(tree, config.resolved)
         report_secret_paths(tree, found, report)
@@ -157,8 +157,7 @@ def load_saved(path: Path, judges: Collection[str] | None = None) -> ExperimentC
     read = _read_file(path, report)
     if read is not None and _is_mapping(read, report):
         tree = interpolate(_data_and_judges(read, judges), os.environ, report)
-        around = Surroundings(path.parent, Live((), (), ()), None)
-        config = TreeCheck(tree, report, path, around).build()
+        config = TreeCheck(tree, report, path, Surroundings(path.parent, None)).build()
     if config is None or report:
         raise report.error(os.fspath(path))
     return config
@@ -227,23 +226,17 @@ _NAME_ALLOWED = "letters, digits, '_', '.' and '-'"
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
-    """Names of the systems that the caller adds as objects."""
-
-    retrievers: Collection[str]
-    generators: Collection[str]
-    apps: Collection[str]
-
-
-@dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a config may refer to that does not stand in it."""
 
     base: Path
     """The folder that paths are relative to."""
-    live: Live
     code: tuple[Path, ...] | None
     """Where code is looked for before what is installed; None: none may be named."""
+    retrievers: Collection[str] = ()
+    """Names of those that the caller adds as objects, as of generators and apps."""
+    generators: Collection[str] = ()
+    apps: Collection[str] = ()
 
 
 class TreeCheck:
@@ -251,7 +244,7 @@ class TreeCheck:
 
     def __init__(self, tree: Item, report: Report, path: Path | None, around: Surroundings) -> None:
         self.tree, self.report, self.path = tree, report, path
-        self.live = around.live
+        self.live = around
         self.swept = {block: self._expand(block) for block in ("retrievers", "generators", "apps")}
         names = dict.fromkeys([*self.swept["retrievers"].components, *self.live.retrievers])
         members = self.swept["retrievers"].members

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,12 +66,12 @@ def check_metrics(item: Item | None, context: Context) -> tuple[Metrics, dict[st
         result["generation"] = names.as_written()
     if (judge := block.get("judge")) is not None:
         judges, result["judge"] = check_judges(judge, block.entries["judge"].key_place, context)
+    metrics = Metrics(retrieval=retrieval, generation=generation, judges=judges, verify=verify)
     fill = None if (rules := block.get("retrieval")) is None else rules.get("fill")
     if fill is not None:
-        around = Around(judges, judge is not None, retrieval.top_k, retrieval.match.level)
-        checked, written["fill"] = check_fill(fill, around, context)
-        retrieval = replace(retrieval, fill=checked)
-    return Metrics(retrieval=retrieval, generation=generation, judges=judges, verify=verify), result
+        checked, written["fill"] = _fill(fill, metrics, judge is not None, context)
+        metrics = replace(metrics, retrieval=replace(retrieval, fill=checked))
+    return metrics, result
 
 
 def _retrieval(item: Item | None, context: Context) -> tuple[RetrievalMetrics, dict[str, Any]]:
@@ -82,7 +82,7 @@ def _retrieval(item: Item | None, context: Context) -> tuple[RetrievalMetrics, d
     values, written = check_block(block, RetrievalMetrics, report, tuple(RetrievalMetrics.blocks))
     match = block.get("match")
     if match is not None:
-        checked, written["match"] = check_match(match, values.get("ties"), report)
+        checked, written["match"] = _match(match, values.get("ties"), report)
         values |= {} if checked is None else {"match": checked}
     names = block.get("measures")
     if names is not None:
@@ -186,8 +186,7 @@ METADATA = re.compile(r"metadata(\.[^.\s]+)+")
 _LEVEL_OF = {"id": "document", "separator": "document", "overlap": "text"}
 
 
-def check_match(item: Item, ties: Any, report: Report) -> tuple[Match | None, dict[str, Any]]:
-    """Check the block; what is wrong goes into the report."""
+def _match(item: Item, ties: Any, report: Report) -> tuple[Match | None, dict[str, Any]]:
     values, written = check_block(item, Match, report)
     level = values.get("level")
     if level is None:
@@ -213,28 +212,26 @@ def check_match(item: Item, ties: Any, report: Report) -> tuple[Match | None, di
     return Match(**values), written
 
 
-@dataclass(frozen=True, slots=True)
-class Around:
-    """What the other blocks say that a `fill` must go with."""
-
-    judges: Mapping[str, JudgeBlock] | None
-    """The judges by name; None where there is no such block, or where it is wrong."""
-    judges_written: bool
-    top_k: int | None
-    level: str
-
-
-def check_fill(item: Item, around: Around, context: Context) -> tuple[Fill | None, dict[str, Any]]:
-    """Check the block; what is wrong goes into the report."""
+def _fill(
+    item: Item, metrics: Metrics, has_judges: bool, context: Context
+) -> tuple[Fill | None, dict[str, Any]]:
+    """The block, checked beside the others; judges that are wrong are None in these."""
     report, before = context.report, len(context.report)
     values, written = check_block(item, Fill, report)
-    name, judge = _judge(item, values, around, context)
+    if not has_judges:
+        found = "fill needs a judge, and the config has none"
+        report.wrong(item, found, "metrics.judge: {type: openai, ...}")
+    name, judge = _judge(item, values, metrics.judges, context)
     source = _rubric(item, values, judge, context)
-    depth, top_k = values.get("depth"), around.top_k
-    if depth is not None and top_k is not None and depth > top_k:
+    depth, top_k, level = (
+        values.get("depth"),
+        metrics.retrieval.top_k,
+        metrics.retrieval.match.level,
+    )
+    if depth is not None and depth > top_k:
         report.wrong(item.get("depth") or item, f"{depth} is deeper than top_k", f"up to {top_k}")
-    if around.level != "id":
-        report.wrong(item, f"fill does not go with match: level: {around.level}", "level: id")
+    if level != "id":
+        report.wrong(item, f"fill does not go with match: level: {level}", "level: id")
     if len(report) > before or source is None or name is None:
         return None, written
     written["judge"] = name
@@ -242,15 +239,15 @@ def check_fill(item: Item, around: Around, context: Context) -> tuple[Fill | Non
 
 
 def _judge(
-    item: Item, values: Mapping[str, Any], around: Around, context: Context
+    item: Item,
+    values: Mapping[str, Any],
+    judges: Mapping[str, JudgeBlock] | None,
+    context: Context,
 ) -> tuple[str | None, JudgeBlock | None]:
     """The judge that is meant: the named one, or the only one."""
-    if around.judges is None:
-        if not around.judges_written:
-            found = "fill needs a judge, and the config has none"
-            context.report.wrong(item, found, "metrics.judge: {type: openai, ...}")
+    if judges is None:
         return None, None
-    known, given = list(around.judges), item.get("judge")
+    known, given = list(judges), item.get("judge")
     if given is None and len(known) != 1:
         found = f"fill does not say which of {len(known)} judges grades"
         context.report.wrong(item, found, f"judge: {', '.join(known)}")
@@ -260,7 +257,7 @@ def _judge(
         close = nearest(str(name), known)
         context.report.wrong(given, f"no judge {given.shown()}", ", ".join(known), close)
         return None, None
-    return name, around.judges.get(str(name))
+    return name, judges.get(str(name))
 
 
 def _rubric(

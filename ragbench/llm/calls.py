@@ -185,7 +185,7 @@ async def as_completed(
     under_way: set[asyncio.Task[Value]] = set()
 
     def start(position: int, item: Item) -> None:
-        task = asyncio.ensure_future(_awaited(function(item)))
+        task = asyncio.ensure_future(function(item))
         under_way.add(task)
         task.add_done_callback(lambda task: done.put_nowait((position, task)))
 
@@ -231,10 +231,6 @@ async def in_order(
                 due += 1
     finally:
         await pairs.aclose()
-
-
-async def _awaited(value: Awaitable[Value]) -> Value:
-    return await value
 
 
 Ask = Callable[[ChatRequest], Awaitable[ChatReply]]

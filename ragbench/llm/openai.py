@@ -8,7 +8,7 @@ import inspect
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 from urllib.request import getproxies_environment
@@ -19,7 +19,7 @@ from ragbench.llm.completions import (
     REFUSING,
     Refused,
     Wording,
-    cut_at,
+    as_asked,
     join_chunks,
     learn,
     parameters,
@@ -93,11 +93,16 @@ class OpenAIChat:
                 self._secrets |= {"base_url": address.written} if where != address.written else {}
             self._client = _connected(address, api_key=key, max_retries=0, timeout=patience)
         else:
-            self._secrets = _secrets_of(client, (openai.OpenAI, openai.AsyncOpenAI))
+            if not isinstance(client, (openai.OpenAI, openai.AsyncOpenAI)):
+                allowed = "an openai.OpenAI or openai.AsyncOpenAI"
+                raise OptionError("openai", "client", type(client).__name__, allowed)
+            self._client, self._secrets = client, _secrets_of(client)
             Address.parse(str(client.base_url))
             self._owns_client = isinstance(client, openai.AsyncOpenAI)
             http = _http_client() if self._owns_client else _guarded(client._client)
-            self._client = client.with_options(max_retries=0, timeout=patience, http_client=http)
+            self._client = self._client.with_options(
+                max_retries=0, timeout=patience, http_client=http
+            )
         self._waits = isinstance(self._client, openai.OpenAI)
         if self._waits and stream:
             found = "a synchronous client with stream"
@@ -129,9 +134,7 @@ class OpenAIChat:
                         raise
                     known = more
                 else:
-                    cut = "stop" in wording.left_out
-                    text = cut_at(reply.text, request.stop) if cut else reply.text
-                    return replace(reply, text=text, left_out=wording.left_out)
+                    return as_asked(reply, request, wording)
         finally:
             if not refused_all:
                 self._refused[model] = self._refused.get(model, Refused()) | known
@@ -233,8 +236,7 @@ class OpenAILike(OpenAIChat):
     """
 
     def __init__(self, client: Any) -> None:
-        key = str(getattr(client, "api_key", None) or "")
-        self._secrets = {"client.api_key": key} if len(key) >= _SHORTEST_SECRET else {}
+        self._secrets = _secrets_of(client)
         self._client, self._owns_client, self._stream = client, False, False
         self._refused: dict[str, Refused] = {}
         kind = type(client)
@@ -373,9 +375,6 @@ def _key(name: str, address: Address | None, keyless: bool) -> tuple[dict[str, s
     return {name: key} if len(key) >= _SHORTEST_SECRET else {}, key or "none"
 
 
-def _secrets_of(client: Any, kinds: tuple[type, ...]) -> dict[str, str]:
-    if not isinstance(client, kinds):
-        allowed = "an openai.OpenAI or openai.AsyncOpenAI"
-        raise OptionError("openai", "client", type(client).__name__, allowed)
+def _secrets_of(client: object) -> dict[str, str]:
     key = str(getattr(client, "api_key", None) or "")
     return {"client.api_key": key} if len(key) >= _SHORTEST_SECRET else {}

@@ -13,7 +13,7 @@ from ragbench.data.runs.baseline import check_scored, format_baseline, stored_sc
 from ragbench.data.runs.run_folder import LATEST, read_manifest, read_summary, to_json_line
 from ragbench.data.runs.run_scores import StoredScores
 from ragbench.errors import DataError, OptionError
-from ragbench.files import locked_beside, names_in, write_atomically
+from ragbench.files import locked_beside, names_in, told_if_unwritable, write_atomically
 from ragbench.json_yaml import load_json, load_yaml
 from ragbench.records.codec import from_json, kind
 from ragbench.records.score import HISTORY_SCHEMA, HistoryLine, SystemScore
@@ -290,7 +290,8 @@ def is_history(path: str | Path) -> bool:
 
 def start_history(path: str | Path, scores: StoredScores) -> None:
     """Write a history of one line, the record of all later ones; an existing file is replaced."""
-    _write(path, _line(path, scores))
+    with told_if_unwritable(path):
+        write_atomically(Path(path), _line(path, scores))
 
 
 def append_to_history(path: str | Path, scores: StoredScores) -> int | None:
@@ -306,22 +307,19 @@ def append_to_history(path: str | Path, scores: StoredScores) -> int | None:
     if not is_history(path):
         raise DataError("not the name of a history", file=path, allowed=f"a name with {SUFFIX}")
     added = _line(path, scores)
-    try:
-        with locked_beside(path):
-            entries = read_history(path) if path.exists() and path.stat().st_size else []
-            run_id = _run_id(path, scores)
-            if any(entry.run_id == run_id for entry in entries):
-                return None
-            number = entries[-1].line + 1 if entries else 1
-            new = HistoryEntry(number, run_id, _read_line(path, number, added)[1])
-            if entries and (why := _why_other(entries[0], new)):
-                found = f"the record is of {why} than this run"
-                raise DataError(found, file=path, line=entries[0].line, allowed=_NEW_RECORD)
-            before = path.read_bytes() if entries else b""
-            _write(path, before + added.encode())
-            return number
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
+    with told_if_unwritable(path), locked_beside(path):
+        entries = read_history(path) if path.exists() and path.stat().st_size else []
+        run_id = _run_id(path, scores)
+        if any(entry.run_id == run_id for entry in entries):
+            return None
+        number = entries[-1].line + 1 if entries else 1
+        new = HistoryEntry(number, run_id, _read_line(path, number, added)[1])
+        if entries and (why := _why_other(entries[0], new)):
+            found = f"the record is of {why} than this run"
+            raise DataError(found, file=path, line=entries[0].line, allowed=_NEW_RECORD)
+        before = path.read_bytes() if entries else b""
+        write_atomically(path, before + added.encode())
+        return number
 
 
 def read_history(path: str | Path) -> list[HistoryEntry]:
@@ -399,10 +397,3 @@ def _why_other(record: HistoryEntry, other: HistoryEntry) -> str | None:
 
 def _listed(parts: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
-
-
-def _write(path: str | Path, text: str | bytes) -> None:
-    try:
-        write_atomically(Path(path), text)
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
