@@ -33,10 +33,7 @@ _FIRST_POLL_S, _LONGEST_POLL_S = 0.5, 60.0
 _TRIES = 8  # of one request about a batch
 _MOST_LINES, _MOST_BYTES = 2_000, 100_000_000  # OpenAI takes 50,000 and 200 MB; replies are larger
 _ENDED = ("completed", "expired", "failed", "cancelled")
-_LINE = {
-    "batch_expired": Cause.TIMEOUT,
-    "batch_cancelled": Cause.SERVER_ERROR,
-}
+_LINE = {"batch_expired": Cause.TIMEOUT, "batch_cancelled": Cause.SERVER_ERROR}
 
 
 @dataclass(frozen=True, slots=True)

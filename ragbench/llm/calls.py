@@ -251,11 +251,7 @@ class StructuredReply:
 
 
 async def ask_structured(
-    ask: Ask,
-    request: ChatRequest,
-    *,
-    reasks: int = 1,
-    check: Callable[[Any], None] | None = None,
+    ask: Ask, request: ChatRequest, *, reasks: int = 1, check: Callable[[Any], None] | None = None
 ) -> StructuredReply:
     """Return the value that a model answers to a request with a schema.
 
