@@ -24,6 +24,7 @@ from ragbench.score.retrieval.base import (
     plain_measure,
     spec_of,
 )
+from ragbench.score.retrieval.positions import TieGroups
 from ragbench.score.retrieval.trec_eval import CUT_ONLY, expand, not_here, read_parameters
 from ragbench.types import Direction, FloatArray
 
@@ -73,7 +74,7 @@ _FORM = re.compile(
 _NO_ROWS = np.zeros(0, np.int64)
 _NO_GRADES = RankedGrades(
     (), _NO_ROWS, _NO_ROWS, _NO_ROWS, np.zeros(1, np.int64), _NO_ROWS, _NO_ROWS,
-    np.zeros(1, np.int64),
+    np.zeros(1, np.int64), TieGroups(_NO_ROWS, _NO_ROWS),
 )  # fmt: skip
 _NO_QUERIES: Mapping[Reads, Any] = {
     "grades": _NO_GRADES, "subtopics": (), "passages": RetrievedPassages((), ()),

@@ -3,10 +3,10 @@
     @metric("ends_politely", version=1, needs_reference=False)
     def ends_politely(prediction: str, references: Sequence[str]) -> float: ...
 
-Options are keyword parameters annotated with `Option`; the name of a metric sets them in
-parentheses: `ends_politely(words=3)`. A metric that is faster on many rows at once, or keeps a
-model, declares `open` as well. A third party names the function in the entry point group
-`ragbench.metrics`.
+Options are keyword parameters annotated with `Option`, which says what each one means; the name
+of a metric sets them in parentheses: `ends_politely(words=3)`. A metric that is faster on many rows
+at once, or keeps a model, declares `open` as well. A third party names the function in the entry
+point group `ragbench.metrics`.
 """
 
 from __future__ import annotations
