@@ -34,28 +34,49 @@ Example:
 """
 
 from ragbench.llm.base import (
-    Attempt as Attempt,
-    CallFailure as CallFailure,
-    ChatModel as ChatModel,
-    ChatReply as ChatReply,
-    ChatRequest as ChatRequest,
-    Message as Message,
-    TokenLogprob as TokenLogprob,
-    Usage as Usage,
+    Attempt,
+    CallFailure,
+    ChatModel,
+    ChatReply,
+    ChatRequest,
+    Message,
+    TokenLogprob,
+    Usage,
 )
-from ragbench.llm.calls import StructuredReply as StructuredReply, ask_structured as ask_structured
-from ragbench.llm.engine import ChatEngine as ChatEngine, Replies as Replies
-from ragbench.llm.json_reply import Unreadable as Unreadable
-from ragbench.llm.langchain import LangchainChat as LangchainChat
-from ragbench.llm.limits import Limits as Limits
-from ragbench.llm.openai import OpenAIChat as OpenAIChat
-from ragbench.llm.server import Connected as Connected, Server as Server
-from ragbench.llm.usage import (
-    Budget as Budget,
-    Estimate as Estimate,
-    Price as Price,
-    Prices as Prices,
-    Totals as Totals,
-    estimate as estimate,
-)
-from ragbench.store.replies import DamagedReply as DamagedReply
+from ragbench.llm.calls import StructuredReply, ask_structured
+from ragbench.llm.engine import ChatEngine, Replies
+from ragbench.llm.json_reply import Unreadable
+from ragbench.llm.langchain import LangchainChat
+from ragbench.llm.limits import Limits
+from ragbench.llm.openai import OpenAIChat
+from ragbench.llm.server import Connected, Server
+from ragbench.llm.usage import Budget, Estimate, Price, Prices, Totals, estimate
+from ragbench.store.replies import DamagedReply
+
+__all__ = [
+    "Attempt",
+    "Budget",
+    "ChatEngine",
+    "CallFailure",
+    "ChatModel",
+    "ChatReply",
+    "ChatRequest",
+    "Connected",
+    "Estimate",
+    "estimate",
+    "DamagedReply",
+    "LangchainChat",
+    "Limits",
+    "Message",
+    "OpenAIChat",
+    "Price",
+    "Prices",
+    "Replies",
+    "Server",
+    "StructuredReply",
+    "TokenLogprob",
+    "Totals",
+    "Unreadable",
+    "Usage",
+    "ask_structured",
+]
