@@ -105,11 +105,10 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         stream.write(data)
 
 
-@contextmanager
-def told_if_unwritable(path: str | Path) -> Iterator[None]:
-    """Make a `DataError` that names the file of what the system says against writing it."""
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a file as `write_atomically` does; a `DataError` says that it cannot be written."""
     try:
-        yield
+        write_atomically(path, content)
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror}", file=path) from error
 
