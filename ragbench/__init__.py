@@ -90,7 +90,7 @@ if TYPE_CHECKING:
         Verdict as Verdict,
     )
 
-_HOMES = {
+_NAMES = {
     "adapters.trace_writer": "TraceWriter",
     "comparison.evaluate": "Evaluation evaluate_run evaluate_texts",
     "data.files.trec_files": "read_qrels read_run write_run",
@@ -120,7 +120,8 @@ _HOMES = {
         "Verdict"
     ),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+_HOMES = {home: names.split() for home, names in _NAMES.items()}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = sorted(["__version__", *_HOME_OF])
 
