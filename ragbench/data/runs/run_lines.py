@@ -118,7 +118,7 @@ def _id_in(line: bytes, key: str, path: Path, number: int) -> str:
         return str(load_json(line)[key])
     except (ValueError, KeyError, TypeError) as error:
         text = shown(line.decode("utf-8", "backslashreplace").rstrip())
-        found = f"not a line of ours: {text}"
+        found = f"not a line that a run writes: {text}"
         raise DataError(found, file=path, line=number, allowed=f"JSON with {key}") from error
 
 
