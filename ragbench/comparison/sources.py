@@ -14,7 +14,8 @@ from ragbench.comparison.evaluate import Evaluation, PairCounts, evaluate_run_fi
 from ragbench.comparison.systems import SystemScores
 from ragbench.data.runs.baseline import read_baseline
 from ragbench.data.runs.history import is_history, read_history
-from ragbench.data.runs.run_folder import LATEST, QUERIES_FILE, ranking_files, resolve_run_folder
+from ragbench.data.runs.run_folder import LATEST, QUERIES_FILE, resolve_run_folder
+from ragbench.data.runs.run_lines import ranking_files
 from ragbench.data.runs.run_scores import StoredScore, StoredScores, read_run_scores
 from ragbench.errors import DataError
 from ragbench.files import names_in

@@ -142,15 +142,6 @@ class Timing(Record):
         return self.systems.get(system, SystemTiming())
 
 
-def type_of(retriever: str | None, generator: str | None, role: Role | None) -> SystemType:
-    """Return what a system is, where a file says no more than its parts."""
-    if role == "app" or role == "control":
-        return role
-    if retriever is None:
-        return "recorded"
-    return "retriever" if generator is None else "pair"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemSummary(Record):
     """One system: what it scored, and what it took."""
@@ -187,14 +178,17 @@ class SystemSummary(Record):
     """Judge -> what judging this system took."""
 
     @classmethod
-    def renewed(cls, value: dict[str, Any]) -> dict[str, Any]:
+    def renewed(cls, value: dict[str, object]) -> dict[str, object]:
         """Say what a system is, and whose ranking it has, which older versions left to readers."""
         if "type" in value:
             return value
-        name, retriever, role = (value.get(key) for key in ("name", "retriever", "role"))
-        made = type_of(retriever, value.get("generator"), role)
-        owner = None if made == "control" else retriever or name
-        return {**value, "type": made, "ranking_of": owner}
+        keys = ("name", "retriever", "generator", "role")
+        name, retriever, generator, role = map(value.get, keys)
+        alone = "recorded" if retriever is None else "retriever"
+        made = alone if generator is None else "pair"
+        if role in ("app", "control"):
+            return {**value, "type": role, "ranking_of": name if role == "app" else None}
+        return {**value, "type": made, "ranking_of": retriever or name}
 
     def baseline_by(self, score: str) -> str | None:
         """Return the system that this one is compared with by a score."""

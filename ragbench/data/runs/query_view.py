@@ -17,7 +17,6 @@ from typing import NamedTuple
 from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
     file_name,
-    ranking_files,
     read_per_query,
     read_summary,
     resolve_run_folder,
@@ -28,6 +27,7 @@ from ragbench.data.runs.run_lines import (
     Lines,
     RankingFile,
     Texts,
+    ranking_files,
     read_answers,
     read_causes,
     read_columns,

@@ -379,16 +379,6 @@ def read_summary(folder: Path) -> Summary:
     return fill_facts(found, read_comparisons(folder) if compared else None)
 
 
-def ranking_files(folder: Path, summary: Summary) -> dict[str, Path]:
-    """Return system -> the run file with its ranking; absent where there is none."""
-    files = {
-        each.name: folder / "rankings" / f"{file_name(each.ranking_of)}.trec"
-        for each in summary.systems
-        if each.ranking_of is not None
-    }
-    return {name: file for name, file in files.items() if file.is_file()}
-
-
 def read_comparisons(folder: Path) -> Comparisons:
     """Read the comparisons of a run folder; where the file was lost, one system has none.
 
