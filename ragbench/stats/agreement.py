@@ -82,7 +82,6 @@ def mean_agreement(
         span: Smallest and largest possible value.
         groups: What the n items belong to; items of a group vary together, so that the groups
             are what is sampled. By default each item is its own group.
-        confidence: Coverage that is aimed at.
         rare: Whether ratings have few levels, of which one may be rare. Without, `plus_two` is
             only for what varies in no item: of means of many ratings, normal and correlated by 0
             to .95, the jackknife covers 93 % or more from 5 items on, and adding two to them makes
@@ -133,8 +132,6 @@ def raw_agreement(
     Args:
         x: Ratings of n items; NaN where missing.
         y: Ratings of the same items by another.
-        groups: What the items belong to, see `mean_agreement`.
-        confidence: Coverage that is aimed at.
 
     Returns:
         A share in [0, 1]; NaN where no item has both ratings. Constants are no special case.
@@ -215,8 +212,6 @@ def cohen_kappa(
         y: Levels that another gave to the same items.
         weights: `equal`, `linear` or `quadratic` in the distance of the two numbers; levels that
             no rater used count as distance all the same.
-        groups: What the items belong to, see `mean_agreement`.
-        confidence: Coverage that is aimed at.
 
     Returns:
         A value in [-1, 1]; 0 is chance. NaN with the reason where a rater gave one level to all

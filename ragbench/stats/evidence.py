@@ -84,7 +84,6 @@ def drop_evidence(
             the oldest first, a column per query. NaN where a query has no pair.
         max_drop: The largest drop of the mean that is allowed.
         range: Smallest and largest possible score of one query, both finite.
-        clusters: Which queries belong together; each cluster then is one unit.
         confidence: 1 minus the probability of ever showing a drop where none is.
 
     Example:

@@ -33,8 +33,6 @@ def krippendorff_alpha(
             fewer than two ratings are left out.
         level: `nominal` (equal or not), `ordinal` (how many ratings lie between), or `interval`
             (squared distance).
-        groups: What the items belong to, see `mean_agreement`.
-        confidence: Coverage that is aimed at.
 
     Returns:
         At most 1; 0 is chance. NaN with the reason where all ratings are equal, which is no

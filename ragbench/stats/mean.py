@@ -60,11 +60,7 @@ def mean_interval(
     Args:
         values: n finite scores inside the range. Leave failed and unscored queries out.
         range: Smallest and largest possible score; an infinite end means no bound.
-        confidence: Coverage that is aimed at.
         method: `default`, `percentile` or `bca`.
-        clusters: n labels; queries with equal ones belong together.
-        resamples: Resamples of the two bootstraps.
-        seed: Equal seeds give equal bootstrap intervals.
 
     Returns:
         The mean and its limits, inside the range. The limits are NaN (`undefined`) where there
@@ -226,7 +222,6 @@ def ppi_mean(
         random: Whether the n were drawn at random from all n + N. There is no default: labels of
             the interesting cases correct nothing.
         range: Smallest and largest possible label; limits are kept inside.
-        confidence: Coverage that is aimed at.
 
     Returns:
         The mean with its limits; NaN for the limits where all labels are equal and the range has
@@ -303,7 +298,6 @@ def ppi_difference(
         unlabelled: The judge's scores of N other queries, for both.
         random: Whether the n queries were drawn at random from all.
         range: Smallest and largest possible label of ONE system.
-        confidence: Coverage that is aimed at.
 
     Example:
         >>> labels = ([1.0, 0.5] * 10, [0.5, 0.5] * 10)

@@ -140,7 +140,6 @@ def max_t_p_values(
             compares each with all, which is never smaller.
         side: `both`: any difference is looked for; `lower`: only sums below 0; `upper`: only
             sums above.
-        resamples: Number of random flips.
         seed: Equal seeds give equal p-values. The order of the columns does not matter.
 
     Example:
@@ -209,9 +208,6 @@ def tied_with_best(
         values: Table (n queries, s systems) of one measure; NaN where a system is not scored.
         higher_is_better: False for a latency or a cost.
         alpha: Chance of any false difference among all pairs.
-        clusters: n labels; queries with equal ones belong together and are flipped together.
-        resamples: Number of random flips.
-        seed: Equal seeds give equal marks.
 
     Returns:
         Array of shape (s,). True for the best system, for each system that is not significantly

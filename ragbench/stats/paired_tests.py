@@ -125,7 +125,6 @@ def randomization_p_values(
 
     Args:
         differences: Table (n queries, m pairs of systems); NaN where a pair is not scored.
-        resamples: Number of random signs.
         seed: Equal seeds give equal p-values, whatever other columns there are.
 
     Example:

@@ -53,7 +53,6 @@ def score_interval(
         lost: How many queries only the baseline gets right.
         gained: How many only the system gets right.
         n: How many both were asked; 0 has no limits.
-        confidence: Coverage that is aimed at.
 
     Returns:
         Lower and upper limit; -1 and 1 for a single query, NaN for none.
@@ -214,7 +213,6 @@ def tilting_interval(
     Args:
         differences: n numbers, from -largest to largest.
         largest: The largest possible difference, above 0.
-        confidence: Coverage that is aimed at.
 
     Returns:
         Lower and upper limit; -largest and largest where n = 1, NaN where n = 0. Never of zero
