@@ -22,5 +22,3 @@ APPS = Family(
         "langchain": "ragbench.generate.langchain:LangchainApp",
     },
 )
-
-__all__ = ["APPS", "GENERATORS"]

@@ -50,14 +50,8 @@ def holm_p_values(p_values: ArrayLike) -> FloatArray:
 def benjamini_hochberg_p_values(p_values: ArrayLike) -> FloatArray:
     """Adjust p-values so that the expected share of false among all rejections is below alpha.
 
-    Weaker than `holm_p_values`: for screening many comparisons, not for a claim about one.
-
-    Args:
-        p_values: One p-value per comparison. NaN, a comparison that was not made, stays NaN and
-            is not counted.
-
-    Returns:
-        Array of the same shape: reject where it is at most alpha.
+    Weaker than `holm_p_values`, of which argument and result are: for screening many comparisons,
+    not for a claim about one.
 
     Example:
         0.04 x 3 / 3, 0.02 x 3 / 2, and 0.015 x 3 / 1, which may not exceed the one after it.

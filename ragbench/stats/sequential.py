@@ -98,7 +98,6 @@ def interim_interval(
     Args:
         differences: Score of the system minus score of the baseline, for the queries so far.
         bound: Of this look, from `spending_bounds`.
-        range: Smallest and largest possible score of one system.
 
     Example:
         The first of five looks: 20 queries that gained .2 on average do not decide.
