@@ -266,7 +266,7 @@ def _pieces(folder: Path, path: Path) -> Iterator[bytes | str]:
             yield chunk
 
 
-def _without_places(path: Path) -> Any:
+def _without_places(path: Path) -> object:
     content = read_config(path)
     if not isinstance(content, dict):
         return content

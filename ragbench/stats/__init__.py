@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from ragbench.stats.difference import *
     from ragbench.stats.evidence import *
     from ragbench.stats.increase import *
-    from ragbench.stats.krippendorff import *
     from ragbench.stats.mean import *
     from ragbench.stats.multiple_comparisons import *
     from ragbench.stats.paired_tests import *
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from ragbench.stats.variance import *
 
 _HOMES = {
-    "agreement": "cohen_kappa confusion_table mean_agreement raw_agreement",
+    "agreement": "cohen_kappa confusion_table krippendorff_alpha mean_agreement raw_agreement",
     "arguments": "cluster_sums",
     "bradley_terry": "Strengths bradley_terry_strengths",
     "correlation": "kendall_tau_b mean_correlation pearson roc_auc spearman",
@@ -55,7 +54,6 @@ _HOMES = {
     "effect_size_interval",
     "evidence": "drop_evidence",
     "increase": "Increase increase_interval queries_for",
-    "krippendorff": "krippendorff_alpha",
     "mean": "mean_interval ppi_difference ppi_mean",
     "multiple_comparisons": "benjamini_hochberg_p_values can_reject holm_p_values max_t_p_values "
     "resamples_needed tied_with_best",

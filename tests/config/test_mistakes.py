@@ -5,7 +5,7 @@ import pytest
 from ragbench.config.load import load_config
 from ragbench.errors import EXIT_BAD_INPUT, ConfigError
 from ragbench.experiment.runner import run_experiment
-from ragbench.generate.offline import Predictions
+from ragbench.generate.predictions import Predictions
 from ragbench.records.manifest import Choices
 
 HEAD = "dataset: {type: beir, path: data}\nretrievers:\n  bm25: {type: bm25}\n"
