@@ -149,20 +149,14 @@ def from_evaluation(source: str, evaluation: Evaluation, run: Path | None = None
     )
 
 
-def _places(early: Early, stored: StoredScores) -> IntArray:
-    """When each query would have been judged, in the order that the run's seed gives."""
-    of_run = None if stored.summary is None else stored.summary.seed
-    seed = (of_run if early.seed is None else early.seed) or 0
-    n = len(stored.query_ids)
-    order = sorted(range(n), key=lambda row: order_key(seed, stored.query_ids[row]))
-    places = np.empty(n, np.int64)
-    places[order] = np.arange(n)
-    return places
-
-
 def _look(early: Early, stored: StoredScores) -> Look:
-    bets = early.always_valid
-    places = _places(early, stored) if bets else None
+    """A look, with when each query would have been judged, in the order that a run's seed gives."""
+    bets, places = early.always_valid, None
+    if bets:
+        of_run = None if stored.summary is None else stored.summary.seed
+        seed = (of_run if early.seed is None else early.seed) or 0
+        ids = stored.query_ids
+        places = np.argsort(sorted(range(len(ids)), key=lambda row: order_key(seed, ids[row])))
     return Look(early.look, early.sizes, early.judged, early.queries, bets, places)
 
 
@@ -199,7 +193,7 @@ def _taken(column: ScoreColumn, rows: IntArray, whole: bool) -> ScoreColumn:
 
 
 DEFAULT_MEASURES = ("ndcg@10", "recall@10", "mrr@10", "map")
-"""Measures of run files by default."""
+"""Of run files, where nobody names others."""
 
 
 @runtime_checkable
@@ -207,7 +201,6 @@ class HasRunFolder(Protocol):
     """A finished experiment."""
 
     path: Path
-    """Its run folder."""
 
 
 Source = str | Path | Evaluation | HasRunFolder | ScoredSystems
@@ -252,7 +245,11 @@ def read_scored(
         )
     if not needs_qrels(path):
         if is_history(path):
-            return _read_history(path, shown)
+            commits = [
+                replace(from_stored(f"{shown}:{each.line}", each.scores), run_id=each.run_id)
+                for each in read_history(path)
+            ]
+            return from_history(shown, commits)
         return from_stored(shown, read_baseline(path))
     if qrels is None:
         raise DataError(
@@ -276,14 +273,6 @@ def needs_qrels(source: Source) -> bool:
         start = stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
     # a merge may leave its mark in the first line of a baseline file
     return not start.startswith((b"{", b"[", b"<<<<<<<"))
-
-
-def _read_history(path: Path, shown: str) -> ScoredSystems:
-    commits = [
-        replace(from_stored(f"{shown}:{entry.line}", entry.scores), run_id=entry.run_id)
-        for entry in read_history(path)
-    ]
-    return from_history(shown, commits)
 
 
 def _read_run(path: Path, shown: str) -> ScoredSystems:

@@ -50,10 +50,6 @@ class Evidence:
     judged_share: float | None = None
     """Share of the retrieved documents that have a judgement; None where nothing was retrieved."""
 
-    def read_by(self, measure: Measure) -> RankedGrades | Sequence[RankedSubtopics]:
-        """Return the record that a measure is a function of."""
-        return self.subtopics if measure.spec.reads == "subtopics" else self.grades
-
 
 def subtopics_read_by(measures: Sequence[Measure], qrels: Qrels, ties: Ties) -> Qrels | None:
     """Return the qrels whose subtopics these measures read; None where none of them does.
@@ -318,10 +314,10 @@ def column_of(
         values,
         causes,
         Signature.of(name, **parts, v=measure.spec.version),
-        measure.direction,
-        measure.low,
-        measure.high,
-        measure.aggregate,
+        measure.spec.direction,
+        measure.spec.low,
+        measure.spec.high,
+        measure.spec.aggregate,
     )
 
 
@@ -373,7 +369,8 @@ def score_passages(
 def _values(measure: Measure, evidence: Evidence, rules: Rules) -> tuple[FloatArray, CauseArray]:
     """Apply the rules to what a measure says: a value or a cause for every query."""
     ranked = evidence.grades
-    values = np.array(measure.score(evidence.read_by(measure)), np.float64)
+    read = evidence.subtopics if measure.spec.reads == "subtopics" else ranked
+    values = np.array(measure.score(read), np.float64)
     causes = np.where(np.isnan(values), measure.spec.nan_means, Cause.SCORED).astype(np.uint8)
     if rules.no_relevant == "zero":
         irrelevant = causes == Cause.NO_RELEVANT
@@ -381,7 +378,7 @@ def _values(measure: Measure, evidence: Evidence, rules: Rules) -> tuple[FloatAr
         causes[irrelevant] = Cause.SCORED
     if rules.missing == "skip":
         causes[list(ranked.missing)] = Cause.MISSING_QUERY
-    elif rules.trec_eval == 9 and measure.low == -np.inf:
+    elif rules.trec_eval == 9 and measure.spec.low == -np.inf:
         # version 9 divides by all queries and adds nothing; version 10 scores an empty ranking
         values[list(ranked.missing)] = 0.0
     causes[np.diff(ranked.judged_starts) == 0] = Cause.NO_JUDGEMENTS

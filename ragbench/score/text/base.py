@@ -151,15 +151,6 @@ class WeighsReferences(Protocol):
         ...
 
 
-def nothing_missing(options: Options) -> None:
-    """Nothing has to be there before a metric can be computed."""
-
-
-def nothing_to_say(texts: Sequence[str], options: Options) -> list[str]:
-    """No notes."""
-    return []
-
-
 @dataclass(frozen=True, slots=True)
 class Declaration:
     """What `@metric` says about a function."""
@@ -194,9 +185,9 @@ class Declaration:
     """What else the numbers depend on; goes into the signature."""
     unsigned: frozenset[str] = frozenset()
     """Options that no number depends on, or that `facts` has in a better form."""
-    check: Callable[[Options], None] = nothing_missing
+    check: Callable[[Options], None] = lambda options: None
     """Raises MissingExtra or OptionError where the metric cannot be computed here."""
-    notes: Callable[[Sequence[str], Options], list[str]] = nothing_to_say
+    notes: Callable[[Sequence[str], Options], list[str]] = lambda texts, options: []
     """What readers should know about how the metric sees these texts, in sentences."""
 
 

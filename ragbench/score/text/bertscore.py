@@ -168,12 +168,9 @@ class BERTScorer:
         *,
         advance: Advance | None = None,
     ) -> list[BertScore]:
-        """Score predictions against their references, paired by position.
+        """Score predictions against their references, texts or lists of them, by position.
 
-        Args:
-            predictions: n texts.
-            references: n texts, or lists of texts where there are several.
-            advance: Is told how many further predictions are done.
+        `advance` is told how many further predictions are done.
 
         Raises:
             DataError: The two differ in length, or something is no text or has no reference.
@@ -350,9 +347,6 @@ def bertscore(  # noqa: PLR0913  the public signature: an option each
     can read is cut. With `idf`, a token that is in every reference weighs nothing, and a text of
     only such tokens scores 0. The model stays loaded for the next call. Of several references the
     largest precision, recall and F count.
-
-    Returns:
-        A `(precision, recall, fmeasure)` for each prediction.
 
     Raises:
         MissingExtra: bert-score, which brings torch and transformers, is not installed.

@@ -97,12 +97,8 @@ class _Corpus(_Rows):
 
 def _sum(parts: Sequence[list[Counts]]) -> list[Counts]:
     """Add up the counts of many predictions, order by order."""
-    return [_added(of_order) for of_order in zip(*parts, strict=True)]
-
-
-def _added(counts: Sequence[Counts]) -> Counts:
-    mine, theirs, shared = map(sum, zip(*counts, strict=True))
-    return mine, theirs, shared
+    columns = [zip(*of_order, strict=True) for of_order in zip(*parts, strict=True)]
+    return [(sum(mine), sum(theirs), sum(shared)) for mine, theirs, shared in columns]
 
 
 def _without(whole: list[Counts], part: list[Counts]) -> list[Counts]:

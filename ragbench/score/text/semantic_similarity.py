@@ -59,12 +59,9 @@ class SemanticSimilarity:
         *,
         advance: Advance | None = None,
     ) -> list[float]:
-        """Score predictions against their references, paired by position.
+        """Score predictions against their references, texts or lists of them, by position.
 
-        Args:
-            predictions: n texts.
-            references: n texts, or lists of texts where there are several.
-            advance: Is told how many further predictions are done.
+        `advance` is told how many further predictions are done.
 
         Raises:
             DataError: The two differ in length, or something is no text or has no reference.
@@ -184,9 +181,6 @@ def semantic_similarity(
     on the model, and are only compared within one. An empty text on either side gives 0. A text
     that is longer than the model can read is cut. The model stays loaded. Of several references the
     most similar counts.
-
-    Returns:
-        A number for each prediction.
 
     Raises:
         MissingExtra: sentence-transformers is not installed.
