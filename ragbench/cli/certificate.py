@@ -35,7 +35,7 @@ from ragbench.experiment.costs import totals_of
 from ragbench.experiment.plan.components import build_judge, connected
 from ragbench.experiment.plan.plan import load_collection
 from ragbench.experiment.reproduce import check_trust
-from ragbench.files import cache_folder, write_atomically
+from ragbench.files import cache_folder, write_file
 from ragbench.records import codec
 from ragbench.records.certificate import Certificate, PreferenceCertificate, ProbeFound, ProbeReport
 from ragbench.registry import nearest
@@ -66,12 +66,6 @@ class Request:
     trusted: Sequence[str] = ()
     """Addresses to which probes may send: a run folder is data, and names any."""
 
-    def write(
-        self, what: str, record: Found, render: Callable[[Found], str], notes: Sequence[str]
-    ) -> None:
-        """Write a record to the file, and print it with the notes."""
-        _write(what, record, render, notes, self.output, as_json=self.as_json)
-
 
 def _write(
     what: str,
@@ -84,7 +78,7 @@ def _write(
 ) -> None:
     text = to_json(codec.to_json(record))
     if output is not None:
-        _write_file(output, text)
+        write_file(output, text)
         notes = [*notes, f"{what}: {output}"]
     if as_json:
         write_json(text)
@@ -110,7 +104,7 @@ def draw_sheet(
     if output is None:
         write_result(text, exact=True)
     else:
-        _write_file(output, text)
+        write_file(output, text)
     counts = ", ".join(f"{len(drawn.keys)} of {name}" for name, (drawn, _) in draws.items())
     write_notes([f"{len(rows)} rows to label: {counts}; seed {request.seed}"])
     longest = max(len(cell) for row in rows for cell in row if isinstance(cell, str))
@@ -139,7 +133,8 @@ def certify_judge(
         asked, notes = _ask_judges(request, labelled)
         calibration = replace(calibration, asked=asked)
     certificate = certify(run, chosen, found, calibration)
-    request.write("certificate", certificate, render_certificate, notes)
+    output, as_json = request.output, request.as_json
+    _write("certificate", certificate, render_certificate, notes, output, as_json=as_json)
 
 
 def certify_ratings(
@@ -203,7 +198,7 @@ def probe_judge(request: Request) -> None:
     asked, notes = _ask_judges(request, chosen)
     scale, confidence = request.scale, request.confidence
     report = probe_report(request.run, chosen, asked, scale=scale, confidence=confidence)
-    request.write("probes", report, render_probes, notes)
+    _write("probes", report, render_probes, notes, request.output, as_json=request.as_json)
 
 
 def _by_name(pairs: Sequence[str]) -> dict[str, list[str]]:
@@ -287,10 +282,3 @@ def _read_questions(run: JudgedRun) -> Mapping[str, Question]:
         query.id: Question(query.text, collection.answers.get(query.id, ()), query.turns)
         for query in collection.queries
     }
-
-
-def _write_file(path: Path, text: str) -> None:
-    try:
-        write_atomically(path, text)
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", file=path) from error

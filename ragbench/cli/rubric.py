@@ -14,6 +14,7 @@ from ragbench.cli.output import (
     behind,
     echo,
     file_option,
+    json_option,
     number_option,
     resumable,
     run_argument,
@@ -182,9 +183,7 @@ def command() -> None:
 @command.command(name="show")
 @click.argument("rubric", metavar="NAME|FILE")
 @click.option("--zero-shot", is_flag=True, help="Without worked examples.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON, with the schemas of the replies."
-)
+@json_option(help="Print JSON, with the schemas of the replies.")
 def show(rubric: str, zero_shot: bool, as_json: bool) -> None:
     """Print the exact prompts that a rubric sends to a language model.
 
@@ -207,11 +206,11 @@ def show(rubric: str, zero_shot: bool, as_json: bool) -> None:
             "prompts": [
                 {
                     "purpose": purpose,
-                    "system": prompt.system,
-                    "user": prompt.user,
-                    "schema": prompt.schema,
+                    "system": each.system,
+                    "user": each.user,
+                    "schema": each.schema,
                 }
-                for purpose, prompt in previews
+                for purpose, each in previews
             ],
         }
         write_json(json.dumps(shown, indent=2, ensure_ascii=False))
@@ -267,10 +266,10 @@ def nuggets(
     line for each query. Read it and correct it: `nuggets: FILE` at a judge then scores answers by
     these nuggets, the same for every system and every later run.
     """
-    from ragbench.data.runs.run_folder import to_jsonl
+    from ragbench.data.runs.run_folder import json_lines
     from ragbench.errors import DataError
     from ragbench.experiment.nuggets import make_nuggets
-    from ragbench.files import write_atomically
+    from ragbench.files import write_file
     from ragbench.report.progress import Progress
     from ragbench.report.text import counted
 
@@ -280,10 +279,7 @@ def nuggets(
     bars = Progress(brief=not sys.stderr.isatty(), stream=behind(sys.stderr))
     with resumable():
         made = make_nuggets(run, judge, depth=depth, trusted=trusted, progress=bars)
-    try:
-        write_atomically(output, to_jsonl(made.rows()))
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", file=output) from error
+    write_file(output, "".join(json_lines(made.rows())))
     nuggets = [nugget for found in made.nuggets.values() for nugget in found]
     vital = sum(nugget.importance == "vital" for nugget in nuggets)
     echo(

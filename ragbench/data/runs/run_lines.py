@@ -8,7 +8,7 @@ from __future__ import annotations
 import mmap
 import re
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import gt
@@ -17,12 +17,13 @@ from typing import IO, TypeVar, cast
 
 import numpy as np
 
-from ragbench.data.runs.run_folder import csv_lines, csv_rows, csv_tables, per_query_rows
+from ragbench.data.runs.run_folder import csv_lines, csv_rows, csv_tables, file_name, per_query_rows
 from ragbench.errors import DataError
 from ragbench.json_yaml import load_json
 from ragbench.records.causes import CAUSES, AnswerCause, CauseRow, Lost
 from ragbench.records.codec import Record, from_json
 from ragbench.records.manifest import FailedPrediction, Passage, PredictionRow, TextRow
+from ragbench.records.summary import Summary
 from ragbench.registry import nearest, shown
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import FloatArray, Qrels, Query
@@ -32,11 +33,12 @@ from ragbench.types.rows import Places
 
 CAUSES_FILE = "causes.csv"
 _COLUMNS = ("system", "query_id", "cause", "why")
-_DIGITS = 12
+_PRINT = re.compile("[0-9a-f]{12}")
 _QUERY_LINES = re.compile(rb"^ ?(\S+)(?: .*)?\n?(?: ?\1 .*\n?)*", re.MULTILINE)
 R = TypeVar("R", bound=Record)
 FINGERPRINTS_FILE = "fingerprints.csv"
 PARTS = ("question", "judgements", "subtopics", "answers")
+"""What a query has, in the order of columns."""
 
 
 class Lines:
@@ -89,7 +91,7 @@ class Lines:
     def __del__(self) -> None:
         self.close()
 
-    def values(self, key: str) -> Iterator[tuple[object, int]]:
+    def values(self, key: str) -> Iterator[tuple[dict[str, Json], int]]:
         """Yield the lines of an id as JSON has them, each with its number."""
         numbers, number = list[int](), self._last.get(key) or 0
         while number:
@@ -117,7 +119,7 @@ def _id_in(line: bytes, key: str, path: Path, number: int) -> str:
         return str(load_json(line)[key])
     except (ValueError, KeyError, TypeError) as error:
         text = shown(line.decode("utf-8", "backslashreplace").rstrip())
-        found = f"not a line of ours: {text}"
+        found = f"not a line that a run writes: {text}"
         raise DataError(found, file=path, line=number, allowed=f"JSON with {key}") from error
 
 
@@ -166,7 +168,7 @@ class AnswerView:
 def read_answers(lines: Lines, query: str) -> Iterator[AnswerView]:
     """Yield what a system answered to a query, failed answers too."""
     for value, line in lines.values(query):
-        if isinstance(value, dict) and "cause" in value:
+        if "cause" in value:
             failed = from_json(FailedPrediction, value, file=lines.path, line=line)
             yield AnswerView(None, failed.cause, failed.detail, failed.sample)
             continue
@@ -178,6 +180,16 @@ def read_answers(lines: Lines, query: str) -> Iterator[AnswerView]:
             queries=tuple(row.queries),
             prediction=row,
         )
+
+
+def ranking_files(folder: Path, summary: Summary) -> dict[str, Path]:
+    """Return system -> the run file with its ranking; absent where there is none."""
+    files = {
+        each.name: folder / "rankings" / f"{file_name(each.ranking_of)}.trec"
+        for each in summary.systems
+        if each.ranking_of is not None
+    }
+    return {name: file for name, file in files.items() if file.is_file()}
 
 
 class RankingFile:
@@ -298,9 +310,6 @@ def read_causes(path: Path) -> dict[str, dict[str, CauseRow]]:
     return found
 
 
-"""What a query has, in the order of columns."""
-
-
 def fingerprint_queries(
     queries: Sequence[Query], qrels: Qrels | None, answers: Mapping[str, Sequence[str]]
 ) -> QueryFingerprints:
@@ -379,7 +388,7 @@ def checked_fingerprints(
     found: dict[str, dict[str, str]] = {part: {} for part in parts}
     for query, row in table.items():
         if len(row) != len(parts) or not all(cell is None or _is_print(cell) for cell in row):
-            allowed = f"{_DIGITS} hexadecimal digits, or nothing, for each of {', '.join(parts)}"
+            allowed = f"12 hexadecimal digits, or nothing, for each of {', '.join(parts)}"
             raise DataError(f"fingerprints of '{query}': {list(row)!r}", file=file, allowed=allowed)
         for part, cell in zip(parts, row, strict=True):
             if isinstance(cell, str):
@@ -388,5 +397,4 @@ def checked_fingerprints(
 
 
 def _is_print(cell: object) -> bool:
-    digits: Collection[str] = "0123456789abcdef"
-    return isinstance(cell, str) and len(cell) == _DIGITS and all(c in digits for c in cell)
+    return isinstance(cell, str) and _PRINT.fullmatch(cell) is not None
