@@ -155,7 +155,7 @@ class Drop(Change):
             needed = _queries_needed(d, margin, confidence, _width(pairs.range))
             power = replace(power, queries_needed=needed)
         said = shown_power(power, found.n_units, unit, "drop")
-        why = f"{interval} holds a drop by {margin:g}; {said}"
+        why = f"{interval} includes a drop of {margin:g}; {said}"
         return Decision("undecided", why, facts, power=power)
 
     def _by_mean(self, d: FloatArray, pairs: PairedScores, method: Method) -> Decision:

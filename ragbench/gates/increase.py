@@ -121,7 +121,7 @@ class Increase(Change):
         spread = Spread(found.increase, sd, n_units)
         power = power_of(spread, margin, method.confidence, widest=math.inf)
         unit = "queries" if n_clusters is None else "clusters"
-        why = f"{why} holds {margin:g}; {shown_power(power, n_units, unit, 'increase')}"
+        why = f"{why} includes {margin:g}; {shown_power(power, n_units, unit, 'increase')}"
         return decision("undecided", why, power=power)
 
 

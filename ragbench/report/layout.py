@@ -9,7 +9,15 @@ from dataclasses import replace
 from ragbench.records.comparison import ComparedRuns, Comparisons, SliceDifference
 from ragbench.records.gate import GateVerdict
 from ragbench.records.score import SystemScore
-from ragbench.records.summary import Dataset, Latency, Summary, SystemSummary, Timing, Tokens
+from ragbench.records.summary import (
+    Dataset,
+    Latency,
+    Summary,
+    SystemSummary,
+    SystemType,
+    Timing,
+    Tokens,
+)
 from ragbench.report.base import Cost, Gate, Layout, Section, SliceRow, Slices
 from ragbench.report.ci import why_of
 from ragbench.report.headline import headline, legend, nothing_told
@@ -28,6 +36,13 @@ from ragbench.report.text import (
 )
 
 _GATES_FIRST = {"undecided": 0, "fail": 1}
+_NOUNS: Mapping[SystemType, str] = {
+    "retriever": "retrievers",
+    "pair": "pairs",
+    "app": "apps",
+    "control": "controls",
+    "recorded": "systems",
+}
 _INCOMPLETE = "the run is incomplete"
 
 
@@ -147,18 +162,8 @@ def _subject(summary: Summary) -> str:
 
 
 def _system_counts(systems: Sequence[SystemSummary]) -> list[str]:
-    kinds = Counter(
-        f"{system.role}s"
-        if system.role != "system"
-        else "systems"
-        if system.retriever is None
-        else "retrievers"
-        if system.generator is None
-        else "pairs"
-        for system in systems
-    )
-    order = ("retrievers", "pairs", "apps", "controls", "systems")
-    return [counted(kinds[kind], kind) for kind in order if kinds[kind]]
+    counts = Counter(system.type for system in systems)
+    return [counted(counts[of], noun) for of, noun in _NOUNS.items() if counts[of]]
 
 
 def _gate(gate: GateVerdict) -> Gate:
