@@ -17,13 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.errors import AdapterError, DataError, OptionError
-from ragbench.registry import (
-    DeclaredOption,
-    checked,
-    declared_options,
-    plain_signature,
-    source_print,
-)
+from ragbench.registry import checked, plain_signature, source_print
 from ragbench.score.base import Aggregate
 from ragbench.score.retrieval.options import Cutoff as Cutoff
 from ragbench.score.retrieval.options import Grade as Grade
@@ -369,9 +363,3 @@ def spec_of(kernel: Callable[..., Any]) -> MeasureSpec | None:
     """Return what `@measure` declared about a function; None where it is not a measure."""
     spec = getattr(kernel, "measure_spec", None)
     return spec if isinstance(spec, MeasureSpec) else None
-
-
-@functools.cache
-def options_of(kernel: Callable[..., Any]) -> Mapping[str, DeclaredOption]:
-    """Return the options that a measure declares, by name."""
-    return declared_options(kernel)
