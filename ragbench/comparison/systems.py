@@ -103,7 +103,7 @@ _FIRST_FAILURE = min(cause for cause in Cause if cause.failed)
 
 
 def failed_share(column: ScoreColumn) -> FloatArray:
-    """Return the share of each item that failed, shape (n,): 1 where all of it did, or 0 to 1.
+    """Return the share of each item that failed, shape (n,), from 0 to 1: all of it.
 
     What a score does not apply to is no part of it: of five answers, one of which failed and one
     makes no claim, a quarter of the score failed.

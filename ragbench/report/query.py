@@ -92,7 +92,7 @@ def _ranking(system: SystemView, drawn: set[str], hits: int, width: int) -> Iter
     drawn.add(system.ranking_of)
     shown = [hit for hit in system.ranking if hit.rank <= hits or (hit.grade or 0) > 0]
     rows = [("rank", "score", "grade", "document"), *map(_hit, shown)]
-    for line in draw([list(column) for column in zip(*rows, strict=True)]):
+    for line in draw(list(zip(*rows, strict=True))):
         yield _cut(f"{_INDENT}{line}", width)
     left = len(system.ranking) - len(shown)
     if left:
