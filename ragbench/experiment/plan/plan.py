@@ -98,13 +98,15 @@ def make_plan(
     for name, generator in generators.items():
         if name in config.generators:
             warnings += _doubtful_samples(name, generator, config.generators[name].samples)
+    ranked = with_contexts(config, collection, chosen.recorded)
+    baseline = choose_baseline(config, collection, chosen)
     plan = Plan(
         config=config,
         collection=collection,
         queries=queries,
         qrels=qrels,
         retrievers=built,
-        systems=chosen.systems(controls, with_contexts(config, collection, chosen.recorded)),
+        systems=chosen.systems(controls, ranked, baseline),
         generators=generators,
         apps={
             name: build_app(name, config.apps.get(name), live.apps.get(name), calls=calls)
@@ -115,7 +117,7 @@ def make_plan(
         judges=scores.judges,
         skipped_judges=scores.skipped,
         fill=scores.fill,
-        baseline=choose_baseline(config, collection, chosen),
+        baseline=baseline,
         clusters=clusters,
         slicings=slices,
         warnings=warnings,
