@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ragbench.data.files.rows import parse_json
-from ragbench.data.runs.baseline import check_scored, format_baseline, stored_scores
+from ragbench.data.runs.baseline import baseline_of, check_scored, stored_scores
 from ragbench.data.runs.run_folder import LATEST, read_manifest, read_summary, to_json_line
 from ragbench.data.runs.run_scores import StoredScores
 from ragbench.errors import DataError, OptionError
 from ragbench.files import locked_beside, names_in, write_file
-from ragbench.json_yaml import load_json, load_yaml
-from ragbench.records.codec import from_json, kind
+from ragbench.json_yaml import load_yaml
+from ragbench.records.codec import from_json, kind, to_json
 from ragbench.records.score import HISTORY_SCHEMA, HistoryLine, SystemScore
 from ragbench.records.summary import Summary
 from ragbench.registry import nearest
@@ -353,7 +353,7 @@ def _line(path: str | Path, scores: StoredScores) -> str:
     if scores.summary is None or not scores.summary.run_id:
         raise DataError("the run has no id", file=path, allowed="the folder of a run")
     head = {"schema": HISTORY_SCHEMA, "run_id": scores.summary.run_id}
-    return to_json_line({**head, **{**load_json(format_baseline(scores)), **head}}) + "\n"
+    return to_json_line({**head, **to_json(baseline_of(scores)), **head}) + "\n"
 
 
 def _read_line(path: str | Path, number: int, line: str) -> HistoryEntry:
