@@ -49,9 +49,10 @@ class Beir(CorpusReader):
             raise DataError(found, file=self._path)
         queries = read_queries(self._required("queries.jsonl"))
         corpus = find_file(self._path, "corpus.jsonl")
-        documents = (
-            None if corpus is None else self.packed([corpus], lambda: read_documents(corpus))
-        )
+        documents = None
+        if corpus is not None:
+            file = Path(corpus.name)
+            documents, _ = self.keep(self._path, [file], lambda odd: read_documents(corpus))
         judgements = self._judgements(queries)
         judged = queries
         if judgements is not None:
