@@ -86,18 +86,18 @@ class Judgements:
         missing = {q: next(iter(docs)) for q, docs in self.grades.items() if q not in known}
         first = [(self.lines[query, doc], query) for query, doc in missing.items()]
         if first:
-            raise dangling(self.file, "query", first, known, where)
+            raise dangling(self.file, first, known, where)
 
 
 def dangling(
-    file: str, noun: str, missing: Iterable[tuple[int, str]], known: set[str], where: str
+    file: str, missing: Iterable[tuple[int, str]], known: set[str], where: str
 ) -> DataError:
-    """Return the error for ids that refer to nothing: the first with its line, then some more."""
+    """Return the error for queries that are not there: the first with its line, then some more."""
     first: dict[str, int] = {}
     for line, name in sorted(missing):
         first.setdefault(name, line)
     (name, line), *others = first.items()
-    found = f"{noun} '{name}' is not in {where}"
+    found = f"query '{name}' is not in {where}"
     if others:
         shown = ", ".join(f"'{other}' (line {at})" for other, at in others[: _SHOWN - 1])
         rest = len(others) - _SHOWN + 1
