@@ -16,7 +16,7 @@ from ragbench.data.loaders.python import as_loader
 from ragbench.errors import DataError
 from ragbench.experiment.plan.components import build_app, build_generator
 from ragbench.experiment.plan.groups import cluster_labels, document_id, slicings
-from ragbench.experiment.plan.records import LiveComponents, Plan
+from ragbench.experiment.plan.records import LiveComponents, Plan, with_contexts
 from ragbench.experiment.plan.scores import choose_scores
 from ragbench.experiment.plan.systems import (
     ChosenSystems,
@@ -104,13 +104,12 @@ def make_plan(
         queries=queries,
         qrels=qrels,
         retrievers=built,
-        systems=chosen.retrievers,
+        systems=chosen.systems(controls, with_contexts(config, collection, chosen.recorded)),
         generators=generators,
         apps={
             name: build_app(name, config.apps.get(name), live.apps.get(name), calls=calls)
             for name in chosen.apps
         },
-        answering=chosen.answering(controls),
         measures=scores.measures,
         metrics=scores.metrics,
         judges=scores.judges,
@@ -123,7 +122,8 @@ def make_plan(
         gate_files=gate_files,
     )
     if choices.judge and not choices.only:
-        check_gate_names(config.gates, _scores(plan), plan.all_systems)
+        answering = [each.name for each in plan.answering if each.type != "control"]
+        check_gate_names(config.gates, _scores(plan), [*plan.retrieving, *answering])
     return plan
 
 
