@@ -26,7 +26,6 @@ from ragbench.experiment.stages.base import (
     keep_all,
 )
 from ragbench.experiment.stages.item_json import (
-    PREDICTED,
     read_predicted,
     write_document,
     write_predicted,
@@ -220,7 +219,7 @@ class Answer(StoredStage):
         """Whether every answer is there, or has failed."""
         return PENDING not in self.answers.outcomes
 
-    read, form = staticmethod(read_predicted), PREDICTED
+    read, spools = staticmethod(read_predicted), True
 
     def write(self, value: Outcome[Prediction]) -> dict[str, Any]:
         """Write an outcome."""
@@ -341,7 +340,7 @@ class Generate(Answer):
         for row, slot in enumerate(self._slots):
             if slot is None:
                 of = self._contexts[1][row % n]
-                found[row] = Outcome(None, of.cause, of.detail)
+                found[row] = write_predicted(Outcome(None, of.cause, of.detail))
         return Answers(self.system.name, found, self.samples)
 
     def forecast(self) -> Node:

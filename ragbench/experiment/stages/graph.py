@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragbench.config.schema import BudgetLimits, ExperimentConfig
-from ragbench.experiment.costs import spending_of
+from ragbench.experiment.costs import spending_of, with_costs
 from ragbench.experiment.plan.components import build_executor
 from ragbench.experiment.plan.records import Plan, Share, System
 from ragbench.experiment.records import Results, SharedRun
@@ -117,7 +117,7 @@ def run_stages(workspace: Workspace) -> Results:
                 stage.pay_for(rows)
     for stage in stages:
         stage.collect(results)
-    results.work = workspace.work
+    results.work, results.systems = workspace.work, with_costs(results)
     results.spending = spending_of(plan, results, workspace.budget)
     return results
 

@@ -34,7 +34,6 @@ from ragbench.experiment.stages.base import (
     keep_all,
 )
 from ragbench.experiment.stages.item_json import (
-    RETRIEVED,
     read_retrieved,
     with_text,
     without_text,
@@ -258,7 +257,8 @@ class Retrieve(StoredStage):
         failed, _ = self._inputs
         found = self.items(default=PENDING)
         for row, outcome in failed.items():
-            found[row] = outcome
+            if outcome != PENDING:
+                found[row] = write_retrieved(outcome)
         return found
 
     def found(self) -> Sequence[Outcome[Retrieved]]:
@@ -339,7 +339,7 @@ class Retrieve(StoredStage):
         if notes := list(self.retriever.notes):
             self._file.put(_NOTES, {_NOTES: list(dict.fromkeys([*self.notes, *notes]))})
 
-    read, form = staticmethod(read_retrieved), RETRIEVED
+    read, spools = staticmethod(read_retrieved), True
 
     def write(self, value: Outcome[Retrieved]) -> dict[str, Any]:
         """Write an outcome without the texts that the corpus has anyway."""
