@@ -6,8 +6,6 @@ import re
 from collections import abc
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from types import MappingProxyType
 
 from ragbench.comparison.method import Method
 from ragbench.config.schema import ExperimentConfig, Match
@@ -84,7 +82,7 @@ def make_plan(
         for measure in parse_measures(scores.measures):
             measure.check()
     qrels = _subset(collection.qrels, queries)
-    warnings += [*scores.warnings, *_stale(config, collection, qrels, scores.measures)]
+    warnings += [*scores.warnings, *_check_judgements(config, collection, qrels, scores.measures)]
     clusters, lacking = cluster_labels(config, queries)
     slices = slicings(config, queries, qrels, collection.answers)
     warnings += [*lacking, *map(_literal_secret, config.literal_secrets)]
@@ -111,6 +109,7 @@ def make_plan(
             for name in chosen.apps
         },
         answering=chosen.answering(controls),
+        recorded_rankings=scores.recorded_rankings,
         measures=scores.measures,
         metrics=scores.metrics,
         judges=scores.judges,
@@ -188,19 +187,6 @@ def _scores(plan: Plan) -> list[str]:
     ]
 
 
-def _stale(
-    config: ExperimentConfig, collection: Collection, qrels: Qrels | None, measures: Sequence[str]
-) -> list[str]:
-    """Warn of judgements that no document can meet, where a measure reads them."""
-    read = any(measure.spec.reads != "passages" for measure in parse_measures(measures))
-    if qrels is None or collection.documents is None or not read:
-        return []
-    match = config.metrics.retrieval.match
-    return _check_judgements(
-        qrels, collection.documents, match, config.path, collection.gold_places
-    )
-
-
 def _subset(qrels: Qrels | None, queries: Sequence[Query]) -> Qrels | None:
     if qrels is None:
         return None
@@ -253,14 +239,17 @@ def _doubtful_samples(name: str, generator: Generator, samples: int) -> list[str
 
 
 def _check_judgements(
-    qrels: Qrels,
-    documents: Sequence[Document],
-    match: Match,
-    path: Path | None = None,
-    places: Mapping[str, str] = MappingProxyType({}),
+    config: ExperimentConfig, collection: Collection, qrels: Qrels | None, measures: Sequence[str]
 ) -> list[str]:
-    """Warn where judged documents can never be found; where none can be, it is an error."""
-    known = _findable(documents, match)
+    """Warn of judgements that no document can meet, where a measure reads them.
+
+    Where none can be met, it is an error.
+    """
+    read = any(measure.spec.reads != "passages" for measure in parse_measures(measures))
+    if qrels is None or collection.documents is None or not read:
+        return []
+    match, places = config.metrics.retrieval.match, collection.gold_places
+    known = _findable(collection.documents, match)
     if known is None:
         return []
     judged = dict.fromkeys(qrels.documents)
@@ -273,7 +262,7 @@ def _check_judgements(
     if len(missing) == len(judged):
         raise DataError(
             f"all {len(judged)} judged documents {lacking}, such as '{missing[0]}'{place}",
-            file=path,
+            file=config.path,
             record="metrics.retrieval.match",
             allowed=_allowed(known, match),
             nearest=close,
