@@ -53,10 +53,11 @@ class EndpointOptions(RequestOptions):
         dict[str, str] | None,
         Option('Headers; `"Bearer ${TOKEN}"` reads the environment.', secret=True),
     ] = None
+    url: Url
 
-    def endpoint(self, url: str) -> Endpoint:
+    def endpoint(self) -> Endpoint:
         """Return the URL as what JSON is posted to."""
-        return Endpoint("http", url, self.headers, timeout=self.timeout, retries=self.retries)
+        return Endpoint("http", self.url, self.headers, timeout=self.timeout, retries=self.retries)
 
 
 class Endpoint:

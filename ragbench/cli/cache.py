@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
+from itertools import groupby
 from pathlib import Path
 
 import click
 
 from ragbench.cli.output import confirm, echo
-from ragbench.store.maintenance import KINDS, Stored, remove, stored_in, to_prune, verify
+from ragbench.store.maintenance import Stored, remove, stored_in, to_prune, verify
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 _AGE = {"h": 1 / 24, "d": 1.0, "w": 7.0}
@@ -38,10 +39,9 @@ def _show(folder: Path) -> None:
 
     found = stored_in(folder)
     echo(f"{folder}: {_size(sum(each.size for each in found))} in {len(found)} files")
-    for kind in KINDS:
-        own = [each for each in found if each.kind == kind]
-        if own:
-            echo(f"  {kind:<10}{_size(sum(e.size for e in own)):>10}  {len(own)} files")
+    for kind, files in groupby(found, key=lambda each: each.kind):
+        sizes = [each.size for each in files]
+        echo(f"  {kind:<10}{_size(sum(sizes)):>10}  {len(sizes)} files")
 
 
 @command.command(name="prune")

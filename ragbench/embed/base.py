@@ -6,11 +6,12 @@ import functools
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 from ragbench.errors import DataError, MissingExtra, OptionError
 from ragbench.json_yaml import load_json
@@ -66,7 +67,7 @@ class Encodings:
     """Wall time of encoding the others."""
 
 
-class Embedder(Protocol):
+class Embedder(ABC):
     """Turns texts into vectors: of length 1, so that a dot product is a cosine, or as they are."""
 
     identity: str
@@ -89,22 +90,29 @@ class Embedder(Protocol):
         normalize: bool = True,
         advance: Advance = tell_nobody,
     ) -> Vectors:
-        """Return a row for each text, in their order, of length 1 if so wanted."""
-        ...
+        """Return a row for each text, in their order; equal texts are computed once."""
+        import numpy as np
 
-    def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> Sequence[int]:
+        if not texts:
+            return np.empty((0, 0), dtype=np.float32)
+        distinct = list(dict.fromkeys(texts))
+        found = self._encode(distinct, prompt, normalize, advance)
+        rows = dict(zip(distinct, found, strict=True))
+        return np.stack([rows[text] for text in texts]).astype(np.float32, copy=False)
+
+    @abstractmethod
+    def _encode(
+        self, texts: Sequence[str], prompt: str, normalize: bool, advance: Advance
+    ) -> Iterable[Vectors]:
+        """Return a row for each of some texts, all different."""
+
+    @abstractmethod
+    def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> list[int]:
         """Return how many tokens each text has, before it is cut to what the model can read."""
-        ...
 
 
 Model = Annotated[
     str, Option("The model: a folder, or a name on the Hugging Face hub.", refers_to="path_or_name")
-]
-QueryPrompt = Annotated[
-    str | None, Option("Text put before a query; null: the prompt of the model.")
-]
-DocumentPrompt = Annotated[
-    str | None, Option("Text put before a document; null: the prompt of the model.")
 ]
 ComputeDevice = Annotated[Device, Option("Where the model computes; auto takes a GPU.")]
 BatchTokens = Annotated[
@@ -114,9 +122,6 @@ BatchTokens = Annotated[
         "GPU; 1: each text alone.",
         ge=1,
     ),
-]
-KeepVectors = Annotated[
-    bool, Option("Whether vectors are kept in .ragbench, so that no text is encoded twice.")
 ]
 
 

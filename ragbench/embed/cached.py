@@ -5,13 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
-from ragbench.embed.base import Advance, Device, Embedder, Encodings, Vectors, tell_nobody
-from ragbench.embed.sentence_transformers import normalize_rows
+from ragbench.embed import base as embed
+from ragbench.embed.base import Advance, Embedder, Encodings, Vectors, tell_nobody
+from ragbench.embed.sentence_transformers import (
+    DEFAULT_MODEL,
+    RemoteEmbedder,
+    normalize_rows,
+    shared_embedder,
+)
 from ragbench.errors import DataError
 from ragbench.files import cache_folder
+from ragbench.registry import Option
 from ragbench.store.vectors import VECTORS_FILE, EmbeddingCache, vector_key
 
 if TYPE_CHECKING:
@@ -159,36 +167,43 @@ class CachedEmbedder:
         return vectors
 
 
-def open_embedder(  # noqa: PLR0913  each is an option of who calls it, or the run's
-    owner: str,
-    model: str,
-    *,
-    query_prompt: str | None = None,
-    document_prompt: str | None = None,
-    device: Device = "auto",
-    batch_tokens: int | None = None,
-    cache: bool = True,
-    folders: Sequence[Path] = (),
-    pool: Pool | None = None,
-) -> CachedEmbedder:
-    """Load a model, here or on the workers of a pool, with a cache of vectors before it.
+@dataclass(frozen=True, kw_only=True)
+class EmbedderOptions:
+    """How texts become vectors."""
 
-    The options are those of `embed.base`; `owner` is how messages name who has them. Vectors are
-    kept in the first of `folders`, the others are only read; without any it is `.ragbench` here, or
-    where `RAGBENCH_CACHE` says.
-    """
-    # imported here: the cache itself must not need the extra
-    from ragbench.embed.sentence_transformers import RemoteEmbedder, shared_embedder
+    model: embed.Model = DEFAULT_MODEL
+    query_prompt: Annotated[
+        str | None, Option("Text put before a query; null: the prompt of the model.")
+    ] = None
+    document_prompt: Annotated[
+        str | None, Option("Text put before a document; null: the prompt of the model.")
+    ] = None
+    device: embed.ComputeDevice = "auto"
+    batch_tokens: embed.BatchTokens = None
+    cache: Annotated[
+        bool, Option("Whether vectors are kept in .ragbench, so that no text is encoded twice.")
+    ] = True
 
-    embedder = (
-        shared_embedder(owner, model, device=device, batch_tokens=batch_tokens)
-        if pool is None
-        else RemoteEmbedder(pool, owner, model, device=device, batch_tokens=batch_tokens)
-    )
-    given = {"query": query_prompt, "document": document_prompt}
-    prompts = {
-        role: embedder.prompts[role] if prompt is None else prompt for role, prompt in given.items()
-    }
-    own, *others = (folder / VECTORS_FILE for folder in folders or (cache_folder(),))
-    at_once = _AT_ONCE if pool is None else _AT_ONCE * pool.size
-    return CachedEmbedder(embedder, own if cache else None, prompts, others, at_once)
+    def open(
+        self, owner: str, folders: Sequence[Path] = (), pool: Pool | None = None
+    ) -> CachedEmbedder:
+        """Load the model, here or on the workers of a pool, with a cache of vectors before it.
+
+        `owner` is how messages name who has the options. Vectors are kept in the first of
+        `folders`, the others are only read; without any it is `.ragbench` here, or where
+        `RAGBENCH_CACHE` says.
+        """
+        how: dict[str, Any] = {"device": self.device, "batch_tokens": self.batch_tokens}
+        embedder = (
+            shared_embedder(owner, self.model, **how)
+            if pool is None
+            else RemoteEmbedder(pool, owner, self.model, **how)
+        )
+        given = {"query": self.query_prompt, "document": self.document_prompt}
+        prompts = {
+            role: embedder.prompts[role] if prompt is None else prompt
+            for role, prompt in given.items()
+        }
+        own, *others = (folder / VECTORS_FILE for folder in folders or (cache_folder(),))
+        at_once = _AT_ONCE if pool is None else _AT_ONCE * pool.size
+        return CachedEmbedder(embedder, own if self.cache else None, prompts, others, at_once)

@@ -9,19 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ragbench.embed.base import (
-    Advance,
-    Checkpoint,
-    Device,
-    Vectors,
-    as_unicode,
-    choose_device,
-    tell_nobody,
-)
+from ragbench.embed import base as embed
 from ragbench.errors import OptionError
 
 _COUNTS = ("encoder_layers", "num_encoder_layers", "num_hidden_layers")
 _POSITIONS = ("max_encoder_position_embeddings", "max_position_embeddings")
+# padding included: small batches pad less, a GPU needs large ones to be busy; on a CPU it counts
+# where texts are not computed alone
 _BATCH_TOKENS = {"cpu": 768, "cuda": 32768}
 
 
@@ -162,7 +156,7 @@ class Batches:
         self,
         compute: Callable[[list[int]], Iterable[Result]],
         lengths: Sequence[int],
-        advance: Advance = tell_nobody,
+        advance: embed.Advance = embed.tell_nobody,
     ) -> list[Result]:
         """Return one result for each text, in their order, the longest computed first.
 
@@ -187,10 +181,10 @@ class Batches:
 
 
 def computed_alone(
-    owner: str, device: Device, batch_tokens: int | None, batch_size: int | None = None
+    owner: str, device: embed.Device, batch_tokens: int | None, batch_size: int | None = None
 ) -> bool:
     """Whether what a model with such options gives for a text depends on that text alone."""
-    return Batches(choose_device(owner, device), batch_tokens, 1, batch_size).alone
+    return Batches(embed.choose_device(owner, device), batch_tokens, 1, batch_size).alone
 
 
 def _side_by_side(
@@ -221,10 +215,6 @@ def _side_by_side(
             torch.set_num_threads(threads)
 
 
-# tokens of a batch, padding included: small ones pad less, a GPU needs large ones to be busy; on a
-# CPU it counts where texts are not computed alone
-
-
 @dataclass(frozen=True, slots=True)
 class Tokens:
     """A text as a model reads it."""
@@ -250,14 +240,14 @@ class TokenEncoder:
 
     def __init__(
         self,
-        checkpoint: Checkpoint,
+        checkpoint: embed.Checkpoint,
         num_layers: int,
         *,
-        device: Device = "auto",
+        device: embed.Device = "auto",
         batch_tokens: int | None = None,
         batch_size: int | None = None,
     ) -> None:
-        self.device = choose_device(checkpoint.owner, device)
+        self.device = embed.choose_device(checkpoint.owner, device)
         check_layer(checkpoint, num_layers)
         self._tokenizer, model, _ = checkpoint.load_model("AutoModel")
         encoder = model.get_encoder() if model.config.is_encoder_decoder else model
@@ -280,9 +270,7 @@ class TokenEncoder:
 
     def tokenize(self, texts: Sequence[str]) -> list[Tokens]:
         """Cut texts into tokens, and those that are too long to what the model can read."""
-        if not texts:
-            return []
-        clean = [as_unicode(text.strip()) for text in texts]
+        clean = [embed.as_unicode(text.strip()) for text in texts]
         with self._lock:
             found = self._ids(clean)
             most = self.limit or math.inf
@@ -309,18 +297,18 @@ class TokenEncoder:
         )["input_ids"]
         return found
 
-    def encode(self, texts: Sequence[Tokens]) -> list[Vectors]:
+    def encode(self, texts: Sequence[Tokens]) -> list[embed.Vectors]:
         """Return the vectors of each text, in their order, a row of length 1 for each token."""
         lengths = [len(text) for text in texts]
 
-        def compute(batch: list[int]) -> list[Vectors]:
+        def compute(batch: list[int]) -> list[embed.Vectors]:
             found = self._forward([texts[position].ids for position in batch])
             # copies: keeping one text must not keep its whole batch
             return [found[row, : lengths[position]].copy() for row, position in enumerate(batch)]
 
         return self._batches.apply(compute, lengths)
 
-    def _forward(self, batch: Sequence[Sequence[int]]) -> Vectors:
+    def _forward(self, batch: Sequence[Sequence[int]]) -> embed.Vectors:
         import torch
 
         longest = max(map(len, batch))
@@ -332,11 +320,11 @@ class TokenEncoder:
             mask[row, : len(tokens)] = 1
         with torch.inference_mode():
             hidden = self._model(ids.to(self.device), attention_mask=mask.to(self.device))[0]
-            found: Vectors = torch.nn.functional.normalize(hidden, dim=-1).cpu().numpy()
+            found: embed.Vectors = torch.nn.functional.normalize(hidden, dim=-1).cpu().numpy()
         return found
 
 
-def check_layer(checkpoint: Checkpoint, num_layers: int) -> None:
+def check_layer(checkpoint: embed.Checkpoint, num_layers: int) -> None:
     """See whether a model is there and has a layer, before its weights are read."""
     layers = count_layers(checkpoint.config())
     if not 0 <= num_layers <= layers:

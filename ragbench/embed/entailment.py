@@ -70,8 +70,7 @@ class EntailmentModel:
         decided = np.maximum(rows[:, 0], rows[:, 2])
         best = np.lexsort((-decided, owners))  # of equal ones the first: the sort is stable
         _, first = np.unique(owners[best], return_index=True)
-        found: Probabilities = rows[best[first]]
-        return found
+        return rows[best[first]]
 
     def _windows(
         self, pairs: Sequence[tuple[str, str]]

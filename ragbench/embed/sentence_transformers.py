@@ -6,21 +6,11 @@ import base64
 import functools
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ragbench.embed.base import (
-    Advance,
-    Checkpoint,
-    Device,
-    Vectors,
-    as_unicode,
-    choose_device,
-    find_checkpoint,
-    need_packages,
-    tell_nobody,
-)
+from ragbench.embed import base as embed
 from ragbench.embed.encoders import Batches
 from ragbench.executors.base import Facts, Json, Lost, Opened, Task, WorkerEnded
 from ragbench.executors.pool import Pool
@@ -32,7 +22,7 @@ if TYPE_CHECKING:
 _ROWS = 4096  # vectors that are doubles at a time
 
 
-def dot_products(vectors: Vectors, vector: Vectors) -> FloatArray:
+def dot_products(vectors: embed.Vectors, vector: embed.Vectors) -> FloatArray:
     """Return the dot product of each row with a vector, in doubles.
 
     Products of floats are exact in doubles, and a row's sum is taken in one order whatever the
@@ -53,7 +43,7 @@ def dot_products(vectors: Vectors, vector: Vectors) -> FloatArray:
     return found
 
 
-def normalize_rows(vectors: Vectors) -> None:
+def normalize_rows(vectors: embed.Vectors) -> None:
     """Give each row the length 1, in place; a row of zeros stays.
 
     Example:
@@ -78,7 +68,7 @@ DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 _BATCH_TOKENS = 65536  # a GPU needs large batches to be busy
 
 
-class SentenceTransformerEmbedder:
+class SentenceTransformerEmbedder(embed.Embedder):
     """An embedder on sentence-transformers; loaded once, used often, from any thread."""
 
     def __init__(
@@ -86,22 +76,20 @@ class SentenceTransformerEmbedder:
         model: str = DEFAULT_MODEL,
         *,
         owner: str = "embedder",
-        device: Device = "auto",
+        device: embed.Device = "auto",
         batch_tokens: int | None = None,
     ) -> None:
-        need_packages(owner, EXTRA, PACKAGES)
-        checkpoint = find_checkpoint(owner, model)
-        chosen = choose_device(owner, device)
+        embed.need_packages(owner, EXTRA, PACKAGES)
+        checkpoint = embed.find_checkpoint(owner, model)
+        chosen = embed.choose_device(owner, device)
         self.identity = checkpoint.identity
         self._model = _load(checkpoint, chosen)
         self._model.eval()
         prompts = self._model.prompts or {}
-        self.prompts: Mapping[str, str] = {
-            role: prompts.get(role) or "" for role in ("query", "document")
-        }
+        self.prompts = {role: prompts.get(role) or "" for role in ("query", "document")}
         # None for a folder: there the identity says it all
-        self.revision: str = getattr(self._model[0].auto_model.config, "_commit_hash", None) or ""
-        self.limit: int | None = self._model.max_seq_length
+        self.revision = getattr(self._model[0].auto_model.config, "_commit_hash", None) or ""
+        self.limit = self._model.max_seq_length
         self._batches = Batches(chosen, batch_tokens, _BATCH_TOKENS)
         self.manner = self._batches.manner
         self._lock = threading.Lock()
@@ -112,25 +100,16 @@ class SentenceTransformerEmbedder:
             if (read := getattr(module, name, None)) is not None:
                 setattr(module, name, _holding(lock)(read))
 
-    def encode(
-        self,
-        texts: Sequence[str],
-        *,
-        prompt: str = "",
-        normalize: bool = True,
-        advance: Advance = tell_nobody,
-    ) -> Vectors:
-        """Return a row for each text, in their order; equal texts are computed once."""
-        import numpy as np
-
-        distinct = list(dict.fromkeys(texts))
+    def _encode(
+        self, texts: Sequence[str], prompt: str, normalize: bool, advance: embed.Advance
+    ) -> list[embed.Vectors]:
         with self._lock:
-            lengths = self._lengths(distinct, prompt)
+            lengths = self._lengths(texts, prompt)
             read = [min(length, self.limit or length) for length in lengths]
 
-            def compute(batch: list[int]) -> Vectors:
-                found: Vectors = self._model.encode(
-                    [as_unicode(distinct[position]) for position in batch],
+            def compute(batch: list[int]) -> embed.Vectors:
+                found: embed.Vectors = self._model.encode(
+                    [embed.as_unicode(texts[position]) for position in batch],
                     prompt=prompt,  # given, if empty: else a default of the model's would join in
                     batch_size=len(batch),
                     normalize_embeddings=normalize,
@@ -138,10 +117,7 @@ class SentenceTransformerEmbedder:
                 )
                 return found
 
-            rows = dict(zip(distinct, self._batches.apply(compute, read, advance), strict=True))
-        if not texts:
-            return np.empty((0, 0), dtype=np.float32)
-        return np.stack([rows[text] for text in texts]).astype(np.float32, copy=False)
+            return self._batches.apply(compute, read, advance)
 
     def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> list[int]:
         """Return how many tokens each text has, before it is cut to what the model can read."""
@@ -152,39 +128,39 @@ class SentenceTransformerEmbedder:
         if not texts:
             return []
         found = self._model.tokenizer(
-            [as_unicode(prompt + text) for text in texts], truncation=False, verbose=False
+            [embed.as_unicode(prompt + text) for text in texts], truncation=False, verbose=False
         )
         return [len(ids) for ids in found["input_ids"]]
 
 
 def shared_embedder(
-    owner: str, model: str, *, device: Device = "auto", batch_tokens: int | None = None
+    owner: str, model: str, *, device: embed.Device = "auto", batch_tokens: int | None = None
 ) -> SentenceTransformerEmbedder:
     """Return a model that stays loaded: the next call gets the same one."""
-    need_packages(owner, EXTRA, PACKAGES)
+    embed.need_packages(owner, EXTRA, PACKAGES)
     identity = check_model(owner, model).identity
-    return _embedder(model, identity, choose_device(owner, device), batch_tokens)
+    return _embedder(model, identity, embed.choose_device(owner, device), batch_tokens)
 
 
 @functools.lru_cache(maxsize=2)
 def _embedder(
     model: str,
     identity: str,  # so that a folder whose content has changed is loaded again
-    device: Device,
+    device: embed.Device,
     batch_tokens: int | None,
 ) -> SentenceTransformerEmbedder:
     return SentenceTransformerEmbedder(model, device=device, batch_tokens=batch_tokens)
 
 
-def check_model(owner: str, model: str) -> Checkpoint:
+def check_model(owner: str, model: str) -> embed.Checkpoint:
     """See whether a model can be had, before its weights are read."""
-    checkpoint = find_checkpoint(owner, model)
+    checkpoint = embed.find_checkpoint(owner, model)
     if checkpoint.folder is None:
         checkpoint.config()
     return checkpoint
 
 
-def is_sentence_transformers(checkpoint: Checkpoint) -> bool:
+def is_sentence_transformers(checkpoint: embed.Checkpoint) -> bool:
     """Whether a model says how sentences become vectors; other encoders only say it of tokens."""
     from sentence_transformers.util import is_sentence_transformer_model
 
@@ -200,7 +176,7 @@ def _holding(lock: threading.RLock) -> Iterator[None]:
         yield
 
 
-def _load(checkpoint: Checkpoint, device: str) -> Any:
+def _load(checkpoint: embed.Checkpoint, device: str) -> Any:
     from sentence_transformers import SentenceTransformer
 
     return checkpoint.load(lambda name, where: SentenceTransformer(name, device=device, **where))
@@ -218,7 +194,7 @@ class RemoteModel(ABC):
         owner: str,
         model: str,
         *,
-        device: Device = "auto",
+        device: embed.Device = "auto",
         batch_tokens: int | None = None,
     ) -> None:
         self._pool, self._owner = pool, owner
@@ -233,7 +209,7 @@ class RemoteModel(ABC):
         return Task(self._owner, self.opener, {"owner": self._owner, **self._given, **how})
 
     def _each(
-        self, items: Sequence[Json], advance: Advance = tell_nobody, **how: Json
+        self, items: Sequence[Json], advance: embed.Advance = embed.tell_nobody, **how: Json
     ) -> list[Json]:
         """Compute every item; none may be lost."""
         results: list[Json] = self._pool.each(self._task(**how), items, advance)
@@ -243,38 +219,27 @@ class RemoteModel(ABC):
         return results
 
 
-class RemoteEmbedder(RemoteModel):
+_FACTS = ("identity", "revision", "prompts", "limit", "manner")
+"""What an embedder says of itself."""
+
+
+class RemoteEmbedder(RemoteModel, embed.Embedder):
     """An embedder on the workers of a pool."""
 
     opener = f"{__name__}:open_embedder"
 
     def learn(self, about: Facts) -> None:
         """Take over what an embedder says of itself."""
-        self.identity, self.revision = about["identity"], about["revision"]
-        self.prompts: Mapping[str, str] = about["prompts"]
-        self.limit: int | None = about["limit"]
-        self.manner: str = about["manner"]
+        for name in _FACTS:
+            setattr(self, name, about[name])
 
-    def encode(
-        self,
-        texts: Sequence[str],
-        *,
-        prompt: str = "",
-        normalize: bool = True,
-        advance: Advance = tell_nobody,
-    ) -> Vectors:
-        """Return a row for each text, in their order; equal texts are computed once."""
+    def _encode(
+        self, texts: Sequence[str], prompt: str, normalize: bool, advance: embed.Advance
+    ) -> embed.Vectors:
         import numpy as np
 
-        distinct = list(dict.fromkeys(texts))
-        found = self._each(distinct, advance, prompt=prompt)
-        rows = {
-            text: np.frombuffer(base64.b64decode(row), dtype=np.float32)
-            for text, row in zip(distinct, found, strict=True)
-        }
-        if not texts:
-            return np.empty((0, 0), dtype=np.float32)
-        vectors = np.stack([rows[text] for text in texts])
+        found = self._each(texts, advance, prompt=prompt)
+        vectors = np.stack([np.frombuffer(base64.b64decode(row), np.float32) for row in found])
         if normalize:
             normalize_rows(vectors)
         return vectors
@@ -287,7 +252,7 @@ class RemoteEmbedder(RemoteModel):
 def open_embedder(
     owner: str,
     model: str,
-    device: Device,
+    device: embed.Device,
     batch_tokens: int | None,
     prompt: str | None = None,
     counts: bool = False,
@@ -302,6 +267,5 @@ def open_embedder(
     def count(texts: list[str]) -> list[int]:
         return embedder.count_tokens(texts, prompt=prompt or "")
 
-    names = ("identity", "revision", "prompts", "limit", "manner")
-    about = {name: getattr(embedder, name) for name in names}
+    about = {name: getattr(embedder, name) for name in _FACTS}
     return Opened(count if counts else encode, about, alone=counts or bool(embedder.manner))

@@ -31,8 +31,7 @@ from ragbench.records.summary import (
 from ragbench.score.base import Look, ScoreColumn
 from ragbench.score.judge.verdicts import Judged
 from ragbench.score.retrieval.base import RankedGrades
-from ragbench.score.retrieval.judgements import Judgements
-from ragbench.score.retrieval.ranking import rank_judged
+from ragbench.score.retrieval.ranking import rank
 from ragbench.types import (
     Answered,
     Cause,
@@ -150,8 +149,7 @@ class Ranked:
         if not any(of is qrels for of, _ in self._ranks):
             # an average is taken over ranks that ids decide
             ties = "docid" if rules.ties == "average" else rules.ties
-            judged = Judgements.read(qrels)
-            ranked = rank_judged(judged, self.run, ties=ties, trec_eval=rules.trec_eval)
+            ranked = rank(qrels, self.run, ties=ties, trec_eval=rules.trec_eval)
             self.note_ranks(qrels, ranked)
         return self._ranks[0][1]
 

@@ -85,7 +85,7 @@ def known_score(name: str, kind: Kind) -> KnownScore | None:
 
     try:
         if kind == "retrieval":
-            of = parse_measure(name)
+            of = parse_measure(name).spec
             return KnownScore(name, kind, of.direction, of.low, of.high, of.aggregate)
         if kind == "generation":
             metric = parse_metric(name)

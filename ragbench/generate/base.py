@@ -78,7 +78,15 @@ class Generator:
 
 
 @runtime_checkable
-class AskingGenerator(Protocol):
+class SignedGenerator(Protocol):
+    """A generator that says what its answers depend on."""
+
+    def signature_parts(self) -> Mapping[str, Any]:
+        """Return what answers depend on besides question and passages: model, prompt hash, ..."""
+
+
+@runtime_checkable
+class AskingGenerator(SignedGenerator, Protocol):
     """A generator that asks models for replies, which can be kept; the names of `AskingJudge`.
 
     Who runs it calls `keep_replies` and `check` before the first question and `close` after the
@@ -97,22 +105,11 @@ class AskingGenerator(Protocol):
     def check(self) -> None:
         """Connect, so that a missing key or package is said before anything is asked."""
 
-    def signature_parts(self) -> Mapping[str, Any]:
-        """Return what answers depend on besides question and passages: model, prompt hash, ..."""
-
     def totals(self) -> Totals:
         """Return a copy of what has been sent and paid so far."""
 
     def close(self) -> None:
         """Give back the connections."""
-
-
-@runtime_checkable
-class SignedGenerator(Protocol):
-    """A generator that says what its answers depend on."""
-
-    def signature_parts(self) -> Mapping[str, Any]:
-        """Return what answers depend on besides question and passages: model, prompt hash, ..."""
 
 
 class MissingPrediction(LookupError):

@@ -291,19 +291,16 @@ class ChatGenerator(Connected, Generator):
         these; its latency is that of the reply, also where that was stored. A refusal is a
         `CallFailure`.
         """
-        return self._answered(Query("", question), contexts, 0)
+        return self.generate_sample(Query("", question), contexts, 0)
 
     def generate_for(self, query: Query, contexts: Sequence[Document]) -> Prediction:
         """Answer a question after what was said before it: earlier turns are messages."""
-        return self._answered(query, contexts, 0)
+        return self.generate_sample(query, contexts, 0)
 
     def generate_sample(
         self, query: Query, contexts: Sequence[Document], sample: int
     ) -> Prediction:
         """Answer once more: in a call of its own, with the next seed where there is one."""
-        return self._answered(query, contexts, sample)
-
-    def _answered(self, query: Query, contexts: Sequence[Document], sample: int) -> Prediction:
         passages = fit(contexts, self._context_tokens)
         reply = self.engine.ask(replace(self._asking(query, passages), sample=sample))
         if reply.refused:

@@ -7,42 +7,52 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from ragbench.adapters import templates
-from ragbench.adapters.http import EndpointOptions, Url
+from ragbench.adapters.http import EndpointOptions
 from ragbench.adapters.libraries import HitReader
 from ragbench.errors import AdapterError, OptionError
 from ragbench.generate.base import Generator
 from ragbench.registry import Option, shown
 from ragbench.types import Document, Prediction, Usage
 
-AnswerPath = Annotated[str, Option("Path to the answer.")]
-
 _MANY = ("texts", "ids", "titles")
 
 
-class AnswerPaths:
-    """Where a reply has its answer, and what else it tells.
+class HttpService:
+    """Posts a body with places in braces to a URL and reads the answer off the JSON it returns.
 
-    Further paths lead to `texts`, `ids`, `titles`, `queries` (lists), `input_tokens`,
-    `output_tokens`, `usd` (numbers).
+    Further `paths` lead to `texts`, `ids`, `titles`, `queries` of the reply, which are lists.
     """
 
-    def __init__(self, answer: str, **more: str | None) -> None:
-        self._answer = templates.JsonPath(answer, "http", "answer")
+    is_opaque = True
+
+    def __init__(
+        self,
+        chosen: HttpGeneratorOptions | HttpAppOptions,
+        body: Mapping[str, Any],
+        places: Sequence[str],
+        **paths: str | None,
+    ) -> None:
+        self._endpoint = chosen.endpoint()
+        self._answer = templates.JsonPath(chosen.answer, "http", "answer")
         if self._answer.has_star:
-            raise OptionError("http", "answer", answer, "a path without [*]")
+            raise OptionError("http", "answer", chosen.answer, "a path without [*]")
+        paths |= {"input_tokens": chosen.input_tokens, "output_tokens": chosen.output_tokens}
         self._paths = {
             option: templates.JsonPath(path, "http", option)
-            for option, path in more.items()
+            for option, path in {**paths, "usd": chosen.usd}.items()
             if path is not None
         }
         for option in _MANY:
             if option in self._paths and not self._paths[option].has_star:
-                raise OptionError("http", option, more[option], "a path with [*]")
+                raise OptionError("http", option, paths[option], "a path with [*]")
         if ("ids" in self._paths or "titles" in self._paths) and "texts" not in self._paths:
             raise OptionError("http", "texts", None, "a path to the texts of the passages")
+        self._body = chosen.body or body
+        templates.check_template(self._body, places, "http", "body")
 
-    def read(self, reply: Any) -> Prediction:
+    def _ask(self, values: Mapping[str, Any]) -> Prediction:
         """Return the answer with its passages, queries and usage."""
+        reply = self._endpoint.post(templates.fill(self._body, values))
         answer = self._answer.one(reply)
         if not isinstance(answer, str):
             raise AdapterError(f"found {shown(answer)} instead of an answer, allowed: text")
@@ -77,28 +87,6 @@ class AnswerPaths:
         return next(iter(self._all(option, reply).values()), None)
 
 
-class HttpService:
-    """Posts a body with places in braces to a URL and reads the answer off the JSON it returns."""
-
-    is_opaque = True
-
-    def __init__(
-        self,
-        chosen: HttpGeneratorOptions | HttpAppOptions,
-        body: Mapping[str, Any],
-        places: Sequence[str],
-        **paths: str | None,
-    ) -> None:
-        self._endpoint = chosen.endpoint(chosen.url)
-        paths |= {"input_tokens": chosen.input_tokens, "output_tokens": chosen.output_tokens}
-        self._paths = AnswerPaths(chosen.answer, **paths, usd=chosen.usd)
-        self._body = chosen.body or body
-        templates.check_template(self._body, places, "http", "body")
-
-    def _ask(self, values: Mapping[str, Any]) -> Prediction:
-        return self._paths.read(self._endpoint.post(templates.fill(self._body, values)))
-
-
 def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
@@ -109,9 +97,10 @@ def _number(value: Any) -> float | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UsageOptions:
-    """Where a reply says what it took."""
+class ReplyPathOptions:
+    """Where a reply has its answer, and what that took."""
 
+    answer: Annotated[str, Option("Path to the answer.")] = "$.answer"
     input_tokens: Annotated[str | None, Option("Path to the number of tokens that were sent.")] = (
         None
     )
@@ -122,10 +111,9 @@ class UsageOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HttpGeneratorOptions(UsageOptions, EndpointOptions):
+class HttpGeneratorOptions(ReplyPathOptions, EndpointOptions):
     """What a generator behind a URL is made with."""
 
-    url: Url
     body: Annotated[
         dict[str, Any] | None,
         Option(
@@ -133,18 +121,15 @@ class HttpGeneratorOptions(UsageOptions, EndpointOptions):
             '`{question: "{question}", contexts: "{contexts}"}`.'
         ),
     ] = None
-    answer: AnswerPath = "$.answer"
 
 
 @dataclass(frozen=True, kw_only=True)
-class HttpAppOptions(UsageOptions, EndpointOptions):
+class HttpAppOptions(ReplyPathOptions, EndpointOptions):
     """What an app behind a URL is made with."""
 
-    url: Url
     body: Annotated[
         dict[str, Any] | None, Option('What is sent; default: `{question: "{question}"}`.')
     ] = None
-    answer: AnswerPath = "$.answer"
     texts: Annotated[str | None, Option("Path to the texts of the passages.")] = None
     ids: Annotated[str | None, Option("Path to the ids of the passages.")] = None
     titles: Annotated[str | None, Option("Path to the titles of the passages.")] = None

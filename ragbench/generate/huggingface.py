@@ -148,11 +148,6 @@ class HuggingfaceGenerator(Generator):
         """Return the prompt, without what the model's own template adds."""
         return self.prompt.text(question, contexts)
 
-    @property
-    def prompt_hash(self) -> str:
-        """A short hash of the prompt."""
-        return self.prompt.hash
-
     def check(self) -> None:
         """Load the model, unless workers do."""
         packages = {"torch": "torch", "transformers": "transformers"}
@@ -164,7 +159,7 @@ class HuggingfaceGenerator(Generator):
         """Return what answers depend on besides question and passages."""
         return {
             "model": self._checkpoint.identity,
-            "prompt": self.prompt_hash,
+            "prompt": self.prompt.hash,
             **self._options,
             "stop": fingerprint_json(self._stop) if self._stop else None,
             "context_tokens": self._context_tokens,
@@ -172,7 +167,7 @@ class HuggingfaceGenerator(Generator):
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
         """Answer from the passages that fit."""
-        return self._answered(question, contexts, 0)
+        return self.generate_sample(Query("", question), contexts, 0)
 
     def check_samples(self, samples: int) -> None:
         """Refuse to be asked again where the likeliest answer is the only one."""
@@ -184,11 +179,8 @@ class HuggingfaceGenerator(Generator):
         self, query: Query, contexts: Sequence[Document], sample: int
     ) -> Prediction:
         """Answer once more, with the next seed."""
-        return self._answered(query.text, contexts, sample)
-
-    def _answered(self, question: str, contexts: Sequence[Document], sample: int) -> Prediction:
         self.check()
-        max_tokens = int(self._options["max_tokens"])
+        question, max_tokens = query.text, int(self._options["max_tokens"])
         passages = fit(contexts, self._budget(question, contexts, max_tokens), self._model.count)
         while True:
             tokens = self._model.tokens(self.prompt.messages(question, passages))

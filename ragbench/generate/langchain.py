@@ -24,7 +24,7 @@ from ragbench.types.records import add_usage
 
 
 class Heard:
-    """The passages, queries, tools and tokens of one answer.
+    """The passages, queries, tools and tokens of one answer, as callbacks of langchain tell them.
 
     Passages are those of the outermost retrievers: one that asks others (an ensemble, several
     queries) tells its own list, and what it asks them are formulated queries.
@@ -39,38 +39,58 @@ class Heard:
         self._calls: dict[object, ToolCall] = {}
         self._usages: list[Usage] = []
 
-    def started(self, run: Any, parent: Any) -> None:
+    def on_chain_start(
+        self, *given: Any, run_id: Any, parent_run_id: Any = None, **told: Any
+    ) -> None:
         """Note which run is inside which."""
-        self._parents[run] = parent
+        self._parents[run_id] = parent_run_id
 
-    def searched(self, run: Any, parent: Any, query: str) -> None:
+    def on_retriever_start(
+        self, serialized: Any, query: str, *, run_id: Any, parent_run_id: Any = None, **told: Any
+    ) -> None:
         """Note a retriever and what it was asked."""
-        self.started(run, parent)
-        self._retrievers.add(run)
+        self._parents[run_id] = parent_run_id
+        self._retrievers.add(run_id)
         if query.strip() != self._question.strip():
             self._queries[query] = None
 
-    def found(self, run: Any, documents: Sequence[Any]) -> None:
+    def on_retriever_end(self, documents: Any, *, run_id: Any, **told: Any) -> None:
         """Note what a retriever returned, unless another one asked it."""
-        above = self._parents.get(run)
+        above = self._parents.get(run_id)
         while above is not None:
             if above in self._retrievers:
                 return
             above = self._parents.get(above)
         self.add(documents)
 
-    def called(self, run: object, parent: object, name: str, inputs: object) -> None:
+    def on_tool_start(
+        self,
+        serialized: Mapping[str, object] | None,
+        input_str: str,
+        *,
+        run_id: object,
+        parent_run_id: object = None,
+        inputs: object = None,
+        **told: object,
+    ) -> None:
         """Note a tool and what it was given: arguments, or a text."""
-        self.started(run, parent)
-        arguments = dict(inputs) if isinstance(inputs, Mapping) else {"input": inputs}
-        self._calls[run] = ToolCall(name, arguments)
+        self._parents[run_id] = parent_run_id
+        name = str((serialized or {}).get("name") or told.get("name") or "unknown")
+        given = input_str if inputs is None else inputs
+        arguments = dict(given) if isinstance(given, Mapping) else {"input": given}
+        self._calls[run_id] = ToolCall(name, arguments)
 
-    def returned(self, run: object, output: object) -> None:
+    def on_tool_end(self, output: object, *, run_id: object, **told: object) -> None:
         """Note what a tool returned."""
         content = getattr(output, "content", output)
-        if run in self._calls and content is not None:
+        if run_id in self._calls and content is not None:
             text = content if isinstance(content, str) else json.dumps(content, default=str)
-            self._calls[run] = replace(self._calls[run], output=text)
+            self._calls[run_id] = replace(self._calls[run_id], output=text)
+
+    def on_llm_end(self, response: Any, **told: Any) -> None:
+        """Count the tokens of the replies of a model."""
+        for generation in [part for row in response.generations for part in row]:
+            self.answered(getattr(generation, "message", None))
 
     def add(self, documents: Sequence[Any]) -> None:
         """Take over passages, each once."""
@@ -116,56 +136,14 @@ class Heard:
         return add_usage(self._usages) if self._usages else Usage()
 
 
-def callbacks_of(heard: Heard) -> list[Any]:
-    """Return what to pass as `config={"callbacks": ...}`; nothing without langchain."""
+def _listener(question: str, hits: HitReader) -> tuple[Heard, list[Heard]]:
+    """Return what hears a chain, and the callbacks to give it; none without langchain."""
     try:
         from langchain_core.callbacks import BaseCallbackHandler
     except ImportError:  # an object that only looks like a chain
-        return []
-
-    class Listener(BaseCallbackHandler):
-        """Tells what it hears."""
-
-        def on_chain_start(
-            self, *given: Any, run_id: Any, parent_run_id: Any = None, **kwargs: Any
-        ) -> None:
-            heard.started(run_id, parent_run_id)
-
-        def on_retriever_start(
-            self,
-            serialized: Any,
-            query: str,
-            *,
-            run_id: Any,
-            parent_run_id: Any = None,
-            **kwargs: Any,
-        ) -> None:
-            heard.searched(run_id, parent_run_id, query)
-
-        def on_retriever_end(self, documents: Any, *, run_id: Any, **kwargs: Any) -> None:
-            heard.found(run_id, documents)
-
-        def on_tool_start(
-            self,
-            serialized: Mapping[str, object] | None,
-            input_str: str,
-            *,
-            run_id: object,
-            parent_run_id: object = None,
-            inputs: object = None,
-            **kwargs: object,
-        ) -> None:
-            name = str((serialized or {}).get("name") or kwargs.get("name") or "unknown")
-            heard.called(run_id, parent_run_id, name, input_str if inputs is None else inputs)
-
-        def on_tool_end(self, output: object, *, run_id: object, **kwargs: object) -> None:
-            heard.returned(run_id, output)
-
-        def on_llm_end(self, response: Any, **kwargs: Any) -> None:
-            for generation in [part for row in response.generations for part in row]:
-                heard.answered(getattr(generation, "message", None))
-
-    return [Listener()]
+        return Heard(question, hits), []
+    heard = type("Listener", (Heard, BaseCallbackHandler), {})(question, hits)
+    return heard, [heard]
 
 
 _ANSWERS = ("answer", "output", "result", "output_text", "text")
@@ -195,10 +173,10 @@ class Chain:
         The contexts are what its retrievers returned, heard through callbacks; else the documents
         in its answer; None where there is neither.
         """
-        heard = Heard(question, HitReader(self._id_field))
+        heard, callbacks = _listener(question, HitReader(self._id_field))
         given = templates.fill(self._template, {"question": question, **values})
         if self._invoke.takes("config"):
-            result = self._invoke(given, config={"callbacks": callbacks_of(heard)})
+            result = self._invoke(given, config={"callbacks": callbacks})
         else:
             result = self._invoke(given)
         if heard.passages is None and (documents := _documents_in(result)):
@@ -326,9 +304,12 @@ class LangchainGenerator(ChatGenerator):
         """Return what a chat model has cost; a chain's calls are in the usage of its answers."""
         return super().totals() if self._chain is None else Totals()
 
-    def _answered(self, query: Query, contexts: Sequence[Document], sample: int) -> Prediction:
+    def generate_sample(
+        self, query: Query, contexts: Sequence[Document], sample: int
+    ) -> Prediction:
+        """Answer once more; a chain does the same again."""
         if self._chain is None:
-            return super()._answered(query, contexts, sample)
+            return super().generate_sample(query, contexts, sample)
         return self._chain.ask(query.text, templates.passage_values(contexts))
 
 

@@ -42,14 +42,12 @@ class OwnGenerator(Generator):
     @property
     def temperature(self) -> float | None:
         """That of the object, where it says."""
-        found: float | None = getattr(self.made, "temperature", None)
-        return found
+        return getattr(self.made, "temperature", None)
 
     @property
     def missing_key(self) -> str | None:
         """What the object lacks, where it says."""
-        found: str | None = getattr(self.made, "missing_key", None)
-        return found
+        return getattr(self.made, "missing_key", None)
 
     @property
     def asks(self) -> AskingGenerator | None:

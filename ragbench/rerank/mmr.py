@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Annotated, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from ragbench.embed import base as embed
-from ragbench.embed.cached import CachedEmbedder, open_embedder
-from ragbench.embed.sentence_transformers import DEFAULT_MODEL, dot_products
+from ragbench.embed.cached import CachedEmbedder, EmbedderOptions
+from ragbench.embed.sentence_transformers import dot_products
 from ragbench.errors import AdapterError, OptionError
 from ragbench.files import cache_folder
 from ragbench.registry import Option
@@ -18,6 +18,28 @@ from ragbench.rerank.base import Reranker, hit_texts
 from ragbench.types import FloatArray, Query, ScoredDocument
 
 DEFAULT_LAMBDA = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class MMROptions(EmbedderOptions):
+    """How relevance and unlikeness are weighed."""
+
+    lambda_mult: Annotated[
+        float | None,
+        Option(
+            "Weight of relevance: 1 ranks by relevance alone, 0 by unlikeness alone; null is "
+            f"{DEFAULT_LAMBDA}.",
+            ge=0,
+            le=1,
+        ),
+    ] = None
+    mmr_threshold: Annotated[float | None, Option("Another name for lambda_mult.", ge=0, le=1)] = (
+        None
+    )
+    relevance: Annotated[
+        Literal["similarity", "scores"],
+        Option("similarity: to the query; scores: the retriever's, put to 0..1 by query."),
+    ] = "similarity"
 
 
 class MMR(Reranker):
@@ -39,49 +61,19 @@ class MMR(Reranker):
     packages = ("sentence-transformers", "transformers", "torch")
     definition = 2  # texts are encoded alone
 
-    def __init__(  # noqa: PLR0913  each is an option in the YAML
-        self,
-        *,
-        lambda_mult: Annotated[
-            float | None,
-            Option(
-                "Weight of relevance: 1 ranks by relevance alone, 0 by unlikeness alone; null is "
-                f"{DEFAULT_LAMBDA}.",
-                ge=0,
-                le=1,
-            ),
-        ] = None,
-        mmr_threshold: Annotated[
-            float | None, Option("Another name for lambda_mult.", ge=0, le=1)
-        ] = None,
-        relevance: Annotated[
-            Literal["similarity", "scores"],
-            Option("similarity: to the query; scores: the retriever's, put to 0..1 by query."),
-        ] = "similarity",
-        model: embed.Model = DEFAULT_MODEL,
-        query_prompt: embed.QueryPrompt = None,
-        document_prompt: embed.DocumentPrompt = None,
-        device: embed.ComputeDevice = "auto",
-        batch_tokens: embed.BatchTokens = None,
-        cache: embed.KeepVectors = True,
-    ) -> None:
-        if lambda_mult is not None and mmr_threshold is not None:
+    declares = MMROptions
+
+    def __init__(self, **options: Any) -> None:
+        chosen = MMROptions(**options)
+        if chosen.lambda_mult is not None and chosen.mmr_threshold is not None:
             allowed = "one of lambda_mult and mmr_threshold: they are two names of one number"
-            raise OptionError("mmr", "mmr_threshold", mmr_threshold, allowed)
-        embed.find_checkpoint("mmr", model)
-        given = lambda_mult if mmr_threshold is None else mmr_threshold
+            raise OptionError("mmr", "mmr_threshold", chosen.mmr_threshold, allowed)
+        embed.find_checkpoint("mmr", chosen.model)
+        given = chosen.lambda_mult if chosen.mmr_threshold is None else chosen.mmr_threshold
         self.lambda_mult = DEFAULT_LAMBDA if given is None else given
-        self._by_scores = relevance == "scores"
-        self._open: Callable[[], CachedEmbedder] = lambda: open_embedder(
-            "reranker 'mmr'",
-            model,
-            query_prompt=query_prompt,
-            document_prompt=document_prompt,
-            device=device,
-            batch_tokens=batch_tokens,
-            cache=cache,
-            folders=(self.cache_folder or cache_folder(), *self.cache_also),
-            pool=self.pool,
+        self._by_scores = chosen.relevance == "scores"
+        self._open: Callable[[], CachedEmbedder] = lambda: chosen.open(
+            "reranker 'mmr'", (self.cache_folder or cache_folder(), *self.cache_also), self.pool
         )
         self._embedder: CachedEmbedder | None = None
 

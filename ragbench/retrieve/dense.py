@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from ragbench.embed import base as embed
-from ragbench.embed.cached import CachedEmbedder, open_embedder
+from ragbench.embed.cached import CachedEmbedder, EmbedderOptions
 from ragbench.embed.encoders import count_longer, truncation_notes
-from ragbench.embed.sentence_transformers import DEFAULT_MODEL
 from ragbench.errors import DataError, OptionError
 from ragbench.files import cache_folder
 from ragbench.registry import Option
@@ -20,10 +20,8 @@ from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.nearest import (
     DEFAULT_PROBES,
     Exact,
-    Index,
     InvertedFile,
     best_rows,
-    check_faiss,
     id_ranks,
     longest_of,
     score_candidates,
@@ -37,6 +35,30 @@ _OWNER = "retriever 'dense'"
 _FORMAT = "1"
 _LISTS = "lists.faiss"
 _AT_ONCE = 8192  # documents whose texts and vectors are in memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseOptions(EmbedderOptions):
+    """How vectors are compared."""
+
+    similarity: Annotated[
+        Literal["cosine", "dot"], Option("How a query and a document are compared.")
+    ] = "cosine"
+    normalize: Annotated[
+        bool | None,
+        Option("Whether vectors are scaled to length 1 first; null: for cosine, not for dot."),
+    ] = None
+    index: Annotated[
+        Literal["exact", "faiss"],
+        Option("exact compares with every vector; faiss is faster for millions, but misses some."),
+    ] = "exact"
+    probes: Annotated[
+        int | None,
+        Option(
+            f"faiss: number of lists that are searched; null is {DEFAULT_PROBES}. More find more.",
+            ge=1,
+        ),
+    ] = None
 
 
 class Dense(Retriever):
@@ -61,60 +83,28 @@ class Dense(Retriever):
     packages = ("sentence-transformers", "transformers", "torch", "faiss-cpu")
     definition = 2  # texts are encoded alone
 
-    def __init__(  # noqa: PLR0913  each is an option in the YAML
-        self,
-        *,
-        model: embed.Model = DEFAULT_MODEL,
-        query_prompt: embed.QueryPrompt = None,
-        document_prompt: embed.DocumentPrompt = None,
-        similarity: Annotated[
-            Literal["cosine", "dot"], Option("How a query and a document are compared.")
-        ] = "cosine",
-        normalize: Annotated[
-            bool | None,
-            Option("Whether vectors are scaled to length 1 first; null: for cosine, not for dot."),
-        ] = None,
-        index: Annotated[
-            Literal["exact", "faiss"],
-            Option(
-                "exact compares with every vector; faiss is faster for millions, but misses some."
-            ),
-        ] = "exact",
-        probes: Annotated[
-            int | None,
-            Option(
-                f"faiss: number of lists that are searched; null is {DEFAULT_PROBES}. More find "
-                "more.",
-                ge=1,
-            ),
-        ] = None,
-        device: embed.ComputeDevice = "auto",
-        batch_tokens: embed.BatchTokens = None,
-        cache: embed.KeepVectors = True,
-    ) -> None:
-        embed.find_checkpoint("dense", model)
-        if similarity == "cosine" and normalize is False:
+    declares = DenseOptions
+
+    def __init__(self, **options: Any) -> None:
+        chosen = DenseOptions(**options)
+        embed.find_checkpoint("dense", chosen.model)
+        if chosen.similarity == "cosine" and chosen.normalize is False:
             allowed = "true or null with similarity cosine; similarity: dot takes false"
-            raise OptionError("dense", "normalize", normalize, allowed)
-        if index == "exact" and probes is not None:
-            raise OptionError("dense", "probes", probes, "null with index exact, or index: faiss")
+            raise OptionError("dense", "normalize", chosen.normalize, allowed)
+        if chosen.index == "exact" and chosen.probes is not None:
+            allowed = "null with index exact, or index: faiss"
+            raise OptionError("dense", "probes", chosen.probes, allowed)
         self._truncated = 0
         self._asked: dict[str, str] = {}
-        self._normalize = similarity == "cosine" if normalize is None else normalize
-        self._kind, self._probes, self._keeps = index, probes or DEFAULT_PROBES, cache
-        self._open: Callable[[], CachedEmbedder] = lambda: open_embedder(
-            _OWNER,
-            model,
-            query_prompt=query_prompt,
-            document_prompt=document_prompt,
-            device=device,
-            batch_tokens=batch_tokens,
-            cache=cache,
-            folders=(self.cache_folder or cache_folder(), *self.cache_also),
-            pool=self.pool,
+        cosine = chosen.similarity == "cosine"
+        self._normalize = cosine if chosen.normalize is None else chosen.normalize
+        self._kind, self._keeps = chosen.index, chosen.cache
+        self._probes = chosen.probes or DEFAULT_PROBES
+        self._open: Callable[[], CachedEmbedder] = lambda: chosen.open(
+            _OWNER, (self.cache_folder or cache_folder(), *self.cache_also), self.pool
         )
         self._embedder: CachedEmbedder | None = None
-        self._index: Index | None = None
+        self._index: Exact | InvertedFile | None = None
 
     @property
     def encoded(self) -> int:
@@ -175,7 +165,7 @@ class Dense(Retriever):
         if not corpus:
             raise DataError("dense: there is no document", allowed="a corpus with text")
         if self._kind == "faiss":
-            check_faiss(_OWNER)
+            embed.need_packages(_OWNER, "faiss", {"faiss": "faiss-cpu"})
         embedder = self._embedder = self._embedder or self._open()
         self._ids = ids_of(corpus)
         longest: float | None = None

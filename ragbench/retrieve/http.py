@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from ragbench.adapters.http import EndpointOptions, Url
+from ragbench.adapters.http import EndpointOptions
 from ragbench.adapters.templates import JsonPath, Place, check_template, fill
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import Option, shown
@@ -20,7 +20,6 @@ _PLACES = ("question", "top_k", "query_id")
 class HttpRetrieverOptions(EndpointOptions):
     """What a search service is asked with, and where its reply has the hits."""
 
-    url: Url
     body: Annotated[
         dict[str, Any] | None,
         Option('What is sent; default: `{query: "{question}", top_k: "{top_k}"}`.'),
@@ -47,7 +46,7 @@ class HttpRetriever(Retriever):
 
     def __init__(self, **options: Any) -> None:
         chosen = HttpRetrieverOptions(**options)
-        self._endpoint = chosen.endpoint(chosen.url)
+        self._endpoint = chosen.endpoint()
         self._body: Mapping[str, Any] = chosen.body or {"query": "{question}", "top_k": "{top_k}"}
         check_template(self._body, _PLACES, "http", "body")
         self._ids = _hits_path(chosen.ids, "ids")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 
-from ragbench.embed.base import Vectors, need_packages
+from ragbench.embed.base import Vectors
 from ragbench.embed.sentence_transformers import dot_products
 from ragbench.types import FloatArray, IntArray
 
@@ -27,21 +27,12 @@ def best_rows(rows: IntArray, scores: FloatArray, ranks: IntArray, top_k: int) -
 
     `ranks` has for every row of the corpus the place of its id; the larger one wins a tie.
     """
-    best: IntArray = np.lexsort((-ranks[rows], -scores))[:top_k]
-    return best
+    return np.lexsort((-ranks[rows], -scores))[:top_k]
 
 
 _BLOCK = 8192  # documents of a block
 _QUERIES = 256  # queries of a block: 8 MB of scores with so many documents
 _FLOAT = np.finfo(np.float32)
-
-
-class Index(Protocol):
-    """Something that finds candidates for the nearest of vectors of shape (n, d), n > 0."""
-
-    def candidates(self, queries: Vectors, top_k: int) -> Iterator[IntArray]:
-        """Yield for each query the rows among which its nearest are."""
-        ...
 
 
 class Exact:
@@ -186,8 +177,3 @@ class InvertedFile:
             _, rows = self._index.search(part, wanted)
             for found in rows:
                 yield found[found >= 0]  # -1 where the lists held fewer
-
-
-def check_faiss(owner: str) -> None:
-    """See whether faiss is there, before anything is encoded."""
-    need_packages(owner, "faiss", {"faiss": "faiss-cpu"})

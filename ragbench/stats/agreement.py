@@ -9,11 +9,12 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ragbench.errors import OptionError
 from ragbench.stats import arguments, resampling
-from ragbench.types import FloatArray
+from ragbench.stats.mean import finite
+from ragbench.types import FloatArray, IntArray
 
 Level = Literal["nominal", "ordinal", "interval"]
 """What a statistic takes from ratings: whether they are equal, their order, or their distances."""
@@ -45,13 +46,9 @@ class Agreement:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping; what is undefined is null, never NaN."""
-        value, lower, upper = (
-            None if math.isnan(number) else float(number)
-            for number in (self.value, self.lower, self.upper)
-        )
         return {
-            "value": value,
-            "interval": [lower, upper],
+            "value": finite(self.value),
+            "interval": [finite(self.lower), finite(self.upper)],
             "n": self.n,
             "level": self.level,
             "rule": self.rule,
@@ -182,7 +179,7 @@ def constant(column: FloatArray) -> bool:
     return bool(column.min() == column.max())
 
 
-def _group_numbers(groups: ArrayLike | None, n: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _group_numbers(groups: ArrayLike | None, n: int) -> IntArray:
     if groups is None:
         return np.arange(n)
     given = np.asarray(groups)
@@ -268,9 +265,7 @@ def kappa(table: FloatArray, weights: Weights = "equal") -> resampling.LeftOut:
     return resampling.LeftOut(value, without)
 
 
-def confusion_table(
-    x: ArrayLike, y: ArrayLike, levels: ArrayLike
-) -> np.ndarray[Any, np.dtype[np.int64]]:
+def confusion_table(x: ArrayLike, y: ArrayLike, levels: ArrayLike) -> IntArray:
     """Count the items by the level of one rater (row) and of the other (column).
 
     Args:
@@ -300,10 +295,10 @@ def confusion_table(
     return counts
 
 
-def _last_of_two(column: FloatArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _last_of_two(column: FloatArray) -> NDArray[np.bool_]:
     """Whether a rater gives one level to all items but this one."""
     _, of_item, counts = np.unique(column, return_inverse=True, return_counts=True)
-    alone: np.ndarray[Any, np.dtype[np.bool_]] = (counts[of_item] == 1) & (len(counts) == 2)
+    alone: NDArray[np.bool_] = (counts[of_item] == 1) & (len(counts) == 2)
     return alone
 
 
@@ -319,5 +314,4 @@ def _sums_against(x: FloatArray, y: FloatArray, weights: Weights) -> FloatArray:
     levels, of_row = np.unique(x, return_inverse=True)
     others, counts = np.unique(y, return_counts=True)
     sums = _apart(levels[:, np.newaxis], others[np.newaxis, :], weights) @ counts
-    found: FloatArray = sums[of_row]
-    return found
+    return sums[of_row]

@@ -238,12 +238,12 @@ def rank_rho(table: FloatArray) -> LeftOut:
     """
     if reason := _no_order(table):
         return undefined(reason)
-    s = _signs(table)
-    product, x_square, y_square = s.x @ s.y, s.x @ s.x, s.y @ s.y
+    (x, y), both, untied, by = _signs(table)
+    product, x_square, y_square = x @ y, x @ x, y @ y
     value = float(product) / math.sqrt(float(x_square) * float(y_square))
-    left = product - s.x * s.y + s.x_by_y + s.y_by_x + s.both
-    x_left = x_square - s.x**2 + 2 * s.x_by_x + s.x_untied
-    y_left = y_square - s.y**2 + 2 * s.y_by_y + s.y_untied
+    left = product - x * y + by[0, 1] + by[1, 0] + both
+    x_left = x_square - x**2 + 2 * by[0, 0] + untied[0]
+    y_left = y_square - y**2 + 2 * by[1, 1] + untied[1]
     return LeftOut(_clipped(value), _ratio(left, x_left, y_left))
 
 
@@ -251,10 +251,10 @@ def rank_tau(table: FloatArray) -> LeftOut:
     """Give Kendall's tau-b of two columns without gaps, and without each row."""
     if reason := _no_order(table):
         return undefined(reason)
-    s = _signs(table)
-    agree, x_all, y_all = s.both.sum(), s.x_untied.sum(), s.y_untied.sum()
+    _, both, (x_untied, y_untied), _ = _signs(table)
+    agree, x_all, y_all = both.sum(), x_untied.sum(), y_untied.sum()
     value = float(agree) / math.sqrt(float(x_all) * float(y_all))
-    without = _ratio(agree - 2 * s.both, x_all - 2 * s.x_untied, y_all - 2 * s.y_untied)
+    without = _ratio(agree - 2 * both, x_all - 2 * x_untied, y_all - 2 * y_untied)
     return LeftOut(_clipped(value), without)
 
 
@@ -265,25 +265,12 @@ _COEFFICIENTS: dict[str, tuple[Statistic, Level]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Signs:
-    """Sums over j of s = sign(x_k - x_j) and t = sign(y_k - y_j), for each item k."""
+def _signs(table: FloatArray) -> tuple[list[FloatArray], FloatArray, FloatArray, FloatArray]:
+    """Sum over j what the signs s = sign(x_k - x_j) and t = sign(y_k - y_j) of each item k say.
 
-    x: FloatArray
-    y: FloatArray
-    both: FloatArray
-    """Sum of s t: pairs in the same order minus pairs in the opposite one."""
-    x_untied: FloatArray
-    y_untied: FloatArray
-    x_by_x: FloatArray
-    """Sum of s_kj x_j; `x` and `y` are the sums of s and t, those `untied` of their squares."""
-    x_by_y: FloatArray
-    y_by_x: FloatArray
-    y_by_y: FloatArray
-
-
-def _signs(table: FloatArray) -> _Signs:
-    """Compute the sums, in blocks of rows so that memory stays bounded."""
+    Gives the sums of s and t, of s t, of the squares of s and t (shape (2, n)), and of each of both
+    times the sums of s, or t, of item j (shape (2, 2, n)); in blocks, so that memory stays bounded.
+    """
     n = len(table)
     sums = [_below_minus_above(column) for column in table.T]
     both, untied = np.empty(n), np.empty((2, n))
@@ -296,9 +283,7 @@ def _signs(table: FloatArray) -> _Signs:
         for place, sign in enumerate(signs):
             untied[place, part] = np.count_nonzero(sign, axis=1)
             by[place, 0, part], by[place, 1, part] = sign @ sums[0], sign @ sums[1]
-    return _Signs(
-        sums[0], sums[1], both, untied[0], untied[1], by[0, 0], by[0, 1], by[1, 0], by[1, 1]
-    )
+    return sums, both, untied, by
 
 
 def _below_minus_above(column: FloatArray) -> FloatArray:

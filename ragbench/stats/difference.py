@@ -294,16 +294,11 @@ def effect_size_interval(
     effect = effect_size(d)
     if math.isnan(effect) or n_units < 2:
         return math.nan, math.nan
-    influence = np.bincount(codes, weights=_influence(d, effect), minlength=n_units)
+    d = d / float(np.abs(d).max())
+    z = (d - d.mean()) / d.std()
+    # what a small share more of each query would move the effect size by
+    influence = np.bincount(codes, weights=z - effect / 2 * (z * z - 1), minlength=n_units)
     # the influences have mean 0 over the queries, so their sums over the clusters too
     error = math.sqrt(n_units / (n_units - 1) * float(influence @ influence)) / len(d)
     half = t_quantile(p, n_units - 1) * error
     return effect - half, effect + half
-
-
-def _influence(d: FloatArray, effect: float) -> FloatArray:
-    """Give what a small share more of each query would move the effect size by."""
-    d = d / float(np.abs(d).max())
-    z = (d - d.mean()) / d.std()
-    influence: FloatArray = z - effect / 2 * (z * z - 1)
-    return influence

@@ -89,12 +89,10 @@ def increase_interval(
         Cochran (1977), Sampling techniques, 6.3, for the ratio of totals.
     """
     owner = "increase_interval"
-    now, before = (
-        arguments.sample(owner, name, values)
-        for name, values in (("system", system), ("baseline", baseline))
-    )
-    for name, values in (("system", now), ("baseline", before)):
-        arguments.within(owner, name, values, 0.0, math.inf)
+    now = arguments.sample(owner, "system", system)
+    before = arguments.sample(owner, "baseline", baseline)
+    arguments.within(owner, "system", now, 0.0, math.inf)
+    arguments.within(owner, "baseline", before, 0.0, math.inf)
     tail = (1 - arguments.probability(owner, "confidence", confidence)) / 2
     point, n = _amount(before, quantile), len(now)
     if not point > 0:

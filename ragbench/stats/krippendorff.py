@@ -13,7 +13,7 @@ from ragbench.stats.agreement import NO_ITEMS, Agreement, Level, constant, mean_
 from ragbench.stats.resampling import LeftOut, undefined
 from ragbench.types import FloatArray
 
-LEVELS: tuple[Level, ...] = ("nominal", "ordinal", "interval")
+_LEVELS: tuple[Level, ...] = ("nominal", "ordinal", "interval")
 
 
 def krippendorff_alpha(
@@ -50,8 +50,8 @@ def krippendorff_alpha(
     References:
         Krippendorff (2011), Computing Krippendorff's alpha-reliability.
     """
-    if level not in LEVELS:
-        raise OptionError("krippendorff_alpha", "level", level, ", ".join(LEVELS))
+    if level not in _LEVELS:
+        raise OptionError("krippendorff_alpha", "level", level, ", ".join(_LEVELS))
     return mean_agreement(
         partial(alpha, level=level),
         [arguments.matrix("krippendorff_alpha", "ratings", ratings)],
@@ -68,10 +68,9 @@ def alpha(table: FloatArray, level: Level = "nominal") -> LeftOut:
     rated = table[np.isfinite(table)]
     if constant(rated):
         return undefined(f"all {len(rated)} ratings are {rated[0]:g}")
-    if level == "interval":
-        observed, total, left_total, left_n = _interval_parts(table)
-    else:
+    if level != "interval":
         return _by_coincidence(table, level)
+    observed, total, left_total, left_n = _interval_parts(table)
     n = float(len(rated))
     value = 1 - (n - 1) * float(observed.sum()) / total
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -111,10 +110,8 @@ def _by_coincidence(table: FloatArray, level: Level) -> LeftOut:
     for kind, row in enumerate(kinds):
         left = frequency.copy()
         left[kind] -= 1
-        remaining = marginals - row
-        without[kind_of == kind] = _alpha_of(
-            kinds, kinds.sum(axis=1), remaining, level, repeats=left
-        )
+        alpha_left = _alpha_of(kinds, kinds.sum(axis=1), marginals - row, level, repeats=left)
+        without[kind_of == kind] = alpha_left
     return LeftOut(value, without)
 
 
@@ -140,5 +137,4 @@ def _distances(marginals: FloatArray, level: Level) -> FloatArray:
         return 1.0 - np.eye(len(marginals))
     # ordinal: ratings from the one to the other, half of those at both ends
     middle = np.cumsum(marginals) - marginals / 2
-    found: FloatArray = (middle[:, np.newaxis] - middle[np.newaxis, :]) ** 2
-    return found
+    return (middle[:, np.newaxis] - middle[np.newaxis, :]) ** 2

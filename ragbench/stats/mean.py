@@ -157,6 +157,11 @@ def _wilson(
     return low + (high - low) * (centre - half), low + (high - low) * (centre + half)
 
 
+def finite(value: float) -> float | None:
+    """Return a number for JSON: null in the place of NaN."""
+    return None if math.isnan(value) else value
+
+
 @dataclass(frozen=True, slots=True)
 class CorrectedMean:
     """A mean that people would have given, from few labels and many judgements."""
@@ -184,19 +189,17 @@ class CorrectedMean:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping; what is undefined is null, never NaN."""
-        limits = {
-            "interval": [self.lower, self.upper],
-            "labels_interval": [self.labels_lower, self.labels_upper],
-        }
         return {
             "mean": self.mean,
             "judge_mean": self.judge_mean,
             "labels_mean": self.labels_mean,
-            "width_ratio": _finite(self.width_ratio),
+            "width_ratio": finite(self.width_ratio),
             "lambda": self.weight,
             "n_labels": self.n_labels,
             "n_judged": self.n_judged,
-        } | {name: [*map(_finite, pair)] for name, pair in limits.items()}
+            "interval": [finite(self.lower), finite(self.upper)],
+            "labels_interval": [finite(self.labels_lower), finite(self.labels_upper)],
+        }
 
 
 def ppi_mean(
@@ -323,15 +326,10 @@ def ppi_difference(
 
 def _check(owner: str, y: FloatArray, f: FloatArray, other: FloatArray, random: bool) -> None:
     if not random:
-        allowed = "labels of items that were drawn at random"
-        raise OptionError(owner, "random", random, allowed)
+        raise OptionError(owner, "random", random, "labels of items that were drawn at random")
     if len(y) < FEWEST_LABELS:
         raise OptionError(owner, "labels", len(y), f"{FEWEST_LABELS} labels or more")
     if len(f) != len(y):
         raise OptionError(owner, "judged", len(f), f"{len(y)} scores, one for each label")
     if len(other) < 2:
         raise OptionError(owner, "unlabelled", len(other), "two scores or more")
-
-
-def _finite(value: float) -> float | None:
-    return None if math.isnan(value) else value

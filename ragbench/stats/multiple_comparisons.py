@@ -164,8 +164,8 @@ def max_t_p_values(
     p_values = np.full(table.shape[1], np.nan)
     scored = ~np.isnan(table).all(axis=0)
     d = np.nan_to_num(table[:, scored])
-    scale = _scales(d)
-    d = _studentized(-d if side == "lower" else d, scale)
+    largest, norm = _scales(d)
+    d = (-d if side == "lower" else d) / largest / norm
     observed = np.abs(d.sum(axis=0)) if side == "both" else d.sum(axis=0)
     # Most extreme first; rounding may order ties either way, since their p-values are levelled.
     order = np.argsort(-observed, kind="stable")
@@ -178,7 +178,7 @@ def max_t_p_values(
     elif _sums is None:
         blocks = random_flips(d, resamples, seed)
     else:
-        known = _studentized(_sums(np.flatnonzero(scored)), scale)[:, order]
+        known = (_sums(np.flatnonzero(scored)) / largest / norm)[:, order]
         blocks = iter([-known if side == "lower" else known])
     extreme, total = np.zeros(d.shape[1]), 0
     for sums in blocks:
@@ -260,7 +260,10 @@ class SystemPairs:
     @cached_property
     def differences(self) -> FloatArray:
         """The differences of all pairs, a row for each query or cluster."""
-        found = paired_differences(self._table[:, self.first], self._table[:, self.second])
+        return self._by_unit(self._table[:, self.first], self._table[:, self.second])
+
+    def _by_unit(self, systems: FloatArray, others: FloatArray) -> FloatArray:
+        found = paired_differences(systems, others)
         return found if self._clusters is None else cluster_sums(found, self._clusters)
 
     @cached_property
@@ -281,9 +284,8 @@ class SystemPairs:
         best = _best(table if higher_is_better else -table)
         tied[best] = True
         scored = ~np.isnan(table).all(axis=0)
-        alike = ~(
-            self.p_values <= alpha
-        )  # NaN too: a pair without common queries is not told apart
+        # NaN too: a pair without common queries is not told apart
+        alike = ~(self.p_values <= alpha)
         tied[self.first[alike & best[self.second]]] = True
         tied[self.second[alike & best[self.first]]] = True
         return tied & scored
@@ -315,8 +317,7 @@ class SystemPairs:
     @cached_property
     def _basis(self) -> FloatArray:
         """Every system minus the first one: small numbers, of which differences lose little."""
-        found = paired_differences(self._table, self._table[:, :1])
-        return found if self._clusters is None else cluster_sums(found, self._clusters)
+        return self._by_unit(self._table, self._table[:, :1])
 
     @cached_property
     def _flipped(self) -> FloatArray:
@@ -332,11 +333,6 @@ def _scales(d: FloatArray) -> tuple[FloatArray, FloatArray]:
     largest = np.where(most > 0, most, 1.0)
     norm = np.sqrt(((d / largest) ** 2).sum(axis=0))  # so that no square overflows or vanishes
     return largest, np.where(norm > 0, norm, 1.0)
-
-
-def _studentized(d: FloatArray, scale: tuple[FloatArray, FloatArray]) -> FloatArray:
-    studentized: FloatArray = d / scale[0] / scale[1]
-    return studentized
 
 
 def _highest(statistics: FloatArray, steps: Steps) -> FloatArray:

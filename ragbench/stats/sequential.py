@@ -211,8 +211,7 @@ def _bets(x: FloatArray, alpha: float) -> FloatArray:
     means = (0.5 + np.cumsum(x)) / (t + 1)
     variances = (0.25 + np.cumsum((x - means) ** 2)) / (t + 1)
     before = np.concatenate(([0.25], variances))[: len(x)]
-    bets: FloatArray = np.sqrt(2 * math.log(2 / alpha) / (before * t * np.log(t + 1)))
-    return bets
+    return np.sqrt(2 * math.log(2 / alpha) / (before * t * np.log(t + 1)))
 
 
 def _highest_beaten(x: FloatArray, bets: FloatArray, needed: float) -> float:

@@ -14,7 +14,7 @@ from ragbench.stats import arguments
 from ragbench.types import FloatArray
 
 Level = Literal["query", "generator", "judge"]
-LEVELS: tuple[Level, ...] = ("query", "generator", "judge")
+_LEVELS: tuple[Level, ...] = ("query", "generator", "judge")
 
 _MOST_REPEATS = 16
 """More repeats of one query than this never pay: the noise of the queries is left."""
@@ -108,7 +108,7 @@ def split_variance(differences: ArrayLike) -> VarianceSplit:
     components: list[VarianceComponent] = []
     below, levels, repeats = 0.0, tuple[Level, ...](), 1
     sizes = (judgements, generations, n)
-    for level, size, (square, df) in zip(reversed(LEVELS), sizes, squares, strict=True):
+    for level, size, (square, df) in zip(reversed(_LEVELS), sizes, squares, strict=True):
         levels = (level, *levels)
         if size == 1 and level != "query":
             continue  # no spread at this level: it is in the one above
@@ -154,7 +154,14 @@ def cheapest_design(
     References:
         Cochran (1977), Sampling techniques, 10.6.
     """
-    _check_costs(standard_error, query_cost, generation_cost, judgement_cost)
+    owner = "cheapest_design"
+    if not 0 < standard_error < float("inf"):
+        raise OptionError(owner, "standard_error", standard_error, "a number above 0")
+    arguments.size(owner, "query_cost", query_cost)
+    arguments.size(owner, "generation_cost", generation_cost)
+    arguments.size(owner, "judgement_cost", judgement_cost)
+    if not (query_cost or generation_cost or judgement_cost):
+        raise OptionError(owner, "query_cost", 0.0, "a number above 0, or another cost above 0")
     if not all(component.variance >= 0 for component in split.components):
         return None
     repeats, designs = range(1, _MOST_REPEATS + 1), []
@@ -178,15 +185,4 @@ def _complete(differences: ArrayLike) -> FloatArray:
         allowed = "finite numbers, or NaN for no value"
         raise OptionError("split_variance", "differences", "an infinity", allowed)
     x = x.reshape(x.shape + (1,) * (3 - x.ndim))
-    complete: FloatArray = x[~np.isnan(x).any(axis=(1, 2))]
-    return complete
-
-
-def _check_costs(standard_error: float, *costs: float) -> None:
-    owner = "cheapest_design"
-    if not 0 < standard_error < float("inf"):
-        raise OptionError(owner, "standard_error", standard_error, "a number above 0")
-    for name, cost in zip(("query_cost", "generation_cost", "judgement_cost"), costs, strict=True):
-        arguments.size(owner, name, cost)
-    if not any(costs):
-        raise OptionError(owner, "query_cost", 0.0, "a number above 0, or another cost above 0")
+    return x[~np.isnan(x).any(axis=(1, 2))]

@@ -21,11 +21,12 @@ _DATABASES = {
 }
 """File name -> what it is for SQLite, its kind, and what it is about."""
 
-KINDS = (
+_ORDER = (
     *("corpus", "index", "matrix"),
     *("retrieve", "generate", "score", "judge", "compare", "embed", "replies"),
 )
-"""What a cache folder holds, in the order in which a run makes it."""
+"""In which order kinds of files are shown: as a run makes them. Others, as a newer version may
+have left them, come last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,12 @@ def stored_in(folder: Path) -> list[Stored]:
         found = [*_array_folders(folder), *_stage_files(folder), *_databases(folder)]
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=folder) from error
-    return sorted(found, key=lambda each: (KINDS.index(each.kind), -each.used_at, each.path))
+
+    def turn(each: Stored) -> tuple[int, str, float, Path]:
+        known = _ORDER.index(each.kind) if each.kind in _ORDER else len(_ORDER)
+        return known, each.kind, -each.used_at, each.path
+
+    return sorted(found, key=turn)
 
 
 def verify(stored: Stored) -> int:
@@ -104,18 +110,17 @@ def remove(stored: list[Stored]) -> int:
 def _array_folders(folder: Path) -> Iterator[Stored]:
     for about in (folder / arrays.FOLDER).glob(f"*/*/{arrays.ABOUT}"):
         path, used = about.parent, about.stat().st_mtime
-        if path.parent.name in KINDS and not path.name.startswith("."):
+        if path.parent.name in _ORDER and not path.name.startswith("."):
             size = sum(file.stat().st_size for file in path.iterdir())
             yield Stored(path, path.parent.name, arrays.about_what(path), size, used)
 
 
 def _stage_files(folder: Path) -> Iterator[Stored]:
     for path in (folder / "stages").glob(f"*/*{SUFFIX}"):
-        kind = path.parent.name
-        if kind not in KINDS:
-            continue
-        stat = path.stat()
-        yield Stored(path, kind, _about(path), stat.st_size, stat.st_mtime)
+        kind, of = path.parent.name, _about(path)
+        if kind in _ORDER or of != "?":  # a file of somebody else is none of ours
+            stat = path.stat()
+            yield Stored(path, kind, of, stat.st_size, stat.st_mtime)
 
 
 def _databases(folder: Path) -> Iterator[Stored]:

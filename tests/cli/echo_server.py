@@ -50,6 +50,7 @@ class EchoServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = -1  # head and body in one packet: two wait 40 ms for each other
 
             def do_POST(self):
                 content = self.rfile.read(int(self.headers["Content-Length"]))

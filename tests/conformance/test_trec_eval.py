@@ -173,6 +173,6 @@ def test_an_empty_list_scores_what_nothing_found_scores():
     """pytrec_eval cannot be asked: it crashes on an empty list."""
     for name in TREC_EVAL:
         (column,) = score_run({"q": {}}, {"q": {"a": 1}}, [name]).columns
-        floor = 1.0 if name in ("num_q", "num_rel") else parse_measure(name).low
+        floor = 1.0 if name in ("num_q", "num_rel") else parse_measure(name).spec.low
         floor = 0.0 if name == "utility" else floor
         assert column.values.tolist() == [floor], name

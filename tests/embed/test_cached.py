@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.embed.base import tell_nobody
-from ragbench.embed.cached import CachedEmbedder, open_embedder
+from ragbench.embed.cached import CachedEmbedder, EmbedderOptions
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
 from ragbench.errors import DataError
 from ragbench.store import vectors
@@ -109,9 +109,9 @@ def test_agrees_with_the_model_itself(tiny_embedder, tmp_path, monkeypatch):
     texts = ["the cat sat", "a dog", "", "the cat sat", "mat " * 900, "cat \ud800"]
     expected = SentenceTransformerEmbedder(tiny_embedder, device="cpu").encode(texts)
 
-    first = open_embedder("test", tiny_embedder, device="cpu")
+    first = EmbedderOptions(model=tiny_embedder, device="cpu").open("test")
     np.testing.assert_allclose(first.encode(texts), expected, atol=1e-6)
-    again = open_embedder("test", tiny_embedder, device="cpu")
+    again = EmbedderOptions(model=tiny_embedder, device="cpu").open("test")
     np.testing.assert_array_equal(again.encode(texts), first.encode(texts))
 
     assert (first.encoded, again.encoded, again.reused) == (5, 0, 5)
@@ -122,10 +122,10 @@ def test_agrees_with_the_model_itself(tiny_embedder, tmp_path, monkeypatch):
 def test_a_model_that_changes_in_its_folder_is_encoded_anew(tmp_path, monkeypatch):
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
     folder = build_tiny_embedder(tmp_path / "model", seed=1)
-    old = open_embedder("test", folder, device="cpu").encode(["cat"])
+    old = EmbedderOptions(model=folder, device="cpu").open("test").encode(["cat"])
     build_tiny_embedder(tmp_path / "model", seed=2)
 
-    embedder = open_embedder("test", folder, device="cpu")
+    embedder = EmbedderOptions(model=folder, device="cpu").open("test")
 
     assert np.abs(embedder.encode(["cat"]) - old).max() > 1e-3
     assert embedder.encoded == 1
@@ -140,7 +140,7 @@ def test_counts_the_tokens_that_the_models_tokeniser_makes(tiny_embedder, tmp_pa
     clean = [f"a dog {text}".replace("\ud800", "?") for text in texts]
     expected = [len(tokenizer(text, verbose=False)["input_ids"]) for text in clean]
 
-    embedder = open_embedder("test", tiny_embedder, device="cpu")
+    embedder = EmbedderOptions(model=tiny_embedder, device="cpu").open("test")
 
     assert embedder.count_tokens(texts, prompt="a dog ") == expected
     assert embedder.limit == 64 < max(expected)
@@ -148,7 +148,7 @@ def test_counts_the_tokens_that_the_models_tokeniser_makes(tiny_embedder, tmp_pa
 
 def test_without_a_cache_nothing_is_written(tiny_embedder, tmp_path, monkeypatch):
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path))
-    open_embedder("test", tiny_embedder, device="cpu", cache=False).encode(["cat"])
+    EmbedderOptions(model=tiny_embedder, device="cpu", cache=False).open("test").encode(["cat"])
 
     assert list(tmp_path.iterdir()) == []
 

@@ -10,18 +10,24 @@ from ragbench.experiment.plan.records import LiveComponents
 from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.stages import graph
 from ragbench.experiment.stages.base import Slot, StoredStage
+from ragbench.experiment.stages.item_json import without_secrets
 from ragbench.experiment.stages.keys import query_key
+from ragbench.files import cache_folder
 from ragbench.records.manifest import Choices
+from ragbench.redaction import Redactor
+from ragbench.store.maintenance import stored_in
+from tests.commands import run_command
 from tests.experiment.moons import QUERIES
 
 
 class CountWords(StoredStage):
     """A stage that nothing but the list of stages knows."""
 
+    kind, version = "words", 1
     paid = ()
 
     def slots(self):
-        file = self.workspace.file("score", "words", ["words"])
+        file = self.file("the queries", ["words"])
         return [Slot(file, query_key(q), row) for row, q in enumerate(self.plan.queries)]
 
     def make(self, todo, keep, advance):
@@ -69,6 +75,41 @@ def test_a_stage_of_the_list_is_planned_run_stored_and_counted(config):
     manifest = json.loads((run_experiment(config).path / "manifest.json").read_text())
     assert manifest["work"]["count words"] == {"items": len(QUERIES), "stored": len(QUERIES)}
     assert CountWords.paid == ()
+    stored = [each for each in stored_in(cache_folder()) if each.kind == "words"]
+    assert [each.of for each in stored] == ["the queries"]
+    assert run_command("cache").stdout.splitlines()[-1].split()[0] == "words"
+
+
+@pytest.mark.costly
+@pytest.mark.usefixtures("counted")
+def test_no_stage_stores_a_secret(config, monkeypatch):
+    """Whatever a service told it: it need not think of it itself."""
+    monkeypatch.setenv("A_TOKEN", "AAAAAAAA-told-back")
+
+    def tell(self, todo, keep, advance):
+        for row in todo:
+            keep(row, {"words": 1, "told": f"401: bad key {self.plan.config.secrets['A_TOKEN']}"})
+
+    monkeypatch.setattr(CountWords, "make", tell)
+    own = {"type": f"python:{__name__}:find_nothing", "api_key": "${A_TOKEN}"}
+    run_experiment({**config, "retrievers": {**config["retrievers"], "own": own}})
+
+    (stored,) = (each for each in stored_in(cache_folder()) if each.kind == "words")
+    text = stored.path.read_text()
+    assert "401: bad key ${A_TOKEN}" in text
+    assert "AAAAAAAA-told-back" not in text
+
+
+def find_nothing(api_key):
+    return lambda queries, top_k: [[] for _ in queries]
+
+
+def test_numbers_in_base64_are_kept_whatever_a_secret_is():
+    column = {"values": "AAAAAAAA", "causes": "AAAA", "details": {"0": "bad key AAAAAAAA"}}
+
+    kept = without_secrets({"column": column}, Redactor({"KEY": "AAAAAAAA"}))
+
+    assert kept == {"column": {**column, "details": {"0": "bad key ${KEY}"}}}
 
 
 @pytest.mark.costly

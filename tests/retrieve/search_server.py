@@ -30,6 +30,7 @@ class SearchServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = -1  # head and body in one packet: two wait 40 ms for each other
 
             def setup(self):
                 outer.connections += 1

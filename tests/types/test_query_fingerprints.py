@@ -6,7 +6,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.score.retrieval.judgements import Judgements
+from ragbench.score.retrieval.judgements import as_qrels
 from ragbench.types import Qrels
 from tests.strategies import QUERY_IDS, judgements
 
@@ -16,7 +16,7 @@ QRELS = st.dictionaries(st.sampled_from(QUERY_IDS), judgements() | st.just({}), 
 @given(QRELS, QRELS, st.randoms())
 def test_equal_exactly_where_the_judgements_are(mine, theirs, order):
     one = Qrels.from_dict(mine).query_fingerprints()
-    other = Judgements.read(shuffled(theirs, order)).query_fingerprints()
+    other = as_qrels(shuffled(theirs, order)).query_fingerprints()
 
     assert [*one] == [*other] == ["judgements"]
     assert {*one["judgements"]} == {query for query, judged in mine.items() if judged}

@@ -30,7 +30,7 @@ from ragbench.experiment.stages.item_json import (
     write_document,
     write_predicted,
 )
-from ragbench.experiment.stages.keys import STAGE_VERSIONS, passages_key, query_key, sample_key
+from ragbench.experiment.stages.keys import passages_key, query_key, sample_key
 from ragbench.experiment.stages.matching import passages_of
 from ragbench.experiment.stages.retrieval import Retrieve, key_after
 from ragbench.generate import GENERATORS
@@ -180,6 +180,7 @@ def _hit(document: Document) -> ScoredDocument:
 class Answer(StoredStage):
     """What a system answers to every query, as often as it is asked."""
 
+    kind, version = "generate", 1
     samples = 1
     passages = DEFAULT_PASSAGES
     """How many passages an answer is made from, as far as a plan can tell."""
@@ -223,7 +224,7 @@ class Answer(StoredStage):
 
     def write(self, value: Outcome[Prediction]) -> dict[str, Any]:
         """Write an outcome."""
-        return self.workspace.without_secrets(write_predicted(value))
+        return write_predicted(value)
 
     def collect(self, results: Results) -> None:
         """Add the answers, and the system, which scores are added to."""
@@ -295,10 +296,8 @@ class Generate(Answer):
     @cached_property
     def _slots(self) -> list[Slot | None]:
         contexts, retrieved = self._contexts
-        key = self.workspace.component_key(
-            "generator", self.generator, stage=STAGE_VERSIONS["generate"]
-        )
-        file = self.workspace.store.file("generate", self.generator, key)
+        key = self.workspace.component_key("generator", self.generator, stage=self.version)
+        file = self.file_of_key(self.generator, key)
         keys = [
             key_after(outcome) if documents is None else passages_key(query, documents)
             for query, documents, outcome in zip(
@@ -379,8 +378,8 @@ class AskApp(Answer):
     def slots(self) -> list[Slot | None]:
         """One for each query."""
         name = self.system.name
-        key = self.workspace.component_key("app", name, stage=STAGE_VERSIONS["generate"])
-        file = self.workspace.store.file("generate", name, key)
+        key = self.workspace.component_key("app", name, stage=self.version)
+        file = self.file_of_key(name, key)
         return [Slot(file, query_key(query), row) for row, query in enumerate(self.plan.queries)]
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:

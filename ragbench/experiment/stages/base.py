@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ragbench import __version__
 from ragbench.errors import RagbenchError
@@ -21,7 +21,7 @@ from ragbench.experiment.records import Results, SharedWork, Work
 from ragbench.experiment.session import Progress
 from ragbench.experiment.session import Stage as Shown
 from ragbench.experiment.stages.item_json import cause_of, without_secrets
-from ragbench.experiment.stages.keys import KEY_DIGITS, STAGE_VERSIONS, component_key
+from ragbench.experiment.stages.keys import KEY_DIGITS, component_key
 from ragbench.llm import Budget, Estimate, Replies
 from ragbench.redaction import Redactor, redactor
 from ragbench.score.base import Advance
@@ -137,11 +137,6 @@ class Workspace:
             return self.replies.asking_again()
         return nullcontext()
 
-    def file(self, stage: str, of: str, parts: Sequence[str]) -> StageFile:
-        """Return the file of a stage that depends on nothing but `parts`."""
-        version = f"{__version__} {STAGE_VERSIONS[stage]}"
-        return self.store.file(stage, of, fingerprint([version, *parts], KEY_DIGITS))
-
     def component_key(self, noun: Noun, name: str, **inputs: Any) -> str:
         """Return the key of what a component makes of its inputs."""
         component = self.plan.component(noun, name)
@@ -251,8 +246,23 @@ Values = list[Json] | Spooled[Json]
 class StoredStage(Stage, ABC):
     """A stage whose items are stored: it says where, how they are read and written, and made."""
 
+    kind: ClassVar[str]
+    """The folder of the cache in which its items lie; stages may share one."""
+    version: ClassVar[int]
+    """Moves where what it stores, or how that comes about, changes outside its components."""
+    has_texts: ClassVar[bool] = True
+    """Whether its items hold texts of others, in which a secret may stand."""
     spools = False
     """Whether the spool of the run has what is stored, too, in place of values in memory."""
+
+    def file(self, of: str, parts: Sequence[str]) -> StageFile:
+        """Return the file of what depends on nothing but `parts`; `of` is for who looks at it."""
+        version = f"{__version__} {self.version}"
+        return self.file_of_key(of, fingerprint([version, *parts], KEY_DIGITS))
+
+    def file_of_key(self, of: str, key: str) -> StageFile:
+        """Return the file of a key, which has the version in it."""
+        return self.workspace.store.file(self.kind, of, key)
 
     @abstractmethod
     def slots(self) -> Sequence[Slot | None]:
@@ -334,6 +344,8 @@ class StoredStage(Stage, ABC):
 
         def keep(position: int, value: Any) -> None:
             stored, slot = self.write(value), slots[position]
+            if self.has_texts:
+                stored = space.without_secrets(stored)
             over_budget = cause_of(stored) is Cause.OVER_BUDGET
             if slot is not None and self.stores and not over_budget:
                 slot.file.put(slot.key, stored)

@@ -194,6 +194,8 @@ def mixture(system: str, name: str, planned: PlannedJudge, judged: Judged) -> li
 class Compare(StoredStage):
     """The comparison of all systems: stored, since intervals and tests take a while."""
 
+    kind, version = "compare", 1
+    has_texts = False  # numbers, and names by which they are looked up
     unit = "comparisons"
 
     def __init__(self, workspace: Workspace) -> None:
@@ -209,7 +211,7 @@ class Compare(StoredStage):
             columns = system.columns.items()
             kept = [f"{name} {_fingerprint(column)} {column.look}" for name, column in columns]
             parts += [system.name, *kept]
-        return [Slot(self.workspace.file("compare", plan.config.name, parts), "comparisons", 0)]
+        return [Slot(self.file(plan.config.name, parts), "comparisons", 0)]
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Compare all, and slice by slice."""

@@ -198,16 +198,20 @@ def read_column(stored: object) -> ScoreColumn:
 
 _IDS = {"hits": (0, 5), "contexts": (0,)}
 """Part of a value -> where its rows hold ids."""
+_NUMBERS = ("values", "causes")
+"""Parts of a column that are numbers in base64, where a short secret stands by chance."""
 
 
 def without_secrets(stored: Mapping[str, Any], clean: Callable[[str], str]) -> Stored:
-    """Return what the functions above wrote with all its texts cleaned, but for ids.
+    """Return what the functions above wrote with all its texts cleaned, but for ids and numbers.
 
     An id names a document, or nothing: rankings and judgements would no longer fit.
     """
 
     def cleaned(key: str, part: Json) -> Json:
-        if key == "value" and isinstance(part, Mapping):
+        if key in _NUMBERS and isinstance(part, str):
+            return part
+        if key in ("value", "column") and isinstance(part, Mapping):
             return {clean(inner): cleaned(inner, each) for inner, each in part.items()}
         if key not in _IDS:
             return clean_tree(part, clean)

@@ -21,7 +21,7 @@ from ragbench.experiment.stages.item_json import (
     Stored,
     read_verdict,
 )
-from ragbench.experiment.stages.keys import KEY_DIGITS, STAGE_VERSIONS, code_of, item_key
+from ragbench.experiment.stages.keys import KEY_DIGITS, code_of, item_key
 from ragbench.records.manifest import form_id
 from ragbench.redaction import redact
 from ragbench.score.base import Advance, Look
@@ -75,6 +75,7 @@ class _Given(Mapping[str, Verdict]):
 class Verdicts(StoredStage):
     """What a judge says of some items by each of its rubrics; a file for each rubric."""
 
+    kind, version = "judge", 1
     unit, spools = "verdicts", True
 
     def __init__(
@@ -116,9 +117,7 @@ class Verdicts(StoredStage):
         """One for each rubric, item by item."""
         judge = self.judge
         files = [
-            self.workspace.store.file(
-                "judge", f"{self.name}: {name}", _judge_key(judge, rubric, self.plan)
-            )
+            self.file_of_key(f"{self.name}: {name}", _judge_key(judge, rubric, self.plan))
             for name, rubric in self._rubrics.items()
         ]
         # where the judge's noise is measured, equal answers must not share it
@@ -134,7 +133,7 @@ class Verdicts(StoredStage):
     @cached_property
     def _forms(self) -> StageFile:
         """The words of prompts, which many verdicts share, in a file of their own."""
-        return self.workspace.file("judge", "words of prompts", ["prompts"])
+        return self.file("words of prompts", ["prompts"])
 
     def read(self, stored: Stored) -> Verdict:
         """Read a verdict; prompts whose words are no longer stored are left out."""
@@ -152,17 +151,17 @@ class Verdicts(StoredStage):
 
     def write(self, value: Verdict) -> dict[str, Any]:
         """Write a verdict, and before it the words of its prompts."""
-        clean, known = self.workspace.without_secrets, self.workspace.prompts
+        known = self.workspace.prompts
         stored, rows = value.to_short_dict(), []
         for each in value.prompts:
-            (words,) = clean({"prompt": [each.system, each.user]}).values()
-            form = form_id(*words)
+            system, user = map(self.workspace.clean, (each.system, each.user))
+            form = form_id(system, user)
             if form not in known:
                 if self.stores and form not in self._forms:
-                    self._forms.put(form, words)
-                known[form] = tuple(words)
+                    self._forms.put(form, [system, user])
+                known[form] = (system, user)
             rows.append([form, each.fence, list(each.texts), each.to])
-        return clean({**stored, **({"prompts": rows} if rows else {})})
+        return {**stored, **({"prompts": rows} if rows else {})}
 
     def _groups(self, todo: Sequence[int]) -> list[tuple[list[str], list[int]]]:
         """Names of rubrics, with the items that are judged by just these.
@@ -414,7 +413,7 @@ def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:
     return fingerprint_json(
         [
             __version__,
-            STAGE_VERSIONS["judge"],
+            Verdicts.version,
             judge.type,
             judge.judge.model,
             redact(repr(sorted(told.items())), hidden),

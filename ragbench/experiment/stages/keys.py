@@ -29,9 +29,6 @@ from ragbench.types import Document, Query, ScoredDocument
 KEY_DIGITS = 32
 _BLOCK = 1 << 20
 
-STAGE_VERSIONS = {"retrieve": 1, "generate": 1, "score": 2, "judge": 1, "compare": 1}
-"""Moves where what a stage stores, or how it comes about, changes outside its components."""
-
 
 def is_seen(component: Component | None) -> bool:
     """Tell whether all that a component's output depends on is in its key.

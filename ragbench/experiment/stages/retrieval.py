@@ -39,7 +39,7 @@ from ragbench.experiment.stages.item_json import (
     without_text,
     write_retrieved,
 )
-from ragbench.experiment.stages.keys import STAGE_VERSIONS, hits_key, query_key
+from ragbench.experiment.stages.keys import hits_key, query_key
 from ragbench.experiment.stages.matching import match_hits, ranked, refuse_other_ids
 from ragbench.files import cache_folder
 from ragbench.retrieve.base import Retriever
@@ -150,7 +150,6 @@ def _read(answer: Any, top_k: int, owner: str, latency_ms: float) -> Outcome[Ret
 
 
 _NOTES = "notes"  # an item of its own: the keys of the others are hashes
-
 Hits = Sequence[list[ScoredDocument]]
 
 
@@ -222,7 +221,7 @@ class Retrievers:
     def key(self, name: str, top_k: int) -> str:
         """Return the key of all that a retriever's hits depend on but the queries."""
         retriever = self.plan.retrievers[name]
-        inputs: dict[str, Any] = {"stage": STAGE_VERSIONS["retrieve"], "top_k": top_k}
+        inputs: dict[str, Any] = {"stage": Retrieve.version, "top_k": top_k}
         if retriever.indexes:
             inputs["corpus"] = self.plan.collection.fingerprint("corpus")
         if retriever.borrows:
@@ -232,6 +231,8 @@ class Retrievers:
 
 class Retrieve(StoredStage):
     """What a retriever finds for every query, by itself or in what its sources found."""
+
+    kind, version = "retrieve", 1
 
     def __init__(self, retrievers: Retrievers, name: str, top_k: int) -> None:
         super().__init__(retrievers.workspace, f"retrieve {name}")
@@ -274,8 +275,7 @@ class Retrieve(StoredStage):
 
     @cached_property
     def _file(self) -> StageFile:
-        key = self._retrievers.key(self.name, self.top_k)
-        return self.workspace.store.file("retrieve", self.name, key)
+        return self.file_of_key(self.name, self._retrievers.key(self.name, self.top_k))
 
     @cached_property
     def _inputs(self) -> tuple[dict[int, Outcome[Retrieved]], list[Hits]]:
@@ -336,7 +336,7 @@ class Retrieve(StoredStage):
             found = retrieve(self.retriever, queries, self.top_k, calls, hits or None)
         keep_all(found, todo, keep, advance)
         self._retrievers.note_encodings(self.name)
-        if notes := list(self.retriever.notes):
+        if notes := [*map(self.workspace.clean, self.retriever.notes)]:
             self._file.put(_NOTES, {_NOTES: list(dict.fromkeys([*self.notes, *notes]))})
 
     read, spools = staticmethod(read_retrieved), True
@@ -346,7 +346,7 @@ class Retrieve(StoredStage):
         if value.value is not None:
             hits = [without_text(hit, self.plan.corpus) for hit in value.value.documents]
             value = replace(value, value=Retrieved(hits, value.value.queries))
-        return self.workspace.without_secrets(write_retrieved(value))
+        return write_retrieved(value)
 
     @property
     def computes(self) -> bool:

@@ -29,7 +29,6 @@ from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.stages.model_judgements import Gold, Judgements
 from ragbench.experiment.stages.retrieval import Rank
 from ragbench.records.codec import Record, from_json, to_json
-from ragbench.redaction import redactor
 from ragbench.score.base import Advance, ScoreColumn
 from ragbench.score.retrieval.base import RetrievedPassages
 from ragbench.score.retrieval.notation import Measure, parse_measures
@@ -178,6 +177,7 @@ def _texts(ranked: Ranked, corpus: Mapping[str, Document]) -> Iterator[dict[str,
 class ScoreRanking(StoredStage):
     """What a ranking is worth by every measure of the plan."""
 
+    kind, version = "score", 2
     unit = "measures"
 
     def __init__(
@@ -190,7 +190,7 @@ class ScoreRanking(StoredStage):
     def _file(self) -> StageFile:
         ranking = self._ranking
         parts = _ranking_parts(ranking, self._judgements.gold, self.plan)
-        return self.workspace.file("score", ranking.name, parts)
+        return self.file(ranking.name, parts)
 
     @property
     def _ranking(self) -> Ranked:
@@ -208,8 +208,7 @@ class ScoreRanking(StoredStage):
         rules = self.plan.config.metrics.retrieval
         found = score_ranking(self._ranking, self._judgements.gold, names, rules)
         for at, name in zip(todo, names, strict=True):
-            column = stored_column(found.columns[name], self.plan)
-            said = tuple(found.warnings)
+            column, said = write_column(found.columns[name]), tuple(found.warnings)
             keep(at, to_json(_Stored(column=column, counts=found.counts, warnings=said)))
         advance(len(todo))
 
@@ -241,6 +240,7 @@ class ScoreRanking(StoredStage):
 class ScoreAnswers(StoredStage):
     """What answers are worth by every metric of the plan, each sample by itself."""
 
+    kind, version = ScoreRanking.kind, ScoreRanking.version
     unit = "metrics"
 
     def __init__(self, workspace: Workspace, answer: Answer, scorers: Scorers) -> None:
@@ -271,7 +271,7 @@ class ScoreAnswers(StoredStage):
                 elif reads not in parts:
                     parts[reads] = _calls_parts(self._calls(sample))
                 part = parts[reads]
-                file = self.workspace.file("score", sample.name, [part])
+                file = self.file(sample.name, [part])
                 places.append((file, _metric_key(metric)))
         return [Slot(file, key, row) for row, (file, key) in enumerate(places)]
 
@@ -306,7 +306,7 @@ class ScoreAnswers(StoredStage):
             texts = [*_texts_of(answers)]
             columns = scorer.score(texts, self._gold, advance, self._calls(answers))
             for number, column in zip(numbers, columns, strict=True):
-                keep(sample * n_metrics + number, stored_column(column, self.plan))
+                keep(sample * n_metrics + number, write_column(column))
 
     read = staticmethod(read_column)
 
@@ -350,13 +350,6 @@ class Scorers:
         if metrics not in self._made:
             self._made[metrics] = TextScorer(metrics, self._pool)
         return self._made[metrics]
-
-
-def stored_column(column: ScoreColumn, plan: Plan) -> dict[str, Any]:
-    """Return a column as it is stored: without secrets."""
-    clean = redactor(plan.config.secrets)
-    details = {row: clean(text) for row, text in column.details.items()}
-    return write_column(replace(column, details=details))
 
 
 def _texts_of(answers: Answers) -> Sequence[str | None]:

@@ -173,7 +173,7 @@ class ManyJudge(Protocol):
         ...
 
     async def ajudge_all(
-        self, items: Iterable[Item], rubrics: Sequence[Rubric], advance: Advance | None = None
+        self, items: Iterable[Item], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
         """Return the same without blocking the running loop."""
         ...

@@ -25,19 +25,6 @@ if TYPE_CHECKING:
 
 Rows = Table | Iterable[Mapping[str, Any]]
 """A data frame, or mappings: a row for each answer."""
-_ROW_KEYS = (
-    "question",
-    "answer",
-    "contexts",
-    "reference",
-    "query_id",
-    "queries",
-    "guidelines",
-    "other",
-    "turns",
-    "tool_calls",
-    "nuggets",
-)
 
 
 class MoreOfAnItem(TypedDict, total=False):
@@ -56,6 +43,12 @@ class MoreOfAnItem(TypedDict, total=False):
     nuggets: Sequence[Nugget | Mapping[str, str]] | None
     """Facts of a good answer: `text`, `importance` (vital or okay) and, where people have looked
     whether this answer has them, `assignment`. None: the judge makes them of the reference."""
+
+
+_ROW_KEYS = (
+    *("question", "answer", "contexts", "reference", "query_id"),
+    *MoreOfAnItem.__annotations__,
+)
 
 
 def _texts(name: str, value: Json) -> list[str] | None:
@@ -91,11 +84,8 @@ def _nugget(value: object) -> Nugget:
     return nugget
 
 
-_PARTS = (
-    {"id": "query_id"}
-    | {part: part for part in ("question", "contexts", "answer", "reference", "queries", "turns")}
-    | {"tool_calls": "tool_calls"}
-)
+_SAME = ("question", "contexts", "answer", "reference", "queries", "turns", "tool_calls")
+_PARTS = {"id": "query_id", **dict(zip(_SAME, _SAME, strict=True))}
 """Part of a table -> argument of `Judge.score`."""
 
 

@@ -7,7 +7,7 @@ import statistics
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from ragbench.errors import RagbenchError
 from ragbench.llm import (
@@ -109,6 +109,8 @@ _METHODS: Mapping[str, Callable[[ReplyLog, Item, Rubric], Awaitable[Verdict]]] =
     "ragas": apply_ragas,
 }
 
+T = TypeVar("T")
+
 _MOST = 20  # items that are rehearsed; the others are taken to be like them
 
 
@@ -206,24 +208,14 @@ class ModelJudge(Connected):
         self, items: Iterable[Item], rubrics: Sequence[Rubric], advance: Advance | None = None
     ) -> list[dict[str, Verdict]]:
         """Apply rubrics to items, as `judge_each` does, and return all verdicts in order."""
-        found: dict[int, dict[str, Verdict]] = {}
-        for position, verdicts in self.judge_each(items, rubrics):
-            found[position] = verdicts
-            if advance is not None:
-                advance(1)
-        return [found[position] for position in range(len(found))]
+        return _in_order(self.judge_each(items, rubrics), advance)
 
     async def ajudge_all(
-        self, items: Iterable[Item], rubrics: Sequence[Rubric], advance: Advance | None = None
+        self, items: Iterable[Item], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
         """Apply rubrics to items without blocking the running loop; may be cancelled."""
-        found: dict[int, dict[str, Verdict]] = {}
         hear = self.engine.aeach(lambda item: self._verdicts(item, rubrics), items)
-        async for position, verdicts in hear:
-            found[position] = verdicts
-            if advance is not None:
-                advance(1)
-        return [found[position] for position in range(len(found))]
+        return _in_order([each async for each in hear])
 
     def make_nuggets(
         self, items: Sequence[Item], advance: Advance | None = None
@@ -237,12 +229,7 @@ class ModelJudge(Connected):
             except CallFailure as failure:
                 return failure
 
-        found = {}
-        for position, nuggets in self.engine.each(made, items):
-            found[position] = nuggets
-            if advance is not None:
-                advance(1)
-        return [found[position] for position in range(len(items))]
+        return _in_order(self.engine.each(made, items), advance)
 
     async def _verdicts(self, item: Item, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
         """All verdicts on one item; what several rubrics ask is asked once."""
@@ -296,6 +283,16 @@ class ModelJudge(Connected):
             for start in range(0, len(verdicts), n)
         ]
         return verdict_of_jury(by_model, rubric, jury.models, jury.combine)
+
+
+def _in_order(pairs: Iterable[tuple[int, T]], advance: Advance | None = None) -> list[T]:
+    """What comes with its position, once all is there."""
+    found = {}
+    for position, value in pairs:
+        found[position] = value
+        if advance is not None:
+            advance(1)
+    return [found[position] for position in range(len(found))]
 
 
 async def _vote(session: Session, item: Item, rubric: Rubric) -> _Vote:

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from ragbench.embed.base import (
     BatchTokens,
@@ -32,7 +32,7 @@ from ragbench.registry import Option, declared_options
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item, Rubric, missing_verdict
 from ragbench.score.judge.items import explained, with_evidence
-from ragbench.score.judge.sentences import Claim, judge_sentences, without_item_mark
+from ragbench.score.judge.sentences import Pair, Reader, judge_sentences
 from ragbench.score.judge.verdicts import failed_verdict
 from ragbench.text.analyze import Analyzer
 from ragbench.text.tokenize import sentences
@@ -41,9 +41,6 @@ from ragbench.types.scores import Ruling, Verdict
 DEFAULT_MODEL = "cross-encoder/nli-deberta-v3-base"
 _OWNER = "nli"
 _BLOCK = 64  # items: enough pairs to find some of equal length, few enough to show progress
-
-Pair = tuple[str, str]
-"""A source and a claim."""
 
 _ALLOWED = "an entailment model, or one of sentence-transformers"
 
@@ -159,14 +156,12 @@ class NLI:
         return found
 
     async def ajudge_all(
-        self, items: Iterable[Item], rubrics: Sequence[Rubric], advance: Advance | None = None
+        self, items: Iterable[Item], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
         """Return the same without blocking the running loop; cancelling stops between blocks."""
         found: list[dict[str, Verdict]] = []
         for block in _blocks(items):
             found += await asyncio.to_thread(self._judge_block, block, rubrics)
-            if advance is not None:
-                advance(len(block))
         return found
 
     def close(self) -> None:
@@ -204,7 +199,7 @@ class NLI:
 
     def _compute(self, model: LocalModel, items: Sequence[Item], rubrics: Sequence[Rubric]) -> None:
         """Rule on the pairs that no earlier verdict rests on."""
-        reader = _Reader(self._rulings)
+        reader = Reader(self._rulings)
         for given, rubric in itertools.product(items, rubrics):
             item = with_evidence(given, rubric)
             if missing_verdict(item, rubric) is None:
@@ -216,28 +211,8 @@ class NLI:
         shown = with_evidence(item, rubric)
         if (lacking := missing_verdict(shown, rubric)) is not None:
             return lacking
-        verdict = judge_sentences(shown, rubric, self._analyze, _Reader(self._rulings))
+        verdict = judge_sentences(shown, rubric, self._analyze, Reader(self._rulings))
         return explained(verdict, item, shown)
-
-
-class _Reader:
-    """Looks up what is known of a pair, and notes which pairs were looked up."""
-
-    def __init__(self, known: Mapping[Pair, Ruling]) -> None:
-        self._known = known
-        self.read: dict[Pair, None] = {}
-
-    def of_passage(self, claim: Claim, text: str) -> Ruling:
-        """Return what a passage says of a claim; nothing where it is not known yet."""
-        if not text.strip():
-            return "not_mentioned"
-        pair = (text, without_item_mark(claim.text))
-        self.read[pair] = None
-        return self._known.get(pair, "not_mentioned")
-
-    def of_other(self, claim: Claim, text: str, question: str) -> Ruling:
-        """Return what an answer or a reference says of it, read after its question."""
-        return self.of_passage(claim, f"{question} {text}".strip() if text.strip() else "")
 
 
 def _blocks(items: Iterable[Item]) -> Iterator[list[Item]]:
@@ -251,25 +226,11 @@ def _without_contradiction(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name != "factual_consistency")
 
 
-class LocalModel(Protocol):
-    """Rules on pairs of a source and a claim."""
-
-    contradicts: bool
-    """Whether it can tell that a source contradicts a claim."""
-    default_threshold: float
-    """At which value it rules, unless the user says otherwise."""
-    threshold: float
-    """At which value it rules."""
-
-    def rule(self, pairs: Sequence[Pair]) -> list[Ruling]:
-        """Return what each source says of its claim."""
-        ...
-
-
 class EntailmentRulings:
     """A source supports a claim that it entails, and contradicts one that it contradicts."""
 
     contradicts = True
+    """Whether it can tell that a source contradicts a claim."""
     default_threshold = 0.5  # more probable than all else together
 
     def __init__(
@@ -328,7 +289,10 @@ class CosineRulings:
         return "supported" if best >= self.threshold else "not_mentioned"
 
 
-def kind_of_model(checkpoint: Checkpoint) -> type[EntailmentRulings] | type[CosineRulings]:
+LocalModel = EntailmentRulings | CosineRulings
+
+
+def kind_of_model(checkpoint: Checkpoint) -> type[LocalModel]:
     """Tell an entailment model from a sentence-transformers model by its configuration."""
     if compares_only(checkpoint):
         return CosineRulings

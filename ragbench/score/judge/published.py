@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ragbench.types.records import Nugget
 
@@ -90,14 +89,11 @@ def support_score(levels: Sequence[str | None], score: SupportScore) -> float | 
     return math.fsum(weights) / over if over else None
 
 
-@dataclass(frozen=True, slots=True)
-class RagasMetric:
+class RagasMetric(NamedTuple):
     """A metric of ragas whose name is a rubric's here too."""
 
     needs: tuple[str, ...]
     """What an item must have."""
-    definition: str
-    """Its formula in words, for documentation."""
     steps: tuple[str, ...]
     """What is asked, in order."""
     embeds: bool = False
@@ -105,51 +101,22 @@ class RagasMetric:
 
 
 RAGAS: Mapping[str, RagasMetric] = {
-    "answer_relevancy": RagasMetric(
-        ("question", "answer"),
-        "the mean cosine between the question and 3 questions that the model makes of the answer; "
-        "0 if it calls the answer noncommittal all 3 times",
-        ("question",),
-        embeds=True,
-    ),
-    "faithfulness": RagasMetric(
-        ("question", "answer", "contexts"),
-        "the share of the answer's statements that can be inferred from all passages together",
-        ("statements", "inference"),
-    ),
-    "context_precision": RagasMetric(
-        ("question", "contexts", "reference"),
-        "average precision of the passages in their order, by a verdict on each whether it was "
-        "useful to arrive at the reference, divided by the useful ones that were found",
-        ("usefulness",),
-    ),
-    "context_recall": RagasMetric(
-        ("question", "contexts", "reference"),
-        "the share of the reference's statements that can be attributed to the passages, split "
-        "and attributed in one request",
-        ("attribution",),
-    ),
-    "context_utilization": RagasMetric(
-        ("question", "answer", "contexts"),
-        "its context_precision with the answer in the place of the reference",
-        ("usefulness",),
-    ),
+    "answer_relevancy": RagasMetric(("question", "answer"), ("question",), embeds=True),
+    "faithfulness": RagasMetric(("question", "answer", "contexts"), ("statements", "inference")),
+    "context_precision": RagasMetric(("question", "contexts", "reference"), ("usefulness",)),
+    "context_recall": RagasMetric(("question", "contexts", "reference"), ("attribution",)),
+    # its context_precision with the answer in the place of the reference
+    "context_utilization": RagasMetric(("question", "answer", "contexts"), ("usefulness",)),
+    # its answer_correctness
     "correctness": RagasMetric(
-        ("question", "answer", "reference"),
-        "its answer_correctness: 0.75 times F1 of the statements (those of the answer that the "
-        "reference has or not, those of the reference that are missing), and 0.25 times the "
-        "cosine between answer and reference",
-        ("statements", "classification"),
-        embeds=True,
+        ("question", "answer", "reference"), ("statements", "classification"), embeds=True
     ),
+    # in its mode `relevant`
     "noise_sensitivity": RagasMetric(
-        ("question", "answer", "contexts", "reference"),
-        "the share of the answer's statements that the reference does not support and that a "
-        "passage supports which supports a statement of the reference too (its mode `relevant`)",
-        ("statements", "inference"),
+        ("question", "answer", "contexts", "reference"), ("statements", "inference")
     ),
 }
-"""Rubric -> the metric that ragas has under this name."""
+"""Rubric -> the metric that ragas has under this name; docs/moving.md has the formulas."""
 
 
 def ragas_relevancy(cosines: Sequence[float], noncommittal: Sequence[bool]) -> float:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ragbench.score.judge.base import Item, Rubric
 from ragbench.score.judge.grounding import (
@@ -169,16 +169,28 @@ def _refusals() -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(line) for line in lines if line and not line.startswith("#"))
 
 
-class Reader(Protocol):
-    """Says what a text says of a claim."""
+Pair = tuple[str, str]
+"""A source and a claim."""
+
+
+class Reader:
+    """Looks up what is known of a pair, and notes which pairs were looked up."""
+
+    def __init__(self, known: Mapping[Pair, Ruling]) -> None:
+        self._known = known
+        self.read: dict[Pair, None] = {}
 
     def of_passage(self, claim: Claim, text: str) -> Ruling:
-        """Return what a passage says of it."""
-        ...
+        """Return what a passage says of a claim; nothing where it is not known yet."""
+        if not text.strip():
+            return "not_mentioned"
+        pair = (text, without_item_mark(claim.text))
+        self.read[pair] = None
+        return self._known.get(pair, "not_mentioned")
 
     def of_other(self, claim: Claim, text: str, question: str) -> Ruling:
-        """Return what an answer or a reference, given to a question, says of it."""
-        ...
+        """Return what an answer or a reference says of it, read after its question."""
+        return self.of_passage(claim, f"{question} {text}".strip() if text.strip() else "")
 
 
 def judge_sentences(item: Item, rubric: Rubric, analyze: Analyzer, reader: Reader) -> Verdict:

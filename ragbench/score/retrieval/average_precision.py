@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import log
 
 import numpy as np
@@ -15,13 +16,10 @@ FLOOR = 1e-5
 """trec_eval's smallest value of a query, so that one miss does not make the whole mean 0."""
 
 
-@measure(
-    "map",
-    group="average precision",
-    aliases=("average_precision",),
-    range=(0.0, 1.0),
-    averages_ties=True,
-)
+_measure = partial(measure, group="average precision", range=(0.0, 1.0), cutoff="none")
+
+
+@_measure("map", aliases=("average_precision",), cutoff="optional", averages_ties=True)
 def average_precision(
     ranked: RankedGrades, *, k: Cutoff | None = None, divide: Divide | None = None, rel: Grade = 1
 ) -> FloatArray:
@@ -87,14 +85,7 @@ def _hits_by_group(ranked: RankedGrades, hit: NDArray[np.bool_]) -> tuple[IntArr
 
 
 # version 2: the logarithm itself; the mean was exp of the arithmetic mean in version 1
-@measure(
-    "gmap",
-    group="average precision",
-    range=(log(FLOOR), 0.0),
-    aggregate="geometric_mean",
-    cutoff="none",
-    version=2,
-)
+@_measure("gmap", range=(log(FLOOR), 0.0), aggregate="geometric_mean", version=2)
 def geometric_map(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by the logarithm of its average precision: hard queries count more.
 
@@ -122,7 +113,7 @@ def floored_logarithms(scores: FloatArray) -> FloatArray:
     return logarithms
 
 
-@measure("yaap", group="average precision", range=(-np.inf, np.inf), cutoff="none", of_nothing=0.0)
+@_measure("yaap", range=(-np.inf, np.inf), of_nothing=0.0)
 def yet_another_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by the smoothed log odds of its average precision.
 
@@ -154,7 +145,7 @@ SMOOTHING = 1e-5
 """trec_eval's weight of the guess that a document is as likely relevant as not."""
 
 
-@measure("infap", group="average precision", perfect_is_high=False, range=(0.0, 1.0), cutoff="none")
+@_measure("infap", perfect_is_high=False)
 def inferred_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by an estimate of average precision where only a sample was judged.
 
@@ -187,7 +178,7 @@ def inferred_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> Float
     return ranked.divide(ranked.sum(hit * precision), ranked.count_relevant(rel))
 
 
-@measure("lrap", group="average precision", range=(0.0, 1.0), cutoff="none")
+@_measure("lrap")
 def label_ranking_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by average precision with every tied document at the last rank of its tie.
 

@@ -82,10 +82,10 @@ class RankedGrades:
     """The grades of all judged documents, retrieved or not, falling within each query."""
     judged_starts: IntArray
     """Shape (n + 1,): where each query's judged grades start."""
+    ties: TieGroups
+    """Between which ranks each row's document may stand if the order of ties is open."""
     missing: frozenset[int] = frozenset()
     """Positions of the queries that the run lacks; `n_retrieved` is 0 there."""
-    find_ties: Callable[[], TieGroups] | None = field(default=None, repr=False)
-    """Finds the rows' tie groups, for the few measures that ask; None: they are not known."""
     averaged: bool = False
     """Whether a measure gives its expectation over all orders of tied documents."""
     trec_eval: Literal[9, 10] = 10
@@ -112,15 +112,6 @@ class RankedGrades:
     def max_grade(self) -> int:
         """The largest grade in the qrels; 1 where there is none above it."""
         return max(1, int(self.judged_grades.max(initial=1)))
-
-    @functools.cached_property
-    def ties(self) -> TieGroups:
-        """Between which ranks each row's document may stand if the order of ties is open."""
-        if self.find_ties is not None:
-            return self.find_ties()
-        if not len(self.rank):
-            return TieGroups(self.rank, self.rank)
-        raise DataError("tie groups are not kept here; pass the run as dicts or as a Run")
 
     def weigh(
         self, weight: Callable[[IntArray], FloatArray], k: int | IntArray | None = None

@@ -80,11 +80,8 @@ def redundancy(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None) -
     """Score each query by the share of relevant documents that add nothing to those above them.
 
     A document is redundant if it is relevant, and documents above it cover all its subtopics.
-    Those that are not relevant at all count neither way.
-
-    Returns:
-        Array of shape (n,), values in [0, 1), lower is better; NaN where the first k documents
-        hold no relevant one.
+    Those that are not relevant at all count neither way. Lower is better, and always below 1; NaN
+    where the first k documents hold no relevant one.
 
     Example:
         One of two relevant documents repeats what the first says.

@@ -8,14 +8,14 @@ the judged, whichever are fewer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.score.retrieval.judgements import JudgedPart, Listed, LookedUp
-from ragbench.score.retrieval.positions import SortedLists, TiedMembers, as_singles
+from ragbench.score.retrieval.judgements import Listed, LookedUp
+from ragbench.score.retrieval.positions import Groups, SortedLists, TiedMembers, as_singles
 from ragbench.types import FloatArray, IntArray, Qrels
 from ragbench.types.byte_ids import ByteIds, HashArray, query_keys, spans
 from ragbench.types.checks import id_bytes
@@ -152,59 +152,75 @@ class Hits:
 
     query: IntArray
     rank: IntArray
+    first: IntArray
+    """Row -> best rank of its tie group; its own rank where nothing ties."""
+    last: IntArray
+    """Row -> worst rank of its tie group."""
     judged: IntArray
     """Row -> the row of the qrels that judges it."""
 
     @classmethod
-    def joined(cls, parts: Sequence[Hits], firsts: Sequence[int], starts: IntArray) -> Hits:
-        """Return the hits of all parts.
+    def at(
+        cls, places: IntArray, groups: Groups, starts: IntArray, query: IntArray, judged: IntArray
+    ) -> Hits:
+        """Turn places among all lists into ranks; `starts`: where the list of each hit begins."""
+        before = starts - 1
+        return cls(query, places - before, groups.first - before, groups.end - starts, judged)
 
-        Each part numbers its queries and rows from 0; `firsts` has the number of its first query
-        among all, `starts` where the rows of each query begin.
-        """
-        empty, pairs = np.zeros(0, np.int64), [*zip(parts, firsts, strict=True)]
+    @classmethod
+    def joined(cls, parts: Sequence[Hits]) -> Hits:
+        """Return the hits of all parts, one after the other."""
+        empty = np.zeros(0, np.int64)
         return cls(
-            np.concatenate([empty, *(part.query + first for part, first in pairs)]),
-            np.concatenate([empty, *(part.rank for part in parts)]),
-            np.concatenate([empty, *(part.judged + starts[first] for part, first in pairs)]),
+            *(
+                np.concatenate([empty, *(getattr(part, column.name) for part in parts)])
+                for column in fields(cls)
+            )
         )
 
     def down_to(self, depth: int) -> Hits:
         """Return those of the first `depth` ranks."""
         seen = self.rank <= depth
-        return Hits(self.query[seen], self.rank[seen], self.judged[seen])
+        last = np.minimum(self.last[seen], depth)
+        return Hits(self.query[seen], self.rank[seen], self.first[seen], last, self.judged[seen])
 
 
-def find_hits(lists: Listed | LookedUp, judged: JudgedPart, *, stable: bool, singles: bool) -> Hits:
-    """Find the judged documents and their ranks.
+def find_hits(
+    lists: Listed | LookedUp, judged: Qrels, first: int, *, stable: bool, singles: bool
+) -> Hits:
+    """Find the judged documents and their ranks in the lists of the queries from `first` on.
 
     Documents that tie keep their order if `stable`, else their ids fall, as bytes; `singles`
     compares scores as 32-bit floats.
     """
+    starts = judged.starts[first : first + len(lists.starts)]
+    rows = slice(int(starts[0]), int(starts[-1]))
+    documents, hashes = judged.document_ids.take(rows), judged.document_hashes[rows]
+    wanted = Keyed.of(_numbers(starts), documents, hashes)
     scores = as_singles(lists.scores) if singles else lists.scores
     if isinstance(lists, LookedUp):
-        return _from_judged(lists, scores, judged, stable, singles)
-    return _from_retrieved(lists, scores, judged, stable)
+        found = _from_judged(lists, scores, wanted.query, stable, singles)
+    else:
+        found = _from_retrieved(lists, scores, wanted, stable)
+    return replace(found, query=found.query + first, judged=found.judged + rows.start)
 
 
-def _from_retrieved(lists: Listed, scores: FloatArray, judged: JudgedPart, stable: bool) -> Hits:
+def _from_retrieved(lists: Listed, scores: FloatArray, wanted: Keyed, stable: bool) -> Hits:
     """Join all that was retrieved with all that is judged: quick where lists are short."""
     ordered = SortedLists.of(scores, lists.starts)
-    wanted = Keyed.of(_numbers(judged.starts), judged.document_ids, judged.document_hashes)
     found = join(Keyed.of(_numbers(lists.starts), lists.documents), wanted)
     query = wanted.query[found.judged]
     groups = ordered.groups_of(found.rows, query, scores[found.rows])
     place = ordered.places(found.rows, groups, None if stable else lists.documents)
-    return Hits(query, place - lists.starts[query] + 1, found.judged)
+    return Hits.at(place, groups, lists.starts[query], query, found.judged)
 
 
 def _from_judged(
-    lists: LookedUp, scores: FloatArray, judged: JudgedPart, stable: bool, singles: bool
+    lists: LookedUp, scores: FloatArray, query_of: IntArray, stable: bool, singles: bool
 ) -> Hits:
     """Find the places of scores that were looked up: quick where lists are long."""
     rows = np.flatnonzero(~np.isnan(lists.wanted))
-    wanted = lists.wanted[rows]
-    query = _numbers(judged.starts)[rows]
+    wanted, query = lists.wanted[rows], query_of[rows]
     ordered = SortedLists.of(scores, lists.starts)
     groups = ordered.groups(query, as_singles(wanted) if singles else wanted)
     place, tied = groups.first.copy(), groups.tied
@@ -215,7 +231,7 @@ def _from_judged(
         at = _find(texts, wanted_texts, members.first, (groups.end - groups.first)[tied])
         places = members.by_row() if stable else members.by_id(ByteIds.of(texts))
         place[tied] = places[at]
-    return Hits(query, place - lists.starts[query] + 1, rows)
+    return Hits.at(place, groups, lists.starts[query], query, rows)
 
 
 def _numbers(starts: IntArray) -> IntArray:

@@ -11,8 +11,13 @@ from ragbench.score.retrieval.average_precision import FLOOR, floored_logarithms
 from ragbench.score.retrieval.base import Cutoff, Grade, RankedGrades, measure
 from ragbench.types import Cause, FloatArray
 
+_measure = partial(measure, group="incomplete judgements", range=(0.0, 1.0))
+_share_of_list = partial(
+    _measure, counts_the_list=True, cutoff="required", nan_means=Cause.EMPTY_RANKING
+)
 
-@measure("bpref", group="incomplete judgements", range=(0.0, 1.0), cutoff="none")
+
+@_measure("bpref", cutoff="none")
 def bpref(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by how rarely a judged non-relevant document precedes a relevant one.
 
@@ -42,13 +47,7 @@ def bpref(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     return ranked.divide(total, relevant)
 
 
-@measure(
-    "gm_bpref",
-    group="incomplete judgements",
-    range=(log(FLOOR), 0.0),
-    aggregate="geometric_mean",
-    cutoff="none",
-)
+@_measure("gm_bpref", range=(log(FLOOR), 0.0), aggregate="geometric_mean", cutoff="none")
 def geometric_bpref(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by the logarithm of its `bpref`: hard queries count more.
 
@@ -69,22 +68,12 @@ def geometric_bpref(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     return floored_logarithms(bpref(ranked, rel=rel))
 
 
-@measure(
-    "judged",
-    group="incomplete judgements",
-    counts_the_list=True,
-    range=(0.0, 1.0),
-    cutoff="required",
-    nan_means=Cause.EMPTY_RANKING,
-)
+@_share_of_list("judged")
 def judged(ranked: RankedGrades, *, k: Cutoff | None = None) -> FloatArray:
     """Score each query by the share of its first k documents that has a judgement.
 
     Low values say that the other measures rest on few judgements: not that a system is bad. Where
-    fewer than k were retrieved, it is the share of these.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; NaN where nothing was retrieved.
+    fewer than k were retrieved, it is the share of these. NaN where nothing was retrieved.
 
     Example:
         One of two retrieved documents is judged.
@@ -98,26 +87,13 @@ def judged(ranked: RankedGrades, *, k: Cutoff | None = None) -> FloatArray:
     return ranked.divide(np.bincount(seen, minlength=ranked.n_queries), depth)
 
 
-@measure(
-    "unjudged",
-    group="incomplete judgements",
-    counts_the_list=True,
-    aliases=("unj",),
-    range=(0.0, 1.0),
-    direction="lower",
-    cutoff="required",
-    averages_ties=True,
-    nan_means=Cause.EMPTY_RANKING,
-)
+@_share_of_list("unjudged", aliases=("unj",), direction="lower", averages_ties=True)
 def unjudged(ranked: RankedGrades, *, k: Cutoff | None = None) -> FloatArray:
     """Score each query by the share of its first k ranks that holds a document without judgement.
 
     Negative grades count as unjudged, and ranks beyond a short list as judged: `judged@k`, which
     divides by what was retrieved, is not its complement there. Without k it divides by all that was
-    retrieved.
-
-    Returns:
-        Array of shape (n,), values in [0, 1]; 0 where nothing was retrieved.
+    retrieved. 0 where nothing was retrieved.
 
     Example:
         One unjudged document in the first four ranks, two of which are empty.

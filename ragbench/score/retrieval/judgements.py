@@ -5,97 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain, repeat
 from struct import pack_into
 
 import numpy as np
 
 from ragbench.types import FloatArray, IntArray, Qrels, Run
-from ragbench.types.byte_ids import ByteIds, HashArray, spans
+from ragbench.types.byte_ids import ByteIds, spans
 from ragbench.types.checks import LARGEST_GRADE, all_text, check_ids, is_plain
-from ragbench.types.columnar import QueryFingerprints, qrels_digest, query_digests
 from ragbench.types.rows import NO_NUMBER, borders, plain_scores, score_column
 
 
-@dataclass(frozen=True, eq=False)
-class JudgedPart:
-    """The judgements of some queries, a row each."""
-
-    starts: IntArray
-    """Shape (n queries + 1,): where each query's rows start."""
-    document_ids: ByteIds
-    """Row -> document."""
-    document_hashes: HashArray
-    """Row -> hash of its document."""
-
-
-@dataclass(frozen=True, eq=False)
-class Judgements:
-    """Qrels with text ids and integer grades."""
-
-    query_ids: tuple[str, ...]
-    grades: IntArray
-    """The grades of all queries one after the other."""
-    starts: IntArray
-    """Shape (n queries + 1,): where each query's grades start."""
-    document_ids: ByteIds
-    """The document of every row."""
-    source: Qrels | Mapping[str, Mapping[str, int]]
-    """What this was read from; may be the caller's own, so not to be changed."""
-
-    @cached_property
-    def by_query(self) -> Mapping[str, Mapping[str, int]]:
-        """{query id: {document id: grade}}, for look-ups one by one."""
-        return self.source.by_query if isinstance(self.source, Qrels) else self.source
-
-    @cached_property
-    def tables(self) -> list[Mapping[str, int]]:
-        """{document id: grade} of every query."""
-        return [*self.by_query.values()]
-
-    @cached_property
-    def document_hashes(self) -> HashArray:
-        """The hash of every row's document; `Qrels` work them out once."""
-        if isinstance(self.source, Qrels):
-            return self.source.document_hashes
-        return self.document_ids.hashes()
-
-    def part(self, first: int, end: int) -> JudgedPart:
-        """Return the judgements of some queries, `end` not included."""
-        rows = slice(int(self.starts[first]), int(self.starts[end]))
-        return JudgedPart(
-            self.starts[first : end + 1] - rows.start,
-            self.document_ids.take(rows),
-            self.document_hashes[rows],
-        )
-
-    def fingerprint(self) -> str:
-        """Return the fingerprint of the qrels; `Qrels` work theirs out once."""
-        if isinstance(self.source, Qrels):
-            return self.source.fingerprint()
-        return qrels_digest(self.query_ids, self.starts, self.document_hashes, self.grades)
-
-    def query_fingerprints(self) -> QueryFingerprints:
-        """Return part -> judged query -> fingerprint, as `Qrels.query_fingerprints`."""
-        if isinstance(self.source, Qrels):
-            return self.source.query_fingerprints()
-        hashes = self.document_hashes
-        return {"judgements": query_digests(self.query_ids, self.starts, hashes, self.grades)}
-
-    @classmethod
-    def read(cls, qrels: Qrels | Mapping[str, Mapping[str, int]]) -> Judgements:
-        """Check qrels; no dictionary is copied where all is in order."""
-        if isinstance(qrels, Qrels):
-            return cls(qrels.query_ids, qrels.grades, qrels.starts, qrels.document_ids, qrels)
-        if isinstance(qrels, dict) and {*map(type, qrels.values())} <= {dict} and all_text([qrels]):
-            starts = borders(map(len, qrels.values()), len(qrels))
-            grades = _small_integers(qrels, int(starts[-1]))
-            if grades is not None:
-                with suppress(TypeError):  # an id that is not text
-                    ids = ByteIds.of([*chain.from_iterable(qrels.values())])
-                    return cls(tuple(qrels), grades, starts, ids, qrels)
-        return cls.read(Qrels.from_dict(qrels))
+def as_qrels(qrels: Qrels | Mapping[str, Mapping[str, int]]) -> Qrels:
+    """Check qrels; no dictionary is copied where all is in order, so that it may not be changed."""
+    if isinstance(qrels, Qrels):
+        return qrels
+    if isinstance(qrels, dict) and {*map(type, qrels.values())} <= {dict} and all_text([qrels]):
+        starts = borders(map(len, qrels.values()), len(qrels))
+        grades = _small_integers(qrels, int(starts[-1]))
+        if grades is not None:
+            documents = [*chain.from_iterable(qrels.values())]
+            with suppress(TypeError):  # an id that is not text
+                known = {"document_ids": ByteIds.of(documents), "by_query": qrels}
+                found = Qrels(tuple(qrels), starts, documents, grades)
+                vars(found).update(known)  # what its cached properties would make anew
+                return found
+    return Qrels.from_dict(qrels)
 
 
 def _small_integers(qrels: dict[str, dict[str, int]], n: int) -> IntArray | None:
@@ -158,7 +93,7 @@ class LineUp:
     read: Callable[[int, int], Listed | LookedUp]
     """Reads the lists from one query to before another."""
 
-    def blocks(self, judged: Judgements) -> Iterator[tuple[int, int]]:
+    def blocks(self, judged: Qrels) -> Iterator[tuple[int, int]]:
         """Cut the queries into blocks, from a first to before an end, of as many rows each."""
         rows, first = self.starts + judged.starts, 0
         while first < len(rows) - 1:
@@ -168,7 +103,7 @@ class LineUp:
             first = end
 
 
-def line_up(run: Run | Scores, judged: Judgements) -> LineUp:
+def line_up(run: Run | Scores, judged: Qrels) -> LineUp:
     """Line up the lists of a run with the judged queries.
 
     Linear in what was retrieved. In dictionaries the judged are looked up on the way where they are
@@ -187,12 +122,13 @@ def line_up(run: Run | Scores, judged: Judgements) -> LineUp:
             check_ids(run, "run")
     starts = borders(map(len, tables), len(tables))
     look_up = few_judged(len(judged.grades), int(starts[-1]))
+    wanted = [*judged.by_query.values()] if look_up else []
 
     def read(first: int, end: int) -> Listed | LookedUp:
         part = tables[first:end]
         try:
             if look_up:
-                return _looked_up(part, judged.tables[first:end])
+                return _looked_up(part, wanted[first:end])
             documents = ByteIds.of([*chain.from_iterable(part)])
             scores = plain_scores(part, len(part), len(documents))
             return Listed(scores, borders(map(len, part), len(part)), documents)

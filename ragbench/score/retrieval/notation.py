@@ -13,7 +13,7 @@ import numpy as np
 
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import PYTHON, nearest
-from ragbench.score.base import Aggregate, read_options, read_value, split_options
+from ragbench.score.base import read_options, read_value, split_options
 from ragbench.score.retrieval import MEASURES
 from ragbench.score.retrieval.base import (
     MeasureSpec,
@@ -24,8 +24,9 @@ from ragbench.score.retrieval.base import (
     plain_measure,
     spec_of,
 )
+from ragbench.score.retrieval.positions import TieGroups
 from ragbench.score.retrieval.trec_eval import CUT_ONLY, expand, not_here, read_parameters
-from ragbench.types import Direction, FloatArray
+from ragbench.types import FloatArray
 
 SPELLINGS = {
     "ndcg_exp": "ndcg(gain=exp)",
@@ -73,7 +74,7 @@ _FORM = re.compile(
 _NO_ROWS = np.zeros(0, np.int64)
 _NO_GRADES = RankedGrades(
     (), _NO_ROWS, _NO_ROWS, _NO_ROWS, np.zeros(1, np.int64), _NO_ROWS, _NO_ROWS,
-    np.zeros(1, np.int64),
+    np.zeros(1, np.int64), TieGroups(_NO_ROWS, _NO_ROWS),
 )  # fmt: skip
 _NO_QUERIES: Mapping[Reads, Any] = {
     "grades": _NO_GRADES, "subtopics": (), "passages": RetrievedPassages((), ()),
@@ -98,29 +99,9 @@ class Measure:
     """The cut-off; None looks at whole rankings."""
 
     @property
-    def direction(self) -> Direction:
-        """Which way is better."""
-        return self.spec.direction
-
-    @property
-    def aggregate(self) -> Aggregate:
-        """How the values of the queries become one number."""
-        return self.spec.aggregate
-
-    @property
-    def low(self) -> float:
-        """The smallest possible value of one query."""
-        return self.spec.low
-
-    @property
-    def high(self) -> float:
-        """The largest possible value of one query; inf where unbounded."""
-        return self.spec.high
-
-    @property
     def of_nothing(self) -> float:
         """What a query without a relevant document gets where those count."""
-        return self.low if self.spec.of_nothing is None else self.spec.of_nothing
+        return self.spec.low if self.spec.of_nothing is None else self.spec.of_nothing
 
     def check(self) -> None:
         """See that the options go together: a measure over no queries costs nothing."""
@@ -261,7 +242,10 @@ def _measure(
         spec = spec_of(kernel)
     if spec is None:
         raise AdapterError(f"'{name}' is not a measure: declare it with @measure")
-    given = _options(spec, kernel, [*split_options(spelt), *split_options(options)], implied)
+    parts = [*split_options(spelt), *split_options(options)]
+    declared = {name: option for name, option in options_of(kernel).items() if name != spec.at}
+    # those at their default are left out, the others come in their order
+    given = read_options(spec.name, parts, declared, _respell, implied)
     cutoff = _cutoff(spec, kernel, k)
     at = {} if cutoff is None else {spec.at: cutoff}
     inside = ",".join(f"{option}={value}" for option, value in given.items())
@@ -293,14 +277,6 @@ def _forms() -> list[str]:
     return [
         f"{name}@{spec.at}" if spec and spec.cutoff == "required" else name for name, spec in specs
     ]
-
-
-def _options(
-    spec: MeasureSpec, kernel: Callable[..., Any], parts: list[str], implied: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Read `gain=exp`, `p=0.5`; those at their default are left out, the others in their order."""
-    declared = {name: option for name, option in options_of(kernel).items() if name != spec.at}
-    return read_options(spec.name, parts, declared, _respell, implied)
 
 
 def _respell(key: str, text: str) -> tuple[str, str]:

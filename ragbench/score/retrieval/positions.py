@@ -221,24 +221,3 @@ class TieGroups:
             before, until = np.minimum(before, k), np.minimum(until, k)
         expected: FloatArray = (sums[until] - sums[before]) / self.size
         return expected
-
-
-def find_tie_groups(
-    scores: FloatArray, starts: IntArray, query: IntArray, rank: IntArray, depth: int | None = None
-) -> TieGroups:
-    """Find the tie groups of judged documents in the scores of all that was retrieved.
-
-    Within a query scores come in any order, and ranks order ties in any way; those below `depth`
-    are not looked at.
-    """
-    query_of = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    one_query = query_of[1:] == query_of[:-1]
-    if (one_query & (scores[1:] > scores[:-1])).any():
-        scores = scores[np.lexsort((-scores, query_of))]
-    borders = np.flatnonzero(~(one_query & (scores[1:] == scores[:-1]))) + 1
-    edges = np.concatenate(([0], borders, [len(scores)]))
-    group = np.searchsorted(edges, starts[query] + rank - 1, side="right") - 1
-    last = edges[group + 1] - starts[query]
-    if depth is not None:
-        last = np.minimum(last, depth)
-    return TieGroups(edges[group] - starts[query] + 1, last)

@@ -340,14 +340,8 @@ Rest = Annotated[float, Option("Value of another document that was not retrieved
 Documents = Annotated[int, Option("Documents in the collection: -N of ragbench score.", ge=1)]
 
 
-@measure(
-    "utility",
-    group="lists as sets",
-    counts_the_list=True,
-    range=(-np.inf, np.inf),
-    cutoff="none",
-    averages_ties=True,
-    nan_means=Cause.EMPTY_RANKING,
+@_set_measure(
+    "utility", counts_the_list=True, range=(-np.inf, np.inf), nan_means=Cause.EMPTY_RANKING
 )
 def utility(
     ranked: RankedGrades,

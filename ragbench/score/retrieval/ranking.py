@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass, fields, replace
-from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -13,9 +11,9 @@ import numpy as np
 from ragbench.errors import OptionError
 from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.hits import Hits, JudgedIndex, Keyed, find_hits
-from ragbench.score.retrieval.judgements import Judgements, LineUp, line_up
-from ragbench.score.retrieval.positions import SortedLists, TieGroups, as_singles, find_tie_groups
-from ragbench.types import FloatArray, IntArray, Qrels, Run
+from ragbench.score.retrieval.judgements import as_qrels, line_up
+from ragbench.score.retrieval.positions import SortedLists, TieGroups, as_singles
+from ragbench.types import IntArray, Qrels, Run
 from ragbench.types.checks import LARGEST_GRADE
 from ragbench.types.rows import HitBlock, Repeats, borders, without_repeats
 
@@ -32,6 +30,7 @@ def rank(
     *,
     ties: Ties = "docid",
     trec_eval: TrecEval = 10,
+    depth: int | None = None,
 ) -> RankedGrades:
     """Find the rank of every judged document that a run retrieved.
 
@@ -44,48 +43,23 @@ def rank(
         ties: How equal scores are ordered: `docid` (descending, as bytes: trec_eval's rule),
             `stable` (as listed), or `average`: measures give their expectation over all orders.
         trec_eval: 10 compares scores as doubles; 9 as 32-bit floats, so that it sees more ties.
+        depth: Look at the first so many retrieved documents of a query only; None at all.
 
     Example:
         >>> ranked = rank({"q": {"d1": 1, "d2": 3}}, {"q": {"d9": 9.0, "d2": 8.0}})
         >>> ranked.rank, ranked.grades, ranked.judged_grades
         (array([2]), array([3]), array([3, 1]))
     """
-    return rank_judged(Judgements.read(qrels), run, ties=ties, trec_eval=trec_eval)
-
-
-def rank_judged(
-    judged: Judgements,
-    run: Run | Mapping[str, Mapping[str, float]],
-    *,
-    ties: Ties = "docid",
-    trec_eval: TrecEval = 10,
-    depth: int | None = None,
-) -> RankedGrades:
-    """Do what `rank` does, with qrels that have been read already; look `depth` ranks deep."""
+    judged = as_qrels(qrels)
     check_ties(ties, trec_eval, depth)
     lines = line_up(run, judged)
-    hits, scores = _found(lines, judged, stable=ties == "stable", singles=trec_eval == 9)
-    n_retrieved = np.diff(lines.starts)
-    if depth is not None:
-        hits, n_retrieved = hits.down_to(depth), np.minimum(n_retrieved, depth)
-    ranked = in_rank_order(judged, hits, n_retrieved, lines.missing)
-    find_ties = partial(find_tie_groups, scores, lines.starts, ranked.query, ranked.rank, depth)
-    return replace(ranked, find_ties=find_ties, averaged=ties == "average", trec_eval=trec_eval)
-
-
-def _found(
-    lines: LineUp, judged: Judgements, *, stable: bool, singles: bool
-) -> tuple[Hits, FloatArray]:
-    """Find the hits block by block; return them, and all scores as they are compared."""
-    parts, scores = [], [np.zeros(0)]
-    blocks = [*lines.blocks(judged)]
-    for first, end in blocks:
-        lists = lines.read(first, end)
-        if singles:
-            lists = replace(lists, scores=as_singles(lists.scores))
-        parts.append(find_hits(lists, judged.part(first, end), stable=stable, singles=singles))
-        scores.append(lists.scores)
-    return Hits.joined(parts, [first for first, _ in blocks], judged.starts), np.concatenate(scores)
+    rules = {"stable": ties == "stable", "singles": trec_eval == 9}
+    parts = [
+        find_hits(lines.read(first, end), judged, first, **rules)
+        for first, end in lines.blocks(judged)
+    ]
+    hits, n_retrieved = Hits.joined(parts), np.diff(lines.starts)
+    return _in_rank_order(judged, hits, n_retrieved, lines.missing, ties, trec_eval, depth)
 
 
 def ranked_documents(
@@ -115,10 +89,19 @@ def check_ties(ties: str, trec_eval: int, depth: int | None = None) -> None:
         raise OptionError("rank", "depth", depth, "no depth with ties=average; cut with @k")
 
 
-def in_rank_order(
-    judged: Judgements | Qrels, hits: Hits, n_retrieved: IntArray, missing: frozenset[int]
+def _in_rank_order(
+    judged: Qrels,
+    hits: Hits,
+    n_retrieved: IntArray,
+    missing: frozenset[int],
+    ties: Ties,
+    trec_eval: TrecEval,
+    depth: int | None,
 ) -> RankedGrades:
     """Put the hits into rank order and the judged grades into the ideal one."""
+    if depth is not None:
+        depth = min(depth, np.iinfo(np.int64).max)  # of arrays: Python's has no end
+        hits, n_retrieved = hits.down_to(depth), np.minimum(n_retrieved, depth)
     order = rank_order(hits.query, hits.rank)
     query, rows = hits.query[order], hits.judged[order]
     n = len(judged.starts) - 1
@@ -131,7 +114,10 @@ def in_rank_order(
         n_retrieved=n_retrieved,
         judged_grades=ideal_order(judged.grades, judged.starts),
         judged_starts=judged.starts,
+        ties=TieGroups(hits.first[order], hits.last[order]),
         missing=missing,
+        averaged=ties == "average",
+        trec_eval=trec_eval,
         rows=rows,
     )
 
@@ -155,22 +141,6 @@ def rank_order(query: IntArray, rank: IntArray) -> IntArray:
     keys = (query << 32) + rank  # one number sorts quicker than two
     order: IntArray = np.argsort(keys, kind="stable")  # quick where most of it is sorted already
     return order
-
-
-@dataclass(frozen=True, eq=False)
-class _BlockHits:
-    """The judged documents among the hits of some queries, in any order."""
-
-    query: IntArray
-    """Row -> position of its query in the qrels."""
-    rank: IntArray
-    """Row -> rank of the document."""
-    first: IntArray
-    """Row -> best rank of its tie group."""
-    last: IntArray
-    """Row -> worst rank of its tie group."""
-    judged: IntArray
-    """Row -> the row of the qrels that judges it."""
 
 
 class BlockRanker:
@@ -200,7 +170,7 @@ class BlockRanker:
 
     def _start(self) -> None:
         self._repeats = Repeats()
-        self._found: list[_BlockHits] = []
+        self._found: list[Hits] = []
         self._n_retrieved = np.zeros(len(self._qrels.query_ids), np.int64)
         self._seen = np.zeros(len(self._qrels.query_ids), bool)
         self.unknown = 0
@@ -249,34 +219,17 @@ class BlockRanker:
         return self._ranked()
 
     def _ranked(self) -> RankedGrades:
-        query, rank, first, last, judged = self._columns()
-        n_retrieved = self._n_retrieved
-        if self._depth is not None:
-            depth = min(self._depth, np.iinfo(np.int64).max)  # of arrays: Python's has no end
-            n_retrieved = np.minimum(n_retrieved, depth)
-            seen = rank <= depth
-            query, rank, first, judged = query[seen], rank[seen], first[seen], judged[seen]
-            last = np.minimum(last[seen], depth)
-        missing = frozenset(np.flatnonzero(~self._seen).tolist())
-        order = rank_order(query, rank)
-        groups = TieGroups(first[order], last[order])
-        ranked = in_rank_order(self._qrels, Hits(query, rank, judged), n_retrieved, missing)
-        return replace(
-            ranked,
-            find_ties=lambda: groups,
-            averaged=self._ties == "average",
-            trec_eval=self._trec_eval,
+        return _in_rank_order(
+            self._qrels,
+            Hits.joined(self._found),
+            self._n_retrieved,
+            frozenset(np.flatnonzero(~self._seen).tolist()),
+            self._ties,
+            self._trec_eval,
+            self._depth,
         )
 
-    def _columns(self) -> tuple[IntArray, ...]:
-        """Return the columns of all blocks, one after the other."""
-        empty = np.zeros(0, np.int64)
-        return tuple(
-            np.concatenate([empty, *(getattr(hits, column.name) for hits in self._found)])
-            for column in fields(_BlockHits)
-        )
-
-    def _rank_block(self, block: HitBlock) -> _BlockHits:
+    def _rank_block(self, block: HitBlock) -> Hits:
         query = np.repeat(np.arange(len(block.query_ids)), np.diff(block.starts))
         hits = Keyed.of(query, block.documents)
         suspects = self._repeats.suspects(hits.keys)
@@ -297,6 +250,4 @@ class BlockRanker:
         groups = lists.groups_of(join.rows, at, scores[join.rows])
         ids = None if self._ties == "stable" else hits.documents
         place = lists.places(join.rows, groups, ids)
-        start = block.starts[at]
-        rank, first, last = place - start + 1, groups.first - start + 1, groups.end - start
-        return _BlockHits(codes[at], rank, first, last, join.judged)
+        return Hits.at(place, groups, block.starts[at], codes[at], join.judged)

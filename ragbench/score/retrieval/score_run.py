@@ -20,10 +20,10 @@ from ragbench.score.retrieval.base import (
     RetrievedPassages,
     no_average,
 )
-from ragbench.score.retrieval.judgements import Judgements
+from ragbench.score.retrieval.judgements import as_qrels
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.positions import TieGroups
-from ragbench.score.retrieval.ranking import Ties, TrecEval, rank_judged
+from ragbench.score.retrieval.ranking import Ties, TrecEval, rank
 from ragbench.signature import Signature, fingerprint
 from ragbench.types import Cause, CauseArray, FloatArray, Qrels, Run
 from ragbench.types.columnar import QueryFingerprints
@@ -50,39 +50,28 @@ class Evidence:
     judged_share: float | None = None
     """Share of the retrieved documents that have a judgement; None where nothing was retrieved."""
 
-    def read_by(self, measure: Measure) -> RankedGrades | Sequence[RankedSubtopics]:
-        """Return the record that a measure is a function of."""
-        return self.subtopics if measure.spec.reads == "subtopics" else self.grades
 
-
-def subtopics_read_by(
-    measures: Sequence[Measure], qrels: Qrels | Mapping[str, object] | None, ties: Ties = "docid"
-) -> Qrels | None:
+def subtopics_read_by(measures: Sequence[Measure], qrels: Qrels, ties: Ties) -> Qrels | None:
     """Return the qrels whose subtopics these measures read; None where none of them does.
 
     Refuses a measure that reads texts, which neither a run nor qrels hold.
     """
     for measure in measures:
         if measure.spec.reads == "passages":
-            raise needs_texts(measure)
+            allowed = (
+                "measures of a run and qrels; it looks for gold answers in the texts of the "
+                "passages: name it under metrics.retrieval.measures of a config"
+            )
+            raise OptionError("measure", "", measure.written, allowed)
         if ties == "average" and not measure.spec.averages_ties:
             raise no_average(measure.spec.name)
     named = next((measure for measure in measures if measure.spec.reads == "subtopics"), None)
     if named is None:
         return None
-    if not isinstance(qrels, Qrels) or qrels.subtopics is None:
+    if qrels.subtopics is None:
         found = f"{named.written} needs subtopics, and the judgements have none"
         raise DataError(found, allowed=SUBTOPICS_ALLOWED)
     return qrels
-
-
-def needs_texts(measure: Measure) -> OptionError:
-    """Say that a measure reads texts, where there are only ids."""
-    allowed = (
-        "measures of a run and qrels; it looks for gold answers in the texts of the passages: name "
-        "it under metrics.retrieval.measures of a config"
-    )
-    return OptionError("measure", "", measure.written, allowed)
 
 
 def gather(ranked: RankedGrades, qrels: Qrels | None, *, judged_only: bool = False) -> Evidence:
@@ -132,25 +121,21 @@ def without_unjudged(ranked: RankedGrades) -> RankedGrades:
     query = ranked.query[kept]
     counts = np.bincount(query, minlength=ranked.n_queries)
     starts = borders(counts.tolist(), ranked.n_queries)
-    place = np.arange(len(kept)) - starts[query]
-
-    def find_ties() -> TieGroups:
-        """Tied documents still stand together: their group is what is left of it."""
-        first = ranked.ties.first[kept]
-        new = np.diff(first, prepend=-1).astype(bool) | np.diff(query, prepend=-1).astype(bool)
-        edges = np.append(np.flatnonzero(new), len(kept))
-        group = np.cumsum(new) - 1
-        return TieGroups(place[edges[:-1]][group] + 1, place[edges[1:] - 1][group] + 1)
-
+    rank = np.arange(1, len(kept) + 1) - starts[query]
+    # tied documents still stand together: their group is what is left of it
+    first = ranked.ties.first[kept]
+    new = np.diff(first, prepend=-1).astype(bool) | np.diff(query, prepend=-1).astype(bool)
+    edges = np.append(np.flatnonzero(new), len(kept))
+    group = np.cumsum(new) - 1
     return replace(
         ranked,
         query=query,
-        rank=place + 1,
+        rank=rank,
         grades=ranked.grades[kept],
         rows=ranked.rows[kept],
         starts=starts,
         n_retrieved=counts,
-        find_ties=find_ties if ranked.find_ties is not None else None,
+        ties=TieGroups(rank[edges[:-1]][group], rank[edges[1:] - 1][group]),
     )
 
 
@@ -269,9 +254,9 @@ def score_run(  # noqa: PLR0913  a keyword per rule of trec_eval
     """
     rules = Rules(ties, trec_eval, missing, no_relevant, depth, judged_only)
     parsed = parse_measures(measures)
-    judged = Judgements.read(qrels)
-    subtopics = subtopics_read_by(parsed, judged.source, ties)
-    ranked = rank_judged(judged, run, ties=ties, trec_eval=trec_eval, depth=depth)
+    judged = as_qrels(qrels)
+    subtopics = subtopics_read_by(parsed, judged, ties)
+    ranked = rank(judged, run, ties=ties, trec_eval=trec_eval, depth=depth)
     n_queries = len(run.query_ids if isinstance(run, Run) else run)
     scored = score_ranked(
         gather(ranked, subtopics, judged_only=judged_only),
@@ -285,7 +270,7 @@ def score_run(  # noqa: PLR0913  a keyword per rule of trec_eval
     return replace(scored, fingerprints=judged.query_fingerprints(), ranked=ranked)
 
 
-def fingerprints_of(judged: Judgements | Qrels, subtopics: Qrels | None) -> dict[Reads, Any]:
+def fingerprints_of(judged: Qrels, subtopics: Qrels | None) -> dict[Reads, Any]:
     """Return, for each record that a measure may read, the parts of its signature."""
     grades = {"qrels": judged.fingerprint()}
     if subtopics is None:
@@ -329,10 +314,10 @@ def column_of(
         values,
         causes,
         Signature.of(name, **parts, v=measure.spec.version),
-        measure.direction,
-        measure.low,
-        measure.high,
-        measure.aggregate,
+        measure.spec.direction,
+        measure.spec.low,
+        measure.spec.high,
+        measure.spec.aggregate,
     )
 
 
@@ -384,7 +369,8 @@ def score_passages(
 def _values(measure: Measure, evidence: Evidence, rules: Rules) -> tuple[FloatArray, CauseArray]:
     """Apply the rules to what a measure says: a value or a cause for every query."""
     ranked = evidence.grades
-    values = np.array(measure.score(evidence.read_by(measure)), np.float64)
+    read = evidence.subtopics if measure.spec.reads == "subtopics" else ranked
+    values = np.array(measure.score(read), np.float64)
     causes = np.where(np.isnan(values), measure.spec.nan_means, Cause.SCORED).astype(np.uint8)
     if rules.no_relevant == "zero":
         irrelevant = causes == Cause.NO_RELEVANT
@@ -392,7 +378,7 @@ def _values(measure: Measure, evidence: Evidence, rules: Rules) -> tuple[FloatAr
         causes[irrelevant] = Cause.SCORED
     if rules.missing == "skip":
         causes[list(ranked.missing)] = Cause.MISSING_QUERY
-    elif rules.trec_eval == 9 and measure.low == -np.inf:
+    elif rules.trec_eval == 9 and measure.spec.low == -np.inf:
         # version 9 divides by all queries and adds nothing; version 10 scores an empty ranking
         values[list(ranked.missing)] = 0.0
     causes[np.diff(ranked.judged_starts) == 0] = Cause.NO_JUDGEMENTS

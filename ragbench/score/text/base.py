@@ -3,10 +3,10 @@
     @metric("ends_politely", version=1, needs_reference=False)
     def ends_politely(prediction: str, references: Sequence[str]) -> float: ...
 
-Options are keyword parameters annotated with `Option`; the name of a metric sets them in
-parentheses: `ends_politely(words=3)`. A metric that is faster on many rows at once, or keeps a
-model, declares `open` as well. A third party names the function in the entry point group
-`ragbench.metrics`.
+Options are keyword parameters annotated with `Option`, which says what each one means; the name
+of a metric sets them in parentheses: `ends_politely(words=3)`. A metric that is faster on many rows
+at once, or keeps a model, declares `open` as well. A third party names the function in the entry
+point group `ragbench.metrics`.
 """
 
 from __future__ import annotations
@@ -151,15 +151,6 @@ class WeighsReferences(Protocol):
         ...
 
 
-def nothing_missing(options: Options) -> None:
-    """Nothing has to be there before a metric can be computed."""
-
-
-def nothing_to_say(texts: Sequence[str], options: Options) -> list[str]:
-    """No notes."""
-    return []
-
-
 @dataclass(frozen=True, slots=True)
 class Declaration:
     """What `@metric` says about a function."""
@@ -194,9 +185,9 @@ class Declaration:
     """What else the numbers depend on; goes into the signature."""
     unsigned: frozenset[str] = frozenset()
     """Options that no number depends on, or that `facts` has in a better form."""
-    check: Callable[[Options], None] = nothing_missing
+    check: Callable[[Options], None] = lambda options: None
     """Raises MissingExtra or OptionError where the metric cannot be computed here."""
-    notes: Callable[[Sequence[str], Options], list[str]] = nothing_to_say
+    notes: Callable[[Sequence[str], Options], list[str]] = lambda texts, options: []
     """What readers should know about how the metric sees these texts, in sentences."""
 
 

@@ -168,12 +168,9 @@ class BERTScorer:
         *,
         advance: Advance | None = None,
     ) -> list[BertScore]:
-        """Score predictions against their references, paired by position.
+        """Score predictions against their references, texts or lists of them, by position.
 
-        Args:
-            predictions: n texts.
-            references: n texts, or lists of texts where there are several.
-            advance: Is told how many further predictions are done.
+        `advance` is told how many further predictions are done.
 
         Raises:
             DataError: The two differ in length, or something is no text or has no reference.
@@ -343,26 +340,13 @@ def bertscore(  # noqa: PLR0913  the public signature: an option each
     Each token takes the largest cosine with any token of the other text, as vectors of a
     language model. The numbers are those of bert-score for each pair alone: what else is in the
     batch does not move them. They depend on model and layer, and are only compared within one.
-    Cosines lie in -1..1, in practice near the upper end; with `rescale` in -inf..1.
+    Cosines x lie in -1..1, in practice near the upper end; with `rescale`, to (x - b) / (1 - b),
+    in -inf..1.
 
-    An empty text on either side gives 0, also where rescaled. A text that is longer than the
-    model can read is cut. With `idf`, a token that is in every reference weighs nothing, and a
-    text of only such tokens scores 0. The model stays loaded for the next call.
-
-    Args:
-        predictions: n texts.
-        references: n texts, or lists of texts: the largest precision, recall and F of several.
-        model: The encoder, a folder or a hub name; bert-score's for English by default.
-        num_layers: The layer; None takes that of bert-score's table, where it has the model.
-        idf: Weigh tokens by how rare they are in all references of this call.
-        rescale: Rescale to (x - b) / (1 - b).
-        baseline: Where b is from: a language, or a file in the form of bert-score's.
-        device: Where to compute; no number depends on it beyond rounding.
-        batch_tokens: Tokens of a batch, padding included.
-        batch_size: Texts of a batch.
-
-    Returns:
-        A `(precision, recall, fmeasure)` for each prediction.
+    An empty text on either side gives 0, also where rescaled. A text that is longer than the model
+    can read is cut. With `idf`, a token that is in every reference weighs nothing, and a text of
+    only such tokens scores 0. The model stays loaded for the next call. Of several references the
+    largest precision, recall and F count.
 
     Raises:
         MissingExtra: bert-score, which brings torch and transformers, is not installed.

@@ -241,16 +241,8 @@ def bleu(
 
     The geometric mean of the precisions for n = 1 to `max_order` (fewer where the prediction has
     fewer tokens: effective order) times the brevity penalty. The score is that of sacrebleu's
-    `sentence_bleu` divided by 100, bit for bit. An empty prediction gives 0.
-
-    Args:
-        prediction: The generated text.
-        references: One gold text or several; n-grams of all of them count.
-        max_order: Longest n-grams that count.
-        smooth: What stands in for n-grams without a match.
-        smooth_value: The value of floor (default 0.1) or add-k (default 1).
-        tokenize: 13a, intl, zh, char, none, or another of sacrebleu's that is installed.
-        lowercase: Compare texts in lower case.
+    `sentence_bleu` divided by 100, bit for bit. An empty prediction gives 0. Of several references
+    the n-grams of all count.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.

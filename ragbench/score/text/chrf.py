@@ -97,12 +97,8 @@ class _Corpus(_Rows):
 
 def _sum(parts: Sequence[list[Counts]]) -> list[Counts]:
     """Add up the counts of many predictions, order by order."""
-    return [_added(of_order) for of_order in zip(*parts, strict=True)]
-
-
-def _added(counts: Sequence[Counts]) -> Counts:
-    mine, theirs, shared = map(sum, zip(*counts, strict=True))
-    return mine, theirs, shared
+    columns = [zip(*of_order, strict=True) for of_order in zip(*parts, strict=True)]
+    return [(sum(mine), sum(theirs), sum(shared)) for mine, theirs, shared in columns]
 
 
 def _without(whole: list[Counts], part: list[Counts]) -> list[Counts]:
@@ -135,21 +131,11 @@ def chrf(
 ) -> Value:
     """Score how many character n-grams a prediction shares with its best reference.
 
-    Sees parts of words, so that inflected forms and compounds count in part, in every script.
-    The F of the mean precision and the mean recall over n = 1 to `char_order`, and over word
-    n-grams up to `word_order`; recall counts twice. The score is that of sacrebleu's `CHRF`
-    divided by 100, bit for bit. An empty prediction gives 0; with `eps_smoothing`, where both
-    texts lack n-grams of some length, less than 1e-15 instead.
-
-    Args:
-        prediction: The generated text.
-        references: One gold text or several; the one with the best score counts.
-        char_order: Longest n-grams of characters that count.
-        word_order: Longest n-grams of words that count: 2 gives chrF++.
-        beta: How many times recall counts as much as precision.
-        lowercase: Compare texts in lower case.
-        whitespace: Count white space as characters.
-        eps_smoothing: Average the F of every order, not only of those that occur.
+    Sees parts of words, so that inflected forms and compounds count in part, in every script. The F
+    of the mean precision and the mean recall over n = 1 to `char_order`, and over word n-grams up
+    to `word_order`; recall counts twice. The score is that of sacrebleu's `CHRF` divided by 100,
+    bit for bit. An empty prediction gives 0; with `eps_smoothing`, where both texts lack n-grams of
+    some length, less than 1e-15 instead. `word_order=2` gives chrF++.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.

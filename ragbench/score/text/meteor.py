@@ -249,15 +249,6 @@ def meteor(
     otherwise. Stems and synonyms are English. Two equal texts score a little below 1: they are
     one chunk. An empty prediction gives 0.
 
-    Args:
-        prediction: The generated text.
-        references: One gold text or several; the one with the best score counts.
-        alpha: Weight of recall against precision, 1 is recall.
-        beta: How steeply the penalty grows with the number of chunks.
-        gamma: The largest penalty for words out of order.
-        tokenize: 13a, intl, zh, char, none, or another of sacrebleu's that is installed.
-        wordnet: Folder with WordNet's database, where it is not found.
-
     Raises:
         OptionError: No reference, or an option outside what is allowed.
         MissingExtra: WordNet is not on this machine; says how to get it.

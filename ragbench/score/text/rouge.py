@@ -205,17 +205,11 @@ def rouge(
 ) -> RougeScores:
     """Score how many n-grams, or how long a subsequence, a prediction shares with a reference.
 
-    The numbers are those of rouge-score, bit for bit; note that it takes the reference first.
-    An empty text on either side gives 0. rougeLsum takes each line as a sentence. rouge-score
-    knows the letters a-z alone: where most words of a reference have none of them, `auto` takes
-    words of all letters instead, and characters in scripts without spaces.
-
-    Args:
-        prediction: The generated text.
-        reference: The gold text; of several, each type takes the one with the best F.
-        types: Any of rouge1 to rouge9, rougeL, rougeLsum.
-        stemmer: Compare Porter stems instead of words.
-        tokenize: How texts are split: auto, rouge, unicode, or a tokenizer of `bleu`.
+    The numbers are those of rouge-score, bit for bit; note that it takes the reference first. An
+    empty text on either side gives 0. rougeLsum takes each line as a sentence. rouge-score knows
+    the letters a-z alone: where most words of a reference have none of them, `auto` takes words of
+    all letters instead, and characters in scripts without spaces. Of several references each type
+    takes the one with the best F.
 
     Raises:
         OptionError: No such type or tokenizer, or no reference.

@@ -59,12 +59,9 @@ class SemanticSimilarity:
         *,
         advance: Advance | None = None,
     ) -> list[float]:
-        """Score predictions against their references, paired by position.
+        """Score predictions against their references, texts or lists of them, by position.
 
-        Args:
-            predictions: n texts.
-            references: n texts, or lists of texts where there are several.
-            advance: Is told how many further predictions are done.
+        `advance` is told how many further predictions are done.
 
         Raises:
             DataError: The two differ in length, or something is no text or has no reference.
@@ -180,20 +177,10 @@ def semantic_similarity(
     """Score how similar a prediction is to its reference as a whole: the cosine of their vectors.
 
     Says whether both speak of the same, hardly whether they say the same: a negated sentence is
-    very similar. Values lie in -1..1 and are not clipped; unrelated texts have about 0. They
-    depend on the model, and are only compared within one. An empty text on either side gives 0.
-    A text that is longer than the model can read is cut. The model stays loaded.
-
-    Args:
-        predictions: n texts.
-        references: n texts, or lists of texts: the most similar of several counts.
-        model: A sentence-transformers model, as a folder or a hub name.
-        prompt: What the model gets in front of each text.
-        device: Where to compute; no number depends on it beyond rounding.
-        batch_tokens: Tokens of a batch, padding included.
-
-    Returns:
-        A number for each prediction.
+    very similar. Values lie in -1..1 and are not clipped; unrelated texts have about 0. They depend
+    on the model, and are only compared within one. An empty text on either side gives 0. A text
+    that is longer than the model can read is cut. The model stays loaded. Of several references the
+    most similar counts.
 
     Raises:
         MissingExtra: sentence-transformers is not installed.

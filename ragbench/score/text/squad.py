@@ -121,13 +121,7 @@ def exact_match(
     """Return 1 where a prediction equals a reference after normalisation, else 0.
 
     Case, punctuation, articles, full-width forms and white space do not count. An empty prediction
-    gives 0.
-
-    Args:
-        prediction: The generated answer.
-        references: One gold answer or several; one of them must be equal.
-        tokenize: How texts are split; equal are texts of equal tokens.
-        articles: The language whose articles are dropped.
+    gives 0. Of several references one must be equal.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.
@@ -169,12 +163,6 @@ def contains(
     Both are normalised as for `exact_match`. Whole words count: `no` is not in `know`. In scripts
     without spaces between words, characters count. A reference without a word is in nothing. An
     empty prediction gives 0.
-
-    Args:
-        prediction: The generated answer.
-        references: One gold answer or several; one of them must be there.
-        tokenize: How texts are split into words.
-        articles: The language whose articles are dropped.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.
@@ -229,12 +217,6 @@ def token_f1(
     Words are those of the normalised texts (see `exact_match`); repeated words count as often as
     both sides have them. In scripts without spaces between words, characters count. An empty
     prediction gives 0.
-
-    Args:
-        prediction: The generated answer.
-        references: One gold answer or several; the best one counts.
-        tokenize: How texts are split into words.
-        articles: The language whose articles are dropped.
 
     Raises:
         OptionError: No reference, or an option outside what is allowed.

@@ -108,19 +108,12 @@ def ter(
 ) -> Value:
     """Count the edits that a prediction needs, per word of the reference; 0 is best.
 
-    Insertions, deletions and substitutions of a word, and shifts of a run of words, cost one
-    each. A prediction longer than its reference may need more edits than the reference has words:
-    values above 1 are possible, without a bound. The score is that of sacrebleu's `TER` divided by
-    100, bit for bit: an empty prediction needs every word and scores 1; both empty is 0, and
-    an empty reference alone 1. The time grows with the square of the number of words that differ.
-
-    Args:
-        prediction: The generated text.
-        references: One gold text or several: the fewest edits, divided by the mean length.
-        normalized: Split punctuation off words and resolve XML entities.
-        no_punct: Remove punctuation.
-        asian_support: With the former two, also split Han characters and East Asian punctuation.
-        case_sensitive: Tell capitals from small letters.
+    Insertions, deletions and substitutions of a word, and shifts of a run of words, cost one each.
+    A prediction longer than its reference may need more edits than the reference has words: values
+    above 1 are possible, without a bound. The score is that of sacrebleu's `TER` divided by 100,
+    bit for bit: an empty prediction needs every word and scores 1; both empty is 0, and an empty
+    reference alone 1. The time grows with the square of the number of words that differ. Of several
+    references it is the fewest edits, divided by the mean length.
 
     Raises:
         OptionError: There is no reference.

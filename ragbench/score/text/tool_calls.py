@@ -68,12 +68,6 @@ def tool_call_accuracy(
     `order=any` both lists are sorted by name and arguments first. No call where none is expected
     gives 1.
 
-    Args:
-        calls: The calls that the system made, in order.
-        expected: The gold calls, in order.
-        order: Whether the order counts.
-        arguments: What a call of the right tool counts.
-
     Raises:
         DataError: What is no tool call.
 
@@ -110,11 +104,6 @@ def tool_call_f1(calls: Calls, expected: Calls, *, arguments: SetArguments = "ex
 
     A call is gold where a gold one has its name and its arguments. No call where none is expected
     gives 1; where only one of the two sides is empty, all are 0.
-
-    Args:
-        calls: The calls that the system made.
-        expected: The gold calls.
-        arguments: What has to be equal besides the name.
 
     Raises:
         DataError: What is no tool call.
@@ -158,12 +147,6 @@ def tool_call_correctness(
     as the gold ones do, chosen for the largest sum (a weighted longest common subsequence); with
     `exact` the score is 1 where both lists are the same, else 0. No call where none is expected
     gives 1; calls where none is expected give 0.
-
-    Args:
-        calls: The calls that the system made, in order.
-        expected: The gold calls, in order.
-        order: How much the order counts.
-        arguments: What a call of the right tool counts.
 
     Raises:
         DataError: What is no tool call.

@@ -114,9 +114,9 @@ def test_values_lie_in_the_declared_range(case):
     values = scores_of(*case)
 
     def lie(name):
-        measure, found = parsed(name), np.array(list(values(name).values()))
+        spec, found = declared(name), np.array(list(values(name).values()))
         found = found[~np.isnan(found)]
-        return (found >= measure.low).all() and (found <= measure.high + 1e-12).all()
+        return (found >= spec.low).all() and (found <= spec.high + 1e-12).all()
 
     assert not differ(lie)
 
@@ -134,7 +134,7 @@ def test_a_perfect_ranking_is_at_the_top(name):
     (value,) = scores_of({"q": grades}, run)(name).values()
 
     top = 0.0 if declared(name).aggregate == "geometric_mean" else 1.0  # the logarithm of 1
-    assert value == parsed(name).high == top
+    assert value == declared(name).high == top
 
 
 @pytest.mark.costly

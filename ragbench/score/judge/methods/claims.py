@@ -155,29 +155,24 @@ def _calls(
 ) -> Iterator[_Call]:
     """The requests about the claims of one text; sources without a word are not asked about."""
     whose, against = side
-    words: Mapping[str, Any] = {"steps": rubric.own_steps, "few_shot": log.few_shot}
+    shown = log.shown(rubric)
     kind = "passage" if against == _PASSAGES else against
     sources = {name: text for name, text in texts.items() if name.split()[0] == kind}
     if against == _PASSAGES and log.asking.passages == "together":
-        empty = passages_prompt(claims, [], item.asked, **words)
-        for names in _windows(sources, log.asking.window - _tokens(empty)):
-            shown = [sources[name] for name in names]
-            prompt = passages_prompt(claims, shown, item.asked, **words)
+        empty = passages_prompt(claims, [], item.asked, **shown)
+        taken = _tokens(empty.system + empty.user + json.dumps(dict(empty.schema)))
+        for names in _windows(sources, log.asking.window - taken):
+            together = [sources[name] for name in names]
+            prompt = passages_prompt(claims, together, item.asked, **shown)
             yield _Call(whose, against, names, prompt)
         return
     for name, text in sources.items():
         if text.strip():
-            prompt = verdicts_prompt(claims, text, item.asked, **words)
+            prompt = verdicts_prompt(claims, text, item.asked, **shown)
             yield _Call(whose, _PASSAGES if kind == "passage" else name, (name,), prompt)
 
 
-def _tokens(prompt: Prompt) -> int:
-    """About how many tokens a prompt has, its schema among them."""
-    written = prompt.system + prompt.user + json.dumps(dict(prompt.schema))
-    return _tokens_of(written)
-
-
-def _tokens_of(text: str) -> int:
+def _tokens(text: str) -> int:
     return len(text.encode("utf-8", "replace")) // _BYTES_A_TOKEN + 1
 
 
@@ -189,7 +184,7 @@ def _windows(passages: _Texts, room: int) -> Iterator[tuple[str, ...]]:
     window: list[str] = []
     taken = 0
     for name, text in passages.items():
-        tokens = _tokens_of(text) + _PER_PASSAGE
+        tokens = _tokens(text) + _PER_PASSAGE
         if window and taken + tokens > room:
             if any(passages[each].strip() for each in window):
                 yield tuple(window)

@@ -7,6 +7,7 @@ fenced one by one, so that no message can pretend to be another one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ragbench.score.judge.base import Item, Rubric, not_applicable
 from ragbench.score.judge.methods import prompt
@@ -14,6 +15,9 @@ from ragbench.score.judge.methods.session import ReplyLog
 from ragbench.score.judge.methods.templates import Material
 from ragbench.types.conversation import Turn
 from ragbench.types.scores import Cause, Verdict
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 SATISFACTIONS = ("satisfied", "not_satisfied")
 """What became of an intention."""
@@ -40,12 +44,12 @@ async def count_satisfied(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
     References:
         deepeval, Conversation Completeness.
     """
-    messages, steps = messages_of(item), rubric.own_steps
-    listed = await log.ask(intentions_prompt(messages, steps=steps, few_shot=log.few_shot))
+    messages, shown = messages_of(item), log.shown(rubric)
+    listed = await log.ask(intentions_prompt(messages, **shown))
     wanted = [text for text in listed.value["intentions"] if text.strip()]
     if not wanted:
         return not_applicable(Cause.NO_CLAIMS, "the user wanted nothing that could be satisfied")
-    reply = await log.ask(satisfaction_prompt(messages, wanted, steps=steps, few_shot=log.few_shot))
+    reply = await log.ask(satisfaction_prompt(messages, wanted, **shown))
     found = [reply.value[f"intention_{n}"] for n in range(1, len(wanted) + 1)]
     lines = [
         f"intention {n}: {each['verdict']} ({each['reason']}): {text}"
@@ -63,8 +67,8 @@ async def count_retained(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
     References:
         deepeval, Knowledge Retention.
     """
-    messages, steps = messages_of(item), rubric.own_steps
-    told = await log.ask(facts_prompt(messages, steps=steps, few_shot=log.few_shot))
+    messages, shown = messages_of(item), log.shown(rubric)
+    told = await log.ask(facts_prompt(messages, **shown))
     facts: dict[int, list[str]] = {}
     for at, message in enumerate(messages):
         said = told.value.get(_key(at)) if message.role == "user" else None
@@ -78,9 +82,7 @@ async def count_retained(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
     ]
     if not answers:
         return not_applicable(Cause.NO_CLAIMS, "the user told nothing that had to be remembered")
-    reply = await log.ask(
-        retention_prompt(messages, facts, answers, steps=steps, few_shot=log.few_shot)
-    )
+    reply = await log.ask(retention_prompt(messages, facts, answers, **shown))
     found = {at: reply.value[_key(at)] for at in answers}
     lines = [f"turn {at + 1}: {each['verdict']} ({each['reason']})" for at, each in found.items()]
     lines += [f"told in turn {at + 1}: {text}" for at, known in facts.items() for text in known]
@@ -88,43 +90,33 @@ async def count_retained(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
     return Verdict(score, reasoning="\n".join(lines))
 
 
-def intentions_prompt(
-    messages: Sequence[Turn], *, steps: Sequence[str] = (), few_shot: bool = True
-) -> prompt.Prompt:
+def intentions_prompt(messages: Sequence[Turn], **shown: Unpack[prompt.Shown]) -> prompt.Prompt:
     """Ask for all that the user wanted, each once."""
     schema = prompt.record({"intentions": _TEXTS})
-    return prompt.of_step("intentions", _material(messages), schema, steps=steps, few_shot=few_shot)
+    return prompt.of_step("intentions", _material(messages), schema, **shown)
 
 
 def satisfaction_prompt(
-    messages: Sequence[Turn],
-    intentions: Sequence[str],
-    *,
-    steps: Sequence[str] = (),
-    few_shot: bool = True,
+    messages: Sequence[Turn], intentions: Sequence[str], **shown: Unpack[prompt.Shown]
 ) -> prompt.Prompt:
     """Ask for each intention whether the conversation satisfies it."""
     material, n = [*_material(messages), *prompt.numbered("intention", intentions)], len(intentions)
     schema = prompt.verdicts("intention", n, SATISFACTIONS)
-    return prompt.of_step("satisfaction", material, schema, steps=steps, few_shot=few_shot, count=n)
+    return prompt.of_step("satisfaction", material, schema, count=n, **shown)
 
 
-def facts_prompt(
-    messages: Sequence[Turn], *, steps: Sequence[str] = (), few_shot: bool = True
-) -> prompt.Prompt:
+def facts_prompt(messages: Sequence[Turn], **shown: Unpack[prompt.Shown]) -> prompt.Prompt:
     """Ask for what each message of the user tells that has to be remembered."""
     keys = [_key(at) for at, message in enumerate(messages) if message.role == "user"]
-    material, schema = _material(messages), prompt.record(dict.fromkeys(keys, _TEXTS))
-    return prompt.of_step("facts", material, schema, steps=steps, few_shot=few_shot, keys=keys)
+    schema = prompt.record(dict.fromkeys(keys, _TEXTS))
+    return prompt.of_step("facts", _material(messages), schema, keys=keys, **shown)
 
 
 def retention_prompt(
     messages: Sequence[Turn],
     facts: Mapping[int, Sequence[str]],
     answers: Sequence[int],
-    *,
-    steps: Sequence[str] = (),
-    few_shot: bool = True,
+    **shown: Unpack[prompt.Shown],
 ) -> prompt.Prompt:
     """Ask of some messages of the assistant whether they lose what the user had told before.
 
@@ -138,7 +130,7 @@ def retention_prompt(
     ]
     keys = [_key(at) for at in answers]
     material, schema = [*_material(messages), *known], prompt.verdicts_of(keys, RETENTIONS)
-    return prompt.of_step("retention", material, schema, steps=steps, few_shot=few_shot, keys=keys)
+    return prompt.of_step("retention", material, schema, keys=keys, **shown)
 
 
 def _key(at: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 from ragbench.llm import Unreadable
 from ragbench.score.judge.base import NEEDS, Item, Rubric
@@ -24,6 +24,9 @@ from ragbench.score.judge.methods.templates import (
 from ragbench.score.judge.published import SUPPORT_LEVELS
 from ragbench.types.records import ASSIGNMENTS, IMPORTANCES
 from ragbench.types.scores import Ruling
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _JUDGED = {
     "answer": "the answer",
@@ -60,6 +63,15 @@ class Prompt:
     """Refuses, as `Unreadable`, a value that fits the schema and cannot be meant."""
 
 
+class Shown(TypedDict, total=False):
+    """What a prompt shows besides the task and what is judged."""
+
+    steps: Sequence[str]
+    """Those that a rubric adds to the usual ones: its `own_steps`."""
+    few_shot: bool
+    """Whether worked examples are shown, as they are by default."""
+
+
 def of_step(
     step: str,
     material: Material,
@@ -71,7 +83,7 @@ def of_step(
 ) -> Prompt:
     """Ask by the templates and worked examples of a step, which all rubrics share.
 
-    `steps` are those that a rubric adds, `words` what the user's template names.
+    `words` are what the user's template names; the others are those of `Shown`.
     """
     system = system_text(step, steps=steps, examples=worked(step) if few_shot else [])
     return Prompt(system, user_text(step, material, **words), schema)
@@ -120,30 +132,23 @@ def claims_prompt(
 
 
 def verdicts_prompt(
-    claims: Sequence[str],
-    source: str,
-    question: Asked = None,
-    *,
-    steps: Sequence[str] = (),
-    few_shot: bool = True,
+    claims: Sequence[str], source: str, question: Asked = None, **shown: Unpack[Shown]
 ) -> Prompt:
     """Ask what one source says of each claim.
 
     A source is a reference, an answer, or a passage that is read by itself. The question is no
-    evidence; `steps` are a rubric's `own_steps`, added to those of all.
+    evidence.
     """
     material = [*asked(question), ("source", source), *numbered("claim", claims)]
     schema, n = verdicts("claim", len(claims), RULINGS), len(claims)
-    return of_step("verdicts", material, schema, steps=steps, few_shot=few_shot, count=n)
+    return of_step("verdicts", material, schema, count=n, **shown)
 
 
 def passages_prompt(
     claims: Sequence[str],
     passages: Sequence[str],
     question: Asked = None,
-    *,
-    steps: Sequence[str] = (),
-    few_shot: bool = True,
+    **shown: Unpack[Shown],
 ) -> Prompt:
     """Ask what passages, read together, say of each claim, and which of them.
 
@@ -152,8 +157,7 @@ def passages_prompt(
     material = [*asked(question), *numbered("passage", passages), *numbered("claim", claims)]
     read = {"reason": _TEXT, "passages": _several({"type": "integer"}), "verdict": word(READINGS)}
     schema = record({f"claim_{number}": record(read) for number in range(1, len(claims) + 1)})
-    words: dict[str, int] = {"count": len(claims), "passages": len(passages)}
-    made = of_step("passages", material, schema, steps=steps, few_shot=few_shot, **words)
+    made = of_step("passages", material, schema, count=len(claims), passages=len(passages), **shown)
     return replace(made, check=_passages_check(passages))
 
 
@@ -205,9 +209,7 @@ def pairwise_prompt(
     )
 
 
-def nuggets_prompt(
-    sources: Sequence[str], question: Asked, *, steps: Sequence[str] = (), few_shot: bool = True
-) -> Prompt:
+def nuggets_prompt(sources: Sequence[str], question: Asked, **shown: Unpack[Shown]) -> Prompt:
     """Ask for the facts that a good answer has, vital or okay, from gold answers or passages.
 
     References:
@@ -215,22 +217,16 @@ def nuggets_prompt(
     """
     nugget = record({"nugget": _TEXT, "importance": word(IMPORTANCES)})
     material = asked(question) + numbered("source", sources)
-    schema = record({"nuggets": _several(nugget)})
-    return of_step("nuggets", material, schema, steps=steps, few_shot=few_shot)
+    return of_step("nuggets", material, record({"nuggets": _several(nugget)}), **shown)
 
 
 def assignment_prompt(
-    nuggets: Sequence[str],
-    answer: str,
-    question: Asked,
-    *,
-    steps: Sequence[str] = (),
-    few_shot: bool = True,
+    nuggets: Sequence[str], answer: str, question: Asked, **shown: Unpack[Shown]
 ) -> Prompt:
     """Ask how far an answer has each nugget; it is not told which ones are vital."""
     material = [*asked(question), ("answer", answer), *numbered("nugget", nuggets)]
     schema, n = verdicts("nugget", len(nuggets), ASSIGNMENTS), len(nuggets)
-    return of_step("assignment", material, schema, steps=steps, few_shot=few_shot, count=n)
+    return of_step("assignment", material, schema, count=n, **shown)
 
 
 def pool_prompt(

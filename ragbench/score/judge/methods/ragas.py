@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from ragbench.score.judge import published
 from ragbench.score.judge.base import Item, Rubric, not_applicable
 from ragbench.score.judge.grounding import best_verdict
-from ragbench.score.judge.methods.prompt import Prompt, ragas_prompt
+from ragbench.score.judge.methods.prompt import Prompt, numbered, ragas_prompt
 from ragbench.score.judge.methods.session import ReplyLog
 from ragbench.types.scores import Cause, Verdict
 
@@ -53,8 +53,8 @@ async def _faithfulness(log: ReplyLog, item: Item, rubric: Rubric, _: str) -> Ve
     statements = await _statements(log, item.question, item.answer or "")
     if not statements:
         return _NOTHING
-    found = await _inferred(log, statements, "\n".join(item.contexts or []))
-    return _share(found, "verdict")
+    reply = await log.ask(_inference(statements, "\n".join(item.contexts or [])))
+    return _share(reply.value["statements"], "verdict")
 
 
 async def _context_precision(log: ReplyLog, item: Item, rubric: Rubric, reference: str) -> Verdict:
@@ -83,9 +83,8 @@ async def _correctness(log: ReplyLog, item: Item, rubric: Rubric, reference: str
     gold = await _statements(log, item.question, reference)
     counts, lines = {"TP": 0, "FP": 0, "FN": 0}, []
     if own and gold:
-        material = _asked(item.question)
-        material += [(f"answer-{n}", text) for n, text in enumerate(own, start=1)]
-        material += [(f"reference-{n}", text) for n, text in enumerate(gold, start=1)]
+        texts = numbered("answer", own) + numbered("reference", gold)
+        material = _asked(item.question) + texts
         found = (await log.ask(ragas_prompt("classification", material))).value
         counts = {key: len(found[key]) for key in counts}
         lines = [
@@ -141,14 +140,8 @@ async def _statements(log: ReplyLog, question: str | None, text: str) -> list[st
     return [str(each) for each in reply.value["statements"] if each.strip()]
 
 
-async def _inferred(log: ReplyLog, statements: Sequence[str], context: str) -> Sequence[_Said]:
-    found: list[_Said] = (await log.ask(_inference(statements, context))).value["statements"]
-    return found
-
-
 def _inference(statements: Sequence[str], context: str) -> Prompt:
-    numbered = [(f"statement-{n}", text) for n, text in enumerate(statements, start=1)]
-    return ragas_prompt("inference", [("context", context), *numbered])
+    return ragas_prompt("inference", [("context", context), *numbered("statement", statements)])
 
 
 async def _matrix(

@@ -20,8 +20,8 @@ from ragbench.llm import (
     ask_structured,
 )
 from ragbench.llm.calls import Ask
-from ragbench.score.judge.base import Item
-from ragbench.score.judge.methods.prompt import Prompt
+from ragbench.score.judge.base import Item, Rubric
+from ragbench.score.judge.methods.prompt import Prompt, Shown
 from ragbench.score.judge.methods.templates import Together, harmless, taken_apart
 from ragbench.types.scores import SentPrompt, named_text
 
@@ -133,6 +133,10 @@ class ReplyLog:
     def few_shot(self) -> bool:
         """Whether prompts show examples."""
         return self.asking.few_shot
+
+    def shown(self, rubric: Rubric) -> Shown:
+        """Return what the prompts of a rubric show besides what is judged."""
+        return {"steps": rubric.own_steps, "few_shot": self.few_shot}
 
     async def ask(self, prompt: Prompt, *, top_logprobs: int = 0) -> StructuredReply:
         """Return the reply to one prompt, as `ask_all` does."""

@@ -45,10 +45,7 @@ async def count_nuggets(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
 async def _nuggets_of_sources(log: ReplyLog, item: Item, rubric: Rubric) -> tuple[Nugget, ...]:
     """The nuggets of the references, or of the passages, in one request."""
     sources = item.references if "reference" in rubric.needs else item.contexts or []
-    steps = rubric.own_steps
-    made = await log.ask(
-        prompt.nuggets_prompt(sources, item.asked, steps=steps, few_shot=log.few_shot)
-    )
+    made = await log.ask(prompt.nuggets_prompt(sources, item.asked, **log.shown(rubric)))
     found = {
         entry["nugget"].strip(): Nugget(entry["nugget"].strip(), entry["importance"])
         for entry in made.value["nuggets"]
@@ -62,11 +59,8 @@ async def _assigned(
 ) -> tuple[tuple[Nugget, ...], list[str]]:
     """The nuggets with what the answer has of them, and why; importance is not shown."""
     texts = [nugget.text for nugget in nuggets]
-    reply = await log.ask(
-        prompt.assignment_prompt(
-            texts, item.answer or "", item.asked, steps=rubric.own_steps, few_shot=log.few_shot
-        )
-    )
+    answer, shown = item.answer or "", log.shown(rubric)
+    reply = await log.ask(prompt.assignment_prompt(texts, answer, item.asked, **shown))
     found = [reply.value[f"nugget_{n}"] for n in range(1, len(texts) + 1)]
     assigned = tuple(
         nugget._replace(assignment=str(each["verdict"]))
