@@ -1,4 +1,5 @@
-# Everyday commands; CI runs these and nothing else, so that red CI is reproduced with one word.
+# Everyday commands. CI (.ci/run) runs README's test line, which is `make test` in a new
+# environment, and `make ci`, so that red CI is reproduced with one command.
 VENV ?= .venv
 BIN = $(VENV)/bin
 

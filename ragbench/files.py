@@ -17,6 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from ragbench.errors import DataError
+
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<pid>[1-9][0-9]*)(?:\.[a-z0-9_]{8})?\.tmp")
 
 MOUNTS = Path("/proc/self/mounts")
@@ -102,6 +104,14 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
     with written_whole(path) as stream:
         stream.write(data)
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a file as `write_atomically` does; a `DataError` says that it cannot be written."""
+    try:
+        write_atomically(path, content)
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
 
 
 @contextmanager

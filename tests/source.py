@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_DOCUMENTED = (ast.Module, ast.ClassDef, *_FUNCTIONS)
 
 
 @dataclass(frozen=True)
@@ -60,13 +61,20 @@ class Module:
     @cached_property
     def docstring_lines(self) -> set[int]:
         """Lines of every string that stands for itself."""
-        return _covered(
-            node
-            for node in self.nodes
-            if isinstance(node, ast.Expr)
-            and isinstance(node.value, ast.Constant)
-            and isinstance(node.value.value, str)
-        )
+        return _covered(node for node in self.nodes if _is_text(node))
+
+    def strings_of_nothing(self) -> list[str]:
+        """Strings that stand for themselves and document neither what they open nor a name."""
+        found = []
+        for node in self.nodes:
+            for name in ("body", "orelse", "finalbody"):
+                block = getattr(node, name, None)
+                before: ast.AST | None = node if isinstance(node, _DOCUMENTED) else None
+                for each in block if isinstance(block, list) else ():
+                    if _is_text(each) and before is None:
+                        found.append(f"{self.name}:{each.lineno}")
+                    before = each if isinstance(each, (ast.Assign, ast.AnnAssign)) else None
+        return found
 
     @cached_property
     def import_lines(self) -> set[int]:
@@ -118,6 +126,12 @@ class Module:
             elif isinstance(node, ast.Import):
                 found |= {alias.name for alias in node.names} & modules.keys()
         return found - {self.name}
+
+
+def _is_text(node: ast.AST) -> bool:
+    """Whether a statement is a string alone."""
+    constant = node.value if isinstance(node, ast.Expr) else None
+    return isinstance(constant, ast.Constant) and isinstance(constant.value, str)
 
 
 def _covered(nodes: Iterator[ast.AST]) -> set[int]:

@@ -76,6 +76,29 @@ def branches(x):
     assert f"too complex ({function.complexity} > 1)" in done.stdout
 
 
+def test_every_docstring_documents_something(repository):
+    """What is moved may leave the line below it behind."""
+    modules = House(repository / "ragbench").modules.values()
+
+    assert [place for module in modules for place in module.strings_of_nothing()] == []
+
+
+def test_a_string_after_nothing_is_found(tmp_path):
+    (tmp_path / "module.py").write_text(
+        '"""Of the module."""\n'
+        'A = 1\n"""Of A."""\n"""Of nothing."""\n'
+        'class B:\n    """Of B."""\n    c: int = 1\n    """Of c."""\n"""Of nothing."""\n'
+        'if A:\n    """Of nothing."""\n'
+        'else:\n    D = 1\n    """Of D."""\n'
+        'def f():\n    """Of f."""\n    f()\n    """Of nothing."""\n'
+    )
+
+    (module,) = House(tmp_path).modules.values()
+
+    lines = [place.rpartition(":")[2] for place in module.strings_of_nothing()]
+    assert sorted(map(int, lines)) == [4, 9, 11, 18]
+
+
 def test_every_folder_is_on_the_architecture_page(repository):
     page = (repository / "docs" / "architecture.md").read_text(encoding="utf-8")
     folders = [p.name for p in (repository / "ragbench").iterdir() if (p / "__init__.py").exists()]

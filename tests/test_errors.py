@@ -16,6 +16,7 @@ from ragbench.errors import (
     OptionError,
     Problem,
     RagbenchError,
+    first_of,
 )
 
 LINE = "  bm25: {type: bm25, k1: 0.9, b: 1.4}"
@@ -63,6 +64,17 @@ def test_config_error_counts_its_problems(n, total):
 
     assert str(error).split("\n")[-1] == f"{total}; nothing was run"
     assert len(error.problems) == n
+
+
+@pytest.mark.parametrize(
+    ("n", "shown"),
+    [
+        (12, "a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11"),
+        (13, "a0, a1, a2, a3, a4, a5, ... (7 more)"),
+    ],
+)
+def test_a_long_list_of_names_is_cut(n, shown):
+    assert first_of(", ".join(f"a{i}" for i in range(n))) == shown
 
 
 def test_data_error_names_file_line_and_record():

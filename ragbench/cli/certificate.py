@@ -35,7 +35,7 @@ from ragbench.experiment.costs import totals_of
 from ragbench.experiment.plan.components import build_judge, connected
 from ragbench.experiment.plan.plan import load_collection
 from ragbench.experiment.reproduce import check_trust
-from ragbench.files import cache_folder, write_atomically
+from ragbench.files import cache_folder, write_file
 from ragbench.records import codec
 from ragbench.records.certificate import Certificate, PreferenceCertificate, ProbeFound, ProbeReport
 from ragbench.registry import nearest
@@ -84,7 +84,7 @@ def _write(
 ) -> None:
     text = to_json(codec.to_json(record))
     if output is not None:
-        _write_file(output, text)
+        write_file(output, text)
         notes = [*notes, f"{what}: {output}"]
     if as_json:
         write_json(text)
@@ -110,7 +110,7 @@ def draw_sheet(
     if output is None:
         write_result(text, exact=True)
     else:
-        _write_file(output, text)
+        write_file(output, text)
     counts = ", ".join(f"{len(drawn.keys)} of {name}" for name, (drawn, _) in draws.items())
     write_notes([f"{len(rows)} rows to label: {counts}; seed {request.seed}"])
     longest = max(len(cell) for row in rows for cell in row if isinstance(cell, str))
@@ -287,10 +287,3 @@ def _read_questions(run: JudgedRun) -> Mapping[str, Question]:
         query.id: Question(query.text, collection.answers.get(query.id, ()), query.turns)
         for query in collection.queries
     }
-
-
-def _write_file(path: Path, text: str) -> None:
-    try:
-        write_atomically(path, text)
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", file=path) from error

@@ -267,10 +267,10 @@ def nuggets(
     line for each query. Read it and correct it: `nuggets: FILE` at a judge then scores answers by
     these nuggets, the same for every system and every later run.
     """
-    from ragbench.data.runs.run_folder import to_jsonl
+    from ragbench.data.runs.run_folder import json_lines
     from ragbench.errors import DataError
     from ragbench.experiment.nuggets import make_nuggets
-    from ragbench.files import write_atomically
+    from ragbench.files import write_file
     from ragbench.report.progress import Progress
     from ragbench.report.text import counted
 
@@ -280,10 +280,7 @@ def nuggets(
     bars = Progress(brief=not sys.stderr.isatty(), stream=behind(sys.stderr))
     with resumable():
         made = make_nuggets(run, judge, depth=depth, trusted=trusted, progress=bars)
-    try:
-        write_atomically(output, to_jsonl(made.rows()))
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", file=output) from error
+    write_file(output, "".join(json_lines(made.rows())))
     nuggets = [nugget for found in made.nuggets.values() for nugget in found]
     vital = sum(nugget.importance == "vital" for nugget in nuggets)
     echo(

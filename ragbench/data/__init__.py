@@ -7,8 +7,8 @@ LOADERS = Family(
     "ragbench.loaders",
     table={
         "beir": "ragbench.data.loaders.beir:Beir",
-        "huggingface": "ragbench.data.loaders.hubs:HuggingFace",
-        "ir_datasets": "ragbench.data.loaders.hubs:IrDatasets",
+        "huggingface": "ragbench.data.loaders.records:HuggingFace",
+        "ir_datasets": "ragbench.data.loaders.ir_datasets:IrDatasets",
         "pairs": "ragbench.data.loaders.pairs:Pairs",
         "records": "ragbench.data.loaders.records:Records",
         "traces": "ragbench.data.loaders.traces:Traces",

@@ -20,7 +20,7 @@ from ragbench.comparison.sources import ScoredSystems, read_scored
 from ragbench.data.runs.history import RunEntry
 from ragbench.errors import DataError, MissingExtra
 from ragbench.experiment.result import load_experiment
-from ragbench.files import write_atomically
+from ragbench.files import write_atomically, write_file
 from ragbench.records.comparison import ComparedRuns, Comparisons, fill_facts, no_comparisons
 from ragbench.records.summary import Summary
 from ragbench.report.markdown import render_chapter, render_markdown
@@ -82,10 +82,7 @@ def write_figures(run: Path, folder: Path, kinds: Sequence[str] = FIGURES[:1]) -
     for picture in all_pictures(experiment.record, experiment.compared, experiment.path):
         for kind, drawn in drawers.items():
             path = folder / f"{picture.name}.{kind}"
-            try:
-                write_atomically(path, drawn(picture))
-            except OSError as error:
-                raise DataError(f"cannot be written: {error.strerror}", file=path) from error
+            write_file(path, drawn(picture))
             paths.append(path)
     return paths
 

@@ -19,6 +19,7 @@ _THOUGHT = re.compile(r"\s*(?:<think(?:ing)?>|\[THINK\])", re.IGNORECASE)
 _THOUGHT_ENDS = re.compile(r"</think(?:ing)?>|\[/THINK\]", re.IGNORECASE)
 _FORMATS = ("json_schema", "json_object", "text")
 REFUSING = frozenset({400, 403, 415, 422})
+"""Statuses of requests that are refused for what is in them."""
 _REFUSING_FORMATS = REFUSING | {404, 500, 501}
 _ABOUT_FORMAT = re.compile(
     r"response[_ ]?format|json[_ ]?(object|mode)|structured output|grammar|peg-native|schema",
@@ -178,9 +179,6 @@ def read_logprobs(logprobs: Any) -> tuple[TokenLogprob, ...] | None:
         )
     except (KeyError, TypeError, ValueError):
         return None
-
-
-"""Statuses of requests that are refused for what is in them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,14 +138,16 @@ def _composed(text: str) -> str:
 
 
 @cache
+def marks() -> str:
+    """Return all signs that letters carry, such as vowels of Thai."""
+    signs = map(chr, range(0x300, 0x10000))
+    return "".join(sign for sign in signs if unicodedata.category(sign) in ("Mn", "Mc"))
+
+
+@cache
 def _token() -> re.Pattern[str]:
     """One character of a script without spaces, with its marks, or else all up to a space."""
-    marks = "".join(
-        chr(code)
-        for code in range(0x300, 0x10000)
-        if unicodedata.category(chr(code)) in ("Mn", "Mc")
-    )
-    return re.compile(rf"[{UNSPACED}][{marks}]*|[^\s{UNSPACED}]+")
+    return re.compile(rf"[{UNSPACED}][{marks()}]*|[^\s{UNSPACED}]+")
 
 
 def split_unspaced(text: str) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from ragbench.text.languages import UNSPACED, fold_answer, load
+from ragbench.text.languages import UNSPACED, fold_answer, load, marks
 
 _ASCII_WORD = re.compile(
     r"(?<![a-z0-9])[a-z](?:\.[a-z])+(?![a-z0-9])"  # u.s, e.g
@@ -98,12 +98,7 @@ def _split_apostrophes(found: list[str], language: str) -> list[str]:
 @functools.cache
 def _unicode_word() -> re.Pattern[str]:
     """The pattern for any script; vowel signs and other marks belong to the letter before."""
-    marks = "".join(
-        chr(code)
-        for code in range(0x300, 0x10000)
-        if unicodedata.category(chr(code)) in ("Mn", "Mc")
-    )
-    letters = rf"[^\W_{UNSPACED}]+(?:[{marks}]+[^\W_{UNSPACED}]*)*"
+    letters = rf"[^\W_{UNSPACED}]+(?:[{marks()}]+[^\W_{UNSPACED}]*)*"
     return re.compile(
         rf"[{UNSPACED}]+"
         r"|(?<!\w)[^\W\d_](?:\.[^\W\d_])+(?!\w)"

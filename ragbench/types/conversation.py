@@ -155,9 +155,9 @@ class _Draft:
 
 
 def read_turns(
-    value: Json, fail: Fail, known: Mapping[str, str] = MappingProxyType({})
+    value: Json, fail: Fail, known: Mapping[str, Json] = MappingProxyType({})
 ) -> tuple[Turn, ...]:
-    """Read turns from a list of messages or of exchanges; `known` has texts by id of passage.
+    """Read turns from a list of messages or of exchanges; `known` has documents by id.
 
     Example:
         >>> said = [
@@ -224,7 +224,7 @@ def is_conversation(value: Json) -> bool:
 class _Reader:
     """Reads one value; knows where it stands by `fail`."""
 
-    def __init__(self, fail: Fail, known: Mapping[str, str]) -> None:
+    def __init__(self, fail: Fail, known: Mapping[str, Json]) -> None:
         self._fail, self._known = fail, known
 
     def turns(self, value: Json) -> tuple[Turn, ...]:
@@ -306,9 +306,10 @@ class _Reader:
         if isinstance(found, Mapping):
             title, text = found.get("title"), _first(found, _TEXTS)
             if text is None and isinstance(found.get("id"), str):
-                text, title = self._known.get(found["id"]), None
-            found = f"{title} {text}" if isinstance(title, str) and title and text else text
-        elif hasattr(found, "full_text"):
+                found = self._known.get(found["id"])
+            else:
+                found = f"{title} {text}" if isinstance(title, str) and title and text else text
+        if hasattr(found, "full_text"):
             found = found.full_text
         if not isinstance(found, str):
             raise self._fail(f"{place}: a passage is {_kind(item)}", "text, or {id, text}")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ragbench.config.gates import gate_kinds
 from ragbench.config.load import load_config
 
 HEAD = """\
@@ -14,6 +15,13 @@ metrics:
   judge: {type: nli, rubrics: [faithfulness]}
 gates:
 """
+SUBJECTS = ", ".join(dict.fromkeys(kind.subject for kind in gate_kinds()))
+
+
+def conditions(of):
+    """What gates may ask of a measure, as messages list it."""
+    kinds = [kind for kind in gate_kinds() if kind.subject == "measure" and kind.of == of]
+    return ", ".join(dict.fromkeys(key for kind in kinds for key in kind.conditions))
 
 
 def gates(load, *lines):
@@ -65,9 +73,9 @@ def test_a_sweep_is_all_that_it_stands_for(load):
 @pytest.mark.parametrize(
     ("line", "found", "hint"),
     [
-        ("§{min: 0.8}", "it names no subject", "measure, failed, certificate"),
+        ("§{min: 0.8}", "it names no subject", SUBJECTS),
         ("§{measure: ndcg@10, failed: rouge1, max: 1}", "measure and failed are both given", ""),
-        ("§{measure: ndcg@10}", "no condition", "min, max, max_drop, max_queries_worse"),
+        ("§{measure: ndcg@10}", "no condition", conditions("score")),
         ("§{measure: ndcg@10, min: 0.1, max_drop: 0}", "min and max_drop in one gate", "one of"),
         ("{measure: §ndcg@1, min: 0.1}", "'ndcg@1' is not scored", "ndcg@10"),
         ("{measure: §bleu, min: 0.1}", "'bleu' is not scored", "rouge1, ter"),
@@ -94,7 +102,7 @@ def test_a_sweep_is_all_that_it_stands_for(load):
         ("{measure: ndcg@10, against: §dta, max_drop: 0}", "no such file: dta", "mean 'data'?"),
         ("{measure: ndcg@10, against: §bm52, max_drop: 0}", "no system or file 'bm52'", "bm25"),
         ("{measure: ndcg@10, system: bm25, against: §bm25, max_drop: 0}", "against itself", ""),
-        ("§{measure: usd}", "no condition", "max, max_increase"),
+        ("§{measure: usd}", "no condition", conditions("cost")),
         ("§{measure: usd, max: 1, max_increase: 1}", "max and max_increase in one gate", "one of"),
         ("{measure: usd, max: 1, §against: data}", "means nothing with max of usd", "measure"),
         ("{measure: usd, max_increase: §-1}", "-1 is out of range", "a number >= 0"),

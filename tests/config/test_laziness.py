@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-HEAVY = ("numpy", "pydantic", "yaml", "click", "scipy", "torch", "sacrebleu", "bm25s")
+HEAVY = ("numpy", "yaml", "click", "scipy", "torch", "sacrebleu", "bm25s")
 
 
 def modules_after(code):

@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-from ragbench.data.loaders.hubs import HuggingFace
-from ragbench.data.loaders.records import Records
+from ragbench.data.loaders.records import HuggingFace, Records
 from ragbench.errors import DataError, MissingExtra, OptionError
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases

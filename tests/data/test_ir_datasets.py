@@ -7,7 +7,7 @@ import ir_datasets
 import pytest
 from ir_datasets.formats import BaseDocs, BaseQrels, BaseQueries, GenericDoc, TrecQrel, TrecQuery
 
-from ragbench.data.loaders.hubs import IrDatasets
+from ragbench.data.loaders.ir_datasets import IrDatasets
 from ragbench.errors import DataError, MissingExtra, OptionError
 
 

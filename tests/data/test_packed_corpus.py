@@ -12,9 +12,8 @@ import pytest
 from ragbench.data.loaders import beir
 from ragbench.data.loaders.base import fingerprint_collection
 from ragbench.data.loaders.beir import Beir
-from ragbench.data.loaders.hubs import HuggingFace
 from ragbench.data.loaders.python import as_loader
-from ragbench.data.loaders.records import Records
+from ragbench.data.loaders.records import HuggingFace, Records
 from ragbench.data.loaders.trec import Trec
 from ragbench.errors import DataError
 from ragbench.store.arrays import ArrayStore

@@ -84,7 +84,10 @@ def join_columns(
     for group in joined:
         for column in group:
             _require(column, present, joined[group], entries[0].file if entries else None)
-    names = {part: _joined_name(value) for part, value in columns.items()}
+    names = {
+        part: value if value is None or isinstance(value, str) else " + ".join(value)
+        for part, value in columns.items()
+    }
     if not joined:
         return entries, names
     return _remade(entries, lambda values: _with_joined(values, list(joined))), names
@@ -94,10 +97,6 @@ def _remade(entries: Sequence[Entry], make: Callable[[_Values], _Values]) -> Seq
     """Return rows with other values, on disk where the rows are there."""
     made = (replace(entry, values=make(entry.values)) for entry in entries)
     return entries.again(made) if isinstance(entries, Spooled) else list(made)
-
-
-def _joined_name(value: str | Sequence[str] | None) -> str | None:
-    return " + ".join(value) if value is not None and not isinstance(value, str) else value
 
 
 def _numbered(

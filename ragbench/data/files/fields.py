@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -230,32 +231,24 @@ def _lines(calls: Iterable[ToolCall]) -> list[str]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
 class TalkReader:
-    """Reads what records say of conversations, by their columns."""
+    """Reads what the records of a file say of conversations, by their columns.
 
-    columns: Mapping[str, str]
-    """Part -> column."""
-    known: Mapping[str, str]
-    """Id -> text of the documents of a corpus."""
-    cells: bool
-    """Whether the file holds text only, as CSV does."""
-    has_calls: bool
-    """Whether a row of the file has tool calls: then one without any made none."""
+    `columns` is part -> column; with `cells` the file holds text only, as CSV does.
+    """
 
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         entries: Sequence[Entry],
         columns: Mapping[str, str],
         documents: Sequence[Document],
         *,
         cells: bool,
-    ) -> TalkReader:
-        """Return the reader of a file."""
-        column = columns.get("tool_calls")
-        has_calls = any(entry.values.get(column or "") not in (None, "") for entry in entries)
-        return cls(columns, _FullTexts(by_id_of(documents)), cells, has_calls)
+    ) -> None:
+        self._columns, self._known, self._cells = columns, by_id_of(documents), cells
+        column = columns.get("tool_calls", "")
+        # then a row without any made none
+        self._has_calls = any(entry.values.get(column) not in (None, "") for entry in entries)
 
     def read(self, entry: Entry) -> Talk:
         """Read one record."""
@@ -263,61 +256,46 @@ class TalkReader:
         turns: tuple[Turn, ...] = ()
         if whole is not None:
             turns = whole.turns
-        elif "turns" in self.columns:
-            question = entry.values.get(self.columns["question"])
-            said = self._turns(entry, self.columns["turns"])
+        elif "turns" in self._columns:
+            question = entry.values.get(self._columns["question"])
+            said = self._turns(entry, self._columns["turns"])
             turns = before_question(said, question) if isinstance(question, str) else said
         calls = self._calls(entry, "tool_calls")
         if calls is None and whole is not None:
             calls = whole.all_calls
-        standalone = self.columns.get("standalone_question")
+        standalone = self._columns.get("standalone_question")
         return Talk(
             turns=turns,
             standalone=None
             if standalone is None
             else read_text(entry, standalone, entry.values.get(standalone)) or None,
-            tool_calls=() if calls is None and self.has_calls else calls,
+            tool_calls=() if calls is None and self._has_calls else calls,
             expected=self._calls(entry, "expected_tool_calls"),
             whole=whole,
         )
 
     def _whole(self, entry: Entry) -> Conversation | None:
         """The conversation that a record is; None where a column has the question alone."""
-        column = self.columns.get("question")
+        column = self._columns.get("question")
         if column is None:
-            column = self.columns["turns"]
+            column = self._columns["turns"]
         else:
             value = entry.values.get(column)
-            if self.cells and isinstance(value, str) and value.lstrip().startswith("["):
-                value = _json_or_text(value)
+            if self._cells and isinstance(value, str) and value.lstrip().startswith("["):
+                with suppress(ValueError):  # else a question that begins with a bracket
+                    value = parse_json(value)
             if not is_conversation(value):
                 return None
         said = self._turns(entry, column)
         return cut_conversation(said, failing(entry, column))
 
     def _turns(self, entry: Entry, column: str) -> tuple[Turn, ...]:
-        items = read_list(entry, column, cells=self.cells) or []
-        return read_turns(items, failing(entry, column), self.known)
+        items = read_list(entry, column, cells=self._cells) or []
+        return read_turns(items, failing(entry, column), self._known)
 
     def _calls(self, entry: Entry, part: str) -> tuple[ToolCall, ...] | None:
-        column = self.columns.get(part)
-        return None if column is None else read_calls(entry, column, cells=self.cells)
-
-
-class _FullTexts(Mapping[str, str]):
-    """The texts of documents, each read when somebody looks at it."""
-
-    def __init__(self, documents: Mapping[str, Document]) -> None:
-        self._documents = documents
-
-    def __getitem__(self, name: str) -> str:
-        return self._documents[name].full_text
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._documents)
-
-    def __len__(self) -> int:
-        return len(self._documents)
+        column = self._columns.get(part)
+        return None if column is None else read_calls(entry, column, cells=self._cells)
 
 
 def read_calls(entry: Entry, column: str, *, cells: bool) -> tuple[ToolCall, ...] | None:
@@ -335,14 +313,6 @@ def failing(entry: Entry, column: str) -> Fail:
     return fail
 
 
-def _json_or_text(cell: str) -> Json:
-    """A cell that may be JSON, or a question that begins with a bracket."""
-    try:
-        return parse_json(cell)
-    except ValueError:
-        return cell
-
-
 def talk_notes(
     queries: Iterable[Query], expected: Mapping[str, Sequence[ToolCall]], whole: int
 ) -> list[str]:
@@ -351,20 +321,21 @@ def talk_notes(
     notes = []
     if whole:
         notes.append(
-            f"{_count(whole, 'record')} read as a whole conversation: its last question, "
+            f"{counted(whole, 'record')} read as a whole conversation: its last question, "
             "what was said before, and the answer; its tool calls are those of all turns"
         )
     if lengths:
         least, most = min(lengths), max(lengths)
-        turns = _count(most, "turn") if least == most else f"{least} to {most} turns"
+        turns = counted(most, "turn") if least == most else f"{least} to {most} turns"
         notes.append(
-            f"{_count(len(lengths), 'question')} after {turns}, which judges and chat models get; "
+            f"{counted(len(lengths), 'question')} after {turns}, which judges and chat models get; "
             "retrievers and apps get the question as it stands"
         )
     if expected:
-        notes.append(f"gold tool calls: {_count(len(expected), 'question')}")
+        notes.append(f"gold tool calls: {counted(len(expected), 'question')}")
     return notes
 
 
-def _count(n: int, noun: str) -> str:
+def counted(n: int, noun: str) -> str:
+    """Return a number with its noun, of which there are several."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

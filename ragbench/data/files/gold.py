@@ -133,12 +133,29 @@ class GoldIds:
             found[name] = grade
         return list(found.items())
 
-    def read_object(
-        self, entry: Entry, column: str, value: Mapping[str, Any]
-    ) -> list[tuple[str, int | None]]:
-        """Return the ids and grades of an object `{id: grade}`."""
-        named = self._of_object(entry, column, value)
-        return [(self._id(entry, column, name), grade) for name, grade in named]
+    def grades(
+        self, entry: Entry, column: str, gold: Sequence[tuple[str, int | None]]
+    ) -> dict[str, int]:
+        """Return id -> grade of a row; grades are in the order of its gold ids, or name them."""
+        value = entry.values.get(column)
+        if isinstance(value, str) and value.strip()[:1] in ("[", "{"):
+            value = _parsed(entry, column, value)
+        if isinstance(value, str):
+            value = [piece for piece in re.split(r"[;|,\s]+", value.strip()) if piece]
+        if isinstance(value, Mapping):
+            pairs = self._of_object(entry, column, value)
+            named = [(self._id(entry, column, name), grade) for name, grade in pairs]
+            return {name: 1 for name, _ in gold} | {n: g for n, g in named if g is not None}
+        values = value if isinstance(value, list) else [] if value is None else [value]
+        if not values and gold:  # an empty cell
+            return {name: 1 if grade is None else grade for name, grade in gold}
+        if len(values) != len(gold):
+            found_in = f"column '{column}': {len(values)} grades for {len(gold)} gold documents"
+            raise entry.error(found_in, allowed="one grade for each, in their order")
+        return {
+            name: read_grade(entry, column, grade)
+            for (name, _), grade in zip(gold, values, strict=True)
+        }
 
     def _items(
         self, entry: Entry, column: str, value: Any, *, top: bool
@@ -241,30 +258,6 @@ def read_grade(entry: Entry, column: str, value: object) -> int:
         shown = repr(value) if isinstance(value, (str, float)) else kind(value)
         raise entry.error(f"column '{column}': grade {shown}", allowed="an integer, 0: irrelevant")
     return value
-
-
-def read_grades(
-    entry: Entry, column: str, gold: Sequence[tuple[str, int | None]], ids: GoldIds
-) -> dict[str, int]:
-    """Return id -> grade of a row: its grades stand in the order of its gold ids, or name them."""
-    value = entry.values.get(column)
-    if isinstance(value, str) and value.strip()[:1] in ("[", "{"):
-        value = _parsed(entry, column, value)
-    if isinstance(value, str):
-        value = [piece for piece in re.split(r"[;|,\s]+", value.strip()) if piece]
-    if isinstance(value, Mapping):
-        named = ids.read_object(entry, column, value)
-        return {name: 1 for name, _ in gold} | {n: g for n, g in named if g is not None}
-    values = value if isinstance(value, list) else [] if value is None else [value]
-    if len(values) != len(gold):
-        if not values:  # an empty cell
-            return {name: 1 if grade is None else grade for name, grade in gold}
-        found_in = f"column '{column}': {len(values)} grades for {len(gold)} gold documents"
-        raise entry.error(found_in, allowed="one grade for each, in their order")
-    return {
-        name: read_grade(entry, column, grade)
-        for (name, _), grade in zip(gold, values, strict=True)
-    }
 
 
 _WORD = re.compile(

@@ -28,13 +28,7 @@ from ragbench.data.files.trec_text import read_integers, separators
 from ragbench.errors import DataError
 from ragbench.registry import nearest, shown
 from ragbench.types import IntArray, Qrels
-from ragbench.types.byte_ids import (
-    ByteIds,
-    TextIds,
-    joined_bytes,
-    keep_freed_memory,
-    query_keys,
-)
+from ragbench.types.byte_ids import ByteIds, TextIds, joined_bytes, keep_freed_memory, query_keys
 from ragbench.types.checks import LARGEST_GRADE
 from ragbench.types.records import ASSIGNMENTS, IMPORTANCES, Nugget
 from ragbench.types.rows import Repeats

@@ -153,7 +153,6 @@ class _Inflated(io.RawIOBase):
         return self.fileobj.seekable()
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer as far as one read goes."""
         found = self._inflated.read1(len(buffer))
         buffer[: len(found)] = found
         self._given += len(found)
@@ -176,8 +175,6 @@ class _Inflated(io.RawIOBase):
 
 
 class _Counted:
-    """A stream that counts the bytes that were read."""
-
     def __init__(self, stream: BinaryIO) -> None:
         self._stream, self.count = stream, 0
 

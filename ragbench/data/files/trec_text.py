@@ -108,29 +108,19 @@ def _read_any(
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Read numbers of any form, most of them in words; say which are for `float`."""
     negative = data[starts] == ord("-")
-    any_negative = bool(negative.any())
-    first = starts + negative if any_negative else starts
+    first = starts + negative
     point = _points(data, first, ends)
     n_before, n_after = point - first, np.maximum(ends - point - 1, 0)
     odd = (n_before > _MOST_BEFORE) | (n_after > _MOST_AFTER) | (n_before + n_after == 0)
     places = _one_number(np.minimum(n_after, _MOST_AFTER))
 
-    wide = n_before + places > _WORD
-    if isinstance(places, int) and np.count_nonzero(wide) <= len(wide) // _SELDOM:
-        # all digits of nearly every number fit into one word
-        before = _word(data, point, np.minimum(n_before, max(_WORD - places, 0)))
-        whole, wrong = _value(_word(data, ends, places) | (before >> np.uint64(8 * places)))
-        values: Floats = whole / _POWERS[places]
-        odd |= wide
-    else:
-        high, wrong = _digits(data, point, np.minimum(n_before, _MOST_BEFORE))
-        low, wrong_low = _fraction(data, ends, places)
-        wrong |= wrong_low
-        values, unsure = _scaled(high, low, places)
-        odd |= unsure
+    high, wrong = _digits(data, point, np.minimum(n_before, _MOST_BEFORE))
+    low, wrong_low = _fraction(data, ends, places)
+    wrong |= wrong_low
+    values, unsure = _scaled(high, low, places)
+    odd |= unsure
     odd |= wrong != 0
-    if any_negative:
-        values[negative] = -values[negative]
+    values[negative] = -values[negative]
     return values, odd
 
 
@@ -170,8 +160,6 @@ def _points(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints:
         return guess
     base = int(starts[0])
     points = np.flatnonzero(data[base : int(ends[-1])] == ord(".")) + base
-    if len(points) == len(starts) and ((points >= starts) & (points < ends)).all():
-        return points
     following: Ints = np.append(points, ends[-1])[np.searchsorted(points, starts)]
     at: Ints = np.minimum(following, ends)
     return at

@@ -10,7 +10,7 @@ from typing import Any
 
 from ragbench.data.files.columns import Columns
 from ragbench.data.files.fields import Talk, content_id, read_texts
-from ragbench.data.files.gold import DocumentNames, GoldIds, QuotedPassages, read_grades
+from ragbench.data.files.gold import DocumentNames, GoldIds, QuotedPassages
 from ragbench.data.files.rows import Entry
 from ragbench.errors import DataError
 from ragbench.store.items import Form, Spool, Spooled
@@ -208,7 +208,6 @@ class Gathered:
         raise row.entry.error(found, allowed=allowed)
 
     def _name(self, row: Row) -> str:
-        """The system's name as file names can hold it."""
         written = GIVEN if row.system is None else row.system
         name = system_name(written)
         if self.written_as.setdefault(name, written) != written:
@@ -300,7 +299,7 @@ class GoldColumns:
         if "relevant" in self.columns:
             found = self._ids.read(entry, self.columns["relevant"])
             if "grades" in self.columns:
-                grades = read_grades(entry, self.columns["grades"], found, self._ids)
+                grades = self._ids.grades(entry, self.columns["grades"], found)
             else:
                 grades = {name: 1 if grade is None else grade for name, grade in found}
             if self._names is not None:

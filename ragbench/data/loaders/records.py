@@ -1,11 +1,14 @@
-"""Records, a row per question: `dataset: {type: records, path: logs.jsonl, columns: {...}}`."""
+"""Records, a row per question: `dataset: {type: records, path: logs.jsonl, columns: {...}}`.
+
+From a file, or by name from the Hugging Face hub: `dataset: {type: huggingface, path: ...}`.
+"""
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,7 +28,6 @@ from ragbench.data.files.rows import Entry, is_csv, read_rows
 from ragbench.data.loaders.base import (
     CorpusReader,
     Previewed,
-    RandomSplit,
     SplitOption,
     finished,
     kept_apart,
@@ -33,6 +35,7 @@ from ragbench.data.loaders.base import (
 )
 from ragbench.data.loaders.questions import Gathered, GoldColumns, Row, holds_ids
 from ragbench.data.traces.spans import refuse_traces
+from ragbench.errors import DataError, MissingExtra
 from ragbench.registry import Option
 from ragbench.store.items import Form
 from ragbench.types import Collection, Document, Qrels, Query
@@ -41,8 +44,15 @@ from ragbench.types import Collection, Document, Qrels, Query
 class TableLoader(Previewed, CorpusReader):
     """A loader of a table, a row per question, perhaps over a corpus."""
 
-    _drawn: RandomSplit | None
-    """The random test set that is asked for."""
+    def __init__(
+        self,
+        owner: str,
+        columns: Named | None,
+        corpus: Path | None,
+        split: Mapping[str, object] | None,
+    ) -> None:
+        check_mapping(columns or {}, owner)
+        self._columns, self._corpus, self._drawn = columns, corpus, parse_split(split, owner)
 
     def load(self) -> Collection:
         """Read and check the rows, and the corpus where there is one."""
@@ -55,6 +65,10 @@ class TableLoader(Previewed, CorpusReader):
     @abstractmethod
     def _rows(self) -> RecordTable:
         """Return the table of the rows."""
+
+    def _table(self, entries: Sequence[Entry], file: object, *, cells: bool = False) -> RecordTable:
+        corpus = None if self._corpus is None else read_corpus(Path(self._corpus), self.keep)
+        return RecordTable(entries, columns=self._columns, corpus=corpus, file=file, cells=cells)
 
 
 class Records(TableLoader):
@@ -97,22 +111,89 @@ class Records(TableLoader):
         split: SplitOption = None,
     ) -> None:
         self._path = Path(path)
-        self._corpus = None if corpus is None else Path(corpus)
-        check_mapping(columns or {}, "records")
-        self._columns = columns
-        self._drawn = parse_split(split, "records")
+        super().__init__("records", columns, corpus, split)
 
     def _rows(self) -> RecordTable:
-        return RecordTable(
-            kept_apart(read_rows(self._path, "records"), entry_form(str(self._path))),
-            columns=self._columns,
-            corpus=None if self._corpus is None else read_corpus(self._corpus, self.keep),
-            file=self._path,
-            cells=is_csv(self._path),
-        )
+        entries = kept_apart(read_rows(self._path, "records"), _entry_form(str(self._path)))
+        return self._table(entries, self._path, cells=is_csv(self._path))
 
 
-def entry_form(file: str) -> Form:
+class HuggingFace(TableLoader):
+    """Read a data set of the hub, or a folder in its layout, with a question in each row.
+
+    Rows are read as `records` reads them; the columns of the RAGBench data set are known. A
+    folder is read where it lies, what comes from the hub is kept by the datasets package.
+    """
+
+    def __init__(
+        self,
+        *,
+        path: Annotated[
+            str,
+            Option(
+                "Name on the hub, or a folder of .parquet, .jsonl or .csv files.",
+                refers_to="folder_or_name",
+            ),
+        ],
+        subset: Annotated[
+            str | None, Option("The subset, if there are several: `covidqa` of RAGBench.")
+        ] = None,
+        split: Annotated[
+            str | Mapping[str, Any],
+            Option(
+                "The split that is scored; {test: 0.2, seed: 13} draws one if there is only one."
+            ),
+        ] = "test",
+        columns: Annotated[
+            Mapping[str, str | list[str] | None] | None,
+            Option("Which column plays which part, as in `records`; null for none."),
+        ] = None,
+        corpus: Annotated[
+            Path | None, Option("Documents for retrievers, as in `records`.", refers_to="path")
+        ] = None,
+    ) -> None:
+        self._path, self._subset = path, subset
+        self._name = split if isinstance(split, str) else None
+        drawn = None if isinstance(split, str) else split
+        super().__init__("huggingface", columns, corpus, drawn)
+
+    def _rows(self) -> RecordTable:
+        name, rows = self._split()
+        place = self._path if self._subset is None else f"{self._path} ({self._subset})"
+        numbered = enumerate(rows, start=1)
+        read = (Entry(place, None, dict(row), f"{name} row {number}") for number, row in numbered)
+        entries = kept_apart(read, _entry_form(place))
+        if not entries:
+            raise DataError("no rows", file=place, record=name, allowed="at least one")
+        return self._table(entries, place)
+
+    def _split(self) -> tuple[str, Any]:
+        try:
+            # by name: a folder `datasets` where we are would pass for the package itself
+            from datasets import load_dataset
+        except ImportError as error:
+            raise MissingExtra("dataset 'huggingface'", "datasets", "huggingface") from error
+        is_local = os.path.isdir(self._path)
+        try:
+            # streamed: files that are here already need no second copy in the cache
+            splits = load_dataset(self._path, self._subset, streaming=is_local)
+        except Exception as error:
+            reason = str(error).split("\n", 1)[0]
+            allowed = "a data set of the hub that can be reached, or a folder with one"
+            found = f"cannot be loaded: {type(error).__name__}: {reason}"
+            raise DataError(found, file=self._path, allowed=allowed) from error
+        names = list(splits)
+        name = names[0] if self._name is None else self._name
+        if name not in names:
+            found = f"no split '{name}'"
+            raise DataError(found, file=self._path, record="split", allowed=", ".join(names))
+        if self._name is None and len(names) > 1:
+            found = f"there are splits already: {', '.join(names)}"
+            raise DataError(found, file=self._path, record="split", allowed="one of them by name")
+        return name, splits[name]
+
+
+def _entry_form(file: str) -> Form:
     """How rows of a file go into a spool."""
     return Form(
         lambda entry: (entry.line, entry.values, entry.record),
@@ -146,19 +227,20 @@ class RecordTable:
         resolved = resolve_columns(
             present, named, file, lambda column: holds_ids(entries, names, column)
         )
+        self._columns, self._cells = resolved, cells
         self._gold = GoldColumns(resolved, entries, documents, names, cells=cells)
-        talk = TalkReader.of(entries, resolved, documents or (), cells=cells)
-        self._reader = RowReader(resolved, Passages(documents or []), self._gold, talk, cells=cells)
+        self._talk = TalkReader(entries, resolved, documents or (), cells=cells)
+        self._passages = Passages(documents or [])
 
     def collection(self) -> Collection:
         """Return the data set, without fingerprints."""
-        columns, gold = self._reader.columns, self._gold
+        columns, gold = self._columns, self._gold
         gathered = Gathered(self._entries, is_log=not {"id", "system"} & columns.keys())
         for number, entry in enumerate(self._entries):
-            gathered.add(number, self._reader.read(entry))
+            gathered.add(number, self._row(entry))
         gold.refuse_nothing(self._file, self._named)
         documents = None if self._corpus is None else self._corpus.documents
-        notes = _notes(self._entries, self._reader.columns, gathered, documents)
+        notes = _notes(self._entries, columns, gathered, documents)
         return Collection(
             queries=gathered.asked,
             documents=documents,
@@ -174,8 +256,54 @@ class RecordTable:
 
     def preview(self, count: int) -> list[dict[str, Any]]:
         """Return how the first rows were read: part -> value."""
-        reader = self._reader
-        return [reader.read(entry).parts(reader.columns) for entry in self._entries[:count]]
+        return [self._row(entry).parts(self._columns) for entry in self._entries[:count]]
+
+    def _row(self, entry: Entry) -> Row:
+        talk, contexts = self._talk.read(entry), self._columns.get("contexts")
+        whole = talk.whole
+        question = self._needed(entry, "question") if whole is None else whole.question
+        column = self._columns.get("id")
+        identifier = talk.question_id(question) if column is None else entry.id(column)
+        standalone = [] if talk.standalone is None else [talk.standalone]
+        said = whole.answer if whole is not None and "answer" not in self._columns else None
+        return Row(
+            entry=entry,
+            query=Query(identifier, question, self._metadata(entry), talk.turns),
+            system=self._needed(entry, "system") if "system" in self._columns else None,
+            contexts=talk.contexts
+            if contexts is None
+            else self._passages.read(entry, contexts, cells=self._cells),
+            answer=said if said is not None else self._text(entry, "answer"),
+            reference=[text for text in self._texts(entry, "reference") if text.strip()],
+            queries=list(dict.fromkeys([*standalone, *self._texts(entry, "queries")])),
+            talk=talk,
+            grades=self._gold.read(entry),
+            quoted=self._gold.texts(entry),
+        )
+
+    def _needed(self, entry: Entry, part: str) -> str:
+        text = self._text(entry, part)
+        if text is None or not text.strip():
+            raise entry.error(f"no {part} in column '{self._columns[part]}'")
+        return text
+
+    def _text(self, entry: Entry, part: str) -> str | None:
+        column = self._columns.get(part)
+        return None if column is None else read_text(entry, column, entry.values.get(column))
+
+    def _texts(self, entry: Entry, part: str) -> list[str]:
+        column = self._columns.get(part)
+        return [] if column is None else read_texts(entry, column, cells=self._cells) or []
+
+    def _metadata(self, entry: Entry) -> dict[str, Any]:
+        """The columns that play no part; an object `metadata` is taken apart."""
+        used = set(self._columns.values())
+        rest = {key: value for key, value in entry.values.items() if key not in used}
+        nested = rest.get("metadata")
+        if isinstance(nested, dict):
+            del rest["metadata"]
+            rest |= nested
+        return rest
 
 
 def _notes(
@@ -225,63 +353,3 @@ def _asked_twice(gathered: Gathered) -> list[str]:
     what = f"{several} {'question stands' if several == 1 else 'questions stand'} under several ids"
     advice = "where each row names one of its gold documents, write columns: {id: null}"
     return [f"{what}, such as '{text[:60]}'; {advice}"]
-
-
-@dataclass(frozen=True, slots=True)
-class RowReader:
-    """Reads records by their columns."""
-
-    columns: Columns
-    passages: Passages
-    gold: GoldColumns
-    talk: TalkReader
-    cells: bool
-    """Whether the file holds text only, as CSV does."""
-
-    def read(self, entry: Entry) -> Row:
-        """Read one record."""
-        talk, contexts = self.talk.read(entry), self.columns.get("contexts")
-        whole = talk.whole
-        question = self._needed(entry, "question") if whole is None else whole.question
-        column = self.columns.get("id")
-        identifier = talk.question_id(question) if column is None else entry.id(column)
-        standalone = [] if talk.standalone is None else [talk.standalone]
-        said = whole.answer if whole is not None and "answer" not in self.columns else None
-        return Row(
-            entry=entry,
-            query=Query(identifier, question, self._metadata(entry), talk.turns),
-            system=self._needed(entry, "system") if "system" in self.columns else None,
-            contexts=talk.contexts
-            if contexts is None
-            else self.passages.read(entry, contexts, cells=self.cells),
-            answer=said if said is not None else self._text(entry, "answer"),
-            reference=[text for text in self._texts(entry, "reference") if text.strip()],
-            queries=list(dict.fromkeys([*standalone, *self._texts(entry, "queries")])),
-            talk=talk,
-            grades=self.gold.read(entry),
-            quoted=self.gold.texts(entry),
-        )
-
-    def _needed(self, entry: Entry, part: str) -> str:
-        text = self._text(entry, part)
-        if text is None or not text.strip():
-            raise entry.error(f"no {part} in column '{self.columns[part]}'")
-        return text
-
-    def _text(self, entry: Entry, part: str) -> str | None:
-        column = self.columns.get(part)
-        return None if column is None else read_text(entry, column, entry.values.get(column))
-
-    def _texts(self, entry: Entry, part: str) -> list[str]:
-        column = self.columns.get(part)
-        return [] if column is None else read_texts(entry, column, cells=self.cells) or []
-
-    def _metadata(self, entry: Entry) -> dict[str, Any]:
-        """The columns that play no part; an object `metadata` is taken apart."""
-        used = set(self.columns.values())
-        rest = {key: value for key, value in entry.values.items() if key not in used}
-        nested = rest.get("metadata")
-        if isinstance(nested, dict):
-            del rest["metadata"]
-            rest |= nested
-        return rest

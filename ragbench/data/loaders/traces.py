@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from ragbench.data.files.collection import Corpus, read_corpus
 from ragbench.data.files.columns import Named
+from ragbench.data.files.fields import counted
 from ragbench.data.files.lines import plain_suffix, text_lines
 from ragbench.data.files.rows import (
     Entry,
@@ -23,11 +24,11 @@ from ragbench.data.loaders.base import Previewed, SplitOption, finished, parse_s
 from ragbench.data.loaders.records import RecordTable
 from ragbench.data.traces import exports
 from ragbench.data.traces.roles import Reading, Traced, Unclear, read_trace
-from ragbench.data.traces.spans import Json, Kind, Span, by_trace, tell_format
+from ragbench.data.traces.spans import Json, Kind, Span, tell_format
 from ragbench.data.traces.values import documents_in
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option, nearest
-from ragbench.types import Answered, Collection, Document, Qrels, Query, ToolCall, Turn
+from ragbench.types import Answered, Collection, Document, Qrels, Query, Turn
 
 Hops = Literal["apart", "joined"]
 """Whether each retrieval of a trace is a system of its own, too."""
@@ -64,7 +65,10 @@ class ReadTraces:
 
     def read(self) -> None:
         """Put each trace together, and each session."""
-        for spans in by_trace(self.spans):
+        groups: dict[str, list[Span]] = {}
+        for span in self.spans:
+            groups.setdefault(span.trace, []).append(span)
+        for spans in groups.values():
             try:
                 self.traces.append(read_trace(spans, self.reading))
             except Unclear as cause:
@@ -129,17 +133,13 @@ class ReadTraces:
             found[name] = [row for each in self.traces if (row := _of_hop(each, hop)) is not None]
         return found
 
-    def preview(self, count: int) -> list[dict[str, Json]]:
-        """Return how the first traces were read: part -> value."""
-        return [_parts(each, self.turns[each.id]) for each in self.traces[:count]]
-
     def notes(self) -> list[str]:
         """How the file was read, a sentence each."""
         kinds = Counter(self.reading.kind(span) for span in self.spans)
         listed = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
         whole = len(self.traces) + sum(map(len, self.unclear.values()))
-        notes = [f"read as {self.format}: {_n(whole, 'trace')}, {_n(len(self.spans), 'span')}"]
-        notes[0] += f" ({listed})"
+        spans = f"{counted(len(self.spans), 'span')} ({listed})"
+        notes = [f"read as {self.format}: {counted(whole, 'trace')}, {spans}"]
         for kind in ("retriever", "reranker"):
             named = (span.name for span in self.spans if self.reading.kind(span) == kind)
             names = Counter(named).most_common()
@@ -148,7 +148,7 @@ class ReadTraces:
         hops = Counter(len(each.retrievals) for each in self.traces)
         notes.append(
             "retrievals: "
-            + ", ".join(f"{_n(n, 'trace')} with {h}" for h, n in sorted(hops.items()))
+            + ", ".join(f"{counted(n, 'trace')} with {h}" for h, n in sorted(hops.items()))
         )
         notes += self._told()
         sessions = {
@@ -156,14 +156,14 @@ class ReadTraces:
         }
         after = sum(bool(turns) for turns in self.turns.values())
         if after:
-            where = f" (of {_n(len(sessions), 'session')})" if sessions else ""
-            notes.append(f"{_n(after, 'question')} after earlier turns{where}")
+            where = f" (of {counted(len(sessions), 'session')})" if sessions else ""
+            notes.append(f"{counted(after, 'question')} after earlier turns{where}")
         failed = [each for each in self.traces if each.error is not None]
         for error, number in Counter(each.error for each in failed).most_common(_SHOWN):
             notes.append(f"failed calls: {number}: {error}")
         if renamed := sum(each.renamed for each in self.traces):
             advice = "match: {level: document, id: metadata.document_id} counts them as one"
-            notes.append(f"{_n(renamed, 'passage')} with the id of another passage; {advice}")
+            notes.append(f"{counted(renamed, 'passage')} with the id of another passage; {advice}")
         return [*notes, *(self.corpus.notes if self.corpus else [])]
 
     def _told(self) -> list[str]:
@@ -186,7 +186,7 @@ class ReadTraces:
         for cause, ids in self.unclear.items():
             shown = ", ".join(ids[:_SHOWN]) + (", ..." if len(ids) > _SHOWN else "")
             verb = "is" if len(ids) == 1 else "are"
-            warnings.append(f"{_n(len(ids), 'trace')} {verb} left out: {cause} ({shown})")
+            warnings.append(f"{counted(len(ids), 'trace')} {verb} left out: {cause} ({shown})")
         returning = Counter(
             (span.name, span.kind) for span in self.spans if self._returns_passages(span)
         )
@@ -196,7 +196,7 @@ class ReadTraces:
                 f"kind: if it is one, say kinds: {{{name}: retriever}}, or reranker"
             )
         if self.unordered:
-            what = f"{_n(self.unordered, 'trace')} of sessions without times"
+            what = f"{counted(self.unordered, 'trace')} of sessions without times"
             warnings.append(f"{what}: their order is not known, and they have no earlier turns")
         return warnings
 
@@ -246,10 +246,6 @@ def _parts(trace: Traced, turns: Sequence[Turn]) -> dict[str, Json]:
         "contexts": None if trace.passages is None else [d.full_text for d in trace.passages],
         **({"answer": trace.answer} if trace.error is None else {"failed": trace.error}),
     }
-
-
-def _n(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,25 +306,19 @@ class Traces(Previewed):
         """Read the spans, and put each trace together."""
         read, chosen = self._read(), self._options
         gold = read_gold(chosen.gold, chosen.columns, read.corpus, read.queries)
-        return finished(
-            Collection(
-                queries=read.queries,
-                documents=None if read.corpus is None else read.corpus.documents,
-                qrels=gold.qrels,
-                gold_passages=gold.passages,
-                gold_places=gold.places,
-                answers=gold.answers,
-                expected_tool_calls=gold.expected,
-                given=read.systems(chosen.hops),
-                notes=[*read.notes(), *gold.notes],
-                warnings=[*read.warnings(), *gold.warnings],
-            ),
-            self._drawn,
+        whole = replace(
+            gold,
+            documents=None if read.corpus is None else read.corpus.documents,
+            given=read.systems(chosen.hops),
+            notes=[*read.notes(), *gold.notes],
+            warnings=[*read.warnings(), *gold.warnings],
         )
+        return finished(whole, self._drawn)
 
     def preview(self, count: int = 2) -> list[dict[str, Json]]:
         """Return how the first traces were read."""
-        return self._read().preview(count)
+        read = self._read()
+        return [_parts(each, read.turns[each.id]) for each in read.traces[:count]]
 
     def _read(self) -> ReadTraces:
         chosen, path = self._options, Path(self._options.path)
@@ -379,23 +369,10 @@ def read_export(path: Path) -> Iterator[Entry]:
     return iter(Entry(str(path), None, row, f"item {n}") for n, row in enumerate(items, start=1))
 
 
-@dataclass(frozen=True, slots=True)
-class TraceGold:
-    """What is known to be right, by trace."""
-
-    qrels: Qrels | None = None
-    answers: Mapping[str, list[str]] = field(default_factory=dict)
-    expected: Mapping[str, tuple[ToolCall, ...]] = field(default_factory=dict)
-    passages: Mapping[str, Document] = field(default_factory=dict)
-    places: Mapping[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-
 def read_gold(
     path: Path | None, columns: Named | None, corpus: Corpus | None, queries: Sequence[Query]
-) -> TraceGold:
-    """Read a table of gold, and give each trace its row.
+) -> Collection:
+    """Read a table of gold, and give each trace its row; without one, no trace has any.
 
     Raises:
         DataError: No trace asks a question of the table.
@@ -404,7 +381,7 @@ def read_gold(
     if path is None:
         if columns:
             raise OptionError("traces", "columns", dict(columns), "columns of `gold`, a file")
-        return TraceGold()
+        return Collection(queries)
     path = Path(path)
     entries = list(read_rows(path, "traces"))
     table = RecordTable(entries, columns=columns, corpus=corpus, file=path, cells=is_csv(path))
@@ -421,18 +398,14 @@ def read_gold(
     unasked = len(found.queries) - len(set(known.values()))
     note = f"gold of {len(known)} of {len(queries)} traces by {path.name}"
     note += f"; {unasked} of its questions are in no trace" if unasked else ""
-    return TraceGold(
+    calls = found.expected_tool_calls
+    return replace(
+        found,
+        queries=queries,
         qrels=Qrels.from_dict(judged) if judged else None,
         answers={q: found.answers[row] for q, row in known.items() if row in found.answers},
-        expected={
-            q: found.expected_tool_calls[row]
-            for q, row in known.items()
-            if row in found.expected_tool_calls
-        },
-        passages=found.gold_passages,
-        places=found.gold_places,
+        expected_tool_calls={q: calls[row] for q, row in known.items() if row in calls},
         notes=[note],
-        warnings=found.warnings,
     )
 
 

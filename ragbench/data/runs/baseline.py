@@ -33,9 +33,9 @@ import numpy as np
 from ragbench.data.files.rows import no_constant, unique_keys
 from ragbench.data.runs.run_folder import COST_COLUMNS, to_json_line
 from ragbench.data.runs.run_lines import PARTS, checked_fingerprints, fingerprint_rows
-from ragbench.data.runs.run_scores import StoredScore, StoredScores, StoredSystem
+from ragbench.data.runs.run_scores import StoredScore, StoredScores, StoredSystem, stored_score
 from ragbench.errors import DataError
-from ragbench.files import write_atomically
+from ragbench.files import write_file
 from ragbench.json_yaml import load_json
 from ragbench.records.codec import from_json, to_json
 from ragbench.records.score import BASELINE_SCHEMA, BaselineFile, BaselineScore, BaselineSystem
@@ -57,10 +57,7 @@ def write_baseline(path: str | Path, scores: StoredScores, *, costs: bool = Fals
     if costs and not any(system.costs for system in scores.systems):
         found = "the run does not say what its queries cost"
         raise DataError(found, file=path, allowed="a run of this version: run the experiment again")
-    try:
-        write_atomically(Path(path), format_baseline(scores, costs=costs))
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
+    write_file(Path(path), format_baseline(scores, costs=costs))
 
 
 def check_scored(path: str | Path, scores: StoredScores) -> None:
@@ -366,19 +363,7 @@ class _Reader:
         if mean is not None and not np.isclose(mean, scored.mean(), 1e-9, 0):
             found = f"mean is {mean!r}, but that of the queries is {float(scored.mean())!r}"
             raise self._wrong(f"scores.{name}", found)
-        low, high = head.range
-        return StoredScore(
-            kind=head.kind,
-            direction=head.direction,
-            aggregate=head.aggregate,
-            low=-inf if low is None else float(low),
-            high=inf if high is None else float(high),
-            mean=head.mean,
-            signature=head.signature,
-            values=values,
-            causes=causes,
-            early=head.early,
-        )
+        return stored_score(head, values, causes)
 
 
 def _codes(counts: Mapping[str, int], most: int) -> list[int] | None:

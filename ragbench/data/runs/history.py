@@ -13,7 +13,7 @@ from ragbench.data.runs.baseline import check_scored, format_baseline, stored_sc
 from ragbench.data.runs.run_folder import LATEST, read_manifest, read_summary, to_json_line
 from ragbench.data.runs.run_scores import StoredScores
 from ragbench.errors import DataError, OptionError
-from ragbench.files import locked_beside, names_in, write_atomically
+from ragbench.files import locked_beside, names_in, write_file
 from ragbench.json_yaml import load_json, load_yaml
 from ragbench.records.codec import from_json, kind
 from ragbench.records.score import HISTORY_SCHEMA, HistoryLine, SystemScore
@@ -139,7 +139,7 @@ def _read(
     try:
         summary, facts = read_summary(path), read_facts(path)
     except DataError as error:
-        return RunEntry(path, problem=_short(error, path))
+        return RunEntry(path, problem=str(error).replace(f"{path}/", ""))
     names.update((name, None) for system in summary.systems for name in system.scores)
     return _entry(path, summary, facts, score), facts
 
@@ -153,10 +153,6 @@ def read_facts(folder: Path) -> RunFacts:
     manifest = read_manifest(folder)
     config = _flat_config(folder / CONFIG_FILE)
     return RunFacts(manifest.started, manifest.commit, manifest.queries, config, manifest.data)
-
-
-def _short(error: DataError, path: Path) -> str:
-    return str(error).replace(f"{path}/", "")
 
 
 def _entry(path: Path, summary: Summary, facts: RunFacts, score: str | None) -> RunEntry:
@@ -290,7 +286,7 @@ def is_history(path: str | Path) -> bool:
 
 def start_history(path: str | Path, scores: StoredScores) -> None:
     """Write a history of one line, the record of all later ones; an existing file is replaced."""
-    _write(path, _line(path, scores))
+    write_file(Path(path), _line(path, scores))
 
 
 def append_to_history(path: str | Path, scores: StoredScores) -> int | None:
@@ -309,17 +305,15 @@ def append_to_history(path: str | Path, scores: StoredScores) -> int | None:
     try:
         with locked_beside(path):
             entries = read_history(path) if path.exists() and path.stat().st_size else []
-            run_id = _run_id(path, scores)
-            if any(entry.run_id == run_id for entry in entries):
+            new = _read_line(path, entries[-1].line + 1 if entries else 1, added)
+            if any(entry.run_id == new.run_id for entry in entries):
                 return None
-            number = entries[-1].line + 1 if entries else 1
-            new = HistoryEntry(number, run_id, _read_line(path, number, added)[1])
             if entries and (why := _why_other(entries[0], new)):
                 found = f"the record is of {why} than this run"
                 raise DataError(found, file=path, line=entries[0].line, allowed=_NEW_RECORD)
             before = path.read_bytes() if entries else b""
-            _write(path, before + added.encode())
-            return number
+            write_file(path, before + added.encode())
+            return new.line
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror}", file=path) from error
 
@@ -338,11 +332,10 @@ def read_history(path: str | Path) -> list[HistoryEntry]:
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
-        is_last = number == text.count("\n") + 1
-        if is_last:  # no line end behind it
+        if number == text.count("\n") + 1:  # no line end behind it
             found, allowed = "the line is cut off: it has no end", "whole lines: delete this one"
             raise DataError(found, file=path, line=number, allowed=allowed)
-        entries.append(HistoryEntry(number, *_read_line(path, number, line)))
+        entries.append(_read_line(path, number, line))
         if why := _why_other(entries[0], entries[-1]):
             found = f"it is of {why} than line {entries[0].line}, the record"
             allowed = "runs of the same data: delete this line"
@@ -355,20 +348,15 @@ def read_history(path: str | Path) -> list[HistoryEntry]:
     return entries
 
 
-def _run_id(path: str | Path, scores: StoredScores) -> str:
-    run_id = "" if scores.summary is None else scores.summary.run_id
-    if not run_id:
-        raise DataError("the run has no id", file=path, allowed="the folder of a run")
-    return run_id
-
-
 def _line(path: str | Path, scores: StoredScores) -> str:
     check_scored(path, scores)
-    head = {"schema": HISTORY_SCHEMA, "run_id": _run_id(path, scores)}
+    if scores.summary is None or not scores.summary.run_id:
+        raise DataError("the run has no id", file=path, allowed="the folder of a run")
+    head = {"schema": HISTORY_SCHEMA, "run_id": scores.summary.run_id}
     return to_json_line({**head, **{**load_json(format_baseline(scores)), **head}}) + "\n"
 
 
-def _read_line(path: str | Path, number: int, line: str) -> tuple[str, StoredScores]:
+def _read_line(path: str | Path, number: int, line: str) -> HistoryEntry:
     if line.startswith(_CONFLICT):
         allowed = "the lines of both sides without the marks"
         raise DataError("conflict of a merge", file=path, line=number, allowed=allowed)
@@ -380,7 +368,7 @@ def _read_line(path: str | Path, number: int, line: str) -> tuple[str, StoredSco
         found = f"schema {value.get('schema')!r}" if isinstance(value, dict) else kind(value)
         raise DataError(f"found {found}", file=path, line=number, allowed=HISTORY_SCHEMA)
     record = from_json(HistoryLine, value, file=path, line=number)
-    return record.run_id, stored_scores(record, path, number)
+    return HistoryEntry(number, record.run_id, stored_scores(record, path, number))
 
 
 def _why_other(record: HistoryEntry, other: HistoryEntry) -> str | None:
@@ -399,10 +387,3 @@ def _why_other(record: HistoryEntry, other: HistoryEntry) -> str | None:
 
 def _listed(parts: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
-
-
-def _write(path: str | Path, text: str | bytes) -> None:
-    try:
-        write_atomically(Path(path), text)
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", file=path) from error

@@ -168,7 +168,7 @@ class QueryViews:
         self.summary: Summary = read_summary(self.folder)
         at_hand = {"ids": ids, "columns": columns, "lost": causes, "_latency": latency}
         self._asked = questions or {}
-        self._files: dict[tuple[str, str], Lines] = {}
+        self._files: dict[str, Lines] = {}
         self._judges: dict[str, list[str]] = {}  # folder of `judgements/` -> its judges
         self._read: dict[Path, RankingFile] = {}
         vars(self).update({name: value for name, value in at_hand.items() if value is not None})
@@ -176,15 +176,12 @@ class QueryViews:
     @cached_property
     def ids(self) -> Sequence[str]:
         """The queries, in the order of the data set."""
-        if self._asked or self._questions:
-            return list(self._asked or self._questions)
-        return list(next(iter(self._cells.values()), {}))
+        return list(self._asked or self._questions or next(iter(self._cells.values()), {}))
 
     def close(self) -> None:
         """Close the files; one that is read again is opened again."""
-        for lines in (*vars(self).values(), *self._files.values()):
-            if isinstance(lines, Lines):
-                lines.close()
+        for lines in self._files.values():
+            lines.close()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -207,7 +204,7 @@ class QueryViews:
         return QueryView(
             id=query,
             question=row.question,
-            metadata=self._metadata_of(query),
+            metadata=self._metadata(query),
             answers=row.answers,
             judged=judged,
             gold=tuple(Judged(name, -grade, *_shown(texts(None, name))) for grade, name in gold),
@@ -258,7 +255,7 @@ class QueryViews:
 
     def unscored(self, query: str) -> list[UnscoredRow]:
         """Return what has no score of a query, by any system."""
-        return self._unscored.read(UnscoredRow, query)
+        return self._lines("unscored.jsonl").read(UnscoredRow, query)
 
     def ranking_ms(self, system: SystemSummary) -> Mapping[str, float]:
         """Return query -> how long the retriever of a system took, where that is known."""
@@ -268,7 +265,7 @@ class QueryViews:
     @cached_property
     def prompts(self) -> Mapping[str, PromptForm]:
         """Id -> the words of prompts that judges were sent; empty in older folders."""
-        lines = Lines(self.folder / PROMPTS_FILE, "id")
+        lines = self._lines(PROMPTS_FILE, "id")
         return {form: lines.read(PromptForm, form)[0] for form in lines}
 
     @cached_property
@@ -289,7 +286,7 @@ class QueryViews:
 
     def texts_of(self, query: str) -> Texts:
         """Return what gives the texts that are kept of documents, for one query."""
-        return Texts(self._text_lines, query)
+        return Texts(self._lines(TEXTS_FILE, "id"), query)
 
     @cached_property
     def columns(self) -> Mapping[str, Mapping[str, FloatArray]]:
@@ -325,26 +322,22 @@ class QueryViews:
         """Retriever -> query -> milliseconds, where they are known."""
         return read_latency(self.folder / "costs.csv")
 
-    @cached_property
-    def _metadata(self) -> Lines:
-        return Lines(self.folder / QUERIES_FILE)
-
-    def _metadata_of(self, query: str) -> Mapping[str, object]:
-        found: object = {}
-        for line, number in self._metadata.values(query):
-            found = line.get("metadata") if isinstance(line, dict) else None
-            if not isinstance(found, dict):
-                path, allowed = self._metadata.path, "query_id and metadata"
-                raise DataError("a line without metadata", file=path, line=number, allowed=allowed)
-        return found if isinstance(found, dict) else {}
+    def _metadata(self, query: str) -> Mapping[str, object]:
+        lines, found = self._lines(QUERIES_FILE), dict[str, object]()
+        for line, number in lines.values(query):
+            if not isinstance(line.get("metadata"), dict):
+                what, allowed = "a line without metadata", "query_id and metadata"
+                raise DataError(what, file=lines.path, line=number, allowed=allowed)
+            found = line["metadata"]
+        return found
 
     @cached_property
     def _causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
         return read_causes(self.folder / CAUSES_FILE)
 
-    @cached_property
+    @property
     def _questions(self) -> Lines:
-        return Lines(self.folder / QUESTIONS_FILE)
+        return self._lines(QUESTIONS_FILE)
 
     def _question(self, query: str) -> QuestionRow:
         if query in self._asked:
@@ -353,40 +346,35 @@ class QueryViews:
         return rows[0] if rows else QuestionRow(query_id=query, question="")
 
     @cached_property
-    def _text_lines(self) -> Lines:
-        return Lines(self.folder / TEXTS_FILE, "id")
-
-    @cached_property
-    def _unscored(self) -> Lines:
-        return Lines(self.folder / "unscored.jsonl")
-
-    @cached_property
     def _answering(self) -> list[SystemSummary]:
         """The systems of which there are answers or verdicts."""
         kinds = ("predictions", "judgements")
-        return [s for s in self.summary.systems if any(self._lines(k, s.name) for k in kinds)]
+        return [s for s in self.summary.systems if any(self._lines_of(k, s.name) for k in kinds)]
 
-    def _lines(self, kind: str, system: str) -> Lines:
-        if (kind, system) not in self._files:
-            self._files[kind, system] = Lines(self.folder / kind / f"{file_name(system)}.jsonl")
-        return self._files[kind, system]
+    def _lines(self, name: str, key: str = "query_id") -> Lines:
+        if name not in self._files:
+            self._files[name] = Lines(self.folder / name, key)
+        return self._files[name]
+
+    def _lines_of(self, kind: str, system: str) -> Lines:
+        return self._lines(f"{kind}/{file_name(system)}.jsonl")
 
     def _verdicts(self, kind: str, query: str) -> tuple[VerdictRow, ...]:
         """The verdicts of all judges in a folder of `judgements/`, on a query."""
         if kind not in self._judges:
             paths = (self.folder / "judgements" / kind).glob("*.jsonl")
             self._judges[kind] = sorted(path.stem for path in paths)
-        lines = (self._lines(f"judgements/{kind}", judge) for judge in self._judges[kind])
+        lines = (self._lines_of(f"judgements/{kind}", judge) for judge in self._judges[kind])
         return tuple(row for each in lines for row in each.read(VerdictRow, query))
 
-    def _ranking(self, system: SystemSummary) -> RankingFile | None:
+    def _hits(self, system: str, query: str) -> list[tuple[str, float]]:
         """The ranking of a system: its own, or that of its retriever."""
-        path = None if self._bare else self.rankings.get(system.name)
+        path = None if self._bare else self.rankings.get(system)
         if path is None:
-            return None
+            return []
         if path not in self._read:
             self._read[path] = RankingFile(path)
-        return self._read[path]
+        return self._read[path].hits(query)
 
     def _system(
         self,
@@ -396,17 +384,13 @@ class QueryViews:
         texts: Texts,
         missing: Sequence[UnscoredRow],
     ) -> SystemView:
-        judgements = self._lines("judgements", system.name)
-        answered = self._lines("predictions", system.name)
-        answers = tuple(read_answers(answered, query)) if answered else ()
+        answers = tuple(read_answers(self._lines_of("predictions", system.name), query))
         passages = next((a.passages for a in answers if a.passages is not None), ())
         own = {passage.id: passage for passage in passages or ()}
-        ranking = None if self._bare else self._ranking(system)
-        found = [] if ranking is None else ranking.hits(query)
         lost = None if self._bare else self._causes.get(system.name, {}).get(query)
         whose = system.name if system.generator is None else system.retriever
         hits = []
-        for rank, (name, score) in enumerate(found, start=1):
+        for rank, (name, score) in enumerate(self._hits(system.name, query), start=1):
             text = own.get(name) or texts(whose, name)
             hits.append(Hit(rank, name, score, judged.get(name), *_shown(text), name in own))
         cells = {} if self._bare else self._cells.get(system.name, {}).get(query, {})
@@ -419,7 +403,7 @@ class QueryViews:
             why="" if lost is None else lost.why,
             ranking=tuple(hits),
             answers=answers,
-            verdicts=tuple(judgements.read(VerdictRow, query)) if judgements else (),
+            verdicts=tuple(self._lines_of("judgements", system.name).read(VerdictRow, query)),
             scores={} if self._bare else {name: cells.get(name) for name in system.scores},
             ranking_ms=self.ranking_ms(system).get(query),
             unscored={

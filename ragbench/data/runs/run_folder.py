@@ -133,13 +133,8 @@ def to_json(value: Any) -> str:
     return f"{to_json_line(value, indent=1)}\n"
 
 
-def to_jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Write one JSON object a line; NaN is a mistake here and raises."""
-    return "".join(json_lines(rows))
-
-
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines of `to_jsonl`."""
+    """Yield each object as a line of JSON; NaN is a mistake here and raises."""
     return (f"{to_json_line(row)}\n" for row in rows)
 
 

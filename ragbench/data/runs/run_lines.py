@@ -8,7 +8,7 @@ from __future__ import annotations
 import mmap
 import re
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import gt
@@ -32,11 +32,12 @@ from ragbench.types.rows import Places
 
 CAUSES_FILE = "causes.csv"
 _COLUMNS = ("system", "query_id", "cause", "why")
-_DIGITS = 12
+_PRINT = re.compile("[0-9a-f]{12}")
 _QUERY_LINES = re.compile(rb"^ ?(\S+)(?: .*)?\n?(?: ?\1 .*\n?)*", re.MULTILINE)
 R = TypeVar("R", bound=Record)
 FINGERPRINTS_FILE = "fingerprints.csv"
 PARTS = ("question", "judgements", "subtopics", "answers")
+"""What a query has, in the order of columns."""
 
 
 class Lines:
@@ -89,7 +90,7 @@ class Lines:
     def __del__(self) -> None:
         self.close()
 
-    def values(self, key: str) -> Iterator[tuple[object, int]]:
+    def values(self, key: str) -> Iterator[tuple[dict[str, Json], int]]:
         """Yield the lines of an id as JSON has them, each with its number."""
         numbers, number = list[int](), self._last.get(key) or 0
         while number:
@@ -166,7 +167,7 @@ class AnswerView:
 def read_answers(lines: Lines, query: str) -> Iterator[AnswerView]:
     """Yield what a system answered to a query, failed answers too."""
     for value, line in lines.values(query):
-        if isinstance(value, dict) and "cause" in value:
+        if "cause" in value:
             failed = from_json(FailedPrediction, value, file=lines.path, line=line)
             yield AnswerView(None, failed.cause, failed.detail, failed.sample)
             continue
@@ -298,9 +299,6 @@ def read_causes(path: Path) -> dict[str, dict[str, CauseRow]]:
     return found
 
 
-"""What a query has, in the order of columns."""
-
-
 def fingerprint_queries(
     queries: Sequence[Query], qrels: Qrels | None, answers: Mapping[str, Sequence[str]]
 ) -> QueryFingerprints:
@@ -379,7 +377,7 @@ def checked_fingerprints(
     found: dict[str, dict[str, str]] = {part: {} for part in parts}
     for query, row in table.items():
         if len(row) != len(parts) or not all(cell is None or _is_print(cell) for cell in row):
-            allowed = f"{_DIGITS} hexadecimal digits, or nothing, for each of {', '.join(parts)}"
+            allowed = f"12 hexadecimal digits, or nothing, for each of {', '.join(parts)}"
             raise DataError(f"fingerprints of '{query}': {list(row)!r}", file=file, allowed=allowed)
         for part, cell in zip(parts, row, strict=True):
             if isinstance(cell, str):
@@ -388,5 +386,4 @@ def checked_fingerprints(
 
 
 def _is_print(cell: object) -> bool:
-    digits: Collection[str] = "0123456789abcdef"
-    return isinstance(cell, str) and len(cell) == _DIGITS and all(c in digits for c in cell)
+    return isinstance(cell, str) and _PRINT.fullmatch(cell) is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf, nan
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ from ragbench.errors import DataError
 from ragbench.json_yaml import load_json
 from ragbench.records.codec import from_json
 from ragbench.records.manifest import UnscoredRow
-from ragbench.records.score import Aggregate, Early, Kind, SystemScore
+from ragbench.records.score import Aggregate, BaselineScore, Early, Kind, SystemScore
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.registry import shown
 from ragbench.types import Cause, CauseArray, Direction, FloatArray
@@ -86,9 +86,6 @@ QUERIES = "queries"
 IDENTIFYING = (QUERIES, "qrels", "answers")
 """Parts of a data set that scores depend on; systems may search different corpora."""
 
-Table = Mapping[str, Mapping[str, Mapping[str, float | None]]]
-"""System -> query id -> column -> its cell."""
-
 
 @dataclass(frozen=True, slots=True)
 class Unscored:
@@ -105,34 +102,106 @@ def read_run_scores(path: str | Path) -> StoredScores:
     folder = resolve_run_folder(Path(path))
     summary = read_summary(folder)
     fingerprints = read_manifest(folder).data
-    cells = read_per_query(folder / "per_query.csv")
-    unscored = _read_unscored(folder / "unscored.jsonl")
-    costs_file = folder / "costs.csv"  # older versions did not write it
-    costs = read_per_query(costs_file) if costs_file.is_file() else {}
+    reader = _Reader(folder)
     data = {part: fingerprints[part] for part in IDENTIFYING if part in fingerprints}
-    query_ids = list(next(iter(cells.values()), {}))
-    systems = [
-        replace(
-            _system(each, query_ids, cells, unscored, folder / "per_query.csv"),
-            costs=_costs(costs.get(each.name), query_ids, costs_file),
-        )
-        for each in summary.systems
-    ]
+    systems = [reader.system(each) for each in summary.systems]
     prints = read_fingerprints(folder / FINGERPRINTS_FILE)
-    return StoredScores(summary.name, summary.baseline, data, query_ids, systems, summary, prints)
+    ids = reader.query_ids
+    return StoredScores(summary.name, summary.baseline, data, ids, systems, summary, prints)
 
 
-def _costs(
-    rows: Mapping[str, Mapping[str, float | None]] | None, query_ids: Sequence[str], file: Path
-) -> dict[str, FloatArray]:
-    """One system's columns, in the order of the queries; none of what has no costs."""
-    if rows is None:
-        return {}
-    if list(rows) != list(query_ids) or any(tuple(row) != COST_COLUMNS for row in rows.values()):
-        allowed = f"a row for each query of per_query.csv: {', '.join(COST_COLUMNS)}"
-        raise DataError("other queries or columns", file=file, allowed=allowed)
-    found = [[nan if cell is None else cell for cell in row.values()] for row in rows.values()]
-    return dict(zip(COST_COLUMNS, np.array(found, np.float64).T, strict=True))
+class _Reader:
+    """Reads what the files of a run folder have of its systems."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file, self._unscored_file = folder / "per_query.csv", folder / "unscored.jsonl"
+        self._cells = read_per_query(self._file)
+        self._unscored = _read_unscored(self._unscored_file)
+        self._costs_file = folder / "costs.csv"  # older versions did not write it
+        self._all_costs = read_per_query(self._costs_file) if self._costs_file.is_file() else {}
+        self.query_ids = list(next(iter(self._cells.values()), {}))
+
+    def system(self, system: SystemSummary) -> StoredSystem:
+        rows = self._cells.get(system.name, {})
+        if list(rows) != self.query_ids:
+            found = f"system '{system.name}' has {len(rows)} queries, others {len(self.query_ids)}"
+            allowed = "a row for every system and query, in one order"
+            raise DataError(found, file=self._file, allowed=allowed)
+        scores = {name: self._score(system, name, rows) for name in system.scores}
+        costs = self._costs(system.name)
+        return StoredSystem(system.name, system.retriever, system.generator, scores, costs)
+
+    def _costs(self, system: str) -> dict[str, FloatArray]:
+        """One system's columns, in the order of the queries; none of what has no costs."""
+        if (rows := self._all_costs.get(system)) is None:
+            return {}
+        named = all(tuple(row) == COST_COLUMNS for row in rows.values())
+        if list(rows) != self.query_ids or not named:
+            allowed = f"a row for each query of per_query.csv: {', '.join(COST_COLUMNS)}"
+            raise DataError("other queries or columns", file=self._costs_file, allowed=allowed)
+        # None becomes NaN
+        table = np.array([list(row.values()) for row in rows.values()], np.float64)
+        return dict(zip(COST_COLUMNS, table.T, strict=True))
+
+    def _score(
+        self, system: SystemSummary, name: str, rows: Mapping[str, Mapping[str, float | None]]
+    ) -> StoredScore:
+        score = system.scores[name]
+        if score.range is None:
+            raise DataError(
+                f"'{name}' has no 'range'",
+                file=self._file.with_name("summary.json"),
+                allowed="a run of this version: run the experiment again",
+            )
+        values, codes = [], []
+        for query, row in rows.items():
+            if name not in row:
+                raise DataError(f"no column '{name}'", file=self._file)
+            scored, key = row[name] is not None, (system.name, name, query)
+            values.append(row[name])
+            codes.append(Cause.SCORED if scored else self._unscored.causes.get(key))
+            if codes[-1] is None:
+                found = f"query '{query}' has no '{name}' in system '{system.name}', and no cause"
+                allowed = "a value here, or a line in unscored.jsonl"
+                raise DataError(found, file=self._file, allowed=allowed)
+        found_causes = np.array(codes, np.uint8)
+        stored = stored_score(score, np.array(values, np.float64), found_causes)
+        return replace(stored, answer_causes=self._answer_causes(system, name))
+
+    def _answer_causes(self, system: SystemSummary, name: str) -> CauseArray | None:
+        """The cause of each answer; None where a query has one, and of no score of answers."""
+        if system.answers is None or system.scores[name].kind == "retrieval":
+            return None
+        samples = system.answers.per_query
+        found = np.full((len(self.query_ids), samples), Cause.SCORED, np.uint8)
+        for row, query in enumerate(self.query_ids):
+            lacking = self._unscored.of_answers.get((system.name, name, query), {})
+            for sample, cause in lacking.items():
+                if not 0 <= sample < samples:
+                    wrong = f"sample {sample} of query '{query}' in system '{system.name}'"
+                    allowed = f"0 to {samples - 1}"
+                    raise DataError(wrong, file=self._unscored_file, allowed=allowed)
+                found[row, sample] = cause
+        return found
+
+
+def stored_score(
+    head: SystemScore | BaselineScore, values: FloatArray, causes: CauseArray
+) -> StoredScore:
+    """Return a score with its values, of queries with one answer."""
+    low, high = head.range or (None, None)
+    return StoredScore(
+        kind=head.kind or "generation",
+        direction=head.direction,
+        aggregate=head.aggregate,
+        low=-inf if low is None else float(low),
+        high=inf if high is None else float(high),
+        mean=head.mean,
+        signature=head.signature,
+        values=values,
+        causes=causes,
+        early=head.early,
+    )
 
 
 def _read_unscored(path: Path) -> Unscored:
@@ -158,80 +227,4 @@ def _read_unscored(path: Path) -> Unscored:
             raise DataError(
                 f"not a line of ours: {shown(line)}", file=path, line=number, allowed=allowed
             ) from error
-    return found
-
-
-def _system(
-    system: SystemSummary, query_ids: Sequence[str], cells: Table, unscored: Unscored, file: Path
-) -> StoredSystem:
-    rows = cells.get(system.name, {})
-    if list(rows) != list(query_ids):
-        found = f"system '{system.name}' has {len(rows)} queries, others {len(query_ids)}"
-        allowed = "a row for every system and query, in one order"
-        raise DataError(found, file=file, allowed=allowed)
-    scores = {
-        name: replace(
-            _score(system.name, name, score, rows, unscored.causes, file),
-            answer_causes=_answer_causes(system, name, query_ids, unscored, file),
-        )
-        for name, score in system.scores.items()
-    }
-    return StoredSystem(system.name, system.retriever, system.generator, scores)
-
-
-def _score(
-    system: str,
-    name: str,
-    score: SystemScore,
-    rows: Mapping[str, Mapping[str, float | None]],
-    causes: Mapping[tuple[str, str, str], Cause],
-    file: Path,
-) -> StoredScore:
-    if score.range is None:
-        raise DataError(
-            f"'{name}' has no 'range'",
-            file=file.with_name("summary.json"),
-            allowed="a run of this version: run the experiment again",
-        )
-    values, codes = [], []
-    for query, row in rows.items():
-        if name not in row:
-            raise DataError(f"no column '{name}'", file=file)
-        value = row[name]
-        values.append(nan if value is None else value)
-        codes.append(Cause.SCORED if value is not None else causes.get((system, name, query)))
-        if codes[-1] is None:
-            found = f"query '{query}' has no '{name}' in system '{system}', and no cause"
-            allowed = "a value here, or a line in unscored.jsonl"
-            raise DataError(found, file=file, allowed=allowed)
-    low, high = score.range
-    return StoredScore(
-        kind=score.kind or "generation",
-        direction=score.direction,
-        aggregate=score.aggregate,
-        low=-inf if low is None else low,
-        high=inf if high is None else high,
-        mean=score.mean,
-        signature=score.signature,
-        values=np.array(values, np.float64),
-        causes=np.array(codes, np.uint8),
-        early=score.early,
-    )
-
-
-def _answer_causes(
-    system: SystemSummary, name: str, query_ids: Sequence[str], unscored: Unscored, file: Path
-) -> CauseArray | None:
-    """The cause of each answer; None where a query has one, and of what is no score of answers."""
-    if system.answers is None or system.scores[name].kind == "retrieval":
-        return None
-    samples = system.answers.per_query
-    found = np.full((len(query_ids), samples), Cause.SCORED, np.uint8)
-    for row, query in enumerate(query_ids):
-        for sample, cause in unscored.of_answers.get((system.name, name, query), {}).items():
-            if not 0 <= sample < samples:
-                wrong = f"sample {sample} of query '{query}' in system '{system.name}'"
-                place = file.with_name("unscored.jsonl")
-                raise DataError(wrong, file=place, allowed=f"0 to {samples - 1}")
-            found[row, sample] = cause
     return found

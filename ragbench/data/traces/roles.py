@@ -7,7 +7,7 @@ parts are not clear is not read: it is `Unclear`, with the cause.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -124,6 +124,7 @@ def read_trace(spans: Sequence[Span], reading: Reading) -> Traced:
         error = next((each.error for each in tree.spans if each.error), None)
         if error is None:
             raise Unclear(NO_ANSWER)
+    asked = [each.query for each in retrievals]
     models = [each for each in tree.spans if each.kind == "llm"]
     told = [each for call in tree.outermost("llm") for each in tree.telling(call)]
     return Traced(
@@ -139,17 +140,13 @@ def read_trace(spans: Sequence[Span], reading: Reading) -> Traced:
         passages=passages if retrievals or reranked is not None else None,
         is_reranked=reranked is not None,
         renamed=renamed,
-        queries=[q for q in _distinct(each.query for each in retrievals) if q != question],
+        queries=[q for q in dict.fromkeys(asked) if q is not None and q != question],
         tool_calls=tuple(_call(each) for each in tree.outermost("tool")),
         usage=add_usage(each.usage for each in told) if told else Usage(),
         latency_ms=root.latency_ms,
         models=sorted({each.model for each in models if each.model}),
         metadata=root.metadata,
     )
-
-
-def _distinct(texts: Iterable[str | None]) -> list[str]:
-    return [text for text in dict.fromkeys(texts) if text is not None]
 
 
 def _call(span: Span) -> ToolCall:

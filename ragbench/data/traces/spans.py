@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Literal
@@ -259,14 +259,6 @@ def at(tree: Json, path: str) -> Json:
 def first_at(tree: Tree, *paths: str) -> Json:
     """Return what stands at the first of some paths that lead to something."""
     return next((found for path in paths if (found := at(tree, path)) is not None), None)
-
-
-def by_trace(spans: Sequence[Span]) -> Iterator[list[Span]]:
-    """Yield the spans of each trace, in the order in which traces first appear."""
-    groups: dict[str, list[Span]] = {}
-    for span in spans:
-        groups.setdefault(span.trace, []).append(span)
-    yield from groups.values()
 
 
 def snake(values: Tree) -> dict[str, Json]:
