@@ -17,6 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from ragbench.errors import DataError
+
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<pid>[1-9][0-9]*)(?:\.[a-z0-9_]{8})?\.tmp")
 
 MOUNTS = Path("/proc/self/mounts")
@@ -92,6 +94,15 @@ def odd_file(folder: Path) -> Path | None:
             elif os.path.exists(entry.path) and not (entry.is_file() or entry.is_dir()):
                 return Path(entry.path)
     return None
+
+
+@contextmanager
+def naming_unwritable(path: str | Path) -> Iterator[None]:
+    """Turn what goes wrong with writing in the block into an error that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:

@@ -35,7 +35,7 @@ from ragbench.experiment.costs import totals_of
 from ragbench.experiment.plan.components import build_judge, connected
 from ragbench.experiment.plan.plan import load_collection
 from ragbench.experiment.reproduce import check_trust
-from ragbench.files import cache_folder, write_atomically
+from ragbench.files import cache_folder, naming_unwritable, write_atomically
 from ragbench.records import codec
 from ragbench.records.certificate import Certificate, PreferenceCertificate, ProbeFound, ProbeReport
 from ragbench.registry import nearest
@@ -290,7 +290,5 @@ def _read_questions(run: JudgedRun) -> Mapping[str, Question]:
 
 
 def _write_file(path: Path, text: str) -> None:
-    try:
+    with naming_unwritable(path):
         write_atomically(path, text)
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", file=path) from error

@@ -270,7 +270,7 @@ def nuggets(
     from ragbench.data.runs.run_folder import to_jsonl
     from ragbench.errors import DataError
     from ragbench.experiment.nuggets import make_nuggets
-    from ragbench.files import write_atomically
+    from ragbench.files import naming_unwritable, write_atomically
     from ragbench.report.progress import Progress
     from ragbench.report.text import counted
 
@@ -280,10 +280,8 @@ def nuggets(
     bars = Progress(brief=not sys.stderr.isatty(), stream=behind(sys.stderr))
     with resumable():
         made = make_nuggets(run, judge, depth=depth, trusted=trusted, progress=bars)
-    try:
+    with naming_unwritable(output):
         write_atomically(output, to_jsonl(made.rows()))
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", file=output) from error
     nuggets = [nugget for found in made.nuggets.values() for nugget in found]
     vital = sum(nugget.importance == "vital" for nugget in nuggets)
     echo(

@@ -35,7 +35,7 @@ from ragbench.data.runs.run_folder import COST_COLUMNS, to_json_line
 from ragbench.data.runs.run_lines import PARTS, checked_fingerprints, fingerprint_rows
 from ragbench.data.runs.run_scores import StoredScore, StoredScores, StoredSystem
 from ragbench.errors import DataError
-from ragbench.files import write_atomically
+from ragbench.files import naming_unwritable, write_atomically
 from ragbench.json_yaml import load_json
 from ragbench.records.codec import from_json, to_json
 from ragbench.records.score import BASELINE_SCHEMA, BaselineFile, BaselineScore, BaselineSystem
@@ -57,10 +57,8 @@ def write_baseline(path: str | Path, scores: StoredScores, *, costs: bool = Fals
     if costs and not any(system.costs for system in scores.systems):
         found = "the run does not say what its queries cost"
         raise DataError(found, file=path, allowed="a run of this version: run the experiment again")
-    try:
+    with naming_unwritable(path):
         write_atomically(Path(path), format_baseline(scores, costs=costs))
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
 
 
 def check_scored(path: str | Path, scores: StoredScores) -> None:

@@ -13,7 +13,7 @@ from ragbench.data.runs.baseline import check_scored, format_baseline, stored_sc
 from ragbench.data.runs.run_folder import LATEST, read_manifest, read_summary, to_json_line
 from ragbench.data.runs.run_scores import StoredScores
 from ragbench.errors import DataError, OptionError
-from ragbench.files import locked_beside, names_in, write_atomically
+from ragbench.files import locked_beside, names_in, naming_unwritable, write_atomically
 from ragbench.json_yaml import load_json, load_yaml
 from ragbench.records.codec import from_json, kind
 from ragbench.records.score import HISTORY_SCHEMA, HistoryLine, SystemScore
@@ -402,7 +402,5 @@ def _listed(parts: Sequence[str]) -> str:
 
 
 def _write(path: str | Path, text: str | bytes) -> None:
-    try:
+    with naming_unwritable(path):
         write_atomically(Path(path), text)
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
