@@ -17,14 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import DataError
-from ragbench.store.database import (
-    DatabaseFile,
-    connect,
-    empty,
-    may_be_written,
-    open_shared,
-    read_only,
-)
+from ragbench.store.database import DatabaseFile, connect_as_allowed, open_shared
 from ragbench.store.kinds import FileKind
 
 if TYPE_CHECKING:
@@ -79,13 +72,7 @@ class EmbeddingCache(DatabaseFile):
 
     def __init__(self, path: str | Path, also: Sequence[Path] = ()) -> None:
         path = Path(path)
-        writable = may_be_written(path)
-        if writable:
-            connection = connect(path, VECTORS)
-        elif path.is_file():
-            connection = read_only(path, VECTORS)
-        else:
-            connection = empty(path, VECTORS)
+        connection, writable = connect_as_allowed(path, VECTORS)
         super().__init__(path, VECTORS, connection, writable=writable)
         self._told = False
         self._files: list[DatabaseFile] = [self]

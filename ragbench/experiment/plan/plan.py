@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ragbench.comparison.method import Method
@@ -93,9 +93,7 @@ def make_plan(
     controls, uncontrolled = without_stored(chosen.controls, generators)
     warnings += [*uncontrolled, *never_compared(chosen.pairs)]
     warnings += _check_stored(built, generators, collection.queries, queries)
-    for name, generator in generators.items():
-        if name in config.generators:
-            warnings += _doubtful_samples(name, generator, config.generators[name].samples)
+    warnings += _doubtful_samples(config, generators)
     plan = Plan(
         config=config,
         collection=collection,
@@ -228,14 +226,18 @@ def _check_coverage(
     return [f"{owner} has nothing for {absent} of {len(asked)} queries"]
 
 
-def _doubtful_samples(name: str, generator: Generator, samples: int) -> list[str]:
+def _doubtful_samples(
+    config: ExperimentConfig, generators: Mapping[str, Generator]
+) -> Iterator[str]:
     """Warn, before anything is paid for, of answers that may all be the same."""
-    if samples == 1 or generator.temperature != 0:
-        return []
-    return [
-        f"generator '{name}': samples is {samples} at temperature 0, where most servers give the "
-        "same answer each time; set the temperature that is used, such as 0.7"
-    ]
+    for name, generator in generators.items():
+        component = config.generators.get(name)
+        if component is not None and component.samples > 1 and generator.temperature == 0:
+            yield (
+                f"generator '{name}': samples is {component.samples} at temperature 0, where most "
+                "servers give the same answer each time; set the temperature that is used, such as "
+                "0.7"
+            )
 
 
 def _check_judgements(

@@ -30,7 +30,7 @@ from ragbench.experiment.stages.item_json import (
     write_document,
     write_predicted,
 )
-from ragbench.experiment.stages.keys import passages_key, query_key, sample_key
+from ragbench.experiment.stages.keys import passages_key, query_key
 from ragbench.experiment.stages.matching import passages_of
 from ragbench.experiment.stages.retrieval import Retrieve, key_after
 from ragbench.generate import GENERATORS
@@ -306,7 +306,8 @@ class Generate(Answer):
         ]
         n = len(keys)
         return [
-            None if key is None else Slot(file, sample_key(key, sample), row + sample * n)
+            # the first answer has the key of an only one
+            Slot(file, f"{key}-{sample}" if sample else key, row + sample * n) if key else None
             for sample in range(self.samples)
             for row, key in enumerate(keys)
         ]

@@ -320,9 +320,11 @@ class StoredStage(Stage, ABC):
     def _room(self, n: int, default: Json) -> Values:
         if not self.spools:
             return [default] * n
-        form = Form(
-            lambda stored: stored, self.read, lambda stored: stored.get("value") is not None
-        )
+
+        def has_value(stored: Json) -> bool:
+            return cause_of(stored) is Cause.SCORED
+
+        form = Form(lambda stored: stored, self.read, has_value)
         return Spooled(self.workspace.store.spool, form, n, default)
 
     def _make_missing(

@@ -14,7 +14,6 @@ from ragbench.experiment.calls import (
     Calls,
     Outcome,
     Recorded,
-    call_each,
     call_on,
     call_once,
     calling,
@@ -102,7 +101,8 @@ def _asked(
     def ask(block: Sequence[int]) -> list[Outcome[Retrieved]]:
         answered = call_once(answers_to, block, calls)
         if answered.value is None:
-            return call_each(ask_one, block, Calls(calls.owner, calls.timeout))
+            one_by_one = calling(ask_one, block, Calls(calls.owner, calls.timeout))
+            return [outcome for _, outcome in one_by_one]
         latency = (answered.latency_ms or 0.0) / len(block)
         return [_read(answer, top_k, calls.owner, latency) for answer in answered.value]
 
