@@ -7,7 +7,6 @@ name. They hold the id of their process: what one that was killed has left, the 
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import sys
@@ -218,7 +217,7 @@ def locked_beside(path: Path, told: Callable[[str], object] | None = None) -> It
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         with opened_to_append(lock) as stream:
-            _wait_for(stream) if told is None else _wait_telling(stream, told)
+            _wait_for(stream, told)
             # the one before may have removed it between our opening and our locking it
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(stream.fileno()), lock.stat()):
@@ -231,14 +230,19 @@ def locked_beside(path: Path, told: Callable[[str], object] | None = None) -> It
                     return
 
 
-def _wait_telling(stream: IO[bytes], told: Callable[[str], object]) -> None:
-    """Wait for a lock, and say so now and then."""
+def _wait_for(stream: IO[bytes], told: Callable[[str], object] | None = None) -> None:
+    """Wait for a lock, and say so now and then to who is `told`."""
+    if told is None and sys.platform != "win32":
+        import fcntl
+
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        return
     start, wait_s, due_s = time.monotonic(), 0.02, TOLD_AFTER_S
     while not _taken(stream):
         time.sleep(wait_s)
         wait_s = min(2 * wait_s, 0.5)
         waited_s = time.monotonic() - start
-        if waited_s >= due_s:
+        if told is not None and waited_s >= due_s:
             due_s += TOLD_AGAIN_S
             told(f"waiting for {_holder(stream)}, for {waited_s:.0f} s by now")
 
@@ -276,25 +280,6 @@ def _taken(stream: IO[bytes]) -> bool:
     except (BlockingIOError, PermissionError):
         return False
     return True
-
-
-def _wait_for(stream: IO[bytes]) -> None:
-    if sys.platform == "win32":
-        import msvcrt
-
-        while True:
-            try:
-                stream.seek(0)
-                msvcrt.locking(stream.fileno(), msvcrt.LK_LOCK, 1)
-                break
-            except OSError as error:
-                # it gives up after ten seconds; a run takes longer
-                if error.errno not in (errno.EACCES, errno.EDEADLK):
-                    raise
-    else:
-        import fcntl
-
-        fcntl.flock(stream, fcntl.LOCK_EX)
 
 
 def point_at(link: Path, target: str) -> None:

@@ -317,22 +317,16 @@ def mask_addresses(text: str) -> str:
     return _IN_QUERY.sub(masked, _CREDENTIALS.sub(MASK, text))
 
 
-class _Noted:
-    """The secrets that this process knows: what it prints holds none of them."""
-
-    def __init__(self) -> None:
-        self.secrets: dict[str, str] = {}
-
-    def note(self, secrets: Mapping[str, str]) -> None:
-        self.secrets = {**self.secrets, **secrets}
-
-    def clean(self, text: str) -> str:
-        return mask_addresses(redactor(self.secrets)(text))
+_noted: Mapping[str, str] = {}
+"""The secrets that this process knows; replaced whole, since other threads may be printing."""
 
 
-_noted = _Noted()
+def note_secrets(secrets: Mapping[str, str]) -> None:
+    """Remember secrets of a config that is read, for whatever is printed from then on."""
+    global _noted
+    _noted = {**_noted, **secrets}
 
-note_secrets: Callable[[Mapping[str, str]], None] = _noted.note
-"""Remember secrets of a config that is read, for whatever is printed from then on."""
-printed: Callable[[str], str] = _noted.clean
-"""Return a text as it may be printed or logged: without the secrets of any config that was read."""
+
+def printed(text: str) -> str:
+    """Return a text as it may be printed or logged: without secrets of any config that was read."""
+    return mask_addresses(redactor(_noted)(text))

@@ -57,13 +57,9 @@ class JudgedScore:
     name: str
     """The score's name in the summary: the rubric, with the judge where there are several."""
     rubric: Rubric
-    """What was asked."""
     judge: str
-    """The judge's name."""
     model: str
-    """What gave the verdicts."""
     signature: str
-    """What the score depends on."""
     scores: Mapping[Key, float]
     """Verdicts from 0 to 1, of the answers that have one."""
     unscored: Mapping[Key, str]
@@ -77,11 +73,9 @@ class JudgedRun:
     """A finished run, as far as judges are concerned."""
 
     folder: Path
-    """The run folder."""
     name: str
     """The experiment's name."""
     seed: int
-    """The run's seed."""
     systems: tuple[str, ...]
     """The systems that were judged, in the order of the run."""
     against: Mapping[str, str]
@@ -91,7 +85,6 @@ class JudgedRun:
     data: Mapping[str, str]
     """Fingerprints of the data set."""
     answers: Mapping[Key, JudgedAnswer]
-    """Every answer."""
     scores: Mapping[str, JudgedScore]
     """What the judges said, by the name of the score."""
     elsewhere: bool = False
@@ -102,9 +95,8 @@ class JudgedRun:
 
         The system that records call `Original Ground Truth` is `Original-Ground-Truth` in a run.
         """
-        return next(
-            (name for name in (written, system_name(written)) if name in self.systems), None
-        )
+        names = (written, system_name(written))
+        return next((name for name in names if name in self.systems), None)
 
     def chosen(self, names: Sequence[str]) -> list[JudgedScore]:
         """Return the scores of these names or rubrics; all where none is named.
@@ -247,10 +239,9 @@ def _samples(row: VerdictRow, signature: str) -> Samples:
 
 @dataclass(frozen=True, slots=True)
 class _Config:
-    """A config as it was written, in plain texts."""
+    """A config as it was written, in plain texts; its paths are relative to its folder."""
 
     file: Path
-    """Where it lies; its paths are relative to the folder."""
     tree: Json
 
     @classmethod
@@ -288,10 +279,8 @@ def _against(systems: Sequence[SystemSummary]) -> dict[str, str]:
 def find_rubric(name: str, signature: str, own: Sequence[Rubric]) -> Rubric:
     """Find the rubric that a judge applied, by its fingerprint or that of its prompts.
 
-    Args:
-        name: The rubric.
-        signature: The signature of its score: judges that ask models note what they were sent.
-        own: The rubrics of the run that are not built in.
+    The signature of the score has one of them: judges that ask models note what they were sent.
+    `own` are the rubrics of the run that are not built in.
 
     Raises:
         DataError: It is no longer what it was.
@@ -303,9 +292,8 @@ def find_rubric(name: str, signature: str, own: Sequence[Rubric]) -> Rubric:
     for rubric in known:
         if wanted == rubric.fingerprint or (wanted is None and sent in _prompts(rubric)):
             return rubric
-    here = ", ".join(
-        rubric.fingerprint if wanted else "/".join(_prompts(rubric)) for rubric in known
-    )
+    now = (rubric.fingerprint if wanted else "/".join(_prompts(rubric)) for rubric in known)
+    here = ", ".join(now)
     raise DataError(
         f"rubric '{name}' is not the one that the judge applied: {wanted or sent} then, "
         f"{here or 'none'} now",

@@ -66,12 +66,6 @@ class Request:
     trusted: Sequence[str] = ()
     """Addresses to which probes may send: a run folder is data, and names any."""
 
-    def write(
-        self, what: str, record: Found, render: Callable[[Found], str], notes: Sequence[str]
-    ) -> None:
-        """Write a record to the file, and print it with the notes."""
-        _write(what, record, render, notes, self.output, as_json=self.as_json)
-
 
 def _write(
     what: str,
@@ -139,7 +133,8 @@ def certify_judge(
         asked, notes = _ask_judges(request, labelled)
         calibration = replace(calibration, asked=asked)
     certificate = certify(run, chosen, found, calibration)
-    request.write("certificate", certificate, render_certificate, notes)
+    output, as_json = request.output, request.as_json
+    _write("certificate", certificate, render_certificate, notes, output, as_json=as_json)
 
 
 def certify_ratings(
@@ -203,7 +198,7 @@ def probe_judge(request: Request) -> None:
     asked, notes = _ask_judges(request, chosen)
     scale, confidence = request.scale, request.confidence
     report = probe_report(request.run, chosen, asked, scale=scale, confidence=confidence)
-    request.write("probes", report, render_probes, notes)
+    _write("probes", report, render_probes, notes, request.output, as_json=request.as_json)
 
 
 def _by_name(pairs: Sequence[str]) -> dict[str, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -268,10 +269,8 @@ def choose_measures(
     pairs: Sequence[tuple[ScoredSystems, SystemScores]], asked: Sequence[str] | None
 ) -> tuple[str, ...]:
     """Return the measures to compare: those asked for in any spelling, or all that several have."""
-    having: dict[str, int] = {}
-    for _, system in sorted(pairs, key=lambda pair: pair[0].summary is None):  # see `in_order`
-        for name in system.columns:
-            having[name] = having.get(name, 0) + 1
+    ordered = sorted(pairs, key=lambda pair: pair[0].summary is None)  # see `in_order`
+    having = Counter(name for _, system in ordered for name in system.columns)
     shared = [name for name, count in having.items() if count > 1]
     if not asked:
         if not shared:

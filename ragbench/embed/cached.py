@@ -163,7 +163,7 @@ class CachedEmbedder:
         if broken.any():
             text = texts[int(broken.argmax())]
             found = f"model {self.identity}: the vector of {text[:60]!r} is not finite"
-            raise DataError(found, allowed="a model whose weights are whole")
+            raise DataError(found, allowed="a model with undamaged weights")
         return vectors
 
 

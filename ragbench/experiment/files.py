@@ -22,7 +22,7 @@ from ragbench.config.dump import dump_config
 from ragbench.data.files.trec_files import run_lines
 from ragbench.data.loaders.python import PASSED
 from ragbench.data.runs.history import read_commit
-from ragbench.data.runs.query_view import PROMPTS_FILE, QUESTIONS_FILE, TEXTS_FILE
+from ragbench.data.runs.query_view import PROMPTS_FILE, QUESTIONS_FILE, TEXTS_FILE, QueryViews
 from ragbench.data.runs.run_folder import (
     COST_COLUMNS,
     QUERIES_FILE,
@@ -70,7 +70,7 @@ from ragbench.records.summary import Summary
 from ragbench.redaction import redactor
 from ragbench.report.ci import render_junit
 from ragbench.report.markdown import render_markdown
-from ragbench.report.page.html import Known, write_page
+from ragbench.report.page.html import write_page
 from ragbench.report.page.rankings import AtHand
 from ragbench.score.base import ScoreColumn
 from ragbench.types import Cause, Document, Prediction, Retrieved
@@ -229,7 +229,6 @@ def _write_html(
         }
         for system in results.systems
     }
-    ids = plan.ids
     causes = {name: own.lost for name, own in results.causes.items()}
     files = {file_name(name): ranking for name, ranking in results.rankings.items()}
     rules, qrels = plan.config.metrics.retrieval, results.qrels(plan)
@@ -245,8 +244,11 @@ def _write_html(
         for system in results.systems
         if (times := system.costs.get(COST_COLUMNS[0])) is not None
     }
-    path, known = folder / "report.html", Known(ids, columns, causes, latency, questions, at_hand)
-    write_page(path, summary, results.comparisons, folder, known=known)
+    views = QueryViews(
+        folder, bare=True, ids=plan.ids, columns=columns, causes=causes, latency=latency,
+        questions=questions,
+    )  # fmt: skip
+    write_page(folder / "report.html", summary, results.comparisons, views, at_hand=at_hand)
 
 
 def _lines(rows: Iterable[Record], clean: Callable[[str], str]) -> Iterator[str]:

@@ -400,17 +400,17 @@ def _plain(name: str, was: EnvironmentVariable, value: str | None) -> Iterator[s
     if was.set:
         yield f"{name} is {now}; '{was.value}' is used, as recorded"
     else:
-        yield f"{name} is {now}, and was not set; the default is used, as recorded"
+        yield f"{name} is {now} now, but was not set then; the default is used, as recorded"
 
 
 def _secret(name: str, was: EnvironmentVariable, value: str | None) -> Iterator[str]:
     if not was.set:
         if value is not None:
-            yield f"{name} is set, and was not; it is not used unless a model asks for it"
+            yield f"{name} is set now, but was not then; it is used only if a model asks for it"
     elif value is None:
-        yield f"{name} was set, and is not; nothing that is asked needs it"
+        yield f"{name} was set then, but is not now; no model that is asked needs it"
     elif was.fingerprint != secret_fingerprint(value):
-        yield f"{name} is another secret than it was; that of now is used"
+        yield f"{name} has another value now; the new one is used"
 
 
 def _surroundings(old: Manifest, new: Manifest) -> Iterator[str]:

@@ -185,7 +185,7 @@ async def as_completed(
     under_way: set[asyncio.Task[Value]] = set()
 
     def start(position: int, item: Item) -> None:
-        task = asyncio.ensure_future(_awaited(function(item)))
+        task = asyncio.ensure_future(function(item))
         under_way.add(task)
         task.add_done_callback(lambda task: done.put_nowait((position, task)))
 
@@ -233,10 +233,6 @@ async def in_order(
         await pairs.aclose()
 
 
-async def _awaited(value: Awaitable[Value]) -> Value:
-    return await value
-
-
 Ask = Callable[[ChatRequest], Awaitable[ChatReply]]
 
 
@@ -255,11 +251,7 @@ class StructuredReply:
 
 
 async def ask_structured(
-    ask: Ask,
-    request: ChatRequest,
-    *,
-    reasks: int = 1,
-    check: Callable[[Any], None] | None = None,
+    ask: Ask, request: ChatRequest, *, reasks: int = 1, check: Callable[[Any], None] | None = None
 ) -> StructuredReply:
     """Return the value that a model answers to a request with a schema.
 

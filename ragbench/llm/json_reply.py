@@ -354,8 +354,10 @@ def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
         return _conform_object(value, schema, path)
     if isinstance(value, list):
         return _conform_list(value, schema, path)
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        _check_range(value, schema, path)
+    if isinstance(value, (int, float)) and not is_truth:
+        low, high = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
+        if not low <= value <= high:
+            raise _unfit(value, path, f"a number from {low:g} to {high:g}")
     return value
 
 
@@ -380,12 +382,6 @@ def _conform_list(value: list[Any], schema: Mapping[str, Any], path: str) -> lis
         raise Unreadable(f"{place} has {len(value)} entries, expected {least} to {most:g}")
     items = schema.get("items", {})
     return [conform(part, items, f"{path}[{i}]") for i, part in enumerate(value)]
-
-
-def _check_range(value: float, schema: Mapping[str, Any], path: str) -> None:
-    low, high = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
-    if not low <= value <= high:
-        raise _unfit(value, path, f"a number from {low:g} to {high:g}")
 
 
 def _whole(value: Any) -> Any:

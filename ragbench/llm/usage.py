@@ -72,6 +72,11 @@ class Prices:
         """Return the price of a model, also under a dated name; None where it is not known."""
         return self.models.get(model) or self.models.get(_DATED.sub("", model))
 
+    def cost_usd(self, model: str, usage: Usage) -> float | None:
+        """Return the cost of some tokens of a model; None where it is not known."""
+        price = self.of(model)
+        return None if price is None else price.cost_usd(usage)
+
 
 def upper_bound(request: ChatRequest, longest: int = 0) -> Usage:
     """Return tokens that a call will hardly exceed, to be reserved before it is sent.

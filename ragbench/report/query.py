@@ -88,13 +88,12 @@ def _system(system: SystemView, drawn: set[str], hits: int, width: int) -> Itera
 
 def _ranking(system: SystemView, drawn: set[str], hits: int, width: int) -> Iterator[str]:
     """The first hits and the gold ones; a pair's ranking is drawn with its retriever."""
-    whose = system.retriever if system.generator is not None else system.name
-    if not system.ranking:
+    if system.ranking_of is None or not system.ranking:
         return
-    if whose in drawn:
-        yield f"{_INDENT}ranking: as {printable(whose)}"
+    if system.ranking_of in drawn:
+        yield f"{_INDENT}ranking: as {printable(system.ranking_of)}"
         return
-    drawn.add(str(whose))
+    drawn.add(system.ranking_of)
     shown = [hit for hit in system.ranking if hit.rank <= hits or (hit.grade or 0) > 0]
     rows = [("rank", "score", "grade", "document"), *map(_hit, shown)]
     for line in draw([list(column) for column in zip(*rows, strict=True)]):

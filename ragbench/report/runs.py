@@ -322,9 +322,8 @@ def lay_out_list(entries: Sequence[RunEntry], folder: Path) -> tuple[Layout, lis
     for n, each in enumerate(found):
         about = f"trend-{n}", f"{each.score} of {each.experiment}", each.runs, each.systems
         pictures.append(replace(trend_picture(*about), narrow=trend_picture(*about, narrow=True)))
-    return Layout.of_chapter(
-        printable(folder.name), counted(len(entries), "runs"), chapter
-    ), pictures
+    subject = counted(len(entries), "runs")
+    return Layout(printable(folder.name), subject, headlines, runs=chapter), pictures
 
 
 def _newest(entries: Sequence[RunEntry]) -> Iterator[str]:

@@ -225,6 +225,9 @@ def _read_unscored(path: Path) -> Unscored:
         except (ValueError, KeyError, DataError) as error:
             allowed = f"system, query_id, measure and a cause: {', '.join(words)}"
             raise DataError(
-                f"not a line of ours: {shown(line)}", file=path, line=number, allowed=allowed
+                f"not a line that a run writes: {shown(line)}",
+                file=path,
+                line=number,
+                allowed=allowed,
             ) from error
     return found

@@ -100,14 +100,12 @@ def make_plan(
         queries=queries,
         qrels=qrels,
         retrievers=built,
-        systems=chosen.retrievers,
+        systems=chosen.systems(controls, scores.recorded_rankings),
         generators=generators,
         apps={
             name: build_app(name, config.apps.get(name), live.apps.get(name), calls=calls)
             for name in chosen.apps
         },
-        answering=chosen.answering(controls),
-        recorded_rankings=scores.recorded_rankings,
         measures=scores.measures,
         metrics=scores.metrics,
         judges=scores.judges,
@@ -120,7 +118,8 @@ def make_plan(
         gate_files=gate_files,
     )
     if choices.judge and not choices.only:
-        check_gate_names(config.gates, _scores(plan), plan.all_systems)
+        answering = [each.name for each in plan.answering if each.type != "control"]
+        check_gate_names(config.gates, _scores(plan), [*plan.retrieving, *answering])
     return plan
 
 

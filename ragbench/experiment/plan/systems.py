@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import abc
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 
@@ -129,17 +130,21 @@ class ChosenSystems:
     apps: list[str]
     recorded: list[str]
 
-    def answering(self, controls: Sequence[tuple[Control, str]]) -> list[System]:
-        """Return who answers, with those of the controls that can."""
-        return [
-            *(System(f"{left}/{right}", left, right) for left, right in self.pairs),
-            *(
-                System(f"{control}/{right}", control, right, "control", control)
-                for control, right in controls
-            ),
-            *(System(name, role="app") for name in self.apps),
-            *map(System, self.recorded),
-        ]
+    def systems(
+        self, controls: Sequence[tuple[Control, str]], ranked: abc.Collection[str]
+    ) -> list[System]:
+        """Return what is scored, in the order of the tables.
+
+        `controls` are those that can be; `ranked` says which of the records are rankings.
+        """
+        found = []
+        for left in self.retrievers:
+            found.append(System(left, "retriever", left, left))
+            found += [System(f"{left}/{g}", "pair", left, r, g) for r, g in self.pairs if r == left]
+        found += [System(f"{c}/{g}", "control", None, c, g, c) for c, g in controls]
+        found += [System(name, "app", name) for name in self.apps]
+        of = {name: name for name in ranked}
+        return [*found, *(System(name, "recorded", of.get(name)) for name in self.recorded)]
 
 
 def choose_systems(

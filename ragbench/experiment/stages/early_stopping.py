@@ -117,7 +117,7 @@ def _look(
 
 
 def _not_judged(judge: PlannedJudge) -> dict[str, Verdict]:
-    reason = "not judged: what its score is asked was decided before"
+    reason = "not judged: the comparison by its score was decided before"
     verdict = Verdict(
         None, reasoning=reason, status="not_applicable", cause=Cause.STOPPED_EARLY.word
     )

@@ -39,13 +39,13 @@ def stages_of(workspace: Workspace) -> list[Stage]:
     """
     plan, top_k = workspace.plan, workspace.plan.config.metrics.retrieval.top_k
     retrievers, scorers = Retrievers(workspace), Scorers(workspace.pool)
-    retrieve = {name: retrievers.stage(name, top_k) for name in plan.systems}
+    retrieve = {name: retrievers.stage(name, top_k) for name in plan.retrieving}
     answers = {each.name: _answer(workspace, each, retrieve) for each in plan.answering}
     ranks = {name: Rank(workspace, name, one.found, one) for name, one in retrieve.items()}
     ranks |= {
         name: Rank(workspace, name, answer.retrieved)
         for name, answer in answers.items()
-        if isinstance(answer, AskApp) or name in plan.recorded_rankings
+        if answer.system.ranking_of == name
     }
     judgements = Judgements(workspace, list(ranks.values()))
     early = {
@@ -63,16 +63,10 @@ def stages_of(workspace: Workspace) -> list[Stage]:
         found.append(ranks[one.name])
     found += [rank for name, rank in ranks.items() if name not in retrieve]
     found += [judgements, *early.values()]
-    for name in plan.systems:
-        system = System(name, name, None)
-        found.append(ScoreRanking(workspace, system, ranks[name], judgements))
-        for pair in plan.answering:
-            if pair.retriever == name and pair.control is None:
-                found += of_answers(answers[pair.name])
-    for system in plan.answering:
-        if system.control is not None or system.retriever is None:
-            if system.name in ranks:
-                found.append(ScoreRanking(workspace, system, ranks[system.name], judgements))
+    for system in plan.systems:
+        if system.name in ranks:
+            found.append(ScoreRanking(workspace, system, ranks[system.name], judgements))
+        if system.name in answers:
             found += of_answers(answers[system.name])
     found += [JudgePairs(workspace, name) for name, judge in plan.judges.items() if judge.pairwise]
     return [*found, Compare(workspace), FindCauses(workspace)]
@@ -98,13 +92,13 @@ def _of_answers(
 
 def _answer(workspace: Workspace, system: System, retrieve: dict[str, Retrieve]) -> Answer:
     plan = workspace.plan
-    if system.role == "app":
+    if system.type == "app":
         return AskApp(workspace, system)
-    if system.generator is None:
+    if system.type == "recorded":
         return Recorded(workspace, system)
     # controls stand beside the baseline, and get other passages than it found
-    baseline = plan.baseline if plan.baseline in plan.systems else plan.systems[0]
-    name = baseline if system.control is not None else system.retriever
+    baseline = plan.baseline if plan.baseline in plan.retrieving else plan.retrieving[0]
+    name = baseline if system.type == "control" else system.retriever
     return Generate(workspace, system, retrieve[name or ""])
 
 

@@ -200,7 +200,7 @@ class Judgements(Stage):
         if fill is None:
             return None
         items = [self.workspace.imagined(row, 1) for row in range(len(self.plan.queries))]
-        count = len(items) * fill.rules.depth * max(len(self.plan.systems), 1)
+        count = len(items) * fill.rules.depth * max(len(self.plan.retrieving), 1)
         node = Node(self.title, count, 0, "passages", at_most=True)
         if isinstance(fill.judge.judge, ModelJudge):
             cost = rehearse(fill.judge.judge, items, [fill.rubric])

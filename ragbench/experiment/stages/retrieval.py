@@ -243,7 +243,7 @@ class Retrieve(StoredStage):
         self.sources = [retrievers.stage(source, deep) for source in self.retriever.sources]
         self.by_query = True
         # one that others read and that is not scored stands before all that are scored
-        self.place = 1 if name in self.plan.systems else 0
+        self.place = 1 if name in self.plan.retrieving else 0
 
     @cached_property
     def outcomes(self) -> Sequence[Outcome[Retrieved]]:

@@ -79,17 +79,9 @@ def causes_pictures(
             count = system.causes.get(cause, 0)
             if not count:
                 continue
-            width = wide * count / n
-            drawing.bar(
-                x,
-                y,
-                width - 1,
-                18,
-                _CAUSE_COLOURS[cause],
-                f"{system.name}: {count} of {n} {cause_words(cause)}",
-                system=system.name,
-                cause=cause,
-            )
+            width, colour = wide * count / n, _CAUSE_COLOURS[cause]
+            said = f"{system.name}: {count} of {n} {cause_words(cause)}"
+            drawing.bar(x, y, width - 1, 18, colour, said, system=system.name, cause=cause)
             if width > 22:
                 drawing.count(x + 4, y + 13, count, _ON.get(cause, "light"))
             x += width
@@ -144,19 +136,12 @@ def _flow(
         y = top
         for cause in CAUSES:
             if counts[cause]:
-                tall = max(counts[cause] * scale, 14.0)
+                tall = counts[cause] * scale
                 at[side, cause] = y
-                drawing.bar(
-                    x - (10 if side == "a" else 0),
-                    y,
-                    10,
-                    counts[cause] * scale,
-                    _CAUSE_COLOURS[cause],
-                    cause,
-                )
-                at_x = x - inside if side == "a" else x + inside
-                words.append((at_x, y + 10, f"{counts[cause]} {cause_words(cause)}", anchor))
-                y += tall + 6
+                bar_x, text_x = (x - 10, x - inside) if side == "a" else (x, x + inside)
+                drawing.bar(bar_x, y, 10, tall, _CAUSE_COLOURS[cause], cause)
+                words.append((text_x, y + 10, f"{counts[cause]} {cause_words(cause)}", anchor))
+                y += max(tall, 14.0) + 6
         bottom = max(bottom, y)
     for a, b, n in sorted(moves, key=lambda move: -move[2]):
         tall, y, z = n * scale, at["a", a], at["b", b]
@@ -319,7 +304,7 @@ def trend_picture(
             points.append((x, up(score.mean)))
             if pair := ends_of(score.interval):
                 drawing.line([(x, up(pair[0])), (x, up(pair[1]))], number, width=1)
-            said = f"{system} {significant(score.mean)} in {run_of(runs, place)}"
+            said = f"{system} {significant(score.mean)} in run {place + 1}, {runs[place]}"
             drawing.mark(x, up(score.mean), number, said, size=4)
         _joined(drawing, points, number)
         values = (significant(None if score is None else score.mean) for score in scores)
@@ -327,11 +312,6 @@ def trend_picture(
     size = room_of(drawing, list(trend), right, bottom + 30, narrow)
     title = f"{measure} over {len(runs)} runs"
     return drawing.done(name, title, "; ".join(told), *size)
-
-
-def run_of(runs: Sequence[str], place: int) -> str:
-    """Return the name of a run, with its place."""
-    return f"run {place + 1}, {runs[place]}"
 
 
 def _joined(

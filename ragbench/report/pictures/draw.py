@@ -26,7 +26,6 @@ from ragbench.report.pictures.svg import (
 from ragbench.report.text import counted, ends_of, significant
 
 _PLOT = 230.0
-_DEEPEST = 100
 _BINS = 10
 Values = Mapping[str, Mapping[str, Sequence[float | None]]]
 """System -> score -> the value of each query."""
@@ -384,18 +383,12 @@ def difference_picture(
     up = Scale.fit([change for change, _ in changes], 250, 24, zero=True)
     axis_left(drawing, up, left, right)
     step = (right - left) / len(changes)
+    wide = max(step - 0.5, 0.5)
     for place, (change, query) in enumerate(changes):
         top, bottom = sorted((up(change), up(0)))
-        colour = colour_of(2 if (change > 0) != lower else 1)
+        colour, said = colour_of(2 if (change > 0) != lower else 1), f"{query} {change:+.3g}"
         if change:
-            drawing.bar(
-                left + place * step,
-                top,
-                max(step - 0.5, 0.5),
-                bottom - top,
-                colour,
-                f"{query} {change:+.3g}",
-            )
+            drawing.bar(left + place * step, top, wide, bottom - top, colour, said)
     drawing.rule(left, up(0), right=right - left, strong=True)
     gained, lost = sum(c > 0 for c, _ in changes), sum(c < 0 for c, _ in changes)
     told = f"{counted(gained, 'queries')} up, {lost} down, {len(changes) - gained - lost} the same"

@@ -231,6 +231,8 @@ def rouge(
     References:
         Lin (2004), ROUGE: A Package for Automatic Evaluation of Summaries.
     """
+    if isinstance(types, str):
+        raise OptionError("rouge", "types", types, f"a list, such as ['{types}']")
     for name in types:
         if name not in TYPES:
             raise OptionError("rouge", "types", name, ", ".join(TYPES), nearest(name, TYPES))
