@@ -25,14 +25,10 @@ def render_query(
     width: int = 100,
     prompts: QueryViews | None = None,
 ) -> str:
-    """Draw all that a run knows about a query as text.
+    """Draw all that a run knows about a query as text; without `systems` those of all.
 
-    Args:
-        view: The query.
-        systems: The systems that are shown; none is all.
-        hits: How deep each ranking is shown; gold documents below that are shown as well.
-        width: Columns of the terminal.
-        prompts: The run, where what generators and judges were sent is shown as well.
+    Gold documents are shown that stand below the first `hits`, too. `prompts` is the run, where
+    what generators and judges were sent is shown as well.
     """
     lines = [f"{printable(view.id)}: {printable(view.question) or '(the run has no questions)'}"]
     if view.metadata:

@@ -165,33 +165,6 @@ class System(SystemParts):
     what has this score."""
 
 
-def with_contexts(
-    config: ExperimentConfig, collection: Collection, recorded: Sequence[str]
-) -> list[str]:
-    """Return the systems of the records that are rankings: they have contexts, which is asked for.
-
-    Without named measures, what was recorded is judged by its answers alone, unless the judgements
-    know some of it.
-    """
-    measures, given = config.metrics.retrieval.measures, collection.given
-    if measures is None and collection.qrels is not None:
-        known = set(collection.qrels.documents)
-        # what is matched by its words has other ids
-        by_words = bool(collection.gold_passages)
-    elif measures:
-        known, by_words = set(), True
-    else:
-        return []
-    return [
-        name
-        for name in recorded
-        if any(
-            row.contexts is not None and (by_words or any(hit.id in known for hit in row.contexts))
-            for row in given[name]
-        )
-    ]
-
-
 @dataclass(frozen=True)
 class Plan:
     """Everything that is fixed before the first query is asked.
@@ -247,8 +220,9 @@ class Plan:
 
     def component(self, noun: Noun, name: str) -> Component | None:
         """Return what the config says of a retriever, generator or app; None for a live one."""
-        blocks = (self.config.retrievers, self.config.generators, self.config.apps)
-        return dict(zip(("retriever", "generator", "app"), blocks, strict=True))[noun].get(name)
+        own = self.config
+        blocks = {"retriever": own.retrievers, "generator": own.generators, "app": own.apps}
+        return blocks[noun].get(name)
 
     def passages(self, generator: str) -> int:
         """Return how many passages a generator gets."""

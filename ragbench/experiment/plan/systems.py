@@ -6,7 +6,6 @@ import re
 from collections import abc
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from ragbench.comparison.systems import baseline_of
 from ragbench.config.schema import Control, ExperimentConfig
@@ -77,12 +76,6 @@ def check_live_names(config: ExperimentConfig, live: LiveComponents) -> None:
                 raise OptionError("run_experiment", noun, name, "a name that the config lacks")
             if not isinstance(name, str) or not _NAME.fullmatch(name):
                 raise OptionError("run_experiment", noun, name, "names of A-Z a-z 0-9 _ . -")
-
-
-def check_system_names(names: Sequence[str], path: Path | None) -> None:
-    """Refuse systems that cannot each have a file of their own: one would hide the other."""
-    for _, found, allowed in unfit_names(names):
-        raise DataError(f"systems: {found}", file=path, allowed=allowed)
 
 
 def build_retrievers(
@@ -190,7 +183,9 @@ def choose_systems(
             allowed="a retriever, an app, or records with contexts or answers",
         )
     crossed = [f"{left}/{right}" for left, right in (*pairs, *controls)]
-    check_system_names([*retrievers, *crossed, *apps, *recorded], config.path)
+    # one would hide the other, where each cannot have a file of its own
+    for _, found, allowed in unfit_names([*retrievers, *crossed, *apps, *recorded]):
+        raise DataError(f"systems: {found}", file=config.path, allowed=allowed)
     return ChosenSystems(retrievers, pairs, controls, apps, recorded)
 
 
