@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ragbench.comparison.differences import Slicing
-from ragbench.comparison.systems import SystemScores, baseline_of
 from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow, CauseMove, CauseShare, Lost
 from ragbench.score.judge.sentences import is_refusal, numbers_in, terms_of
 from ragbench.score.text.squad import answer_tokens, holds_run
@@ -220,20 +219,15 @@ class SystemCauses:
 
 def cause_flows(
     found: Mapping[str, SystemCauses],
-    systems: Sequence[SystemScores],
-    baseline: str | None,
+    against: Iterable[tuple[str, str | None]],
     query_ids: Sequence[str],
 ) -> tuple[CauseFlow, ...]:
     """Say which queries moved from which cause to which, from each baseline to its systems."""
-    by_name = {system.name: system for system in systems}
     flows = []
-    for system in systems:
-        other = baseline_of(system, by_name, baseline)
-        if other is None or not {system.name, other.name} <= found.keys():
-            continue
-        before = [each.cause for each in found[other.name].lost]
-        after = [each.cause for each in found[system.name].lost]
-        flows.append(flow_of(system.name, other.name, before, after, query_ids))
+    for system, baseline in against:
+        if baseline is not None:
+            before, after = ([e.cause for e in found[name].lost] for name in (baseline, system))
+            flows.append(flow_of(system, baseline, before, after, query_ids))
     return tuple(flows)
 
 
