@@ -30,7 +30,7 @@ from ragbench.records.summary import (
     Tokens,
 )
 from ragbench.score.base import ScoreColumn
-from ragbench.types import Cause, Prediction
+from ragbench.types import Cause
 
 N = TypeVar("N", int, float)
 
@@ -184,8 +184,8 @@ def _system(
     baseline: str | None,
 ) -> SystemSummary:
     answers, samples = results.answers.get(system.name), results.samples.get(system.name)
-    outcomes = outcomes_of(results, system.name)
-    usage = [o.value.usage for o in outcomes if isinstance(o.value, Prediction)]
+    outcomes = () if answers is None else answers.outcomes
+    usage = [outcome.value.usage for outcome in outcomes if outcome.value is not None]
     uses = results.judge_uses.get(system.name, {})
     causes, planned = results.causes[system.name], plan.system(system.name)
     return SystemSummary(

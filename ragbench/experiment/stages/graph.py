@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragbench.config.schema import BudgetLimits, ExperimentConfig
-from ragbench.experiment.costs import spending_of
+from ragbench.experiment.costs import spending_of, with_costs
 from ragbench.experiment.plan.components import build_executor
 from ragbench.experiment.plan.records import Plan, Share, System
 from ragbench.experiment.records import Results, SharedRun
@@ -18,7 +18,7 @@ from ragbench.experiment.stages.base import Node, Stage, Workspace
 from ragbench.experiment.stages.causes import FindCauses
 from ragbench.experiment.stages.columns import CountFailed
 from ragbench.experiment.stages.comparison import Compare
-from ragbench.experiment.stages.early_stopping import JudgeEarly, stops_early
+from ragbench.experiment.stages.early_stopping import JudgeEarly
 from ragbench.experiment.stages.judging import JudgeAnswers
 from ragbench.experiment.stages.model_judgements import Judgements
 from ragbench.experiment.stages.preferences import JudgePairs
@@ -51,7 +51,7 @@ def stages_of(workspace: Workspace) -> list[Stage]:
     early = {
         name: JudgeEarly(workspace, name)
         for name, judge in plan.judges.items()
-        if stops_early(judge)
+        if judge.block.stop_when is not None and judge.rubrics
     }
 
     def of_answers(answer: Answer) -> Iterator[Stage]:
@@ -111,7 +111,7 @@ def run_stages(workspace: Workspace) -> Results:
                 stage.pay_for(rows)
     for stage in stages:
         stage.collect(results)
-    results.work = workspace.work
+    results.work, results.systems = workspace.work, with_costs(results)
     results.spending = spending_of(plan, results, workspace.budget)
     return results
 

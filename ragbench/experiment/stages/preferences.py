@@ -11,13 +11,12 @@ import numpy as np
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import ComparedPair, compare_preferences
-from ragbench.experiment.calls import Outcome
+from ragbench.experiment.calls import Outcome, without_value
 from ragbench.experiment.costs import totals_of, use_of
 from ragbench.experiment.plan.records import Plan, PlannedJudge, System
 from ragbench.experiment.records import Answers, Preferences, Results
 from ragbench.experiment.stages.base import Node, Stage, Workspace
 from ragbench.experiment.stages.columns import (
-    failures,
     mean_over_samples,
     split_samples,
     with_failures,
@@ -197,7 +196,8 @@ def _compared(
     columns, same = [], np.ones(len(queries), bool)
     for number, part in enumerate(split_samples(column, len(meetings))):
         mine, theirs = meetings[number]
-        part = with_failures(part, {**failures(theirs.outcomes), **failures(mine.outcomes)})
+        failed = {**dict(without_value(theirs.outcomes)), **dict(without_value(mine.outcomes))}
+        part = with_failures(part, failed)
         own = items[number * len(queries) : (number + 1) * len(queries)]
         same &= np.isfinite(part.values) & [same_answers(item) for item in own]
         columns.append(part)
