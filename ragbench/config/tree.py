@@ -21,11 +21,9 @@ _WORDS |= dict.fromkeys(("false", "False", "FALSE"), False)
 
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9](?:_?[0-9])*)")
 _LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
-_OCTAL = re.compile(r"0o[0-7]+")
-_HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]+")
+_OF_ANOTHER_BASE = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_INFINITY = re.compile(r"[-+]?\.(?:inf|Inf|INF)")
-_NAN = re.compile(r"\.(?:nan|NaN|NAN)")
+_NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _LONGEST = 300  # digits; Python itself refuses to read integers beyond 4,300
 
 
@@ -57,15 +55,11 @@ def resolve(text: str) -> Scalar:
     if _LEADING_ZERO.fullmatch(text):
         number = int(text.replace("_", ""))
         raise ScalarError(f"{text} has a leading zero", f"{number}, or '{text}' in quotes for text")
-    if _OCTAL.fullmatch(text):
-        return int(text[2:], 8)
-    if _HEXADECIMAL.fullmatch(text):
-        return int(text[2:], 16)
+    if _OF_ANOTHER_BASE.fullmatch(text):
+        return int(text, 0)
     if _FLOAT.fullmatch(text):
         return float(text)
-    if _INFINITY.fullmatch(text):
-        return float(text.replace(".", ""))
-    return float("nan") if _NAN.fullmatch(text) else text
+    return float(text.replace(".", "")) if _NOT_FINITE.fullmatch(text) else text
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -37,7 +37,7 @@ class Sender:
     ) -> None:
         self._model, self._limits, self._clock = model, limits, clock
         self.limit = AdaptiveLimit(limits.concurrency, clock)
-        self._backoff = Backoff(limits.seed)
+        self._backoff = Backoff(seed=0)
         self._hopeless: CallFailure | None = None
         self._answered, self._refusals = False, 0
         self._nobody_there = False

@@ -7,6 +7,7 @@ import contextlib
 import queue
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 Value = TypeVar("Value")
@@ -79,9 +80,6 @@ class LoopThread:
         if threading.current_thread() is self._thread:
             coroutine.close()
             raise RuntimeError(f"{self._name}: a call that blocks, from inside its own event loop")
-        return self._started()
-
-    def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -180,24 +178,14 @@ async def in_thread(function: Callable[[], Value]) -> Value:
 
     Its thread is a daemon: it cannot be stopped from outside, and ends with the program.
     """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Value] = loop.create_future()
-
-    def tell(result: Value | None, error: BaseException | None) -> None:
-        if done.done():
-            return
-        if error is None:
-            done.set_result(result)  # type: ignore[arg-type]  # None only where it is the Value
-        else:
-            done.set_exception(error)
+    done: Future[Value] = Future()
+    done.set_running_or_notify_cancel()  # from here on it ends with a result or an error
 
     def run() -> None:
         try:
-            outcome: tuple[Value | None, BaseException | None] = (function(), None)
+            done.set_result(function())
         except Exception as error:  # noqa: BLE001 - handed to who waits
-            outcome = (None, error)
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(tell, *outcome)
+            done.set_exception(error)
 
     threading.Thread(target=run, name="ragbench-call", daemon=True).start()
-    return await done
+    return await asyncio.wrap_future(done)
