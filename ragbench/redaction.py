@@ -46,8 +46,6 @@ _LOOK = 4096
 
 @dataclass(frozen=True, slots=True)
 class _Needle:
-    """One form of a secret."""
-
     anchor: str
     """What stands in every text that holds it: looked for first, which is quick."""
     pattern: Callable[[], str]
@@ -274,7 +272,6 @@ def _bytes_of(data: bytes) -> Iterator[str]:
 
 
 def _hex(digits: str) -> str:
-    """Hexadecimal digits in small and large letters."""
     return "".join(f"[{d}{d.upper()}]" if d.isalpha() else d for d in digits)
 
 

@@ -266,19 +266,11 @@ class PythonReader:
 
     report: Report
     place: Place = field(default_factory=Place)
-    depth: int = 0
 
-    def read(self, value: Any, path: KeyPath = ()) -> Item:
+    def read(self, value: Any, path: KeyPath = (), depth: int = 0) -> Item:
         """Return the tree; what cannot stand in a config is reported and becomes null."""
-        if self.depth > MAX_DEPTH:
+        if depth > MAX_DEPTH:
             return self._refuse(f"more than {MAX_DEPTH} levels", path)
-        self.depth += 1
-        try:
-            return self._read(value, path)
-        finally:
-            self.depth -= 1
-
-    def _read(self, value: Any, path: KeyPath) -> Item:
         if isinstance(value, os.PathLike):
             value = os.fspath(value)
         if isinstance(value, str):
@@ -287,9 +279,10 @@ class PythonReader:
             text = str.__str__(value)  # of an enumeration's member: the value, not its name
             return Item(text, self.place, path, text, isinstance(value, Quoted))
         if isinstance(value, Mapping):
-            return self._mapping(value, path)
+            return self._mapping(value, path, depth + 1)
         if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
-            items = tuple(self.read(part, (*path, str(i))) for i, part in enumerate(value))
+            parts = enumerate(value)
+            items = tuple(self.read(part, (*path, str(i)), depth + 1) for i, part in parts)
             return Item(items, self.place, path)
         if hasattr(value, "dtype") and callable(getattr(value, "item", None)):
             value = value.item() if getattr(value, "ndim", 1) == 0 else value
@@ -299,13 +292,13 @@ class PythonReader:
             return Item(value, self.place, path, _word(value))
         return self._refuse(f"an object of type {type(value).__name__}", path)
 
-    def _mapping(self, value: Mapping[Any, Any], path: KeyPath) -> Item:
+    def _mapping(self, value: Mapping[Any, Any], path: KeyPath, depth: int) -> Item:
         entries = {}
         for key, part in value.items():
             if is_level(key, path):
-                entries[str(key)] = Entry(self.place, self.read(part, (*path, str(key))))
-            elif isinstance(key, str) and not _SURROGATE.search(key):
-                entries[key] = Entry(self.place, self.read(part, (*path, key)))
+                key = str(key)
+            if isinstance(key, str) and not _SURROGATE.search(key):
+                entries[key] = Entry(self.place, self.read(part, (*path, key), depth))
             else:
                 self.report.add(self.place, path, f"the key {key!r} is not text", "text")
         return Item(entries, self.place, path)

@@ -234,8 +234,6 @@ _PART = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Override:
-    """One override, read: where it goes and what goes there."""
-
     path: KeyPath
     item: Item
     place: Place
