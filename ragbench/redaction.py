@@ -307,9 +307,8 @@ def mask_addresses(text: str) -> str:
 
     def masked(match: re.Match[str]) -> str:
         name, value = match.groups()
-        return (
-            f"{name}={MASK}" if is_secret_in_query(unquote(name), value, named=True) else match[0]
-        )
+        is_secret = is_secret_in_query(unquote(name), value, named=True)
+        return f"{name}={MASK}" if is_secret else match[0]
 
     return _IN_QUERY.sub(masked, _CREDENTIALS.sub(MASK, text))
 

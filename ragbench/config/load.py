@@ -270,10 +270,8 @@ class TreeCheck:
             return None
         systems = {"retrievers": retrievers, "generators": generators, "apps": apps}
         written = {key: self._as_written(key, value) for key, value in top.items()}
-        written |= {
-            block: {key: each.written for key, each in made.items()}
-            for block, made in systems.items()
-        }
+        for block, made in systems.items():
+            written[block] = {key: each.written for key, each in made.items()}
         written |= {
             "name": self._as_written("name", name),
             "dataset": dataset.written,

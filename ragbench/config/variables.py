@@ -266,9 +266,8 @@ def _read(overrides: Overrides, report: Report) -> Iterable[_Override]:
         place = Place(f"--set {secrets.mask_secrets(text)}")
         path, rest = _split(text, place, report)
         if rest and (in_secret_option(path) or ": " in rest):
-            place = Place(
-                f"--set {dotted(path)}={secrets.MASK if in_secret_option(path) else '...'}"
-            )
+            shown = secrets.MASK if in_secret_option(path) else "..."
+            place = Place(f"--set {dotted(path)}={shown}")
         if path and rest is None:
             report.add(place, (), "no '=' in it", "dotted.key=value")
         elif path and (item := read_value(rest or "", place, path, report)) is not None:
@@ -379,9 +378,8 @@ def _grid(name: str, entry: Entry, sweep: Item, report: Report) -> dict[str, Ent
         # two values may read the same
         numbered = itertools.chain([full_name], (f"{full_name}_{n}" for n in itertools.count(2)))
         taken = {each.casefold() for each in made}  # files may not tell capitals apart
-        made[next(each for each in numbered if each.casefold() not in taken)] = Entry(
-            entry.key_place, item
-        )
+        new = next(each for each in numbered if each.casefold() not in taken)
+        made[new] = Entry(entry.key_place, item)
     return made
 
 

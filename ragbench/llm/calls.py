@@ -270,9 +270,8 @@ async def ask_structured(
         except CallFailure as failure:
             if problem and failure.cause is Cause.TOO_LONG:
                 # the item is not: only with its reply beside it
-                failure = failure.but(
-                    cause=Cause.UNREADABLE, detail=f"{problem}; too long to be asked again"
-                )
+                detail = f"{problem}; too long to be asked again"
+                failure = failure.but(cause=Cause.UNREADABLE, detail=detail)
             raise failure.but(replies=(*replies, *failure.replies)) from None
         replies.append(reply)
         if reply.refused:

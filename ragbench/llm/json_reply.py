@@ -322,10 +322,9 @@ def check_schema(schema: Any, path: str = "schema") -> None:
             raise OptionError(path, "keyword", keyword, ", ".join(_KEYWORDS))
     if "type" in schema and schema["type"] not in _TYPES:
         raise OptionError(path, "type", schema["type"], ", ".join(_TYPES))
-    if not isinstance(schema.get("additionalProperties", True), bool):
-        raise OptionError(
-            path, "additionalProperties", schema["additionalProperties"], "true or false"
-        )
+    others = schema.get("additionalProperties", True)
+    if not isinstance(others, bool):
+        raise OptionError(path, "additionalProperties", others, "true or false")
     properties = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in properties:
