@@ -148,22 +148,17 @@ class _Steps(Generic[Value]):
     """An asynchronous generator, step by step: one that is cancelled ends before the next."""
 
     def __init__(self, values: AsyncGenerator[Value, None]) -> None:
-        self._values = values
-        self._lock: asyncio.Lock | None = None  # made in the loop that it belongs to
+        self._values, self._lock = values, asyncio.Lock()
 
     async def next(self) -> tuple[Value] | None:
-        async with self._turn():
+        async with self._lock:
             async for value in self._values:
                 return (value,)
             return None
 
     async def close(self) -> None:
-        async with self._turn():
+        async with self._lock:
             await self._values.aclose()
-
-    def _turn(self) -> asyncio.Lock:
-        self._lock = self._lock or asyncio.Lock()
-        return self._lock
 
 
 async def _cancel_all() -> None:
