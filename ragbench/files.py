@@ -95,6 +95,15 @@ def odd_file(folder: Path) -> Path | None:
     return None
 
 
+@contextmanager
+def naming_unwritable(path: str | Path) -> Iterator[None]:
+    """Turn what goes wrong with writing in the block into an error that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
+
+
 def write_atomically(path: Path, content: str | bytes) -> None:
     r"""Write a file so that its name shows either the old content or all of the new.
 
@@ -107,10 +116,8 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 def write_file(path: Path, content: str | bytes) -> None:
     """Write a file as `write_atomically` does; a `DataError` says that it cannot be written."""
-    try:
+    with naming_unwritable(path):
         write_atomically(path, content)
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
 
 
 @contextmanager

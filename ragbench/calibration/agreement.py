@@ -29,13 +29,13 @@ from ragbench.stats.agreement import (
     FEWEST,
     Agreement,
     Level,
+    alpha,
     confusion_table,
     kappa,
     mean_agreement,
     raw_agreement,
     raw_share,
 )
-from ragbench.stats.krippendorff import alpha
 from ragbench.stats.mean import mean_interval
 from ragbench.stats.resampling import Statistic
 from ragbench.types import FloatArray

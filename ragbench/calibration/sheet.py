@@ -105,8 +105,6 @@ _BANDS = 5
 class Draw:
     """What was drawn, and all that is needed to draw it again."""
 
-    rubric: str
-    """The rubric that people apply."""
     keys: tuple[Key, ...]
     """The drawn answers, in the order of the sheet: any first part of it is random too."""
     probability: float
@@ -157,7 +155,7 @@ def draw(
         population=fingerprint(piece for band, unit in units for piece in (str(band), *unit[0])),
         v=VERSION,
     )
-    return Draw(score.rubric.name, tuple(keys), n / len(units), str(signature))
+    return Draw(tuple(keys), n / len(units), str(signature))
 
 
 def draw_again(run: JudgedRun, score: JudgedScore, signature: str) -> Draw | None:

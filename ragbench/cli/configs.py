@@ -166,7 +166,7 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     except MissingExtra as error:
         return [("note", [str(error)])]
     # apps are asked when they are run, and controls are no systems
-    answering = [each.name for each in plan.answering if each.role == "system"]
+    answering = [each.name for each in plan.answering if each.type not in ("app", "control")]
     judged = [
         f"{rubric.name} ({name})"
         for name, judge in plan.judges.items()

@@ -93,7 +93,7 @@ def _claims(rubric: Rubric, item: Item, few_shot: bool, passages: Together) -> l
         "passages": contexts[0],
     }
     sides = [side.split("_") for side in FORMULAS[rubric.formula or ""].sides]
-    said: Mapping[str, Any] = {"steps": rubric.own_steps, "few_shot": few_shot}
+    said: prompts.Shown = {"steps": rubric.own_steps, "few_shot": few_shot}
     found = []
     for claimant in dict.fromkeys(side[0] for side in sides):
         prompt = prompts.claims_prompt(sentences(texts[claimant]), item.asked, few_shot=few_shot)

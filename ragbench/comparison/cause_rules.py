@@ -155,13 +155,7 @@ def cause_of_ranking(found: Found, rules: CauseRules, *, answerable: bool | None
 def cause_of_answer(
     found: Found | None, said: Said, rules: CauseRules, *, answerable: bool | None = None
 ) -> Lost:
-    """Say where a system that answers loses a query.
-
-    Args:
-        found: What its ranking has; None where it has none, as a control.
-        said: What is known of its answer.
-        rules: Thresholds.
-        answerable: Whether the question has an answer; None where nothing says so.
+    """Say where a system that answers loses a query; `found` is None of one without a ranking.
 
     Example:
         >>> found = Found(gold=1, ranks=((1, "d12"),), retrieved=100)

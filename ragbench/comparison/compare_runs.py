@@ -283,10 +283,7 @@ def moved_most(comparison: Comparisons, met: Met, measure: str, n: int) -> tuple
     found = []
     for system, base, pairs in pairs_of(comparison, met, measure):
         d = pairs.differences()
-        rankings = [
-            met.sources[row.source].rankings.get(row.scores.retriever or "")
-            for row in (system, base)
-        ]
+        rankings = [met.sources[row.source].rankings.get(row.scores.name) for row in (system, base)]
         found.append(
             MovedQueries(
                 measure=measure,

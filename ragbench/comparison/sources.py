@@ -14,7 +14,8 @@ from ragbench.comparison.evaluate import Evaluation, PairCounts, evaluate_run_fi
 from ragbench.comparison.systems import SystemScores
 from ragbench.data.runs.baseline import read_baseline
 from ragbench.data.runs.history import is_history, read_history
-from ragbench.data.runs.run_folder import LATEST, QUERIES_FILE, file_name, resolve_run_folder
+from ragbench.data.runs.run_folder import LATEST, QUERIES_FILE, resolve_run_folder
+from ragbench.data.runs.run_lines import ranking_files
 from ragbench.data.runs.run_scores import StoredScore, StoredScores, read_run_scores
 from ragbench.errors import DataError
 from ragbench.files import names_in
@@ -42,7 +43,7 @@ class ScoredSystems:
     data: Mapping[str, str] = field(default_factory=dict)
     """Part of the data set -> fingerprint; empty where it is not known."""
     rankings: Mapping[str, Path] = field(default_factory=dict, repr=False)
-    """Retriever -> run file, where rankings are at hand."""
+    """System -> run file with its ranking, where that is at hand."""
     metadata: Path | None = field(default=None, repr=False)
     """The file with the metadata of the queries, where it is at hand."""
     summary: Summary | None = field(default=None, repr=False)
@@ -278,12 +279,7 @@ def needs_qrels(source: Source) -> bool:
 def _read_run(path: Path, shown: str) -> ScoredSystems:
     folder = resolve_run_folder(path)
     stored = read_run_scores(folder)
-    files = {
-        system.retriever: folder / "rankings" / f"{file_name(system.retriever)}.trec"
-        for system in stored.systems
-        if system.retriever is not None
-    }
-    at_hand = {name: file for name, file in files.items() if file.is_file()}
+    at_hand = {} if stored.summary is None else ranking_files(folder, stored.summary)
     metadata = folder / QUERIES_FILE
     read = from_stored(shown, stored, at_hand, metadata if metadata.is_file() else None)
     return replace(read, folder=folder)

@@ -103,13 +103,10 @@ _FIRST_FAILURE = min(cause for cause in Cause if cause.failed)
 
 
 def failed_share(column: ScoreColumn) -> FloatArray:
-    """Return the share of each item that failed: 1 where all of it did, 0 where nothing did.
+    """Return the share of each item that failed, shape (n,): 1 where all of it did, or 0 to 1.
 
     What a score does not apply to is no part of it: of five answers, one of which failed and one
     makes no claim, a quarter of the score failed.
-
-    Returns:
-        Shape (n,), 0 to 1.
 
     Example:
         >>> from ragbench.signature import Signature
@@ -130,10 +127,9 @@ def failed_share(column: ScoreColumn) -> FloatArray:
 
 
 def with_failed_at(column: ScoreColumn, end: float) -> FloatArray:
-    """Return the values with all that failed at `end`; NaN where the score does not apply.
+    """Return the values, shape (n,), with all that failed at `end`, which may be infinite.
 
-    Returns:
-        Shape (n,); infinite where something failed and `end` is.
+    NaN where the score does not apply.
     """
     share = failed_share(column)
     opened = share > 0

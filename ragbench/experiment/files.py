@@ -41,7 +41,7 @@ from ragbench.data.runs.run_lines import (
     format_fingerprints,
 )
 from ragbench.experiment.calls import Outcome, Recorded
-from ragbench.experiment.costs import format_costs, with_costs
+from ragbench.experiment.costs import format_costs
 from ragbench.experiment.gates import gate_run
 from ragbench.experiment.plan.records import Noun, Plan, Repetition
 from ragbench.experiment.records import Answers, Ranked, Results
@@ -167,7 +167,7 @@ def write_run(
         "manifest.json": to_json(codec.to_json(manifest)),
         "summary.json": to_json(codec.to_json(summary)),
         "per_query.csv": _per_query(plan, results.systems),
-        "costs.csv": format_costs(with_costs(results), ids),
+        "costs.csv": format_costs(results.systems, ids),
         FINGERPRINTS_FILE: _fingerprints(plan, results),
         QUESTIONS_FILE: json_lines(map(codec.to_json, asked)),
         CAUSES_FILE: format_causes({name: own.lost for name, own in results.causes.items()}, ids),
@@ -241,7 +241,7 @@ def _write_html(
         system.name: {
             plan.ids[row]: float(times[row]) for row in np.flatnonzero(~np.isnan(times)).tolist()
         }
-        for system in with_costs(results)
+        for system in results.systems
         if (times := system.costs.get(COST_COLUMNS[0])) is not None
     }
     views = QueryViews(

@@ -17,7 +17,13 @@ from ragbench.config.dump import dump_config
 from ragbench.config.schema import ExperimentConfig
 from ragbench.errors import DataError
 from ragbench.experiment.plan.records import Share
-from ragbench.files import cache_folder, opened_to_append, remove_left_over, write_atomically
+from ragbench.files import (
+    cache_folder,
+    naming_unwritable,
+    opened_to_append,
+    remove_left_over,
+    write_atomically,
+)
 from ragbench.json_yaml import load_json
 from ragbench.records.codec import Record, from_json, to_json
 from ragbench.signature import fingerprint
@@ -34,7 +40,6 @@ class Stage(Protocol):
 
     def advance(self, n: int = 1) -> None:
         """Tell that n more items are done."""
-        ...
 
 
 class Progress(Protocol):
@@ -42,20 +47,17 @@ class Progress(Protocol):
 
     def stage(self, name: str, total: int, unit: str = "queries") -> AbstractContextManager[Stage]:
         """Open a stage of `total` items, counted in `unit`."""
-        ...
-
-
-class _NoStage:
-    def advance(self, n: int = 1) -> None:
-        """Show nothing."""
 
 
 class Silent:
-    """Progress that shows nothing."""
+    """Progress, and a stage of it, that shows nothing."""
+
+    def advance(self, n: int = 1) -> None:
+        """Show nothing."""
 
     def stage(self, name: str, total: int, unit: str = "queries") -> AbstractContextManager[Stage]:
         """Open a stage that shows nothing."""
-        return nullcontext(_NoStage())
+        return nullcontext(self)
 
 
 @dataclass(slots=True)
@@ -99,11 +101,9 @@ def note_part(cache: Path, config: ExperimentConfig, token: str, share: Share) -
     """Note in the cache of a part of a run that it has begun, so that the last run finds it."""
     folder = cache / _PARTS
     name = f"{token_of_parts(config)}.{token}.{share.number}-of-{share.of}"
-    try:
+    with naming_unwritable(folder):
         if not any(folder.glob(f"{name}.*")):  # else one that goes on
             write_atomically(folder / f"{name}.{new_session().token}", "")
-    except OSError as error:
-        raise _not_written(folder, error) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,18 +167,14 @@ def run_in(folder: Path, given: str | None = None) -> Iterator[Session]:
     which parts of the run have had. The lock is the
     operating system's: it ends with the process that holds it, however that ends.
     """
-    try:
+    with naming_unwritable(folder):
         folder.mkdir(parents=True, exist_ok=True)
         stream = _locked(folder)
-    except OSError as error:
-        raise _not_written(folder, error) from error
     remove_left_over(folder)
     state = folder / _STATE
     try:
-        try:
+        with naming_unwritable(folder):
             session = Session(_token(state, given))
-        except OSError as error:
-            raise _not_written(folder, error) from error
         yield session
         if session.finished:
             state.unlink(missing_ok=True)
@@ -203,10 +199,6 @@ def _token(state: Path, given: str | None) -> str:
     started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     write_atomically(state, json.dumps(to_json(_State(token=token, started=started))) + "\n")
     return token
-
-
-def _not_written(folder: Path, error: OSError) -> DataError:
-    return DataError(f"cannot be written: {error.strerror}", file=folder)
 
 
 def _locked(folder: Path) -> IO[bytes]:

@@ -60,7 +60,7 @@ class Change(MeasureGate):
 
     file_key = "against"
     margin_key: ClassVar[str] = ""
-    """The key of a margin in the unit of the score."""
+    """The key of a margin in the unit of the score; empty where it has none."""
 
     against: Annotated[
         str | None,
@@ -74,7 +74,7 @@ class Change(MeasureGate):
     @property
     def margin(self) -> float:
         """The margin in the unit of the score."""
-        return 0.0
+        return float(getattr(self, self.margin_key, None) or 0.0)
 
     @property
     def shown_against(self) -> str:

@@ -58,11 +58,6 @@ class Drop(Change):
         said = f" ({how})" if how else ""
         return f"{self.measure} drop <= {self.max_drop:g}{self.shown_against}{said}"
 
-    @property
-    def margin(self) -> float:
-        """The drop that is allowed."""
-        return self.max_drop
-
     def check_condition(self, entry: Entry, score: KnownScore | None) -> None:
         """Note also a key that means nothing."""
         super().check_condition(entry, score)
@@ -253,11 +248,6 @@ class QueriesWorse(Change):
         least = f" by {self.by:g}" if self.by is not None else ""
         limit = f"<= {self.max_queries_worse} queries"
         return f"{self.measure} worse{least} on {limit}{self.shown_against}"
-
-    @property
-    def margin(self) -> float:
-        """The drop that counts."""
-        return self.by or 0.0
 
     def decide_pairs(self, pairs: PairedScores, method: Method) -> Decision:
         """Decide whether more than `max_queries_worse` queries became worse, each by at least `by`.

@@ -9,9 +9,17 @@ from dataclasses import replace
 from ragbench.records.comparison import ComparedRuns, Comparisons, SliceDifference
 from ragbench.records.gate import GateVerdict
 from ragbench.records.score import SystemScore
-from ragbench.records.summary import Dataset, Latency, Summary, SystemSummary, Timing, Tokens
+from ragbench.records.summary import (
+    Dataset,
+    Latency,
+    Summary,
+    SystemSummary,
+    SystemType,
+    Timing,
+    Tokens,
+)
 from ragbench.report.base import Cost, Gate, Layout, Section, SliceRow, Slices
-from ragbench.report.ci import before_and_after
+from ragbench.report.ci import why_of
 from ragbench.report.headline import headline, legend, nothing_told
 from ragbench.report.runs import lay_out_changes
 from ragbench.report.sections import Group, Scores, baselines_of, build_section, lay_out_preferences
@@ -28,6 +36,13 @@ from ragbench.report.text import (
 )
 
 _GATES_FIRST = {"undecided": 0, "fail": 1}
+_NOUNS: Mapping[SystemType, str] = {
+    "retriever": "retrievers",
+    "pair": "pairs",
+    "app": "apps",
+    "control": "controls",
+    "recorded": "systems",
+}
 _INCOMPLETE = "the run is incomplete"
 
 
@@ -147,28 +162,17 @@ def _subject(summary: Summary) -> str:
 
 
 def _system_counts(systems: Sequence[SystemSummary]) -> list[str]:
-    kinds = Counter(
-        f"{system.role}s"
-        if system.role != "system"
-        else "systems"
-        if system.retriever is None
-        else "retrievers"
-        if system.generator is None
-        else "pairs"
-        for system in systems
-    )
-    order = ("retrievers", "pairs", "apps", "controls", "systems")
-    return [counted(kinds[kind], kind) for kind in order if kinds[kind]]
+    counts = Counter(system.type for system in systems)
+    return [counted(counts[of], noun) for of, noun in _NOUNS.items() if counts[of]]
 
 
 def _gate(gate: GateVerdict) -> Gate:
-    why = ": ".join(filter(None, [before_and_after(gate), gate.why]))
     worst = () if gate.verdict == "pass" else gate.worst_queries
     return Gate(
         verdict=printable(gate.verdict),
         gate=printable(gate.gate),
         system=printable(gate.system or ""),
-        why=printable(why),
+        why=printable(why_of(gate)),
         worst=tuple(
             (
                 printable(each.query_id),
@@ -248,19 +252,11 @@ def _costs(systems: Sequence[SystemSummary], timing: Timing) -> list[Cost]:
     for system in systems:
         times, tokens = timing.of(system.name), system.tokens or Tokens()
         latency = times.latency_ms or Latency()
+        taken = map(significant, (latency.p50, latency.p95, times.queries_per_second))
         counts = (tokens.input, tokens.output)
-        sent, received = (MISSING if count is None else str(count) for count in counts)
-        rows.append(
-            Cost(
-                printable(system.name),
-                significant(latency.p50),
-                significant(latency.p95),
-                significant(times.queries_per_second),
-                sent,
-                received,
-                significant(system.usd),
-            )
-        )
+        texts = (MISSING if count is None else str(count) for count in counts)
+        row = [printable(system.name), *taken, *texts, significant(system.usd)]
+        rows.append(Cost._make(row))
     return rows if any(cell != MISSING for row in rows for cell in row[1:]) else []
 
 

@@ -25,14 +25,10 @@ def render_query(
     width: int = 100,
     prompts: QueryViews | None = None,
 ) -> str:
-    """Draw all that a run knows about a query as text.
+    """Draw all that a run knows about a query as text; without `systems` those of all.
 
-    Args:
-        view: The query.
-        systems: The systems that are shown; none is all.
-        hits: How deep each ranking is shown; gold documents below that are shown as well.
-        width: Columns of the terminal.
-        prompts: The run, where what generators and judges were sent is shown as well.
+    Gold documents are shown that stand below the first `hits`, too. `prompts` is the run, where
+    what generators and judges were sent is shown as well.
     """
     lines = [f"{printable(view.id)}: {printable(view.question) or '(the run has no questions)'}"]
     if view.metadata:
@@ -88,13 +84,12 @@ def _system(system: SystemView, drawn: set[str], hits: int, width: int) -> Itera
 
 def _ranking(system: SystemView, drawn: set[str], hits: int, width: int) -> Iterator[str]:
     """The first hits and the gold ones; a pair's ranking is drawn with its retriever."""
-    whose = system.retriever if system.generator is not None else system.name
-    if not system.ranking:
+    if system.ranking_of is None or not system.ranking:
         return
-    if whose in drawn:
-        yield f"{_INDENT}ranking: as {printable(whose)}"
+    if system.ranking_of in drawn:
+        yield f"{_INDENT}ranking: as {printable(system.ranking_of)}"
         return
-    drawn.add(str(whose))
+    drawn.add(system.ranking_of)
     shown = [hit for hit in system.ranking if hit.rank <= hits or (hit.grade or 0) > 0]
     rows = [("rank", "score", "grade", "document"), *map(_hit, shown)]
     for line in draw([list(column) for column in zip(*rows, strict=True)]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -329,8 +330,10 @@ def lay_out_list(entries: Sequence[RunEntry], folder: Path) -> tuple[Layout, lis
 def _newest(entries: Sequence[RunEntry]) -> Iterator[str]:
     """Say of each experiment what its newest run has, and what it changed."""
     newest = {entry.name: entry for entry in entries if entry.problem is None}
+    counts = Counter(entry.name for entry in entries if entry.problem is None)
     for name, entry in newest.items():
-        head = f"{printable(name)}: the newest of {_count(entries, name)}, of {entry.started}"
+        runs = counted(counts[name], "runs")
+        head = f"{printable(name)}: the newest of {runs}, of {entry.started}"
         if entry.value is None:
             yield f"{head}, scored nothing"
             continue
@@ -339,10 +342,6 @@ def _newest(entries: Sequence[RunEntry]) -> Iterator[str]:
         yield f"{head}, {best}; changed since the run before: {_since(entry)}"
     if not newest:
         yield "no whole run"
-
-
-def _count(entries: Sequence[RunEntry], name: str) -> str:
-    return counted(sum(e.name == name and e.problem is None for e in entries), "runs")
 
 
 def _rows(entries: Sequence[RunEntry], folder: Path) -> Iterator[tuple[str, ...]]:

@@ -52,15 +52,12 @@ class PairScorer:
         # a tokeniser keeps its truncation in itself, and cannot be asked by two threads at once
         self._lock = threading.Lock()
 
-    def score(self, pairs: Sequence[Pair]) -> list[float]:
-        """Return a score for each pair, higher is better; equal pairs are computed once.
-
-        A pair that is longer than the model can read is cut, the longer text first.
-        """
-        return [found.score for found in self.read(pairs)]
-
     def read(self, pairs: Sequence[Pair]) -> list[PairScore]:
-        """Return the same with whether each pair was cut."""
+        """Return a score for each pair, higher is better, and whether the pair was cut.
+
+        A pair that is longer than the model can read is cut, the longer text first. Equal pairs are
+        computed once.
+        """
         scores: dict[Pair, PairScore] = {}
         distinct = list(dict.fromkeys(pairs))
         for start in range(0, len(distinct), _AT_ONCE):

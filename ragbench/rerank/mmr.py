@@ -78,11 +78,6 @@ class MMR(Reranker):
         self._embedder: CachedEmbedder | None = None
 
     @property
-    def encoded(self) -> int:
-        """How many texts the model has encoded so far; the others were in the cache."""
-        return 0 if self._embedder is None else self._embedder.encoded
-
-    @property
     def encodings(self) -> embed.Encodings | None:
         """How many texts it has had encoded so far, and how many of them were in the cache."""
         return None if self._embedder is None else self._embedder.encodings

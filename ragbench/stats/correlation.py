@@ -33,8 +33,6 @@ def pearson(
     Args:
         x: n numbers; NaN where missing.
         y: Numbers for the same items.
-        groups: What the items belong to, see `mean_agreement`.
-        confidence: Coverage that is aimed at.
 
     Returns:
         A value in [-1, 1]; NaN with the reason where all x or all y are equal, or n < 2.
@@ -115,9 +113,7 @@ def mean_correlation(
     Args:
         x: n numbers; NaN where missing.
         y: Numbers for the same items.
-        groups: What each item belongs to.
         coefficient: What is computed in each group.
-        confidence: Coverage of the interval of the mean over groups.
 
     Example:
         Group a in order, group b reversed, in c nothing can be ordered.
@@ -326,8 +322,6 @@ def roc_auc(
     Args:
         scores: n numbers; NaN where missing.
         good: 1 or 0 for the same items; NaN where missing.
-        groups: What the items belong to, see `mean_agreement`.
-        confidence: Coverage that is aimed at.
 
     Returns:
         A value in [0, 1]; NaN with the reason where all items are good, or all bad. A constant

@@ -101,12 +101,8 @@ def difference_interval(
         differences: Score of the system minus score of the baseline, for n queries.
         range: Smallest and largest possible score of ONE system, as for `mean_interval`; a
             difference is at most as large as the range is wide. An infinite end: unbounded.
-        confidence: Coverage that is aimed at.
         method: `percentile` or `bca` for that bootstrap alone: never safer, at times narrower.
             Where nothing changed, or it has no width, the default's limits are given.
-        clusters: n labels; queries with equal ones belong together.
-        resamples: Resamples of a bootstrap; `score` and `tilting` draw none.
-        seed: Equal seeds give equal intervals.
 
     Returns:
         The mean and its limits. With a bounded range and a query they are never NaN, and the
@@ -270,8 +266,6 @@ def effect_size_interval(
 
     Args:
         differences: Score of the system minus score of the baseline, for n queries.
-        confidence: Coverage that is aimed at.
-        clusters: n labels; queries with equal ones belong together.
 
     Returns:
         Lower and upper limit; NaN where there is no effect size, or a single cluster. Where few

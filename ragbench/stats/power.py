@@ -204,8 +204,7 @@ def queries_to_exclude(
         differences: Differences of n queries, from -largest to largest.
         point: A mean difference, such as -max_drop; above or below their mean.
         largest: The largest possible difference.
-        confidence: Confidence of the two-sided interval, of which one limit is in question.
-        power: Probability that this limit falls short of the point.
+        confidence: As in `queries_needed`, and so is power.
 
     Returns:
         A number of queries, at least 2. None for never: the point is the mean itself, or so near

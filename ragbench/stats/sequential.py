@@ -98,10 +98,6 @@ def interim_interval(
     Args:
         differences: Score of the system minus score of the baseline, for the queries so far.
         bound: Of this look, from `spending_bounds`.
-        range: Smallest and largest possible score of one system.
-        clusters: The cluster of each query so far.
-        resamples: Resamples of the studentized bootstrap.
-        seed: Equal seeds give equal intervals.
 
     Example:
         The first of five looks: 20 queries that gained .2 on average do not decide.

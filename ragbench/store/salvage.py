@@ -9,6 +9,7 @@ import sqlite3
 import struct
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,8 +47,10 @@ def records(path: Path, page_bytes: int) -> Iterator[Record]:
     """
     log = _content(log_of(path))
     with path.open("rb") as stream:
-        size = stream.seek(0, 2)
-        with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if size else _Nothing() as data:
+        opened: AbstractContextManager[Page] = nullcontext(b"")
+        if stream.seek(0, 2):  # an empty file cannot be mapped
+            opened = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        with opened as data:
             for pages in _layouts(data, log, page_bytes):
                 yield from pages.records()
 
@@ -90,16 +93,6 @@ def _content(path: Path) -> bytes:
         return path.read_bytes()
     except FileNotFoundError:
         return b""
-
-
-class _Nothing(bytes):
-    """An empty file, which cannot be mapped."""
-
-    def __enter__(self) -> bytes:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        return
 
 
 def _summed(data: bytes, order: str, sums: tuple[int, ...]) -> tuple[int, ...]:

@@ -125,7 +125,6 @@ class ChatServer:
         return f"http://127.0.0.1:{self._port}"
 
     def __enter__(self) -> ChatServer:
-        """Start it; it answers when this returns."""
         started = threading.Event()
         failed: list[BaseException] = []
         self._thread = threading.Thread(target=self._run, args=(started, failed), daemon=True)
@@ -136,7 +135,6 @@ class ChatServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop it and cut what is under way."""
         if self._loop is not None and self._thread is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()

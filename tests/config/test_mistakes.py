@@ -5,7 +5,7 @@ import pytest
 from ragbench.config.load import load_config
 from ragbench.errors import EXIT_BAD_INPUT, ConfigError, first_of
 from ragbench.experiment.runner import run_experiment
-from ragbench.generate.offline import Predictions
+from ragbench.generate.predictions import Predictions
 from ragbench.records.manifest import Choices
 from ragbench.registry import PYTHON
 from ragbench.rerank import RERANKERS

@@ -18,7 +18,7 @@ from ragbench.llm.engine import request_key
 from ragbench.store.database import DamagedDatabase, open_shared
 from ragbench.store.replies import REPLIES, DamagedReply
 from ragbench.store.salvage import is_log_damaged, log_of, records
-from ragbench.store.vectors import VECTORS, DamagedVectors, StoredVectors, vector_key
+from ragbench.store.vectors import VECTORS, DamagedVectors, EmbeddingCache, vector_key
 from tests.llm.conftest import asking
 
 pytestmark = pytest.mark.slow  # seconds in all: many damaged copies of real files
@@ -301,7 +301,7 @@ def test_vectors_come_through_the_same_door(tmp_path, at):
     path = tmp_path / "embeddings.sqlite"
     keys = [vector_key("m", "", str(i)) for i in range(1000)]
     vectors = {key: np.full(200, i, np.float32) for i, key in enumerate(keys)}
-    with StoredVectors(path) as stored:
+    with EmbeddingCache(path) as stored:
         stored.store(vectors)
         stored.store_lengths(dict.fromkeys(keys, 7))
     with path.open("r+b") as stream:
@@ -314,7 +314,7 @@ def test_vectors_come_through_the_same_door(tmp_path, at):
         warnings.simplefilter("ignore", DamagedDatabase)
         warnings.simplefilter("ignore", DamagedVectors)
         for files in ([path], [tmp_path / "own.sqlite", theirs]):
-            with StoredVectors(files[0], files[1:]) as stored:
+            with EmbeddingCache(files[0], files[1:]) as stored:
                 found = dict(stored.find(keys))
                 assert len(found) >= 1000 - 80  # a page has 78
                 assert all(found[key].tobytes() == vectors[key].tobytes() for key in found)

@@ -17,12 +17,13 @@ from typing import IO, TypeVar, cast
 
 import numpy as np
 
-from ragbench.data.runs.run_folder import csv_lines, csv_rows, csv_tables, per_query_rows
+from ragbench.data.runs.run_folder import csv_lines, csv_rows, csv_tables, file_name, per_query_rows
 from ragbench.errors import DataError
 from ragbench.json_yaml import load_json
 from ragbench.records.causes import CAUSES, AnswerCause, CauseRow, Lost
 from ragbench.records.codec import Record, from_json
 from ragbench.records.manifest import FailedPrediction, Passage, PredictionRow, TextRow
+from ragbench.records.summary import Summary
 from ragbench.registry import nearest, shown
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import FloatArray, Qrels, Query
@@ -179,6 +180,16 @@ def read_answers(lines: Lines, query: str) -> Iterator[AnswerView]:
             queries=tuple(row.queries),
             prediction=row,
         )
+
+
+def ranking_files(folder: Path, summary: Summary) -> dict[str, Path]:
+    """Return system -> the run file with its ranking; absent where there is none."""
+    files = {
+        each.name: folder / "rankings" / f"{file_name(each.ranking_of)}.trec"
+        for each in summary.systems
+        if each.ranking_of is not None
+    }
+    return {name: file for name, file in files.items() if file.is_file()}
 
 
 class RankingFile:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import abc
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
-from pathlib import Path
 
 from ragbench.config.schema import Control, ExperimentConfig
 from ragbench.data.loaders.base import only
@@ -77,12 +77,6 @@ def check_live_names(config: ExperimentConfig, live: LiveComponents) -> None:
                 raise OptionError("run_experiment", noun, name, "names of A-Z a-z 0-9 _ . -")
 
 
-def check_system_names(names: Sequence[str], path: Path | None) -> None:
-    """Refuse systems that cannot each have a file of their own: one would hide the other."""
-    for _, found, allowed in unfit_names(names):
-        raise DataError(f"systems: {found}", file=path, allowed=allowed)
-
-
 def build_retrievers(
     config: ExperimentConfig,
     collection: Collection,
@@ -136,17 +130,21 @@ class ChosenSystems:
     apps: list[str]
     recorded: list[str]
 
-    def answering(self, controls: Sequence[tuple[Control, str]]) -> list[System]:
-        """Return who answers, with those of the controls that can."""
-        return [
-            *(System(f"{left}/{right}", left, right) for left, right in self.pairs),
-            *(
-                System(f"{control}/{right}", control, right, "control", control)
-                for control, right in controls
-            ),
-            *(System(name, role="app") for name in self.apps),
-            *map(System, self.recorded),
-        ]
+    def systems(
+        self, controls: Sequence[tuple[Control, str]], ranked: abc.Collection[str]
+    ) -> list[System]:
+        """Return what is scored, in the order of the tables.
+
+        `controls` are those that can be; `ranked` says which of the records are rankings.
+        """
+        found = []
+        for left in self.retrievers:
+            found.append(System(left, "retriever", left, left))
+            found += [System(f"{left}/{g}", "pair", left, r, g) for r, g in self.pairs if r == left]
+        found += [System(f"{c}/{g}", "control", None, c, g, c) for c, g in controls]
+        found += [System(name, "app", name) for name in self.apps]
+        of = {name: name for name in ranked}
+        return [*found, *(System(name, "recorded", of.get(name)) for name in self.recorded)]
 
 
 def choose_systems(
@@ -167,7 +165,9 @@ def choose_systems(
             allowed="a retriever, an app, or records with contexts or answers",
         )
     crossed = [f"{left}/{right}" for left, right in (*pairs, *controls)]
-    check_system_names([*retrievers, *crossed, *apps, *recorded], config.path)
+    # one would hide the other, where each cannot have a file of its own
+    for _, found, allowed in unfit_names([*retrievers, *crossed, *apps, *recorded]):
+        raise DataError(f"systems: {found}", file=config.path, allowed=allowed)
     return ChosenSystems(retrievers, pairs, controls, apps, recorded)
 
 

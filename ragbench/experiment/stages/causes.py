@@ -62,14 +62,13 @@ def find_causes(plan: Plan, results: Results, spool: Spool) -> dict[str, SystemC
     also reading the first hits, until a gold answer is found in one.
     """
     gold = _Gold(plan, results, spool)
-    named = {each.name: each for each in plan.answering}
+    named = {each.name: each for each in plan.systems}
     found = {}
     for system in results.systems:
-        source, answers = named.get(system.name), results.answers.get(system.name)
-        of = system.name if system.name in results.rankings else system.retriever
-        ranking = results.rankings.get(of or "")
+        source, answers = named[system.name], results.answers.get(system.name)
+        ranking = results.rankings.get(named[system.name].ranking_of or "")
         lost: Iterator[Lost]
-        if source is None or answers is None or _only_ranks(answers, ranking):
+        if answers is None or _only_ranks(answers, ranking):
             lost = (
                 cause_of_ranking(each, gold.rules, answerable=gold.answerable[row])
                 for row, each in enumerate(gold.found_in(ranking))

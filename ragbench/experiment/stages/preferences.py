@@ -11,14 +11,12 @@ import numpy as np
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import ComparedPair, compare_preferences
-from ragbench.comparison.systems import SystemScores
-from ragbench.experiment.calls import Outcome
+from ragbench.experiment.calls import Outcome, without_value
 from ragbench.experiment.costs import totals_of, use_of
-from ragbench.experiment.plan.records import Plan, PlannedJudge
+from ragbench.experiment.plan.records import Plan, PlannedJudge, System
 from ragbench.experiment.records import Answers, Preferences, Results
 from ragbench.experiment.stages.base import Node, Stage, Workspace
 from ragbench.experiment.stages.columns import (
-    failures,
     mean_over_samples,
     split_samples,
     with_failures,
@@ -49,15 +47,14 @@ class JudgePairs(Stage):
     def collect(self, results: Results) -> None:
         """Compare the systems of the run."""
         plan, judge, name = self.plan, self.judge, self.name
-        controls = {system.name for system in results.systems if system.role == "control"}
-        answers = [answer for name, answer in results.answers.items() if name not in controls]
+        answers = [results.answers[each.name] for each in self._rivals]
         if len(answers) < 2:
             rubrics = ", ".join(rubric.name for rubric in judge.pairwise)
             found = f"{len(answers)} system that answers" if answers else "no system that answers"
             warning = f"judge {name}: {rubrics} compares two systems; there is {found}"
             results.warnings.append(warning)
             return
-        pairs = choose_pairs(answers, judge, _baseline(results.systems, plan.baseline))
+        pairs = choose_pairs(answers, judge, _baseline(self._rivals, plan.baseline))
         size = sum(len(plan.queries) * _samples(one, other) for one, other in pairs)
         with self.workspace.timed(self.title, size, "pairs") as stage:
             preferences, warnings, words = _prefer(plan, name, judge, pairs, stage.advance)
@@ -70,10 +67,14 @@ class JudgePairs(Stage):
         """Whether the judge computes here, and asks no server."""
         return computes(self.judge.judge)
 
+    @property
+    def _rivals(self) -> list[System]:
+        """Who answers, but for controls."""
+        return [each for each in self.plan.answering if each.type != "control"]
+
     def forecast(self) -> Node | None:
         """Every two systems that answer, or each with the baseline."""
-        plan, judge = self.plan, self.judge
-        answering = [system for system in plan.answering if system.role != "control"]
+        plan, judge, answering = self.plan, self.judge, self._rivals
         if len(answering) < 2:
             return None
         samples = max(plan.samples(system.generator) for system in answering)
@@ -109,13 +110,11 @@ def _against_baseline(judge: PlannedJudge, n_systems: int) -> bool:
     return pairs == "baseline" if pairs is not None else n_systems > MOST_IN_ALL_PAIRS
 
 
-def _baseline(systems: Sequence[SystemScores], named: str | None) -> str:
+def _baseline(answering: Sequence[System], named: str | None) -> str:
     """The first system that answers for the baseline; else the first that answers at all.
 
     It is one for all, whatever their generators, so that comparisons connect all systems.
     """
-    systems = [system for system in systems if system.role != "control"]
-    answering = [s for s in systems if s.generator is not None or s.retriever is None]
     own = [s.name for s in answering if named in (s.retriever, s.name)]
     return [*own, *(s.name for s in answering)][0]
 
@@ -197,7 +196,8 @@ def _compared(
     columns, same = [], np.ones(len(queries), bool)
     for number, part in enumerate(split_samples(column, len(meetings))):
         mine, theirs = meetings[number]
-        part = with_failures(part, {**failures(theirs.outcomes), **failures(mine.outcomes)})
+        failed = {**dict(without_value(theirs.outcomes)), **dict(without_value(mine.outcomes))}
+        part = with_failures(part, failed)
         own = items[number * len(queries) : (number + 1) * len(queries)]
         same &= np.isfinite(part.values) & [same_answers(item) for item in own]
         columns.append(part)

@@ -14,7 +14,6 @@ from ragbench.experiment.calls import (
     Calls,
     Outcome,
     Recorded,
-    call_each,
     call_on,
     call_once,
     calling,
@@ -34,7 +33,6 @@ from ragbench.experiment.stages.base import (
     keep_all,
 )
 from ragbench.experiment.stages.item_json import (
-    RETRIEVED,
     read_retrieved,
     with_text,
     without_text,
@@ -103,7 +101,8 @@ def _asked(
     def ask(block: Sequence[int]) -> list[Outcome[Retrieved]]:
         answered = call_once(answers_to, block, calls)
         if answered.value is None:
-            return call_each(ask_one, block, Calls(calls.owner, calls.timeout))
+            one_by_one = calling(ask_one, block, Calls(calls.owner, calls.timeout))
+            return [outcome for _, outcome in one_by_one]
         latency = (answered.latency_ms or 0.0) / len(block)
         return [_read(answer, top_k, calls.owner, latency) for answer in answered.value]
 
@@ -244,7 +243,7 @@ class Retrieve(StoredStage):
         self.sources = [retrievers.stage(source, deep) for source in self.retriever.sources]
         self.by_query = True
         # one that others read and that is not scored stands before all that are scored
-        self.place = 1 if name in self.plan.systems else 0
+        self.place = 1 if name in self.plan.retrieving else 0
 
     @cached_property
     def outcomes(self) -> Sequence[Outcome[Retrieved]]:
@@ -259,7 +258,8 @@ class Retrieve(StoredStage):
         failed, _ = self._inputs
         found = self.items(default=PENDING)
         for row, outcome in failed.items():
-            found[row] = outcome
+            if outcome != PENDING:
+                found[row] = write_retrieved(outcome)
         return found
 
     def found(self) -> Sequence[Outcome[Retrieved]]:
@@ -339,7 +339,7 @@ class Retrieve(StoredStage):
         if notes := [*map(self.workspace.clean, self.retriever.notes)]:
             self._file.put(_NOTES, {_NOTES: list(dict.fromkeys([*self.notes, *notes]))})
 
-    read, form = staticmethod(read_retrieved), RETRIEVED
+    read, spools = staticmethod(read_retrieved), True
 
     def write(self, value: Outcome[Retrieved]) -> dict[str, Any]:
         """Write an outcome without the texts that the corpus has anyway."""

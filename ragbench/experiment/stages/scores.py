@@ -12,14 +12,13 @@ import numpy as np
 from ragbench.config.schema import RetrievalMetrics
 from ragbench.errors import DataError
 from ragbench.executors.pool import Pool
-from ragbench.experiment.calls import Recorded
+from ragbench.experiment.calls import Recorded, without_value
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Answers, Ranked, Results
 from ragbench.experiment.stages.answers import Answer, AskApp
 from ragbench.experiment.stages.base import Keep, Node, Slot, StoredStage, Workspace
 from ragbench.experiment.stages.columns import (
     add_samples,
-    failures,
     with_failures,
     with_failures_of,
 )
@@ -81,7 +80,7 @@ def score_ranking(
         _score_ids(ranked, gold, gold.qrels, of_ids, rules, found)
     if of_texts:
         _score_texts(ranked, gold, of_texts, rules, found)
-    failed = failures(ranked.outcomes)
+    failed = dict(without_value(ranked.outcomes))
     found.columns = {
         measure.written: with_failures(
             _with_depth(found.columns[measure.written], measure, rules.top_k), failed

@@ -283,9 +283,9 @@ def read_rankings(
     judged, systems = Judged.of(views), views.summary.systems
     rows = judged.rows_in(at_hand.qrels)
     ranking_of = {
-        each.name: (each.retriever if each.generator else None) or each.name
+        each.name: each.ranking_of
         for each in systems
-        if each.role != "control" and each.name in views.rankings
+        if each.ranking_of is not None and each.name in views.rankings
     }
     first = {name: system for system, name in reversed(ranking_of.items())}
     owners = {system.name: system for system in systems}

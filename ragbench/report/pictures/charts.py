@@ -59,9 +59,6 @@ _TENTHS = [tenth / 10 - 1e-9 for tenth in range(11)]
 _TREND_WIDTH = 340.0
 _NAMED = 6  # runs whose names have room below the axis
 
-Trend = Mapping[str, Sequence[SystemScore | None]]
-"""System -> its score in each run; None where a run lacks it."""
-
 
 def causes_pictures(
     summary: Summary, comparisons: Comparisons, narrow: bool = False
@@ -275,9 +272,13 @@ def _lines(
 
 
 def trend_picture(
-    name: str, measure: str, runs: Sequence[str], trend: Trend, narrow: bool = False
+    name: str,
+    measure: str,
+    runs: Sequence[str],
+    trend: Mapping[str, Sequence[SystemScore | None]],
+    narrow: bool = False,
 ) -> Picture:
-    """Draw the means of a score over runs, with the interval of each."""
+    """Draw the means of each system's score over runs, with their intervals."""
     drawing, left, bottom = Drawing(), 46.0, 220.0
     right = NARROW - MARGIN if narrow else left + _TREND_WIDTH
     means = [s.mean for own in trend.values() for s in own if s is not None and s.mean is not None]

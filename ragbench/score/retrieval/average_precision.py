@@ -44,7 +44,7 @@ def average_precision(
         McSherry and Najork (2008), Computing Information Retrieval Performance Measures Efficiently
         in the Presence of Tied Scores. ECIR.
     """
-    check_divide("map", divide, k)
+    check_divide(divide, k)
     hit = ranked.grades >= rel
     total = _tied_total(ranked, hit, k) if ranked.averaged else _total(ranked, hit, k)
     relevant = ranked.count_relevant(rel)
@@ -53,7 +53,6 @@ def average_precision(
 
 
 def _total(ranked: RankedGrades, hit: NDArray[np.bool_], k: int | None) -> FloatArray:
-    """Add up the precisions at each query's hits."""
     if k is not None:
         hit = hit & (ranked.rank <= k)
     return ranked.sum(ranked.hits_so_far(hit) / ranked.rank * hit)
@@ -119,11 +118,8 @@ def yet_another_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> Fl
 
     With S, the sum of the precisions at the relevant documents, and R of these it is
     ln((1 + S) / (1 + R - S)). Queries rise with `map`, and may be averaged better: the ends of
-    the scale are not crowded.
-
-    Returns:
-        Array of shape (n,), from -ln(1 + R) where nothing is found to ln(1 + R) for a perfect
-        ranking; NaN where a query has no relevant document, which is 0 where those count.
+    the scale are not crowded. Values lie between -ln(1 + R), where nothing is found, and ln(1 + R);
+    a query without a relevant document has 0 where those count.
 
     Example:
         S = 1 and R = 2: ln((1 + 1) / (1 + 2 - 1)).

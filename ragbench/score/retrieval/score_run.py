@@ -188,13 +188,13 @@ class Rules:
     """The rules of one call, all of them part of the signature."""
 
     ties: Ties = "docid"
-    """How equal scores are ordered."""
+    """How equal scores are ordered; see `rank`."""
     trec_eval: TrecEval = 10
     """Whether scores are compared as doubles, or as 32-bit floats: 9."""
     missing: Missing = "zero"
-    """What a judged query that the run lacks gets."""
+    """What a judged query that the run lacks gets: the value of an empty ranking, or none."""
     no_relevant: NoRelevant = "skip"
-    """What a query without a relevant document gets."""
+    """What a query without a relevant document gets: no value, or 0."""
     depth: int | None = None
     """How many documents of a query are looked at; None at all."""
     judged_only: bool = False
@@ -233,18 +233,8 @@ def score_run(  # noqa: PLR0913  a keyword per rule of trec_eval
     A query of the qrels without any judgement has no value, and one of the run that is not in the
     qrels is not looked at; both are counted.
 
-    Args:
-        run: {query id: {document id: score}}, or `Run`.
-        qrels: {query id: {document id: grade}}, or `Qrels`; for measures of subtopics
-            {query id: {document id: {subtopic: grade}}}.
-        measures: Names or `Measure` objects, in any spelling that `parse_measures` reads.
-        missing: What a judged query that the run lacks gets: `zero`, the value of an empty
-            ranking, or `skip`, no value.
-        no_relevant: What a query without a relevant document gets: `skip`, no value, or `zero`.
-        ties: How equal scores are ordered: `docid`, `stable` or `average`; see `rank`.
-        trec_eval: 10 compares scores as doubles, 9 as 32-bit floats.
-        depth: Look at the first so many retrieved documents of a query only; None at all.
-        judged_only: Take the documents that are not judged out of the rankings first.
+    `run` and `qrels` are those of `rank`; measures of subtopics need qrels {query id: {document id:
+    {subtopic: grade}}}. `measures` are what `parse_measures` reads, the other arguments `Rules`.
 
     Example:
         >>> scored = score_run({"q": {"d1": 2.0, "d2": 1.0}}, {"q": {"d2": 1}}, ["mrr"])

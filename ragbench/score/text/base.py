@@ -401,11 +401,7 @@ def contributions(
 ) -> Column:
     """Return each row's jackknife pseudo-value, moved so that their mean is the corpus score.
 
-    Args:
-        parts: The statistics of each row.
-        whole: Those of all rows together.
-        without: Takes the statistics of one row away from those of all.
-        score: The score of some statistics.
+    `parts` are the statistics of each row, and `without` takes one away from those of the `whole`.
 
     References:
         Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapter 11.

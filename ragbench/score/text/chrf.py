@@ -82,7 +82,6 @@ class _Rows:
             advance(len(block))
 
     def score(self, counts: Sequence[Counts]) -> float:
-        """Compute chrF, 0..100."""
         return _f_score(counts, self._options["beta"], self._options["eps_smoothing"])
 
 

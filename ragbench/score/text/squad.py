@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Literal
 
 from ragbench.registry import Option
@@ -84,10 +84,6 @@ def _check(owner: str) -> Callable[[Options], None]:
     return check
 
 
-def _facts(references: str) -> Mapping[str, str]:
-    return {"normalize": "squad", "references": references}
-
-
 def _notes(owner: str) -> Callable[[Sequence[str], Options], list[str]]:
     def notes(texts: Sequence[str], options: Options) -> list[str]:
         found = []
@@ -106,7 +102,7 @@ _EQUALS = "the SQuAD script on ASCII; beyond it, letters of every script are nor
 @metric(
     "exact_match",
     check=_check("exact_match"),
-    facts=_facts("best"),
+    facts={"normalize": "squad", "references": "best"},
     notes=_notes("exact_match"),
     equals=_EQUALS,
     not_for="answers in whole sentences",
@@ -146,7 +142,7 @@ def exact_match(
 @metric(
     "contains",
     check=_check("contains"),
-    facts=_facts("any"),
+    facts={"normalize": "squad", "references": "any"},
     notes=_notes("contains"),
     equals="its definition, by brute force",
     not_for="long answers that name everything; references of one common word",
@@ -200,7 +196,7 @@ class _TokenF1Rows:
     parts=("fmeasure", "precision", "recall"),
     open=_TokenF1Rows,
     check=_check("token_f1"),
-    facts=_facts("best"),
+    facts={"normalize": "squad", "references": "best"},
     notes=_notes("token_f1"),
     equals=_EQUALS,
     not_for="long answers, whose words overlap by chance",
