@@ -203,8 +203,8 @@ def with_changes(found: ComparedRuns, met: Met) -> ComparedRuns:
     runs = tuple(
         RunSince(
             source=source.source,
-            started=own.started,
-            commit=own.commit,
+            started=own.manifest.started,
+            commit=own.manifest.commit,
             changed=() if own is first else changes(first, own),
         )
         for source, own in zip(met.sources, facts, strict=True)
