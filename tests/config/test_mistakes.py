@@ -1,6 +1,7 @@
 """Every kind of mistake alone, with its place, and ten of them at once."""
 
 import functools
+
 import pytest
 
 from ragbench.config.load import load_config
