@@ -56,7 +56,7 @@ def check_metrics(item: Item | None, context: Context) -> tuple[schema.Metrics, 
         generation = _generation(names, context)
         result["generation"] = names.as_written()
     if (judge := block.get("judge")) is not None:
-        judges, result["judge"] = check_judges(judge, block.entries["judge"].key_place, context)
+        judges, result["judge"] = check_judges(judge, block.entries["judge"].place, context)
     made = schema.Metrics(retrieval=retrieval, generation=generation, judges=judges, verify=verify)
     fill = None if (rules := block.get("retrieval")) is None else rules.get("fill")
     if fill is not None:

@@ -106,14 +106,10 @@ def text_of(parts: Sequence[str | Reference]) -> str:
 class Entry:
     """One key of a mapping with its value, and the same key again where it is repeated."""
 
-    key_place: Place
+    place: Place
+    """Where the key stands."""
     item: Item
     repeats: tuple[Entry, ...] = ()
-
-    @property
-    def place(self) -> Place:
-        """Where the key stands."""
-        return self.key_place
 
     @property
     def path(self) -> KeyPath:
@@ -216,10 +212,10 @@ class Item:
             return Quoted(self.written) if self.quoted else self.written
         return self.value
 
-    def with_entry(self, key: str, item: Item, key_place: Place | None = None) -> Item:
+    def with_entry(self, key: str, item: Item, place: Place | None = None) -> Item:
         """Return the mapping with one value put in or replaced, in its old position."""
         old = self.entries.get(key)
-        place = key_place or (old.key_place if old else item.place)
+        place = place or (old.place if old else item.place)
         return replace(self, value={**self.entries, key: Entry(place, item)})
 
     def without(self, key: str) -> Item:
@@ -257,7 +253,7 @@ def variants(item: Item) -> Iterator[tuple[KeyPath, Item]]:
             yield path, item.with_entry(key, other)
         for again in entry.repeats:
             for path, other in variants(again.item):
-                yield path or again.item.path, item.with_entry(key, other, again.key_place)
+                yield path or again.item.path, item.with_entry(key, other, again.place)
 
 
 @dataclass(slots=True)
