@@ -94,7 +94,7 @@ def init(
 
 def _named(columns: tuple[str, ...]) -> dict[str, str | list[str]]:
     """Part -> its column, or columns where several may play it, of `PART=COLUMN`."""
-    from ragbench.data.files.columns import PARTS, SEVERAL
+    from ragbench.types.tables import PARTS, SEVERAL
 
     named: dict[str, list[str]] = {}
     for each in columns:

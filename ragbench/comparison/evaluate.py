@@ -414,8 +414,7 @@ def evaluate_ranked_file(
         duplicates=found.duplicates,
     )
     columns = {column.name: column for column in scored.columns}
-    counts = replace(scored.counts, tag=tag)
-    return Evaluation(scored.query_ids, columns, counts, confidence)
+    return Evaluation(scored.query_ids, columns, replace(scored.counts, tag=tag), confidence)
 
 
 def refuse_unjudged(evaluation: Evaluation, run: object) -> None:

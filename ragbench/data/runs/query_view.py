@@ -249,6 +249,10 @@ class QueryViews:
         return self._causes
 
     @cached_property
+    def _causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
+        return read_causes(self.folder / CAUSES_FILE)
+
+    @cached_property
     def lost(self) -> Mapping[str, Sequence[Lost | None]]:
         """System -> where each query is lost, None where no line says so."""
         return {
@@ -326,10 +330,6 @@ class QueryViews:
                 raise DataError(what, file=lines.path, line=number, allowed=allowed)
             found = line["metadata"]
         return found
-
-    @cached_property
-    def _causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
-        return read_causes(self.folder / CAUSES_FILE)
 
     @property
     def _questions(self) -> Lines:

@@ -136,8 +136,6 @@ class Texts:
 
     def __call__(self, system: str | None, name: str) -> TextRow | None:
         """Return the text of a document as a system found it; None where it is not kept."""
-        if not self._lines:
-            return None
         if name not in self._read:  # the systems of a query find much the same
             self._read[name] = self._lines.read(TextRow, name)
         rows = self._read[name]

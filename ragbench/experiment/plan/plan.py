@@ -94,13 +94,14 @@ def make_plan(
     warnings += [*uncontrolled, *never_compared(chosen.pairs)]
     warnings += _check_stored(built, generators, collection.queries, queries)
     warnings += _doubtful_samples(config, generators)
+    baseline = choose_baseline(config, collection, chosen)
     plan = Plan(
         config=config,
         collection=collection,
         queries=queries,
         qrels=qrels,
         retrievers=built,
-        systems=chosen.systems(controls, scores.recorded_rankings),
+        systems=chosen.systems(controls, scores.recorded_rankings, baseline),
         generators=generators,
         apps={
             name: build_app(name, config.apps.get(name), live.apps.get(name), calls=calls)
@@ -111,7 +112,7 @@ def make_plan(
         judges=scores.judges,
         skipped_judges=scores.skipped,
         fill=scores.fill,
-        baseline=choose_baseline(config, collection, chosen),
+        baseline=baseline,
         clusters=clusters,
         slicings=slices,
         warnings=warnings,

@@ -139,8 +139,7 @@ def ideal_order(grades: IntArray, starts: IntArray) -> IntArray:
 def rank_order(query: IntArray, rank: IntArray) -> IntArray:
     """Return the order that sorts by query and then by rank; no pair of them is there twice."""
     keys = (query << 32) + rank  # one number sorts quicker than two
-    order: IntArray = np.argsort(keys, kind="stable")  # quick where most of it is sorted already
-    return order
+    return np.argsort(keys, kind="stable")  # quick where most of it is sorted already
 
 
 class BlockRanker:
