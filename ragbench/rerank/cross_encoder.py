@@ -14,8 +14,8 @@ from ragbench.embed.encoders import Batches, token_limit, truncation_notes
 from ragbench.embed.sentence_transformers import EXTRA, PACKAGES, RemoteModel
 from ragbench.errors import OptionError
 from ragbench.executors.base import Facts, Opened
-from ragbench.rerank.base import Reranker, hit_texts
-from ragbench.types import Query, ScoredDocument
+from ragbench.rerank.base import HitLists, Reranker, hit_texts
+from ragbench.types import Query
 
 _BATCH_TOKENS = 65536  # a GPU needs large batches to be busy
 _AT_ONCE = 4096  # pairs that are tokens at a time
@@ -205,9 +205,7 @@ class CrossEncoder(Reranker):
         """Load the model."""
         self._scorer = self._open()
 
-    def rerank(
-        self, queries: Sequence[Query], hits: Sequence[Sequence[ScoredDocument]], top_k: int
-    ) -> list[list[ScoredDocument]]:
+    def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
         """Return for each query, in order, at most `top_k` of its hits, best first."""
         asked = list(zip(queries, hits, strict=True))
         pairs = [

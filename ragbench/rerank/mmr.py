@@ -14,7 +14,7 @@ from ragbench.embed.sentence_transformers import dot_products
 from ragbench.errors import AdapterError, OptionError
 from ragbench.files import cache_folder
 from ragbench.registry import Option
-from ragbench.rerank.base import Reranker, hit_texts
+from ragbench.rerank.base import HitLists, Reranker, hit_texts
 from ragbench.types import FloatArray, Query, ScoredDocument
 
 DEFAULT_LAMBDA = 0.5
@@ -86,9 +86,7 @@ class MMR(Reranker):
         """Load the model."""
         self._embedder = self._open()
 
-    def rerank(
-        self, queries: Sequence[Query], hits: Sequence[Sequence[ScoredDocument]], top_k: int
-    ) -> list[list[ScoredDocument]]:
+    def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
         """Return for each query, in order, at most `top_k` of its hits, best first."""
         asked = list(zip(queries, hits, strict=True))
         texts = [text for query, found in asked for text in hit_texts(query, found, "mmr")]

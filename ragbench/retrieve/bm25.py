@@ -16,7 +16,7 @@ import numpy as np
 from ragbench.errors import DataError, OptionError
 from ragbench.executors.base import Facts, Json, Opened, Task
 from ragbench.registry import Option
-from ragbench.retrieve.base import Retriever
+from ragbench.retrieve.base import Rankings, Retriever
 from ragbench.retrieve.nearest import best_rows, id_ranks
 from ragbench.signature import fingerprint
 from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
@@ -358,12 +358,7 @@ class RM3(Retriever):
         asked = _shares(Counter(bm25.terms(query.text)))
         return mixed(asked, model, self.original_weight) if model else asked
 
-    def combine(
-        self,
-        queries: Sequence[Query],
-        rankings: Sequence[Sequence[Sequence[ScoredDocument]]],
-        top_k: int,
-    ) -> list[Retrieved]:
+    def combine(self, queries: Sequence[Query], rankings: Rankings, top_k: int) -> list[Retrieved]:
         """Return for each query what the expanded query finds, and that query."""
         bm25, [found] = self._borrowed(), rankings
         weighted = [self.asked(query, [hits]) for query, hits in zip(queries, found, strict=True)]

@@ -263,13 +263,8 @@ def kappa(table: FloatArray, weights: Weights = "equal") -> resampling.LeftOut:
 def confusion_table(x: ArrayLike, y: ArrayLike, levels: ArrayLike) -> IntArray:
     """Count the items by the level of one rater (row) and of the other (column).
 
-    Args:
-        x: Levels of n items, NaN where missing: such items are not counted.
-        y: Levels that another gave to the same items.
-        levels: All levels, in the order of rows and columns.
-
-    Returns:
-        Counts of shape (levels, levels).
+    Items with a missing level, NaN, are not counted. `levels` are all that there are, in the order
+    of rows and columns.
 
     Example:
         >>> confusion_table([1, 1, 2], [1, 2, 2], [1, 2, 3]).tolist()

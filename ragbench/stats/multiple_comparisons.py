@@ -16,6 +16,7 @@ from ragbench.stats import arguments
 from ragbench.stats.arguments import cluster_sums
 from ragbench.stats.difference import paired_differences
 from ragbench.stats.paired_tests import EXACT_UP_TO, SumsOf, all_flips, random_flips, tolerance
+from ragbench.stats.resampling import RESAMPLES
 from ragbench.types import FloatArray
 
 
@@ -76,10 +77,6 @@ def resamples_needed(n_comparisons: int, *, alpha: float = 0.05) -> int:
     The smallest p-value of B resamples is 1 / (B + 1); with n comparisons it has to be at most
     alpha / n. 10,000 resamples can never reject in a family above 500.
 
-    Args:
-        n_comparisons: Size of the family, 1 or more.
-        alpha: Family-wise error rate.
-
     Example:
         >>> resamples_needed(500)
         9999
@@ -108,7 +105,6 @@ def _ascending(p: FloatArray) -> tuple[np.ndarray[tuple[int], np.dtype[np.intp]]
 
 Steps = Literal["down", "single"]
 Side = Literal["both", "lower", "upper"]
-RESAMPLES = 10_000
 
 
 def max_t_p_values(

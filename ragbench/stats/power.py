@@ -123,15 +123,8 @@ def noncentral_t_sf(t: float, df: float, noncentrality: float) -> float:
     """Give the probability that noncentral t exceeds t: the power of a t test with that limit.
 
     Integrates P(Z + noncentrality > t W) over the distribution of W = sqrt(chi2 / df), with an
-    error below 1e-9.
-
-    Args:
-        t: Any finite number.
-        df: Degrees of freedom, 1 or more.
-        noncentrality: True difference in standard errors; may be infinite.
-
-    Returns:
-        A probability.
+    error below 1e-9. The degrees of freedom are 1 or more; `noncentrality`, the true difference in
+    standard errors, may be infinite.
 
     Example:
         Without a difference the power is the error rate.

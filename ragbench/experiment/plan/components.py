@@ -45,14 +45,14 @@ from ragbench.llm import Budget, Replies
 from ragbench.registry import PYTHON
 from ragbench.rerank.base import Reranker, as_reranker
 from ragbench.rerank.base import declared as declared_reranker
-from ragbench.retrieve.base import Retriever
+from ragbench.retrieve.base import Rankings, Retriever
 from ragbench.retrieve.chunked import with_chunks
 from ragbench.retrieve.python import as_retriever, declared
 from ragbench.score.judge.base import AskingJudge, CheckedJudge
 from ragbench.score.judge.judge import load_rubrics
 from ragbench.score.text.base import Metric
 from ragbench.store.replies import REPLIES_FILE
-from ragbench.types import Query, ScoredDocument
+from ragbench.types import Query
 from ragbench.types.packed_documents import ids_of
 
 T = TypeVar("T")
@@ -84,12 +84,7 @@ class Reranked(Retriever):
         self.reranker.pool = self.pool
         self.reranker.load()
 
-    def combine(
-        self,
-        queries: Sequence[Query],
-        rankings: Sequence[Sequence[Sequence[ScoredDocument]]],
-        top_k: int,
-    ) -> Any:
+    def combine(self, queries: Sequence[Query], rankings: Rankings, top_k: int) -> Any:
         """Order the hits of the one source."""
         return self.reranker.rerank(queries, rankings[0], top_k)
 
