@@ -135,6 +135,12 @@ def correlations(ratings: Ratings, *, confidence: float) -> Correlations:
     means = np.column_stack(
         [(np.bincount(codes, weights=of) / sizes).round(12) for of in (judge, people)]
     )
+
+    def of_systems(row: _Row) -> Agreement:
+        return mean_agreement(
+            row.statistic, [means], level=row.level, confidence=confidence, rare=False
+        )
+
     return Correlations(
         item=CorrelationLevel(
             unit="answers",
@@ -155,18 +161,7 @@ def correlations(ratings: Ratings, *, confidence: float) -> Correlations:
         system=CorrelationLevel(
             unit="systems",
             n=len(sizes),
-            coefficients={
-                name: recorded(
-                    mean_agreement(
-                        _TABLE[name].statistic,
-                        [means],
-                        level=_TABLE[name].level,
-                        confidence=confidence,
-                        rare=False,
-                    )
-                )
-                for name in _COEFFICIENTS
-            },
+            coefficients={name: recorded(of_systems(_TABLE[name])) for name in _COEFFICIENTS},
         ),
     )
 

@@ -149,19 +149,14 @@ class _Reader:
                 near=nearest("query_id", entry.values),
             )
         query, systems = entry.id("query_id"), self._run.systems
-        system = entry.values.get("system")
+        system, allowed = entry.values.get("system"), ", ".join(systems)
         if system in (None, "") and len(systems) > 1:
-            raise entry.error(
-                f"no 'system', and the run has {len(systems)}", allowed=", ".join(systems)
-            )
+            raise entry.error(f"no 'system', and the run has {len(systems)}", allowed=allowed)
         written = str(system or systems[0])
         name = self._run.named(written)
         if name is None:
-            raise entry.error(
-                f"system '{written}' was not judged",
-                allowed=", ".join(systems),
-                near=nearest(written, systems),
-            )
+            near = nearest(written, systems)
+            raise entry.error(f"system '{written}' was not judged", allowed=allowed, near=near)
         key = (name, query)
         for rubric in self._rubrics_of(entry):
             if key not in self._known[rubric]:

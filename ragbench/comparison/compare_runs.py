@@ -194,7 +194,7 @@ def with_changes(found: ComparedRuns, met: Met) -> ComparedRuns:
 
     What has no config, such as a baseline file, is not said to have changed.
     """
-    folders = [source.folder for source in met.sources]
+    folders = (source.folder for source in met.sources)
     facts = [
         read_facts(folder) if folder is not None and (folder / CONFIG_FILE).is_file() else None
         for folder in folders
@@ -220,8 +220,8 @@ def with_changes(found: ComparedRuns, met: Met) -> ComparedRuns:
 def _flows(found: ComparedRuns, met: Met) -> Iterator[CauseFlow]:
     """From which cause to which the queries moved, for each comparison of run folders."""
     by_label = {row.label: row for row in rows_of(met)}
-    files = [None if s.folder is None else s.folder / CAUSES_FILE for s in met.sources]
-    causes = [{} if file is None else read_causes(file) for file in files]
+    folders = (source.folder for source in met.sources)
+    causes = [{} if folder is None else read_causes(folder / CAUSES_FILE) for folder in folders]
     made = (c for family in found.measures for c in family.comparisons)
     for system, baseline in dict.fromkeys((c.system, c.baseline) for c in made):
         after, before = (

@@ -98,9 +98,7 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
 
 def _narrowed(section: Section) -> Section:
     first, *others = section.measures
-    return replace(
-        section, measures=(first, *(replace(measure, differences=()) for measure in others))
-    )
+    return replace(section, measures=(first, *(replace(each, differences=()) for each in others)))
 
 
 def _group(systems: Sequence[SystemSummary]) -> dict[Group, dict[str, dict[str, SystemScore]]]:

@@ -92,7 +92,7 @@ def _ranking(system: SystemView, drawn: set[str], hits: int, width: int) -> Iter
     drawn.add(system.ranking_of)
     shown = [hit for hit in system.ranking if hit.rank <= hits or (hit.grade or 0) > 0]
     rows = [("rank", "score", "grade", "document"), *map(_hit, shown)]
-    for line in draw([list(column) for column in zip(*rows, strict=True)]):
+    for line in draw(list(zip(*rows, strict=True))):
         yield _cut(f"{_INDENT}{line}", width)
     left = len(system.ranking) - len(shown)
     if left:
@@ -116,16 +116,14 @@ def _answer(answer: AnswerView, width: int) -> Iterator[str]:
         yield from _wrapped(f"{answer.cause} {answer.detail}", width, f"no answer{number}: ")
         return
     yield from _wrapped(answer.answer or "(empty)", width, f"answer{number}: ")
-    row = answer.prediction
-    facts = []
+    row, facts = answer.prediction, []
     if row is not None and row.latency_ms is not None:
         facts.append(f"{significant(row.latency_ms)} ms")
-    if row is not None and row.usage is not None:
-        usage = row.usage
-        if usage.input_tokens or usage.output_tokens:
-            facts.append(f"{usage.input_tokens} tokens in, {usage.output_tokens} out")
-        if usage.usd:
-            facts.append(f"{significant(usage.usd)} USD")
+    usage = None if row is None else row.usage
+    if usage is not None and (usage.input_tokens or usage.output_tokens):
+        facts.append(f"{usage.input_tokens} tokens in, {usage.output_tokens} out")
+    if usage is not None and usage.usd:
+        facts.append(f"{significant(usage.usd)} USD")
     if facts:
         yield f"{_INDENT}took: {', '.join(facts)}"
 

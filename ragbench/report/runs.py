@@ -302,11 +302,11 @@ def _rank(score: SystemScore | None) -> tuple[bool, float]:
 def list_lines(entries: Sequence[RunEntry], folder: Path) -> list[str]:
     """Draw the list and the trends for a terminal."""
     rows = [_HEADS, *_rows(entries, folder)]
-    lines = draw([list(column) for column in zip(*rows, strict=True)]) if len(rows) > 1 else []
+    lines = draw(list(zip(*rows, strict=True))) if len(rows) > 1 else []
     lines += _broken(entries, folder)
     for trends in trends_of(entries):
         table = [_TREND, *_trend_rows(trends)]
-        lines += ["", trends.title, *draw([list(column) for column in zip(*table, strict=True)])]
+        lines += ["", trends.title, *draw(list(zip(*table, strict=True)))]
         lines += [f"note: {note}" for note in trends.notes]
     return lines
 

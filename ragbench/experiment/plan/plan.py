@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import abc
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
-from ragbench.comparison.method import Method
+from ragbench.comparison.method import IntervalsAndTests, Method
 from ragbench.config.schema import ExperimentConfig, Match
 from ragbench.data.loaders.base import CorpusReader
 from ragbench.data.loaders.python import as_loader
@@ -94,13 +94,14 @@ def make_plan(
     warnings += [*uncontrolled, *never_compared(chosen.pairs)]
     warnings += _check_stored(built, generators, collection.queries, queries)
     warnings += _doubtful_samples(config, generators)
+    baseline = choose_baseline(config, collection, chosen)
     plan = Plan(
         config=config,
         collection=collection,
         queries=queries,
         qrels=qrels,
         retrievers=built,
-        systems=chosen.systems(controls, scores.recorded_rankings),
+        systems=chosen.systems(controls, scores.recorded_rankings, baseline),
         generators=generators,
         apps={
             name: build_app(name, config.apps.get(name), live.apps.get(name), calls=calls)
@@ -111,7 +112,7 @@ def make_plan(
         judges=scores.judges,
         skipped_judges=scores.skipped,
         fill=scores.fill,
-        baseline=choose_baseline(config, collection, chosen),
+        baseline=baseline,
         clusters=clusters,
         slicings=slices,
         warnings=warnings,
@@ -155,15 +156,8 @@ def _make_generators(
 def method_of(plan: Plan) -> Method:
     """Return how the systems of a run are compared, in tables and by gates."""
     chosen = plan.config.statistics
-    return Method(
-        confidence=chosen.confidence,
-        resamples=chosen.resamples,
-        seed=plan.config.seed,
-        test=chosen.test,
-        correction=chosen.correction,
-        family=chosen.family,
-        cluster=chosen.cluster,
-    )
+    shared = {each.name: getattr(chosen, each.name) for each in fields(IntervalsAndTests)}
+    return Method(**shared, seed=plan.config.seed, cluster=chosen.cluster)
 
 
 def _scores(plan: Plan) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ragbench.comparison.differences import Slicing
+from ragbench.comparison.systems import SystemParts
 from ragbench.config.schema import (
     DEFAULT_PASSAGES,
     Component,
@@ -22,7 +23,7 @@ from ragbench.config.schema import (
 from ragbench.errors import OptionError
 from ragbench.gates.base import GateFiles
 from ragbench.generate.base import App, Generator
-from ragbench.records.summary import Role, SystemType
+from ragbench.records.summary import SystemType
 from ragbench.retrieve.base import Retriever
 from ragbench.score.base import add_option
 from ragbench.score.judge.base import Judge, KeyedJudge, Rubric
@@ -150,26 +151,18 @@ class LiveComponents:
     apps: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class System:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System(SystemParts):
     """What is scored: a retriever alone, or somebody who answers."""
 
-    name: str
-    """`bm25`, `bm25/extractive`, the name of an app or of recorded answers."""
     type: SystemType
-    ranking_of: str | None
+    ranking_of: str | None = None
     """Whose ranking it has: its retriever's, or its own, if that says what it found."""
-    retriever: str | None = None
-    """Whose passages it answers from, or the control's name; None where it sees to that itself."""
-    generator: str | None = None
-    """Who answers; None of a retriever alone, a whole app, and of answers that were recorded."""
     control: Control | None = None
     """Which passages it gets instead of a retriever's."""
-
-    @property
-    def role(self) -> Role:
-        """What comparisons take it for."""
-        return self.type if self.type == "app" or self.type == "control" else "system"
+    baseline: str | None = None
+    """What it is compared with as a whole; None for a baseline itself. By a single score, that is
+    what has this score."""
 
 
 @dataclass(frozen=True)

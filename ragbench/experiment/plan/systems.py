@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import abc
 from collections.abc import Mapping, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ragbench.comparison.systems import baseline_of
 from ragbench.config.schema import Control, ExperimentConfig
 from ragbench.data.loaders.base import only
 from ragbench.data.runs.run_folder import unfit_names
@@ -131,20 +132,37 @@ class ChosenSystems:
     recorded: list[str]
 
     def systems(
-        self, controls: Sequence[tuple[Control, str]], ranked: abc.Collection[str]
+        self,
+        controls: Sequence[tuple[Control, str]],
+        ranked: abc.Collection[str],
+        baseline: str | None,
     ) -> list[System]:
-        """Return what is scored, in the order of the tables.
+        """Return what is scored, in the order of the tables, with what it is compared with.
 
         `controls` are those that can be; `ranked` says which of the records are rankings.
         """
         found = []
         for left in self.retrievers:
-            found.append(System(left, "retriever", left, left))
-            found += [System(f"{left}/{g}", "pair", left, r, g) for r, g in self.pairs if r == left]
-        found += [System(f"{c}/{g}", "control", None, c, g, c) for c, g in controls]
-        found += [System(name, "app", name) for name in self.apps]
-        of = {name: name for name in ranked}
-        return [*found, *(System(name, "recorded", of.get(name)) for name in self.recorded)]
+            found.append(System(left, left, None, type="retriever", ranking_of=left))
+            found += [
+                System(f"{left}/{right}", left, right, type="pair", ranking_of=left)
+                for retriever, right in self.pairs
+                if retriever == left
+            ]
+        for c, right in controls:
+            name = f"{c}/{right}"
+            found.append(System(name, c, right, type="control", role="control", control=c))
+        for name in self.apps:
+            found.append(System(name, None, None, type="app", role="app", ranking_of=name))
+        for name in self.recorded:
+            own = name if name in ranked else None
+            found.append(System(name, None, None, type="recorded", ranking_of=own))
+        by_name = {each.name: each for each in found}
+        others = (baseline_of(each, by_name, baseline) for each in found)
+        return [
+            replace(each, baseline=None if other is None else other.name)
+            for each, other in zip(found, others, strict=True)
+        ]
 
 
 def choose_systems(

@@ -51,7 +51,7 @@ class FindCauses(Stage):
         found = find_causes(plan, results, self.workspace.store.spool)
         ids = plan.ids
         results.causes = found
-        flows = cause_flows(found, results.systems, plan.baseline, ids)
+        flows = cause_flows(found, ((each.name, each.baseline) for each in plan.systems), ids)
         results.comparisons = replace(results.comparisons, causes=flows)
 
 

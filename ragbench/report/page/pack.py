@@ -144,7 +144,7 @@ def add_to_curves(curves: Curves, rankings: Mapping[str, FirstHits], judged: Jud
     rows = spans(starts, starts + judged.relevant)
     ends = borders(judged.relevant.tolist(), len(judged.relevant))
     for name, ranking in rankings.items():
-        curves.add(name, ranking.judged[rows], judged.grades[rows], ends)
+        curves.add(name, ranking.judged[rows], judged.rows.grades[rows], ends)
 
 
 def telling_first(views: QueryViews) -> IntArray:

@@ -54,7 +54,7 @@ _DEEPEST = 100
 _TOGETHER = 1_000  # queries that are added at once
 _KS = np.arange(1.0, _DEEPEST + 1)
 _DISCOUNTS = np.log2(_KS + 1)
-_TENTHS = [tenth / 10 - 1e-9 for tenth in range(11)]
+_TENTHS = [tenth / 10 for tenth in range(11)]
 
 _TREND_WIDTH = 340.0
 _NAMED = 6  # runs whose names have room below the axis
@@ -216,7 +216,7 @@ def _interpolated(query: IntArray, ranks: IntArray, sizes: IntArray) -> FloatArr
     recall, precision = nth / sizes[whose], nth / ranks[order]
     points = np.zeros((len(sizes), len(_TENTHS)))
     for column, tenth in enumerate(_TENTHS):
-        reached = recall >= tenth
+        reached = recall >= tenth - 1e-9
         np.maximum.at(points[:, column], whose[reached], precision[reached])
     return points
 
@@ -228,14 +228,12 @@ def curve_pictures(curves: Curves, narrow: bool = False) -> Iterator[Picture]:
     counted = max(curves.queries.values())
     drawn = (("nDCG", curves.ndcg), ("recall", curves.recall), ("precision", curves.precision))
     for name, sums in drawn:
-        means = curves.means(sums)
-        title = f"{name}@k over k, {counted} judged queries"
-        file = f"{name.lower()}-over-k"
-        yield _lines(file, title, ("k", name), _KS.tolist(), means, narrow, logarithmic=True)
-    tenths = [tenth / 10 for tenth in range(11)]
+        title, axes = f"{name}@k over k, {counted} judged queries", ("k", name)
+        file, means = f"{name.lower()}-over-k", curves.means(sums)
+        yield _lines(file, title, axes, _KS.tolist(), means, narrow, logarithmic=True)
     means = curves.means(curves.interpolated)
     title = f"interpolated precision over recall, {counted} judged queries"
-    yield _lines("precision-recall", title, ("recall", "precision"), tenths, means, narrow)
+    yield _lines("precision-recall", title, ("recall", "precision"), _TENTHS, means, narrow)
 
 
 def _lines(

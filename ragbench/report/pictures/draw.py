@@ -137,22 +137,20 @@ def _outcome_colour(change: Difference, direction: str) -> int:
 def trade_pictures(summary: Summary, narrow: bool = False) -> Iterator[Picture]:
     """Quality against what it takes; what nothing beats on both is joined."""
     for kind in ("retrieval", "generation", "judge"):
+        names = (n for s in summary.systems for n, own in s.scores.items() if own.kind == kind)
+        name = next(names, "")
         for what, unit in (("latency", "median ms a query"), ("cost", "USD for all queries")):
             having = []
-            name = next(
-                (n for s in summary.systems for n, score in s.scores.items() if score.kind == kind),
-                None,
-            )
             for system in summary.systems:
                 if system.role == "control":  # nobody could choose it
                     continue
-                score = system.scores.get(name or "")
+                score = system.scores.get(name)
                 times = summary.timing.of(system.name).latency_ms or Latency()
                 taken = system.usd if what == "cost" else times.p50
                 if score is not None and score.mean is not None and taken is not None and taken > 0:
                     having.append((system.name, taken, score.mean))
                     lower = score.direction == "lower"
-            if name is not None and len(having) > 1:
+            if len(having) > 1:
                 file = f"{slug(name)}-against-{what}"
                 yield _trade(file, name, unit, having, lower=lower, narrow=narrow)
 
