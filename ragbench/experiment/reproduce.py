@@ -305,8 +305,6 @@ def _repeated(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Written(Record):
-    """What a config says of where it writes."""
-
     output: str = ""
 
 
@@ -375,7 +373,6 @@ def _is_used(path: KeyPath, config: ExperimentConfig, choices: Choices, summary:
 def _environment(
     config: ExperimentConfig, known: Mapping[str, EnvironmentVariable], folder: Path
 ) -> Iterator[str]:
-    """What the environment has otherwise, and what was used instead."""
     for name, was in known.items():
         value = os.environ.get(name)
         yield from _secret(name, was, value) if was.secret else _plain(name, was, value)

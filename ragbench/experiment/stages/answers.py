@@ -74,7 +74,6 @@ def generate(
 def _asked_on(
     pool: Pool, component: Component, generator: Generator, asked: Sequence[Ask], calls: Calls
 ) -> Iterator[tuple[int, Outcome[Prediction]]]:
-    """The answers of workers."""
     options = {key: str(v) if isinstance(v, Path) else v for key, v in component.options.items()}
     called = [calls.owner, calls.timeout]
     given = {"type_name": component.type, "options": options, "called": called}

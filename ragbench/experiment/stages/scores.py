@@ -374,7 +374,6 @@ def _ranking_parts(ranking: Ranked, gold: Gold, plan: Plan) -> list[str]:
 
 
 def _pieces(ranking: Ranked) -> Iterator[str | bytes]:
-    """What a ranking holds."""
     if isinstance(ranking.outcomes, Recorded):
         run = ranking.outcomes.run(ranking.name)
         yield from ("recorded", run.starts.tobytes(), run.scores.tobytes())
