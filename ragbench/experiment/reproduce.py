@@ -347,10 +347,7 @@ def _is_used(path: KeyPath, config: ExperimentConfig, choices: Choices, summary:
     """Whether what stands in a config is part of the run, of which there may be less."""
     if path[:2] == ("metrics", "judge"):
         return choices.judge
-    block = {"retrievers": config.retrievers, "generators": config.generators}.get(path[0])
-    if path[0] == "apps":
-        block = config.apps
-    if block is None or not choices.only:
+    if path[0] not in ("retrievers", "generators", "apps") or not choices.only:
         return True
     systems = summary.systems
     names = [name for each in systems for name in (each.name, each.retriever, each.generator)]

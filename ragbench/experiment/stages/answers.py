@@ -158,8 +158,7 @@ def ask_app(
         told = [d if d.full_text else corpus.get(d.id, d) for d in prediction.contexts]
         return replace(prediction, contexts=told)
 
-    for position, outcome in calling(ask, queries, calls):
-        yield position, naming(queries[position].id, as_told(outcome))
+    return naming(queries, ((at, as_told(told)) for at, told in calling(ask, queries, calls)))
 
 
 def _ranking(outcome: Outcome[Prediction]) -> Outcome[Retrieved]:
