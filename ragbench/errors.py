@@ -84,16 +84,11 @@ def shortened(text: str) -> str:
         >>> len(shortened("x" * 70_000 + "\ny"))
         802
     """
-    if len(text) <= _LONGEST_LINE:
-        return text
-    return "\n".join(map(_without_middle, text.split("\n")))
-
-
-def _without_middle(line: str) -> str:
-    if len(line) <= _LONGEST_LINE:
-        return line
     half = _LONGEST_LINE // 2
-    return f"{line[: half - 5]} ... {line[-half:]}"
+    return "\n".join(
+        line if len(line) <= _LONGEST_LINE else f"{line[: half - 5]} ... {line[-half:]}"
+        for line in text.split("\n")
+    )
 
 
 class RagbenchError(Exception):

@@ -7,7 +7,6 @@ name. They hold the id of their process: what one that was killed has left, the 
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import sys
@@ -96,6 +95,15 @@ def odd_file(folder: Path) -> Path | None:
     return None
 
 
+@contextmanager
+def naming_unwritable(path: str | Path) -> Iterator[None]:
+    """Turn what goes wrong with writing in the block into an error that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
+
+
 def write_atomically(path: Path, content: str | bytes) -> None:
     r"""Write a file so that its name shows either the old content or all of the new.
 
@@ -108,10 +116,8 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 def write_file(path: Path, content: str | bytes) -> None:
     """Write a file as `write_atomically` does; a `DataError` says that it cannot be written."""
-    try:
+    with naming_unwritable(path):
         write_atomically(path, content)
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
 
 
 @contextmanager
@@ -211,7 +217,7 @@ def locked_beside(path: Path, told: Callable[[str], object] | None = None) -> It
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         with opened_to_append(lock) as stream:
-            _wait_for(stream) if told is None else _wait_telling(stream, told)
+            _wait_for(stream, told)
             # the one before may have removed it between our opening and our locking it
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(stream.fileno()), lock.stat()):
@@ -224,14 +230,19 @@ def locked_beside(path: Path, told: Callable[[str], object] | None = None) -> It
                     return
 
 
-def _wait_telling(stream: IO[bytes], told: Callable[[str], object]) -> None:
-    """Wait for a lock, and say so now and then."""
+def _wait_for(stream: IO[bytes], told: Callable[[str], object] | None = None) -> None:
+    """Wait for a lock, and say so now and then to who is `told`."""
+    if told is None and sys.platform != "win32":
+        import fcntl
+
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        return
     start, wait_s, due_s = time.monotonic(), 0.02, TOLD_AFTER_S
-    while not _taken(stream):
+    while not taken(stream):
         time.sleep(wait_s)
         wait_s = min(2 * wait_s, 0.5)
         waited_s = time.monotonic() - start
-        if waited_s >= due_s:
+        if told is not None and waited_s >= due_s:
             due_s += TOLD_AGAIN_S
             told(f"waiting for {_holder(stream)}, for {waited_s:.0f} s by now")
 
@@ -254,13 +265,17 @@ def _holder(stream: IO[bytes]) -> str:
         return "another process"
 
 
-def _taken(stream: IO[bytes]) -> bool:
-    """Take a lock; False where another process has it."""
+_FAR = 1 << 20
+"""Where Windows locks a file: far behind its text, since what is locked is unreadable there."""
+
+
+def taken(stream: IO[bytes]) -> bool:
+    """Take the lock of a file; False where another process has it."""
     try:
         if sys.platform == "win32":
             import msvcrt
 
-            stream.seek(0)
+            stream.seek(_FAR)
             msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
         else:
             import fcntl
@@ -269,25 +284,6 @@ def _taken(stream: IO[bytes]) -> bool:
     except (BlockingIOError, PermissionError):
         return False
     return True
-
-
-def _wait_for(stream: IO[bytes]) -> None:
-    if sys.platform == "win32":
-        import msvcrt
-
-        while True:
-            try:
-                stream.seek(0)
-                msvcrt.locking(stream.fileno(), msvcrt.LK_LOCK, 1)
-                break
-            except OSError as error:
-                # it gives up after ten seconds; a run takes longer
-                if error.errno not in (errno.EACCES, errno.EDEADLK):
-                    raise
-    else:
-        import fcntl
-
-        fcntl.flock(stream, fcntl.LOCK_EX)
 
 
 def point_at(link: Path, target: str) -> None:

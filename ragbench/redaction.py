@@ -46,8 +46,6 @@ _LOOK = 4096
 
 @dataclass(frozen=True, slots=True)
 class _Needle:
-    """One form of a secret."""
-
     anchor: str
     """What stands in every text that holds it: looked for first, which is quick."""
     pattern: Callable[[], str]
@@ -274,7 +272,6 @@ def _bytes_of(data: bytes) -> Iterator[str]:
 
 
 def _hex(digits: str) -> str:
-    """Hexadecimal digits in small and large letters."""
     return "".join(f"[{d}{d.upper()}]" if d.isalpha() else d for d in digits)
 
 
@@ -310,29 +307,22 @@ def mask_addresses(text: str) -> str:
 
     def masked(match: re.Match[str]) -> str:
         name, value = match.groups()
-        return (
-            f"{name}={MASK}" if is_secret_in_query(unquote(name), value, named=True) else match[0]
-        )
+        is_secret = is_secret_in_query(unquote(name), value, named=True)
+        return f"{name}={MASK}" if is_secret else match[0]
 
     return _IN_QUERY.sub(masked, _CREDENTIALS.sub(MASK, text))
 
 
-class _Noted:
-    """The secrets that this process knows: what it prints holds none of them."""
-
-    def __init__(self) -> None:
-        self.secrets: dict[str, str] = {}
-
-    def note(self, secrets: Mapping[str, str]) -> None:
-        self.secrets = {**self.secrets, **secrets}
-
-    def clean(self, text: str) -> str:
-        return mask_addresses(redactor(self.secrets)(text))
+_noted: Mapping[str, str] = {}
+"""The secrets that this process knows; replaced whole, since other threads may be printing."""
 
 
-_noted = _Noted()
+def note_secrets(secrets: Mapping[str, str]) -> None:
+    """Remember secrets of a config that is read, for whatever is printed from then on."""
+    global _noted
+    _noted = {**_noted, **secrets}
 
-note_secrets: Callable[[Mapping[str, str]], None] = _noted.note
-"""Remember secrets of a config that is read, for whatever is printed from then on."""
-printed: Callable[[str], str] = _noted.clean
-"""Return a text as it may be printed or logged: without the secrets of any config that was read."""
+
+def printed(text: str) -> str:
+    """Return a text as it may be printed or logged: without secrets of any config that was read."""
+    return mask_addresses(redactor(_noted)(text))

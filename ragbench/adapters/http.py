@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -129,13 +129,13 @@ class Endpoint:
     def _once(self, content: bytes, deadline: float) -> bytes:
         """Send once and return the body of a 200; a connection that has grown stale is replaced."""
         connection, is_old = self._connection(deadline)
-        with _Alarm(connection, deadline) as alarm:
+        with _alarm(connection, deadline) as rang:
             try:
                 try:
                     connection.request("POST", self._target, content, self._headers)
                     response = connection.getresponse()
                 except (http.client.RemoteDisconnected, ConnectionError, BrokenPipeError):
-                    if not is_old or alarm.rang:
+                    if not is_old or rang.is_set():
                         raise
                     connection.close()  # the server gave it up while it was idle
                     connection.request("POST", self._target, content, self._headers)
@@ -143,11 +143,11 @@ class Endpoint:
                 text = _whole(response)
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
-                if alarm.rang or isinstance(error, TimeoutError):
+                if rang.is_set() or isinstance(error, TimeoutError):
                     raise self._too_late() from None
                 words = f"{self.address}: {type(error).__name__}: {error}"
                 raise failure_of_connection(words) from None
-        if alarm.rang:  # what broke off in the middle may still look like a reply
+        if rang.is_set():  # what broke off in the middle may still look like a reply
             connection.close()
             raise self._too_late()
         return self._checked(connection, response, text)
@@ -222,27 +222,24 @@ def _close(connections: list[http.client.HTTPConnection]) -> None:
         connection.close()
 
 
-class _Alarm:
-    """Breaks a connection at a deadline: a server that sends a byte a second never times out."""
+@contextlib.contextmanager
+def _alarm(connection: http.client.HTTPConnection, deadline: float) -> Iterator[threading.Event]:
+    """Break a connection at a deadline: a server that sends a byte a second never times out."""
+    rang = threading.Event()
 
-    def __init__(self, connection: http.client.HTTPConnection, deadline: float) -> None:
-        self._connection, self.rang = connection, False
-        self._timer = threading.Timer(max(0.0, deadline - time.monotonic()), self._ring)
-        self._timer.daemon = True
-
-    def __enter__(self) -> _Alarm:
-        self._timer.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._timer.cancel()
-
-    def _ring(self) -> None:
-        self.rang = True
-        sock = self._connection.sock
-        if sock is not None:
+    def ring() -> None:
+        rang.set()
+        if (sock := connection.sock) is not None:
             with contextlib.suppress(OSError):  # it has been closed meanwhile
                 sock.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(max(0.0, deadline - time.monotonic()), ring)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield rang
+    finally:
+        timer.cancel()
 
 
 def _secrets_of(headers: Mapping[str, str], url: str) -> dict[str, str]:

@@ -114,7 +114,7 @@ class HitReader:
         >>> reader.read(own_id=None, text="Io", metadata={"dok": 1}, score=None).id[:5]
         'text-'
         >>> reader.notes[1]
-        '1 hits have no id: a hash of their text stands in its place; id_field? they have dok'
+        '1 hits have no id: a hash of their text stands in its place; set id_field to one of dok'
     """
 
     def __init__(self, id_field: str | None) -> None:
@@ -159,9 +159,9 @@ class HitReader:
             hint = f"; did you mean '{close}'?" if close else ""
             found.append(f"{count} hits have no metadata '{self._field}', but {keys}{hint}")
         if count := self._from["hash"]:
+            hint = f"set id_field to one of {keys}" if self._keys else "nor any metadata"
             found.append(
-                f"{count} hits have no id: a hash of their text stands in its place; "
-                f"id_field? they have {keys}"
+                f"{count} hits have no id: a hash of their text stands in its place; {hint}"
             )
         return found
 

@@ -29,13 +29,13 @@ from ragbench.stats.agreement import (
     FEWEST,
     Agreement,
     Level,
+    alpha,
     confusion_table,
     kappa,
     mean_agreement,
     raw_agreement,
     raw_share,
 )
-from ragbench.stats.krippendorff import alpha
 from ragbench.stats.mean import mean_interval
 from ragbench.stats.resampling import Statistic
 from ragbench.types import FloatArray
@@ -43,8 +43,6 @@ from ragbench.types import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One line of the table."""
-
     statistic: Statistic
     level: Level
     on_levels: bool
@@ -80,12 +78,8 @@ def judge_against_people(
     """Compare the judge with each rater and average over the raters.
 
     So the numbers can be laid beside those of the raters among each other. `auc` is how well the
-    judge's score tells answers that a rater finds good from the others.
-
-    Args:
-        ratings: What both said.
-        good: Score from 0 to 1 from which a label is good; None: above the middle.
-        confidence: Coverage of the intervals.
+    judge's score tells answers that a rater finds good from the others: those from `good` on, a
+    score from 0 to 1; None: above the middle.
     """
     pairs = [(ratings.judge, column) for column in ratings.people.T]
     found = _compare(ratings, pairs, confidence)
@@ -141,6 +135,12 @@ def correlations(ratings: Ratings, *, confidence: float) -> Correlations:
     means = np.column_stack(
         [(np.bincount(codes, weights=of) / sizes).round(12) for of in (judge, people)]
     )
+
+    def of_systems(row: _Row) -> Agreement:
+        return mean_agreement(
+            row.statistic, [means], level=row.level, confidence=confidence, rare=False
+        )
+
     return Correlations(
         item=CorrelationLevel(
             unit="answers",
@@ -161,18 +161,7 @@ def correlations(ratings: Ratings, *, confidence: float) -> Correlations:
         system=CorrelationLevel(
             unit="systems",
             n=len(sizes),
-            coefficients={
-                name: recorded(
-                    mean_agreement(
-                        _TABLE[name].statistic,
-                        [means],
-                        level=_TABLE[name].level,
-                        confidence=confidence,
-                        rare=False,
-                    )
-                )
-                for name in _COEFFICIENTS
-            },
+            coefficients={name: recorded(of_systems(_TABLE[name])) for name in _COEFFICIENTS},
         ),
     )
 
@@ -240,7 +229,7 @@ class Flips:
     interval: Ends | None
     """Its confidence limits; None where there are too few queries."""
     mean_difference: float
-    """Mean absolute difference of the scores."""
+    """Of the scores, without signs."""
     unit: str
     """What flips: a level, or the score."""
 
@@ -253,14 +242,10 @@ def flips(
     *,
     confidence: float,
 ) -> Flips:
-    """Compare the scores of two askings about the same n answers; n is at least 1.
+    """Compare the scores, from 0 to 1, of two askings about the same n answers; n is at least 1.
 
-    Args:
-        first: Scores from 0 to 1.
-        second: Scores of the same answers.
-        queries: The query of each: answers to one query vary together.
-        scale: Its levels are compared; the scores themselves where it has none.
-        confidence: Coverage of the interval.
+    `queries` has the query of each: answers to one query vary together. Where the scale has levels,
+    these are compared.
     """
     levels = [scale.nearest_levels(side) if scale.levels else side for side in (first, second)]
     flipped = levels[0] != levels[1]
@@ -294,10 +279,6 @@ def retest_runs(
 ) -> RetestFound:
     """Compare two runs of the same judge over the answers that both judged.
 
-    Returns:
-        The flip rate, the share of answers whose level differs, with its interval; and the mean
-        absolute difference of the scores.
-
     Raises:
         DataError: The second run lacks the score, or it comes from another judge, model or rubric.
     """
@@ -328,8 +309,7 @@ def retest_runs(
 def retest_samples(score: JudgedScore, scale: Scale, *, confidence: float) -> RetestFound:
     """Compare the samples of each answer, each two of one model, where a run has several.
 
-    Returns:
-        What `retest_runs` returns: the flip rate is the share of pairs of samples that differ.
+    The flip rate is the share of pairs of samples that differ.
     """
     pairs = [
         (key, one, other)

@@ -39,7 +39,6 @@ class Calibration:
     good: float | None = None
     """The label from which an answer is good; None: beyond the middle of the scale."""
     confidence: float = 0.95
-    """Coverage of the intervals."""
     random: bool = False
     """Whether the user vouches that the labelled answers were drawn at random."""
     again: JudgedRun | None = None
@@ -54,13 +53,7 @@ def certify(
     labels: Mapping[str, Labels],
     calibration: Calibration,
 ) -> Certificate:
-    """Return the certificate: the same labels and verdicts give the same bytes.
-
-    Args:
-        run: The run.
-        scores: The scores that are certified, by name.
-        labels: Labels by rubric.
-        calibration: How they are read.
+    """Return the certificate: the same labels, by rubric, and verdicts give the same bytes.
 
     Raises:
         DataError: No labelled answer has a verdict, or the second run is not of the same judge.
@@ -89,12 +82,8 @@ def probe_report(
 ) -> ProbeReport:
     """Return what is known of judges without labels: probes and test-retest.
 
-    Args:
-        run: The run.
-        scores: What was asked again.
-        asked: Score -> probe -> what came out.
-        scale: The scale whose levels flip; None: that of each rubric.
-        confidence: Coverage of the intervals.
+    `asked` is score -> probe -> what came out; `scale` that whose levels flip, None: that of each
+    rubric.
     """
     return ProbeReport(
         run=run.name,
@@ -198,7 +187,6 @@ class Sampling:
     """Whether the labelled answers are a random sample of the judged ones."""
 
     random: bool
-    """Whether they are."""
     why: str
     """How that is known, or what speaks against it."""
 
@@ -245,18 +233,18 @@ def corrected_means(
         keys = [key for key in sorted(score.scores) if key[0] == system]
         with_label = [key for key in keys if key in by_key]
         without = [key for key in keys if key not in by_key]
-        reason = _refusal(drawn, len(with_label), len(without), "answers")
-        found[system] = _absent(reason)
-        if not reason:
-            mean = ppi_mean(
-                [by_key[key] for key in with_label],
-                [score.scores[key] for key in with_label],
-                [score.scores[key] for key in without],
-                random=True,
-                range=(0.0, 1.0),
-                confidence=confidence,
-            )
-            found[system] = _present(mean)
+        if reason := _refusal(drawn, len(with_label), len(without), "answers"):
+            found[system] = _absent(reason)
+            continue
+        corrected = ppi_mean(
+            [by_key[key] for key in with_label],
+            [score.scores[key] for key in with_label],
+            [score.scores[key] for key in without],
+            random=True,
+            range=(0.0, 1.0),
+            confidence=confidence,
+        )
+        found[system] = _present(corrected)
     return found
 
 
@@ -267,12 +255,11 @@ def corrected_differences(
     by_key = dict(zip(ratings.keys, ratings.mean_labels.tolist(), strict=True))
     found = {}
     for system, against in run.against.items():
-        both = [
-            query
+        pairs = [
+            ((system, query), (against, query))
             for _, query in sorted(key for key in score.scores if key[0] == system)
             if (against, query) in score.scores
         ]
-        pairs = [((system, query), (against, query)) for query in both]
         with_label = [pair for pair in pairs if all(key in by_key for key in pair)]
         without = [pair for pair in pairs if not any(key in by_key for key in pair)]
         reason = _refusal(drawn, len(with_label), len(without), "queries with labels for both")

@@ -57,13 +57,9 @@ class JudgedScore:
     name: str
     """The score's name in the summary: the rubric, with the judge where there are several."""
     rubric: Rubric
-    """What was asked."""
     judge: str
-    """The judge's name."""
     model: str
-    """What gave the verdicts."""
     signature: str
-    """What the score depends on."""
     scores: Mapping[Key, float]
     """Verdicts from 0 to 1, of the answers that have one."""
     unscored: Mapping[Key, str]
@@ -77,11 +73,9 @@ class JudgedRun:
     """A finished run, as far as judges are concerned."""
 
     folder: Path
-    """The run folder."""
     name: str
     """The experiment's name."""
     seed: int
-    """The run's seed."""
     systems: tuple[str, ...]
     """The systems that were judged, in the order of the run."""
     against: Mapping[str, str]
@@ -91,7 +85,6 @@ class JudgedRun:
     data: Mapping[str, str]
     """Fingerprints of the data set."""
     answers: Mapping[Key, JudgedAnswer]
-    """Every answer."""
     scores: Mapping[str, JudgedScore]
     """What the judges said, by the name of the score."""
     elsewhere: bool = False
@@ -102,9 +95,8 @@ class JudgedRun:
 
         The system that records call `Original Ground Truth` is `Original-Ground-Truth` in a run.
         """
-        return next(
-            (name for name in (written, system_name(written)) if name in self.systems), None
-        )
+        names = (written, system_name(written))
+        return next((name for name in names if name in self.systems), None)
 
     def chosen(self, names: Sequence[str]) -> list[JudgedScore]:
         """Return the scores of these names or rubrics; all where none is named.
@@ -133,7 +125,8 @@ def read_judged_run(path: Path) -> JudgedRun:
     folder = resolve_run_folder(path)
     summary = read_summary(folder)
     manifest = read_manifest(folder)
-    config = _Config.of(folder)
+    config_file = folder / "config.yaml"
+    config = _read_config(config_file)
     systems = [s for s in summary.systems if _file(folder, "judgements", s.name).is_file()]
     for system in summary.systems:
         is_judged = any(score.judge is not None for score in system.scores.values())
@@ -151,7 +144,8 @@ def read_judged_run(path: Path) -> JudgedRun:
     if summary.seed is None:
         raise DataError("no 'seed'", file=folder / "summary.json", allowed="an integer")
     rows = {s.name: [*_firsts(_file(folder, "judgements", s.name), VerdictRow)] for s in systems}
-    scores = {score.name: score for score in _scores(summary, rows, _own_rubrics(config))}
+    own = _own_rubrics(config_file, config)
+    scores = {score.name: score for score in _scores(summary, rows, own)}
     judged = {key for score in scores.values() for key in (*score.scores, *score.unscored)}
     answers = {key: answer for name in rows for key, answer in _answers(folder, name)}
     return JudgedRun(
@@ -245,32 +239,23 @@ def _samples(row: VerdictRow, signature: str) -> Samples:
     return tuple(tuple(scores[i : i + n]) for i in range(0, len(scores), n)) if n > 1 else ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Config:
+def _read_config(file: Path) -> Json:
     """A config as it was written, in plain texts."""
-
-    file: Path
-    """Where it lies; its paths are relative to the folder."""
-    tree: Json
-
-    @classmethod
-    def of(cls, folder: Path) -> _Config:
-        file = folder / "config.yaml"
-        try:
-            return cls(file, load_yaml(file.read_text(encoding="utf-8")))
-        except (OSError, ValueError) as error:
-            raise DataError(f"cannot be read: {error}", file=file) from error
-
-    def at(self, *keys: str) -> Json:
-        """What stands at some keys, one in the other; None where nothing does."""
-        found = self.tree
-        for key in keys:
-            found = found.get(key) if isinstance(found, dict) else None
-        return found
+    try:
+        return load_yaml(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot be read: {error}", file=file) from error
 
 
-def _models(systems: Sequence[SystemSummary], config: _Config) -> dict[str, str]:
-    models = {s.name: config.at("generators", s.generator or "", "model") for s in systems}
+def _at(config: Json, *keys: str) -> Json:
+    """What stands at some keys, one in the other; None where nothing does."""
+    for key in keys:
+        config = config.get(key) if isinstance(config, dict) else None
+    return config
+
+
+def _models(systems: Sequence[SystemSummary], config: Json) -> dict[str, str]:
+    models = {s.name: _at(config, "generators", s.generator or "", "model") for s in systems}
     return {name: str(model) for name, model in models.items() if model}
 
 
@@ -288,10 +273,8 @@ def _against(systems: Sequence[SystemSummary]) -> dict[str, str]:
 def find_rubric(name: str, signature: str, own: Sequence[Rubric]) -> Rubric:
     """Find the rubric that a judge applied, by its fingerprint or that of its prompts.
 
-    Args:
-        name: The rubric.
-        signature: The signature of its score: judges that ask models note what they were sent.
-        own: The rubrics of the run that are not built in.
+    The signature of the score has one of them: judges that ask models note what they were sent.
+    `own` are the rubrics of the run that are not built in.
 
     Raises:
         DataError: It is no longer what it was.
@@ -303,9 +286,8 @@ def find_rubric(name: str, signature: str, own: Sequence[Rubric]) -> Rubric:
     for rubric in known:
         if wanted == rubric.fingerprint or (wanted is None and sent in _prompts(rubric)):
             return rubric
-    here = ", ".join(
-        rubric.fingerprint if wanted else "/".join(_prompts(rubric)) for rubric in known
-    )
+    now = (rubric.fingerprint if wanted else "/".join(_prompts(rubric)) for rubric in known)
+    here = ", ".join(now)
     raise DataError(
         f"rubric '{name}' is not the one that the judge applied: {wanted or sent} then, "
         f"{here or 'none'} now",
@@ -313,18 +295,18 @@ def find_rubric(name: str, signature: str, own: Sequence[Rubric]) -> Rubric:
     )
 
 
-def _own_rubrics(config: _Config) -> list[Rubric]:
+def _own_rubrics(file: Path, config: Json) -> list[Rubric]:
     """The rubrics of mappings in a config, and of files that are still there."""
-    judge = config.at("metrics", "judge")
-    blocks = [(), *((name,) for name in judge)] if isinstance(judge, dict) else []
-    lists = [config.at("metrics", "judge", *block, "rubrics") for block in blocks]
+    judge = _at(config, "metrics", "judge")
+    blocks = [judge, *judge.values()] if isinstance(judge, dict) else []
+    lists = [_at(block, "rubrics") for block in blocks]
     named = [each for names in lists if isinstance(names, list) for each in names]
     texts = [each for each in named if isinstance(each, str)]
-    paths = [config.file.parent / name for name in texts if name.endswith((".yaml", ".yml"))]
+    paths = [file.parent / name for name in texts if name.endswith((".yaml", ".yml"))]
     try:
         written = [load_rubric(each) for each in named if isinstance(each, Mapping)]
     except DataError as error:
-        raise DataError(str(error), file=config.file) from error
+        raise DataError(str(error), file=file) from error
     return [*written, *(read_rubric(path) for path in paths if path.is_file())]
 
 

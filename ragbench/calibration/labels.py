@@ -65,13 +65,7 @@ def read_labels(
     `system` where the run has several. Its labels are in the columns that `columns` names for a
     rubric, else in one with the rubric's name, else in `label`, `label_1`, `label_2` ... of the
     rubric that the column `rubric` names, or of the only one. Each column of each file is a rater.
-
-    Args:
-        paths: The files: CSV, JSON lines or Parquet.
-        run: What was judged.
-        scores: The scores that labels are for.
-        scale: The scale of all labels; None: that of each rubric.
-        columns: Rubric -> names of its label columns.
+    Where `scale` is None, each rubric has its own.
 
     Raises:
         DataError: An unknown or repeated answer, a label that is no number or off the scale, a
@@ -88,8 +82,6 @@ def read_labels(
 
 
 class _Reader:
-    """Reads files into labels by rubric."""
-
     def __init__(
         self,
         run: JudgedRun,
@@ -157,19 +149,14 @@ class _Reader:
                 near=nearest("query_id", entry.values),
             )
         query, systems = entry.id("query_id"), self._run.systems
-        system = entry.values.get("system")
+        system, allowed = entry.values.get("system"), ", ".join(systems)
         if system in (None, "") and len(systems) > 1:
-            raise entry.error(
-                f"no 'system', and the run has {len(systems)}", allowed=", ".join(systems)
-            )
+            raise entry.error(f"no 'system', and the run has {len(systems)}", allowed=allowed)
         written = str(system or systems[0])
         name = self._run.named(written)
         if name is None:
-            raise entry.error(
-                f"system '{written}' was not judged",
-                allowed=", ".join(systems),
-                near=nearest(written, systems),
-            )
+            near = nearest(written, systems)
+            raise entry.error(f"system '{written}' was not judged", allowed=allowed, near=near)
         key = (name, query)
         for rubric in self._rubrics_of(entry):
             if key not in self._known[rubric]:
@@ -236,15 +223,13 @@ class Ratings:
     """The n answers that have a verdict and a label of anybody."""
 
     keys: Sequence[Key]
-    """The answers."""
     scale: Scale
     """What people label on."""
     judge: FloatArray
-    """Scores of the judge, from 0 to 1."""
+    """Scores from 0 to 1."""
     people: FloatArray
     """Labels as scores from 0 to 1, a column per rater; NaN where one gave none."""
     raters: Sequence[str]
-    """Names of the columns."""
 
     @classmethod
     def of(cls, score: JudgedScore, labels: Labels, scale: Scale) -> Ratings:
@@ -283,7 +268,6 @@ class RatingsForm:
     scale: Scale
     """What people rate on."""
     judge_scale: Scale
-    """What the judge rates on."""
     columns: Mapping[str, Sequence[str]]
     """Part -> its columns; judge and label may have several."""
     rubric: str | None = None
@@ -298,13 +282,9 @@ def read_ratings(path: Path, form: RatingsForm) -> tuple[JudgedRun, dict[str, La
     Each column of the judge is a judge, each one of labels a rater. A row without a rating of the
     judge is counted as without a verdict, one without a label is of use to correct a mean.
 
-    Args:
-        path: CSV, JSON lines or Parquet: `query_id`, `system` (where there are several), `judge`,
-            `label` or `label_1`, `label_2` ...; the text of the answer, `answer`, if known.
-        form: Scales, and the names of columns that are called otherwise.
-
-    Returns:
-        What `certify` takes: a judged run, and the labels by the name of the rubric.
+    The columns of CSV, JSON lines or Parquet are `query_id`, `system` (where there are several),
+    `judge`, `label` or `label_1`, `label_2` ...; the text of the answer, `answer`, if known.
+    Returned is what `certify` takes.
 
     Raises:
         DataError: A missing column, a repeated answer, a rating that is no number or off its
@@ -352,8 +332,6 @@ def _name(entry: Entry, column: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """Which columns play which part."""
-
     query_id: str
     system: str | None
     answer: str | None

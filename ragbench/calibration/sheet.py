@@ -105,8 +105,6 @@ _BANDS = 5
 class Draw:
     """What was drawn, and all that is needed to draw it again."""
 
-    rubric: str
-    """The rubric that people apply."""
     keys: tuple[Key, ...]
     """The drawn answers, in the order of the sheet: any first part of it is random too."""
     probability: float
@@ -131,13 +129,7 @@ def draw(
     the sheet, to within one, and no weights are needed. With `unit="query"` queries are drawn
     likewise over the bands of their mean score, with the answers of all systems.
 
-    Args:
-        run: The run.
-        score: The score whose bands count.
-        n: How many answers or queries.
-        seed: Equal seeds give equal draws.
-        unit: What is drawn.
-        systems: From these systems only.
+    Equal seeds give equal draws. Only some `systems` are drawn from where these are named.
 
     Raises:
         OptionError: More than there are, or a system that the run does not have.
@@ -163,7 +155,7 @@ def draw(
         population=fingerprint(piece for band, unit in units for piece in (str(band), *unit[0])),
         v=VERSION,
     )
-    return Draw(score.rubric.name, tuple(keys), n / len(units), str(signature))
+    return Draw(tuple(keys), n / len(units), str(signature))
 
 
 def draw_again(run: JudgedRun, score: JudgedScore, signature: str) -> Draw | None:
@@ -220,18 +212,8 @@ def _band(score: float) -> int:
 
 
 COLUMNS = (
-    "item",
-    "rubric",
-    "question",
-    "passages",
-    "reference",
-    "queries",
-    "answer",
-    "scale",
-    "label",
-    "comment",
-    "probability",
-    "draw",
+    *("item", "rubric", "question", "passages", "reference", "queries", "answer", "scale"),
+    *("label", "comment", "probability", "draw"),
 )
 """The columns of a sheet; people fill `label`, and `comment` as they like."""
 
@@ -244,7 +226,6 @@ class Question:
     """What the run's data set has of a query."""
 
     text: str
-    """The question."""
     references: Sequence[str] = ()
     """Gold answers."""
     turns: tuple[Turn, ...] = ()
@@ -256,12 +237,7 @@ def sheet_rows(
 ) -> list[list[str | float | None]]:
     """Return the rows of a sheet for people: no system, no score, in random order.
 
-    Each row shows what the rubric needs and nothing else.
-
-    Args:
-        run: The run.
-        draws: What was drawn, with the rubric.
-        questions: Question and gold answers by query id.
+    Each row shows what the rubric needs and nothing else. The questions are by query id.
     """
     rows: list[list[str | float | None]] = []
     for drawn, rubric in draws:
@@ -274,19 +250,9 @@ def sheet_rows(
                 "queries": _numbered(answer.queries),
             }
             cells = [shown[need] if need in rubric.needs else "" for need in shown]
-            rows.append(
-                [
-                    item_id(run, rubric.name, key),
-                    rubric.name,
-                    *cells,
-                    answer.answer or "",
-                    scale_text(rubric),
-                    None,
-                    None,
-                    drawn.probability,
-                    drawn.signature,
-                ]
-            )
+            head = [item_id(run, rubric.name, key), rubric.name, *cells, answer.answer or ""]
+            tail = [None, None, drawn.probability, drawn.signature]
+            rows.append([*head, scale_text(rubric), *tail])
     return rows
 
 

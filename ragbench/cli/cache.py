@@ -31,14 +31,10 @@ def command(ctx: click.Context, path: Path | None) -> None:
     from ragbench.files import cache_folder
 
     ctx.obj = path or cache_folder()
-    if ctx.invoked_subcommand is None:
-        _show(ctx.obj)
-
-
-def _show(folder: Path) -> None:
-
-    found = stored_in(folder)
-    echo(f"{folder}: {_size(sum(each.size for each in found))} in {len(found)} files")
+    if ctx.invoked_subcommand is not None:
+        return
+    found = stored_in(ctx.obj)
+    echo(f"{ctx.obj}: {_size(sum(each.size for each in found))} in {len(found)} files")
     for kind, files in groupby(found, key=lambda each: each.kind):
         sizes = [each.size for each in files]
         echo(f"  {kind:<10}{_size(sum(sizes)):>10}  {len(sizes)} files")
@@ -59,8 +55,7 @@ def prune(folder: Path, older_than: str | None, max_size: str | None) -> None:
         raise click.UsageError("say what to remove: --older-than AGE, --max-size SIZE, or both")
     days = None if older_than is None else _days(older_than)
     keep = None if max_size is None else _bytes(max_size)
-    gone = to_prune(stored_in(folder), older_than_days=days, keep_bytes=keep)
-    _removed(gone, remove(gone))
+    _remove(to_prune(stored_in(folder), older_than_days=days, keep_bytes=keep))
 
 
 @command.command(name="verify")
@@ -98,10 +93,11 @@ def clear(folder: Path, replies: bool, yes: bool) -> None:
             found = f"cannot ask about {len(gone)} files without a terminal; use --yes"
             raise click.UsageError(found)
         confirm(f"Remove {len(gone)} files from {folder}?")
-    _removed(gone, remove(gone))
+    _remove(gone)
 
 
-def _removed(gone: list[Stored], freed: int) -> None:
+def _remove(gone: list[Stored]) -> None:
+    freed = remove(gone)
     echo(f"removed {len(gone)} files, {_size(freed)}")
 
 

@@ -66,12 +66,6 @@ class Request:
     trusted: Sequence[str] = ()
     """Addresses to which probes may send: a run folder is data, and names any."""
 
-    def write(
-        self, what: str, record: Found, render: Callable[[Found], str], notes: Sequence[str]
-    ) -> None:
-        """Write a record to the file, and print it with the notes."""
-        _write(what, record, render, notes, self.output, as_json=self.as_json)
-
 
 def _write(
     what: str,
@@ -139,7 +133,8 @@ def certify_judge(
         asked, notes = _ask_judges(request, labelled)
         calibration = replace(calibration, asked=asked)
     certificate = certify(run, chosen, found, calibration)
-    request.write("certificate", certificate, render_certificate, notes)
+    output, as_json = request.output, request.as_json
+    _write("certificate", certificate, render_certificate, notes, output, as_json=as_json)
 
 
 def certify_ratings(
@@ -203,7 +198,7 @@ def probe_judge(request: Request) -> None:
     asked, notes = _ask_judges(request, chosen)
     scale, confidence = request.scale, request.confidence
     report = probe_report(request.run, chosen, asked, scale=scale, confidence=confidence)
-    request.write("probes", report, render_probes, notes)
+    _write("probes", report, render_probes, notes, request.output, as_json=request.as_json)
 
 
 def _by_name(pairs: Sequence[str]) -> dict[str, list[str]]:
@@ -278,11 +273,9 @@ def _read_questions(run: JudgedRun) -> Mapping[str, Question]:
     for part in ("queries", "answers"):
         then, now = run.data.get(part), collection.fingerprints.get(part)
         if then != now:
-            raise DataError(
-                f"the {part} are no longer those of the run: fingerprint {then} then, {now} now",
-                file=run.folder / "config.yaml",
-                allowed="the data as they were, or a new run",
-            )
+            found = f"the {part} are no longer those of the run: fingerprint {then} then, {now} now"
+            allowed, file = "the data as they were, or a new run", run.folder / "config.yaml"
+            raise DataError(found, file=file, allowed=allowed)
     return {
         query.id: Question(query.text, collection.answers.get(query.id, ()), query.turns)
         for query in collection.queries

@@ -112,10 +112,6 @@ def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options
 
 
 def _render(found: Comparison, form: str) -> str:
-    if form == "table":
-        from ragbench.report.comparison import render_table
-
-        return render_table(found.record, width=terminal_width())
     if form == "json":
         from ragbench.data.runs.run_folder import to_json
 
@@ -128,6 +124,8 @@ def _render(found: Comparison, form: str) -> str:
         return render_junit(Summary(name=name, systems=(), gates=_gates(found)))
     from ragbench.report import comparison
 
+    if form == "table":
+        return comparison.render_table(found.record, width=terminal_width())
     render = {
         "csv": comparison.render_csv,
         "latex": comparison.render_latex,

@@ -31,9 +31,7 @@ _WIDTH = 100
 
 
 @click.command(name="init")
-@click.argument(
-    "file", type=click.Path(dir_okay=False, path_type=Path), required=False, default=None
-)
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path), required=False)
 @path_option(
     *("--from", "records"),
     metavar="TABLE",
@@ -81,13 +79,14 @@ def init(
     if records and file.exists() and file.samefile(records):
         raise click.UsageError(f"{file} is the file of records: name another file for the config")
     named = _named(columns)
-    scaffold = scaffold_records(file, records, corpus, named) if records else scaffold_beir(file)
+    made = scaffold_records(file, records, corpus, named) if records else scaffold_beir(file)
+    text, notes = made
     try:
-        write_atomically(file, scaffold.text)
+        write_atomically(file, text)
     except OSError as error:
         raise click.ClickException(f"cannot write {file}: {error.strerror}") from error
     echo(f"wrote {file}")
-    for note in scaffold.notes:
+    for note in notes:
         echo(f"note: {note}", err=True)
     verb = "run" if corpus else "validate"
     echo(f"next: ragbench {verb} {file}", err=True)
@@ -95,7 +94,7 @@ def init(
 
 def _named(columns: tuple[str, ...]) -> dict[str, str | list[str]]:
     """Part -> its column, or columns where several may play it, of `PART=COLUMN`."""
-    from ragbench.data.files.columns import PARTS, SEVERAL
+    from ragbench.types.tables import PARTS, SEVERAL
 
     named: dict[str, list[str]] = {}
     for each in columns:
@@ -167,7 +166,7 @@ def _plan(config: Any, collection: Any) -> list[tuple[str, list[str]]]:
     except MissingExtra as error:
         return [("note", [str(error)])]
     # apps are asked when they are run, and controls are no systems
-    answering = [each.name for each in plan.answering if each.role == "system"]
+    answering = [each.name for each in plan.answering if each.type not in ("app", "control")]
     judged = [
         f"{rubric.name} ({name})"
         for name, judge in plan.judges.items()
@@ -222,7 +221,6 @@ def _value(value: Any) -> str:
 
 
 def _short(text: str) -> str:
-    """A text on one line, cut where it is long."""
     line = " ".join(text.split())
     return line if len(line) <= _WIDEST else f"{line[: _WIDEST - 3]}..."
 

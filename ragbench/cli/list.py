@@ -7,11 +7,11 @@ import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, get_args
 
 import click
 
-from ragbench.cli.output import echo, terminal_width, write_json
+from ragbench.cli.output import echo, json_option, terminal_width, write_json
 from ragbench.registry import Family, declared_options, summary_line
 
 _FAMILIES = {
@@ -64,7 +64,7 @@ class Listed:
 
 @click.command(name="list")
 @click.argument("kind", type=click.Choice([*_FAMILIES]), required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@json_option(help="Print JSON instead of text.")
 def command(kind: str | None, as_json: bool) -> None:
     """List what a config can name: the families, or of one KIND what is in it, with its options."""
     kinds = [kind] if kind else list(_FAMILIES)
@@ -114,7 +114,6 @@ def _show(names: str, entry: Listed) -> None:
 
 
 def _wrapped(line: str, indent: str) -> str:
-    """A line in the width of the terminal."""
     width = max(terminal_width(), 40)
     return textwrap.fill(line.rstrip(), width, subsequent_indent=indent, break_on_hyphens=False)
 
@@ -126,7 +125,7 @@ def _word(value: Any) -> str:
 def _components(kind: str) -> list[Listed]:
     """The members of a family; measures by their groups."""
     from ragbench.errors import DataError
-    from ragbench.score.retrieval.base import spec_of
+    from ragbench.score.retrieval.base import Group, spec_of
 
     module, _, name = _FAMILIES[kind].partition(":")
     family: Family = getattr(importlib.import_module(module), name)
@@ -137,24 +136,17 @@ def _components(kind: str) -> list[Listed]:
         except DataError as error:  # a package that is installed but broken
             found.append(Listed(name, str(error), group="others" if kind == "measures" else None))
             continue
-        said = summary_line(component) + _needs(component)
-        spec = spec_of(component)
+        said, spec = summary_line(component), spec_of(component)
+        if spec is not None and spec.reads != "grades":
+            said += f" (needs {spec.needs})"
         group = spec.group if spec is not None else "others" if kind == "measures" else None
-        found.append(Listed(name, said, _options(component), group, _facts(name, component)))
-    return _grouped(found) if kind == "measures" else found
-
-
-def _grouped(entries: list[Listed]) -> list[Listed]:
-    from typing import get_args
-
-    from ragbench.score.retrieval.base import Group
-
-    order = get_args(Group)
-    return sorted(entries, key=lambda entry: order.index(entry.group))
+        options = _options(component, k_is_required=spec is not None and spec.cutoff == "required")
+        found.append(Listed(name, said, options, group, _facts(name, component)))
+    groups = get_args(Group)
+    return sorted(found, key=lambda e: groups.index(e.group)) if kind == "measures" else found
 
 
 def _facts(name: str, component: Any) -> dict[str, Any]:
-    """What a metric says about itself, for the docs."""
     declared = getattr(component, "declaration", None)
     if declared is None:
         return {}
@@ -200,24 +192,17 @@ def _rubrics() -> list[Listed]:
     return found
 
 
-def _options(component: Any) -> list[ListedOption]:
-
-    cutoff = getattr(getattr(component, "measure_spec", None), "cutoff", None)
+def _options(component: Any, *, k_is_required: bool) -> list[ListedOption]:
     return [
         ListedOption(
             option.name,
             option.option.help,
             option.allowed,
-            option.required or (option.name == "k" and cutoff == "required"),
+            option.required or (option.name == "k" and k_is_required),
             None if option.required else _plain(option.default),
         )
         for option in declared_options(component).values()
     ]
-
-
-def _needs(component: Any) -> str:
-    spec = getattr(component, "measure_spec", None)
-    return "" if spec is None or spec.reads == "grades" else f" (needs {spec.needs})"
 
 
 def _plain(value: Any) -> Any:

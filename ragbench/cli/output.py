@@ -35,17 +35,7 @@ several = partial(click.option, multiple=True, metavar="NAME")
 """An option that is repeatable."""
 run_argument = click.argument("run", type=click.Path(path_type=Path))
 config_argument = click.argument("config", type=click.Path(path_type=Path))
-limit_option = number_option("--limit", help="A seeded sample of N queries.")
-no_judge_option = click.option("--no-judge", is_flag=True, help="Ask no judge.")
-shard_option = click.option(
-    "--shard", metavar="I/N", help="Only part I of N of the queries and documents."
-)
-token_option = click.option(
-    "--token",
-    envvar="RAGBENCH_TOKEN",
-    metavar="WORD",
-    help="The same word for all parts of a run, and the last run.",
-)
+json_option = partial(click.option, "--json", "as_json", is_flag=True)
 overrides_option = several(
     "--set", "overrides", metavar="KEY=VALUE", help="Change a value of the config."
 )

@@ -59,7 +59,7 @@ def command(
 
     asked = [FIGURES[0]] if kinds is None else list(dict.fromkeys(map(str.strip, kinds.split(","))))
     if kinds is not None and figures is None:
-        raise click.UsageError("--format is of pictures: give --figures FOLDER, too")
+        raise click.UsageError("--format is for figures: add --figures FOLDER")
     if not set(asked) <= set(FIGURES):
         raise click.UsageError(f"--format {kinds}: allowed: {', '.join(FIGURES)}, with commas")
     if figures is not None:

@@ -14,6 +14,7 @@ from ragbench.cli.output import (
     behind,
     echo,
     file_option,
+    json_option,
     number_option,
     resumable,
     run_argument,
@@ -92,7 +93,7 @@ def _claims(rubric: Rubric, item: Item, few_shot: bool, passages: Together) -> l
         "passages": contexts[0],
     }
     sides = [side.split("_") for side in FORMULAS[rubric.formula or ""].sides]
-    said: Mapping[str, Any] = {"steps": rubric.own_steps, "few_shot": few_shot}
+    said: prompts.Shown = {"steps": rubric.own_steps, "few_shot": few_shot}
     found = []
     for claimant in dict.fromkeys(side[0] for side in sides):
         prompt = prompts.claims_prompt(sentences(texts[claimant]), item.asked, few_shot=few_shot)
@@ -182,9 +183,7 @@ def command() -> None:
 @command.command(name="show")
 @click.argument("rubric", metavar="NAME|FILE")
 @click.option("--zero-shot", is_flag=True, help="Without worked examples.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON, with the schemas of the replies."
-)
+@json_option(help="Print JSON, with the schemas of the replies.")
 def show(rubric: str, zero_shot: bool, as_json: bool) -> None:
     """Print the exact prompts that a rubric sends to a language model.
 
@@ -207,11 +206,11 @@ def show(rubric: str, zero_shot: bool, as_json: bool) -> None:
             "prompts": [
                 {
                     "purpose": purpose,
-                    "system": prompt.system,
-                    "user": prompt.user,
-                    "schema": prompt.schema,
+                    "system": each.system,
+                    "user": each.user,
+                    "schema": each.schema,
                 }
-                for purpose, prompt in previews
+                for purpose, each in previews
             ],
         }
         write_json(json.dumps(shown, indent=2, ensure_ascii=False))

@@ -12,23 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragbench.cli.output import (
-    behind,
-    config_argument,
-    echo,
-    limit_option,
-    no_judge_option,
-    overrides_option,
-    report_to_github,
-    resumable,
-    run_argument,
-    shard_option,
-    terminal_width,
-    token_option,
-    write_drawn,
-    write_json,
-    write_result,
-)
+from ragbench.cli import output
 
 if TYPE_CHECKING:
     from ragbench.config.schema import BudgetLimits, ExperimentConfig
@@ -49,6 +33,18 @@ _ONE = {
 _NAMES = 44  # columns of the tree
 _RESUMES = "finished items are stored; the same command resumes the run"
 
+limit_option = output.number_option("--limit", help="A seeded sample of N queries.")
+no_judge_option = click.option("--no-judge", is_flag=True, help="Ask no judge.")
+shard_option = click.option(
+    "--shard", metavar="I/N", help="Only part I of N of the queries and documents."
+)
+token_option = click.option(
+    "--token",
+    envvar="RAGBENCH_TOKEN",
+    metavar="WORD",
+    help="The same word for all parts of a run, and the last run.",
+)
+
 
 class _Command(click.Command):
     """Lets `--only` take several names: `--only bm25 exact` is `--only bm25 --only exact`."""
@@ -67,7 +63,7 @@ class _Command(click.Command):
 
 
 @click.command(name="run", cls=_Command)
-@config_argument
+@output.config_argument
 @limit_option
 @click.option(
     "--only", multiple=True, metavar="NAME...", help="Only these retrievers, generators or pairs."
@@ -77,9 +73,9 @@ class _Command(click.Command):
 @click.option("--retry-failed", is_flag=True, help="Try failed items again.")
 @shard_option
 @token_option
-@overrides_option
+@output.overrides_option
 @click.option("--strict", is_flag=True, help="Exit with 4 if a gate is undecided.")
-@click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of the tables.")
+@output.json_option(help="Print summary.json instead of the tables.")
 @click.option("--quiet", is_flag=True, help="No progress and no notes.")
 @click.pass_context
 def command(
@@ -126,8 +122,8 @@ def command(
     checked = load_config(config, overrides=overrides)
     try:
         # what a component prints is no result
-        with contextlib.redirect_stdout(sys.stderr), resumable(_RESUMES):
-            progress = Progress(quiet=quiet, stream=behind(sys.stderr))
+        with contextlib.redirect_stdout(sys.stderr), output.resumable(_RESUMES):
+            progress = Progress(quiet=quiet, stream=output.behind(sys.stderr))
             if share is not None:
                 part = run_share(checked, share, token=token, choices=chosen, progress=progress)
             else:
@@ -136,12 +132,12 @@ def command(
         raise AdapterError(redact(Exception.__str__(error), checked.secrets)) from error
     if share is not None:
         shown = to_json(part.to_dict()) if as_json else "".join(_part(part, checked.budget))
-        (write_json if as_json else write_result)(shown)
+        (output.write_json if as_json else output.write_result)(shown)
         ctx.exit(part.exit_code)
     if as_json:
-        write_json(to_json(experiment.summary))
+        output.write_json(to_json(experiment.summary))
     else:
-        write_drawn(_tables(experiment, notes=not quiet), STYLES)
+        output.write_drawn(_tables(experiment, notes=not quiet), STYLES)
     ctx.exit(_reported(experiment, checked, config, strict=strict))
 
 
@@ -154,7 +150,7 @@ def _reported(
 
     summary = experiment.record
     page = partial(render_markdown, summary, experiment.compared)
-    report_to_github(page, summary.gates, config, os.environ)
+    output.report_to_github(page, summary.gates, config, os.environ)
     code = exit_code_of(summary, strict=strict)
     if checked.metrics.verify:
         from ragbench.cli.verification import verify_experiment
@@ -202,7 +198,7 @@ def _tables(experiment: Experiment, *, notes: bool) -> str:
     return render_terminal(
         experiment.record,
         experiment.compared,
-        width=terminal_width(),
+        width=output.terminal_width(),
         color=color and sys.stdout.isatty(),
         notes=notes,
         # short where it lies below the working directory
@@ -211,7 +207,7 @@ def _tables(experiment: Experiment, *, notes: bool) -> str:
 
 
 @click.command(name="reproduce")
-@run_argument
+@output.run_argument
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option(
     "--trust",
@@ -234,32 +230,32 @@ def reproduce(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
     from ragbench.experiment.reproduce import reproduce as repeat
     from ragbench.report.progress import Progress
 
-    with contextlib.redirect_stdout(sys.stderr), resumable():  # components print no result
-        progress = Progress(quiet=quiet, stream=behind(sys.stderr))
-        found = repeat(run, progress, trust=trust, tell=echo)
+    with contextlib.redirect_stdout(sys.stderr), output.resumable():  # components print no result
+        progress = Progress(quiet=quiet, stream=output.behind(sys.stderr))
+        found = repeat(run, progress, trust=trust, tell=output.echo)
     for line in found.environment:
-        echo(f"environment: {line}")
+        output.echo(f"environment: {line}")
     for line in found.surroundings:
-        echo(f"changed: {line}")
+        output.echo(f"changed: {line}")
     for line in found.numbers:
-        echo(f"differs: {line}")
+        output.echo(f"differs: {line}")
     same = "reproduced: every score and every ranking is the same"
     count = len(found.numbers)
-    echo(f"{count} difference{'s' * (count > 1)}" if count else same)
-    echo(f"{found.original} again: {found.again.path}")
+    output.echo(f"{count} difference{'s' * (count > 1)}" if count else same)
+    output.echo(f"{found.original} again: {found.again.path}")
     ctx.exit(EXIT_GATE_FAILED if found.numbers else 0)
 
 
 @click.command(name="plan")
-@config_argument
+@output.config_argument
 @limit_option
 @click.option("--only", multiple=True, metavar="NAME", help="Only these systems.")
 @no_judge_option
 @click.option("--retry-failed", is_flag=True, help="Count failed items as to do.")
 @shard_option
 @token_option
-@overrides_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@output.overrides_option
+@output.json_option(help="Print JSON instead of text.")
 def plan(
     config: Path,
     overrides: tuple[str, ...],
@@ -289,32 +285,32 @@ def plan(
     if loads_by_code(checked):
         unknown = f"data set ({checked.dataset.type})"
         if as_json:
-            write_json(to_json(nothing_known(checked, [unknown, *uncalled])))
+            output.write_json(to_json(nothing_known(checked, [unknown, *uncalled])))
             return
-        echo(f"{checked.name}: queries and stages are not known; nothing is sent")
+        output.echo(f"{checked.name}: queries and stages are not known; nothing is sent")
         for name in (unknown, *uncalled):
-            echo(f"note: {name} is not made before a run")
+            output.echo(f"note: {name} is not made before a run")
         return
     chosen = Choices(judge=not choices.pop("no_judge"), **choices)
     plan = make_plan(checked, load_collection(checked), chosen, LiveComponents(), calls=False)
     found = forecast(plan, retry_failed=chosen.retry_failed, share=share, token=token)
     if as_json:
-        write_json(to_json(found.to_dict() | {"not_made": uncalled}))
+        output.write_json(to_json(found.to_dict() | {"not_made": uncalled}))
         return
     part = "" if share is None else f"part {share} of "
-    echo(f"{checked.name}: {part}{len(plan.queries)} queries; nothing is sent")
+    output.echo(f"{checked.name}: {part}{len(plan.queries)} queries; nothing is sent")
     workers = [] if found.workers is None else [f"workers: {found.workers}; the rest is done here"]
     power = [] if share else _power(plan)
     for line in (*_tree(found.nodes), *workers, *_cost(found), *power):
-        echo(line)
+        output.echo(line)
     for warning in plan.warnings:
-        echo(f"warning: {warning}")
+        output.echo(f"warning: {warning}")
     for name in uncalled:
-        echo(f"note: {name} is not made before a run; what it asks for is not counted")
+        output.echo(f"note: {name} is not made before a run; what it asks for is not counted")
     notes = [readiness(name, judge) for name, judge in plan.asked_judges.items()]
     for note in (*missing_keys(plan.generators), *notes):
         if note is not None:
-            echo(f"note: {note}")
+            output.echo(f"note: {note}")
 
 
 def _tree(nodes: Sequence[Node], indent: str = "") -> Iterator[str]:

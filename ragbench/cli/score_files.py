@@ -67,13 +67,15 @@ def score_runs(
         notes.append("-N changes nothing: no measure counts documents that were not retrieved")
     if output.form == "trec":
         write_notes(notes)
+        # what trec_eval counts over all judgements: with -c `num_rel`, whatever the level of -l
+        totals = {} if chosen.missing == "skip" else {"num_rel": float((judged.grades > 0).sum())}
         page = render_trec(
             systems,
             parsed,
             level=level,
             facts=facts,
             missing=chosen.trec_eval == 10,
-            totals=_totals(judged, chosen),
+            totals=totals,
             **output.parts,
         )
         write_result(page, exact=True)
@@ -85,14 +87,6 @@ def score_runs(
 
     files = {scored.name: scored.source for scored in systems}
     return verify_runs(judged, files, parsed, level, chosen)
-
-
-def _totals(qrels: Qrels, rules: Rules) -> dict[str, float]:
-    """Return what trec_eval counts over all judgements, whatever was scored.
-
-    With -c that is `num_rel`, and documents of grade 1 count whatever the level of -l.
-    """
-    return {"num_rel": float((qrels.grades > 0).sum())} if rules.missing == "zero" else {}
 
 
 def _facts(names: Sequence[str], output: Output) -> list[str]:

@@ -263,7 +263,7 @@ def _check_corpus(
         most = max(len(gold) for _, gold in scored)
         # sacrebleu wants the first references of all texts, then the second ones; None where absent
         streams = [[g[i] if i < len(g) else None for _, g in scored] for i in range(most)]
-        scorer = _of_corpus(metric)
+        scorer = _scorer(metric)
         theirs.append(float(scorer.corpus_score([text for text, _ in scored], streams).score) / 100)
     return Check(metric.name, "sacrebleu", {"all": abs(total - fmean(theirs))})
 
@@ -320,18 +320,16 @@ def _sacrebleu(metric: Metric, order: int) -> Any:
     )
 
 
-def _of_corpus(metric: Metric) -> Any:
+def _scorer(metric: Metric) -> Any:
     from sacrebleu import CHRF, TER
 
     if metric.base == "bleu.corpus":
         return _sacrebleu(metric, metric.options["max_order"])
-    return (TER if metric.base == "ter.corpus" else CHRF)(**metric.options)
+    return (TER if metric.base in ("ter", "ter.corpus") else CHRF)(**metric.options)
 
 
 def _chrf_or_ter(metric: Metric, _: Sequence[Sequence[str]]) -> Peer:
-    from sacrebleu import CHRF, TER
-
-    scorer: Any = (TER if metric.base == "ter" else CHRF)(**metric.options)
+    scorer = _scorer(metric)
     return lambda prediction, gold: float(scorer.sentence_score(prediction, gold).score) / 100
 
 

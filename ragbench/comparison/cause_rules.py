@@ -155,13 +155,7 @@ def cause_of_ranking(found: Found, rules: CauseRules, *, answerable: bool | None
 def cause_of_answer(
     found: Found | None, said: Said, rules: CauseRules, *, answerable: bool | None = None
 ) -> Lost:
-    """Say where a system that answers loses a query.
-
-    Args:
-        found: What its ranking has; None where it has none, as a control.
-        said: What is known of its answer.
-        rules: Thresholds.
-        answerable: Whether the question has an answer; None where nothing says so.
+    """Say where a system that answers loses a query; `found` is None of one without a ranking.
 
     Example:
         >>> found = Found(gold=1, ranks=((1, "d12"),), retrieved=100)
@@ -193,12 +187,11 @@ def cause_of_answer(
 
 def _wrong(unread: Lost | None, facts: str, said: Said) -> Lost:
     """The cause of an answer that is wrong, or that was compared with no gold answer."""
-    known_wrong = said.is_right is False
     if unread is not None:
         return Lost(unread.cause, _joined(unread.why, said.right_how))
     if said.is_supported is False:
         return Lost("unsupported", _joined(facts, said.right_how, said.supported_how))
-    if known_wrong:
+    if said.is_right is False:
         if facts:
             return Lost("not_used", _joined(facts, said.right_how))
         nothing = "nothing tells whether the answer was in what was read"
@@ -220,10 +213,10 @@ def _reading(found: Found | None, said: Said, rules: CauseRules) -> tuple[Lost |
     if ranking.failed is not None or (ranking.gold is None and ranking.answer_rank is None):
         if said.holds_answer is None:
             return None, ""
-        cause: AnswerCause = "not_retrieved"
-        if ranking.answer_rank:
-            cause = "ranked_too_low"
-        return (None, said.holds_how) if said.holds_answer else (Lost(cause, said.holds_how), "")
+        if said.holds_answer:
+            return None, said.holds_how
+        cause: AnswerCause = "ranked_too_low" if ranking.answer_rank else "not_retrieved"
+        return Lost(cause, said.holds_how), ""
     if ranking.gold is None:
         if said.holds_answer:
             return None, said.holds_how

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ragbench.comparison.differences import Slicing
-from ragbench.comparison.systems import SystemScores, baseline_of
 from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow, CauseMove, CauseShare, Lost
 from ragbench.score.judge.sentences import is_refusal, numbers_in, terms_of
 from ragbench.score.text.squad import answer_tokens, holds_run
@@ -79,11 +78,9 @@ class GoldWords:
     """
 
     def __init__(self, answers: Sequence[str], question: str) -> None:
-        self._asked = terms(question)
-        self._gold = []
-        for answer in answers:
-            content = terms(answer)
-            self._gold.append((content - self._asked or content, tuple(_TOKENS(answer))))
+        self._asked = asked = terms(question)
+        contents = [(terms(answer), tuple(_TOKENS(answer))) for answer in answers]
+        self._gold = [(content - asked or content, tokens) for content, tokens in contents]
         # where one says it in few words, most words of a sentence that says it are others
         short = [each for each in self._gold if 0 < len(each[0]) <= SHORT]
         self._by_words = short or self._gold
@@ -105,15 +102,12 @@ class GoldWords:
         self, gold: tuple[frozenset[str], Sequence[str]], own: frozenset[str], tokens: Sequence[str]
     ) -> Share:
         content, wanted = gold
+        whole = _is_whole(wanted, tokens)
         if tuple(wanted) in _YES_OR_NO:
-            whole = _is_whole(wanted, tokens)
             return Share(int(whole), 1, whole)
-        short = len(content) <= SHORT
+        short, both = len(content) <= SHORT, content & own
         lacks = short and not numbers_in(content) <= own
-        found, whole = len(content & own), _is_whole(wanted, tokens)
-        return Share(
-            found, len(content), whole, len(own - self._asked | content & own), short, lacks
-        )
+        return Share(len(both), len(content), whole, len(own - self._asked | both), short, lacks)
 
     def rank_in(self, texts: Iterable[str | None], least: float) -> int:
         """Return the rank of the first text that has enough of a gold answer; 0 if none has."""
@@ -225,20 +219,15 @@ class SystemCauses:
 
 def cause_flows(
     found: Mapping[str, SystemCauses],
-    systems: Sequence[SystemScores],
-    baseline: str | None,
+    against: Iterable[tuple[str, str | None]],
     query_ids: Sequence[str],
 ) -> tuple[CauseFlow, ...]:
     """Say which queries moved from which cause to which, from each baseline to its systems."""
-    by_name = {system.name: system for system in systems}
     flows = []
-    for system in systems:
-        other = baseline_of(system, by_name, baseline)
-        if other is None or not {system.name, other.name} <= found.keys():
-            continue
-        before = [each.cause for each in found[other.name].lost]
-        after = [each.cause for each in found[system.name].lost]
-        flows.append(flow_of(system.name, other.name, before, after, query_ids))
+    for system, baseline in against:
+        if baseline is not None:
+            before, after = ([e.cause for e in found[name].lost] for name in (baseline, system))
+            flows.append(flow_of(system, baseline, before, after, query_ids))
     return tuple(flows)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -229,7 +230,9 @@ def match_systems(
     """Match systems by name; where base and run have one system each, these two."""
     matches = [_matches(base, run) for run in runs]
     wanted = [name for name in base.systems if any(name in found for found in matches)]
-    order = list(in_order([base, *runs])[0].systems)
+    # runs have the order of their config, where baseline files are sorted
+    first = next((source for source in (base, *runs) if source.summary is not None), base)
+    order = list(first.systems)
     wanted.sort(key=lambda name: order.index(name) if name in order else len(order))
     return {name: (name, *(found.get(name) for found in matches)) for name in wanted}
 
@@ -244,11 +247,6 @@ def keep_systems(sources: Sequence[ScoredSystems]) -> dict[str, tuple[str | None
         name: tuple(name if name in source.systems else None for source in sources)
         for name in names
     }
-
-
-def in_order(sources: Sequence[ScoredSystems]) -> list[ScoredSystems]:
-    """Put runs first: they have the order of their config, where baseline files are sorted."""
-    return sorted(sources, key=lambda source: source.summary is None)
 
 
 def _matches(base: ScoredSystems, run: ScoredSystems) -> dict[str, str]:
@@ -268,10 +266,8 @@ def choose_measures(
     pairs: Sequence[tuple[ScoredSystems, SystemScores]], asked: Sequence[str] | None
 ) -> tuple[str, ...]:
     """Return the measures to compare: those asked for in any spelling, or all that several have."""
-    having: dict[str, int] = {}
-    for _, system in sorted(pairs, key=lambda pair: pair[0].summary is None):  # see `in_order`
-        for name in system.columns:
-            having[name] = having.get(name, 0) + 1
+    ordered = sorted(pairs, key=lambda pair: pair[0].summary is None)  # as in `match_systems`
+    having = Counter(name for _, system in ordered for name in system.columns)
     shared = [name for name, count in having.items() if count > 1]
     if not asked:
         if not shared:

@@ -24,6 +24,7 @@ from ragbench.records.comparison import (
     ComparedRuns,
     ComparedSystem,
     Comparisons,
+    Difference,
     MeasureComparison,
     MovedQueries,
     MovedQuery,
@@ -53,18 +54,18 @@ class Row:
     group: str
     """What it is compared with has the same group: the name of the system in the base."""
     scores: SystemScores
-    """Its columns over the common queries, under its own name."""
+    """Its columns of the measures and over the queries that are compared, under its own name."""
 
 
 def rows_of(met: Met) -> list[Row]:
     """Name the systems, those that are compared with each other side by side."""
     found = [
-        (group, place, met.sources[place].systems[name])
+        (group, place, _compared(met.sources[place].systems[name], met))
         for group, names in met.groups.items()
         for place, name in enumerate(names)
         if name is not None
     ]
-    having = [tuple(name for name in met.measures if name in each[2].columns) for each in found]
+    having = [tuple(system.columns) for _, _, system in found]
     # those with the same measures stand together, so that the letters of a table have no gaps
     kinds = [names for names in dict.fromkeys(having) if names]
     found = [f for kind in kinds for f, names in zip(found, having, strict=True) if names == kind]
@@ -78,6 +79,11 @@ def rows_of(met: Met) -> list[Row]:
         Row(_letter(i), label, place, group, system)
         for i, (label, (group, place, system)) in enumerate(zip(labels, found, strict=True))
     ]
+
+
+def _compared(system: SystemScores, met: Met) -> SystemScores:
+    columns = system.columns
+    return replace(system, columns={m: columns[m] for m in met.measures if m in columns})
 
 
 def short_names(sources: Sequence[str]) -> list[str]:
@@ -136,15 +142,13 @@ def compare_met(met: Met, method: Method, clusters: Sequence[str] | None = None)
 
 def _relabelled(row: Row, met: Met) -> SystemScores:
     """The row as `compare_systems` pairs it: sources are its retrievers, groups its generators."""
-    columns = {m: row.scores.columns[m] for m in met.measures if m in row.scores.columns}
     if len(met.sources) == 1:
-        return replace(row.scores, columns=columns)
+        return row.scores
     return replace(
         row.scores,
         name=row.label,
         retriever=str(row.source),
         generator=row.group,
-        columns=columns,
         # an app or a control is compared with its like: that it is one says nothing here
         role="system",
     )
@@ -156,25 +160,21 @@ def _whole(
     name, query_ids = family.measure, met.sources[0].query_ids
     having = {row.label: row.scores.columns[name] for row in rows if name in row.scores.columns}
     better = better_than(having, tested.of(name), tested.method.confidence)
+
+    def with_failed(made: Difference) -> Difference:
+        pairs = PairedScores(having[made.system], having[made.baseline], query_ids)
+        return replace(made, n_failed=int(pairs.failed.sum()))
+
     return replace(
         family,
         better_than={system: tuple(others) for system, others in better.items()},
-        comparisons=tuple(
-            replace(
-                made,
-                n_failed=int(
-                    PairedScores(having[made.system], having[made.baseline], query_ids).failed.sum()
-                ),
-            )
-            for made in family.comparisons
-        ),
+        comparisons=tuple(map(with_failed, family.comparisons)),
     )
 
 
 def _described(
     row: Row, met: Met, method: Method, clusters: Sequence[str] | None
 ) -> ComparedSystem:
-    columns = {m: row.scores.columns[m] for m in met.measures if m in row.scores.columns}
     return ComparedSystem(
         name=row.label,
         letter=row.letter,
@@ -184,7 +184,7 @@ def _described(
         generator=row.scores.generator,
         scores={
             name: summarize(column, confidence=method.confidence, clusters=clusters).record()
-            for name, column in columns.items()
+            for name, column in row.scores.columns.items()
         },
     )
 
@@ -194,7 +194,7 @@ def with_changes(found: ComparedRuns, met: Met) -> ComparedRuns:
 
     What has no config, such as a baseline file, is not said to have changed.
     """
-    folders = [source.folder for source in met.sources]
+    folders = (source.folder for source in met.sources)
     facts = [
         read_facts(folder) if folder is not None and (folder / CONFIG_FILE).is_file() else None
         for folder in folders
@@ -203,8 +203,8 @@ def with_changes(found: ComparedRuns, met: Met) -> ComparedRuns:
     runs = tuple(
         RunSince(
             source=source.source,
-            started=own.started,
-            commit=own.commit,
+            started=own.manifest.started,
+            commit=own.manifest.commit,
             changed=() if own is first else changes(first, own),
         )
         for source, own in zip(met.sources, facts, strict=True)
@@ -220,8 +220,8 @@ def with_changes(found: ComparedRuns, met: Met) -> ComparedRuns:
 def _flows(found: ComparedRuns, met: Met) -> Iterator[CauseFlow]:
     """From which cause to which the queries moved, for each comparison of run folders."""
     by_label = {row.label: row for row in rows_of(met)}
-    files = [None if s.folder is None else s.folder / CAUSES_FILE for s in met.sources]
-    causes = [{} if file is None else read_causes(file) for file in files]
+    folders = (source.folder for source in met.sources)
+    causes = [{} if folder is None else read_causes(folder / CAUSES_FILE) for folder in folders]
     made = (c for family in found.measures for c in family.comparisons)
     for system, baseline in dict.fromkeys((c.system, c.baseline) for c in made):
         after, before = (
@@ -283,10 +283,7 @@ def moved_most(comparison: Comparisons, met: Met, measure: str, n: int) -> tuple
     found = []
     for system, base, pairs in pairs_of(comparison, met, measure):
         d = pairs.differences()
-        rankings = [
-            met.sources[row.source].rankings.get(row.scores.retriever or "")
-            for row in (system, base)
-        ]
+        rankings = [met.sources[row.source].rankings.get(row.scores.name) for row in (system, base)]
         found.append(
             MovedQueries(
                 measure=measure,

@@ -301,10 +301,6 @@ def _matrix(names: Sequence[str], wins: FloatArray) -> dict[str, dict[str, float
     """Row system -> column system -> win rate of the row, for the pairs that were judged."""
     games = wins + wins.T
     return {
-        name: {
-            other: float(wins[i, j] / games[i, j])
-            for j, other in enumerate(names)
-            if games[i, j] > 0
-        }
-        for i, name in enumerate(names)
+        name: {other: float(w / n) for other, w, n in zip(names, won, played, strict=True) if n > 0}
+        for name, won, played in zip(names, wins, games, strict=True)
     }

@@ -190,12 +190,9 @@ def _signatures(
     members: Sequence[tuple[ScoredSystems, SystemScores]],
     measures: Sequence[str],
 ) -> dict[str, list[Signature]]:
-    found: dict[str, list[Signature]] = {}
-    for of, system in members:
-        for name in measures:
-            if of is source and name in system.columns:
-                found.setdefault(name, []).append(system.columns[name].signature)
-    return found
+    own = [system.columns for of, system in members if of is source]
+    having = {name: [each[name].signature for each in own if name in each] for name in measures}
+    return {name: signatures for name, signatures in having.items() if signatures}
 
 
 def _unchecked(name: str, part: _Part, sources: Iterable[ScoredSystems]) -> str:

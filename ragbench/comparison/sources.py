@@ -14,7 +14,8 @@ from ragbench.comparison.evaluate import Evaluation, PairCounts, evaluate_run_fi
 from ragbench.comparison.systems import SystemScores
 from ragbench.data.runs.baseline import read_baseline
 from ragbench.data.runs.history import is_history, read_history
-from ragbench.data.runs.run_folder import LATEST, QUERIES_FILE, file_name, resolve_run_folder
+from ragbench.data.runs.run_folder import LATEST, QUERIES_FILE, resolve_run_folder
+from ragbench.data.runs.run_lines import ranking_files
 from ragbench.data.runs.run_scores import StoredScore, StoredScores, read_run_scores
 from ragbench.errors import DataError
 from ragbench.files import names_in
@@ -42,7 +43,7 @@ class ScoredSystems:
     data: Mapping[str, str] = field(default_factory=dict)
     """Part of the data set -> fingerprint; empty where it is not known."""
     rankings: Mapping[str, Path] = field(default_factory=dict, repr=False)
-    """Retriever -> run file, where rankings are at hand."""
+    """System -> run file with its ranking, where that is at hand."""
     metadata: Path | None = field(default=None, repr=False)
     """The file with the metadata of the queries, where it is at hand."""
     summary: Summary | None = field(default=None, repr=False)
@@ -149,20 +150,14 @@ def from_evaluation(source: str, evaluation: Evaluation, run: Path | None = None
     )
 
 
-def _places(early: Early, stored: StoredScores) -> IntArray:
-    """When each query would have been judged, in the order that the run's seed gives."""
-    of_run = None if stored.summary is None else stored.summary.seed
-    seed = (of_run if early.seed is None else early.seed) or 0
-    n = len(stored.query_ids)
-    order = sorted(range(n), key=lambda row: order_key(seed, stored.query_ids[row]))
-    places = np.empty(n, np.int64)
-    places[order] = np.arange(n)
-    return places
-
-
 def _look(early: Early, stored: StoredScores) -> Look:
-    bets = early.always_valid
-    places = _places(early, stored) if bets else None
+    """A look, with when each query would have been judged, in the order that a run's seed gives."""
+    bets, places = early.always_valid, None
+    if bets:
+        of_run = None if stored.summary is None else stored.summary.seed
+        seed = (of_run if early.seed is None else early.seed) or 0
+        ids = stored.query_ids
+        places = np.argsort(sorted(range(len(ids)), key=lambda row: order_key(seed, ids[row])))
     return Look(early.look, early.sizes, early.judged, early.queries, bets, places)
 
 
@@ -199,7 +194,7 @@ def _taken(column: ScoreColumn, rows: IntArray, whole: bool) -> ScoreColumn:
 
 
 DEFAULT_MEASURES = ("ndcg@10", "recall@10", "mrr@10", "map")
-"""Measures of run files by default."""
+"""Of run files, where nobody names others."""
 
 
 @runtime_checkable
@@ -207,7 +202,6 @@ class HasRunFolder(Protocol):
     """A finished experiment."""
 
     path: Path
-    """Its run folder."""
 
 
 Source = str | Path | Evaluation | HasRunFolder | ScoredSystems
@@ -252,7 +246,11 @@ def read_scored(
         )
     if not needs_qrels(path):
         if is_history(path):
-            return _read_history(path, shown)
+            commits = [
+                replace(from_stored(f"{shown}:{each.line}", each.scores), run_id=each.run_id)
+                for each in read_history(path)
+            ]
+            return from_history(shown, commits)
         return from_stored(shown, read_baseline(path))
     if qrels is None:
         raise DataError(
@@ -278,23 +276,10 @@ def needs_qrels(source: Source) -> bool:
     return not start.startswith((b"{", b"[", b"<<<<<<<"))
 
 
-def _read_history(path: Path, shown: str) -> ScoredSystems:
-    commits = [
-        replace(from_stored(f"{shown}:{entry.line}", entry.scores), run_id=entry.run_id)
-        for entry in read_history(path)
-    ]
-    return from_history(shown, commits)
-
-
 def _read_run(path: Path, shown: str) -> ScoredSystems:
     folder = resolve_run_folder(path)
     stored = read_run_scores(folder)
-    files = {
-        system.retriever: folder / "rankings" / f"{file_name(system.retriever)}.trec"
-        for system in stored.systems
-        if system.retriever is not None
-    }
-    at_hand = {name: file for name, file in files.items() if file.is_file()}
+    at_hand = {} if stored.summary is None else ranking_files(folder, stored.summary)
     metadata = folder / QUERIES_FILE
     read = from_stored(shown, stored, at_hand, metadata if metadata.is_file() else None)
     return replace(read, folder=folder)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,24 +26,30 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class SystemScores:
-    """The scores of one system over the queries of an experiment."""
+class SystemParts:
+    """What a system is made of, which decides what it is compared with."""
 
     name: str
     """`bm25`, `bm25/extractive`, `given`."""
     retriever: str | None
-    """The retriever's name; None for a system that the records came with."""
+    """Whose passages it answers from, or the control's name; None where it sees to that itself."""
     generator: str | None
-    """The generator's name; None for a retriever alone."""
+    """Who answers; None of a retriever alone, a whole app, and of answers that were recorded."""
+    role: Role = field(default="system", kw_only=True)
+    """Whether it is a whole app, or a control: what a generator answers from something else than
+    what a retriever found, which no system competes with."""
+
+
+@dataclass(frozen=True, slots=True)
+class SystemScores(SystemParts):
+    """The scores of one system over the queries of an experiment."""
+
     columns: Mapping[str, ScoreColumn] = field(default_factory=dict)
     """Score name -> its column, in the order of the config."""
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     """Score name -> what it looks at."""
     counts: Mapping[str, Any] = field(default_factory=dict)
     """How a run was read: missing queries, repeated documents, judged share."""
-    role: Role = "system"
-    """Whether it is a whole app, or a control: what a generator answers from something else than
-    what a retriever found, which no system competes with."""
     costs: Mapping[str, FloatArray] = field(default_factory=dict, repr=False)
     """`latency_ms`, `tokens.input`, `tokens.output`, `usd` -> of each query; NaN: not known."""
 
@@ -61,9 +67,10 @@ def with_cost_column(system: SystemScores, cost: str) -> SystemScores:
     return replace(system, columns={cost: column})
 
 
-def baseline_of(
-    system: SystemScores, systems: Mapping[str, SystemScores], retriever: str | None
-) -> SystemScores | None:
+S = TypeVar("S", bound=SystemParts)
+
+
+def baseline_of(system: S, systems: Mapping[str, S], retriever: str | None) -> S | None:
     """Return the system that `system` is compared with, or None where it is the baseline itself.
 
     A retriever is compared with the baseline retriever, a pair with the baseline retriever's
@@ -103,13 +110,10 @@ _FIRST_FAILURE = min(cause for cause in Cause if cause.failed)
 
 
 def failed_share(column: ScoreColumn) -> FloatArray:
-    """Return the share of each item that failed: 1 where all of it did, 0 where nothing did.
+    """Return the share of each item that failed, shape (n,), from 0 to 1: all of it.
 
     What a score does not apply to is no part of it: of five answers, one of which failed and one
     makes no claim, a quarter of the score failed.
-
-    Returns:
-        Shape (n,), 0 to 1.
 
     Example:
         >>> from ragbench.signature import Signature
@@ -130,10 +134,9 @@ def failed_share(column: ScoreColumn) -> FloatArray:
 
 
 def with_failed_at(column: ScoreColumn, end: float) -> FloatArray:
-    """Return the values with all that failed at `end`; NaN where the score does not apply.
+    """Return the values, shape (n,), with all that failed at `end`, which may be infinite.
 
-    Returns:
-        Shape (n,); infinite where something failed and `end` is.
+    NaN where the score does not apply.
     """
     share = failed_share(column)
     opened = share > 0

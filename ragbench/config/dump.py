@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from ragbench import secrets
 from ragbench.config.components import CHUNK, options_of
 from ragbench.config.problems import KeyPath, Report, dotted
 from ragbench.config.schema import ExperimentConfig
@@ -28,17 +29,6 @@ from ragbench.config.variables import (
 from ragbench.records.manifest import EnvironmentVariable
 from ragbench.redaction import Redactor
 from ragbench.registry import declared_options
-from ragbench.secrets import (
-    MASK,
-    is_flag,
-    is_harmless,
-    is_placeholder,
-    is_secret_option,
-    looks_secret,
-    mask_secrets,
-    secret_fingerprint,
-    secrets_in_text,
-)
 from ragbench.text.chunk import Chunking
 
 if TYPE_CHECKING:
@@ -93,9 +83,9 @@ _Dumper.add_representer(float, _number)
 
 def _is_after_flag(flag: object, value: object) -> bool:
     """Whether a value follows an option of a command line that holds a secret."""
-    if not (isinstance(flag, str) and isinstance(value, str) and is_flag(flag)):
+    if not (isinstance(flag, str) and isinstance(value, str) and secrets.is_flag(flag)):
         return False
-    return value[:1] != "-" and not (is_placeholder(value) or reads_environment(value))
+    return value[:1] != "-" and not (secrets.is_placeholder(value) or reads_environment(value))
 
 
 def _masked(value: Any, elsewhere: Redactor, path: KeyPath = ()) -> Any:
@@ -105,18 +95,18 @@ def _masked(value: Any, elsewhere: Redactor, path: KeyPath = ()) -> Any:
     if isinstance(value, (list, tuple)):
         before = [None, *value]
         return [
-            MASK if _is_after_flag(flag, entry) else _masked(entry, elsewhere, path)
+            secrets.MASK if _is_after_flag(flag, entry) else _masked(entry, elsewhere, path)
             for flag, entry in zip(before, value, strict=False)
         ]
     if isinstance(value, str):
-        if reads_environment(value) or is_placeholder(value):
+        if reads_environment(value) or secrets.is_placeholder(value):
             return value
-        masked = mask_secrets(value)
-        if is_secret_value(path, value) or (masked == value and looks_secret(value)):
-            return MASK
+        masked = secrets.mask_secrets(value)
+        if is_secret_value(path, value) or (masked == value and secrets.looks_secret(value)):
+            return secrets.MASK
         return Quoted(elsewhere(masked)) if isinstance(value, Quoted) else elsewhere(masked)
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return MASK if is_number and in_secret_option(path) else value
+    return secrets.MASK if is_number and in_secret_option(path) else value
 
 
 def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
@@ -131,8 +121,8 @@ def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
     repeated = {
         f'"{place}"': config.secrets[place]  # in quotes it is no variable: `***` is written
         for place in config.literal_secrets
-        if is_secret_option(place.rpartition(".")[2])
-        or looks_secret(config.secrets[place])
+        if secrets.is_secret_option(place.rpartition(".")[2])
+        or secrets.looks_secret(config.secrets[place])
         or not in_secret_option(tuple(place.split(".")))  # told by its form
     }
     resolved = _masked(config.resolved, Redactor(repeated))
@@ -145,12 +135,8 @@ def _move_paths(config: ExperimentConfig, resolved: dict[str, Any], folder: Path
     _move_options(config.dataset.cls, config.dataset.options, resolved["dataset"], folder)
     if config.cache_also:
         resolved["cache_also"] = [_relative(path, folder) for path in config.cache_also]
-    for block, components in (
-        ("retrievers", config.retrievers),
-        ("generators", config.generators),
-        ("apps", config.apps),
-    ):
-        for name, component in components.items():
+    for block in ("retrievers", "generators", "apps"):
+        for name, component in getattr(config, block).items():
             written = resolved[block][name]
             _move_options(component.cls, component.options, written, folder)
             if component.chunk is not None:
@@ -245,7 +231,7 @@ def variable_record(value: str | None, *, secret: bool) -> EnvironmentVariable:
     """Return what is kept of a variable; None is one that is not set."""
     if not secret or value is None:
         return EnvironmentVariable(set=value is not None, value=value, secret=secret)
-    return EnvironmentVariable(set=True, secret=True, fingerprint=secret_fingerprint(value))
+    return EnvironmentVariable(set=True, secret=True, fingerprint=secrets.secret_fingerprint(value))
 
 
 def environment_of(tree: Item, written: object) -> Environment:
@@ -263,9 +249,9 @@ def environment_of(tree: Item, written: object) -> Environment:
             references[reference.name] = reference
             if item.path in declared or is_hidden(item, reference):
                 hidden.add(reference.name)
-    secrets = [references[name].value for name in hidden]
+    values = [references[name].value for name in hidden]
     for name, reference in references.items():
-        if any(is_told_by(reference.value, secret) for secret in secrets):
+        if any(is_told_by(reference.value, value) for value in values):
             hidden.add(name)
     literal, defaults = {}, {}
     for item in tree.scalars():
@@ -277,7 +263,7 @@ def environment_of(tree: Item, written: object) -> Environment:
                 literal[place] = part
         beside = [part for part in _beside(item, hidden) if len(part) >= LONG]
         for number, part in enumerate(beside):
-            if not is_placeholder(part):
+            if not secrets.is_placeholder(part):
                 defaults[f'"{place}" {number}' if number else place] = part
     literal |= {dotted(item.path): str(item.value) for item in _after_flags(tree)}
     return Environment(references, frozenset(hidden), literal, defaults)
@@ -301,13 +287,17 @@ def report_secret_paths(tree: Item, found: Environment, report: Report) -> None:
 def _literals(item: Item, declared: Collection[KeyPath]) -> Iterator[str]:
     """The secrets that a scalar is, or holds."""
     value, is_number = str(item.value), type(item.value) in (int, float)
-    if item.parts or not (is_number or isinstance(item.value, str)) or is_placeholder(value):
+    if (
+        item.parts
+        or not (is_number or isinstance(item.value, str))
+        or secrets.is_placeholder(value)
+    ):
         return
-    is_declared = item.path in declared and not is_harmless(item.path[-1])
+    is_declared = item.path in declared and not secrets.is_harmless(item.path[-1])
     if is_declared or is_secret_value(item.path, value):
         yield value
-    elif looks_secret(value):
-        yield from secrets_in_text(value) or (value,)
+    elif secrets.looks_secret(value):
+        yield from secrets.secrets_in_text(value) or (value,)
 
 
 def _after_flags(item: Item) -> Iterator[Item]:
@@ -347,8 +337,8 @@ def recorded(written: Any, hidden: Collection[str]) -> Any:
     if isinstance(written, Substituted):
         item = written.item
         if not item.parts:  # a secret that is declared, and stands there itself
-            stays = is_placeholder(item.written) or is_harmless(item.path[-1])
-            text = item.written if stays else MASK
+            stays = secrets.is_placeholder(item.written) or secrets.is_harmless(item.path[-1])
+            text = item.written if stays else secrets.MASK
             return Quoted(text) if item.quoted else text
         if all(reference.name not in hidden for reference in item.references()):
             return escaped(item.value) if isinstance(item.value, str) else item.value
@@ -376,7 +366,7 @@ def _kept(
     """
     for part in parts:
         if isinstance(part, str):
-            yield (MASK if masks and not is_placeholder(part) else part), False
+            yield (secrets.MASK if masks and not secrets.is_placeholder(part) else part), False
         elif part.name in hidden and part.value:
             yield f"${{{part.name}}}", True
         elif part.value:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.comparison.cause_rules import CauseRules
+from ragbench.config import schema
 from ragbench.config.components import (
     Checked,
     check_component,
@@ -28,16 +29,6 @@ from ragbench.config.options import (
     resolve_options,
 )
 from ragbench.config.problems import Report
-from ragbench.config.schema import (
-    BLOCKS,
-    BudgetLimits,
-    Component,
-    ExperimentConfig,
-    Metrics,
-    RetrievalMetrics,
-    Statistics,
-    Top,
-)
 from ragbench.config.tree import Item, PythonReader, variants
 from ragbench.config.variables import (
     Expanded,
@@ -67,9 +58,9 @@ _RESOLVED = (
 """The order of a resolved config."""
 
 _MADE_WHEN_SET = (
-    *((block,) for block in BLOCKS if block != "gates"),
+    *((block,) for block in schema.BLOCKS if block != "gates"),
     *(("metrics", block) for block in ("retrieval", "judge")),
-    *(("metrics", "retrieval", block) for block in RetrievalMetrics.blocks),
+    *(("metrics", "retrieval", block) for block in schema.RetrievalMetrics.blocks),
     *(("causes", block) for block in CauseRules.blocks),
 )
 
@@ -84,7 +75,7 @@ def load_config(
     live_generators: Collection[str] = (),
     live_apps: Collection[str] = (),
     code: Sequence[Path] | None = None,
-) -> ExperimentConfig:
+) -> schema.ExperimentConfig:
     """Read and check a config as a whole; a `ConfigError` has all that is wrong, in file order.
 
     Args:
@@ -116,12 +107,12 @@ def load_config(
     if read is not None and _is_mapping(read, report):
         tree = apply_overrides(read, overrides, _MADE_WHEN_SET, report)
         tree = interpolate(tree, variables, report)
-        live = Live(live_retrievers, live_generators, live_apps)
         folders = (Path.cwd(), base.absolute()) if code is None else tuple(code)
         hidden |= environment_of(tree, None).secrets
         note_secrets(hidden)
         with looking_in(folders):
-            config = _check_variants(tree, report, path, Surroundings(base, live, folders))
+            around = Surroundings(base, folders, live_retrievers, live_generators, live_apps)
+            config = _check_variants(tree, report, path, around)
     if config is not None and not report:
         found = environment_of(tree, config.resolved)
         report_secret_paths(tree, found, report)
@@ -144,7 +135,7 @@ def load_config(
     )
 
 
-def load_saved(path: Path, judges: Collection[str] | None = None) -> ExperimentConfig:
+def load_saved(path: Path, judges: Collection[str] | None = None) -> schema.ExperimentConfig:
     """Read the data set and judges of a config that lies in a run folder; all else is left out.
 
     A run folder is data: code that these name is a problem, and is not imported.
@@ -157,8 +148,7 @@ def load_saved(path: Path, judges: Collection[str] | None = None) -> ExperimentC
     read = _read_file(path, report)
     if read is not None and _is_mapping(read, report):
         tree = interpolate(_data_and_judges(read, judges), os.environ, report)
-        around = Surroundings(path.parent, Live((), (), ()), None)
-        config = TreeCheck(tree, report, path, around).build()
+        config = TreeCheck(tree, report, path, Surroundings(path.parent, None)).build()
     if config is None or report:
         raise report.error(os.fspath(path))
     return config
@@ -175,7 +165,7 @@ def _data_and_judges(tree: Item, wanted: Collection[str] | None) -> Item:
     return kept.with_entry("metrics", replace(metrics, value={}).with_entry("judge", judge))
 
 
-def named_keys(config: ExperimentConfig) -> Iterator[str]:
+def named_keys(config: schema.ExperimentConfig) -> Iterator[str]:
     """The variables that options name in place of a key: `api_key_env: NAME`."""
     judges = (config.metrics.judges or {}).values()
     systems = (config.retrievers, config.generators, config.apps)
@@ -210,7 +200,7 @@ def _is_mapping(tree: Item, report: Report) -> bool:
 
 def _check_variants(
     tree: Item, report: Report, path: Path | None, around: Surroundings
-) -> ExperimentConfig | None:
+) -> schema.ExperimentConfig | None:
     config = None
     for replaced, variant in itertools.islice(variants(tree), MAX_VARIANTS):
         own = Report()
@@ -227,23 +217,17 @@ _NAME_ALLOWED = "letters, digits, '_', '.' and '-'"
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
-    """Names of the systems that the caller adds as objects."""
-
-    retrievers: Collection[str]
-    generators: Collection[str]
-    apps: Collection[str]
-
-
-@dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a config may refer to that does not stand in it."""
 
     base: Path
     """The folder that paths are relative to."""
-    live: Live
     code: tuple[Path, ...] | None
     """Where code is looked for before what is installed; None: none may be named."""
+    retrievers: Collection[str] = ()
+    """Names of those that the caller adds as objects, as of generators and apps."""
+    generators: Collection[str] = ()
+    apps: Collection[str] = ()
 
 
 class TreeCheck:
@@ -251,19 +235,19 @@ class TreeCheck:
 
     def __init__(self, tree: Item, report: Report, path: Path | None, around: Surroundings) -> None:
         self.tree, self.report, self.path = tree, report, path
-        self.live = around.live
+        self.live = around
         self.swept = {block: self._expand(block) for block in ("retrievers", "generators", "apps")}
         names = dict.fromkeys([*self.swept["retrievers"].components, *self.live.retrievers])
         members = self.swept["retrievers"].members
         self.context = Context(report, around.base, list(names), members, around.code)
 
-    def build(self) -> ExperimentConfig | None:
+    def build(self) -> schema.ExperimentConfig | None:
         """Check everything; None where anything is wrong."""
         from ragbench.data import LOADERS
         from ragbench.generate import APPS, GENERATORS
 
-        declared = declared_options(Top)
-        top = check_options(self.tree, declared, self.report, others=BLOCKS)
+        declared = declared_options(schema.Top)
+        top = check_options(self.tree, declared, self.report, others=schema.BLOCKS)
         resolve_options(self.tree, declared, top, self.context)
         name = self._name(top.get("name"))
         dataset = self._dataset(LOADERS)
@@ -278,7 +262,7 @@ class TreeCheck:
         statistics = check_statistics(self._item("statistics"), self.context)
         check_clusters(metrics.judges, statistics[0].get("cluster"), self.report)
         causes = check_causes(self._item("causes"), metrics, self.context)
-        budget = check_block(self._item("budget"), BudgetLimits, self.report)
+        budget = check_block(self._item("budget"), schema.BudgetLimits, self.report)
         executor = self._executor()
         gates = self._gates(metrics, generators, LOADERS)
         is_wrong = self.context.run_trials() or top.keys() < declared.keys()  # one was unreadable
@@ -286,10 +270,8 @@ class TreeCheck:
             return None
         systems = {"retrievers": retrievers, "generators": generators, "apps": apps}
         written = {key: self._as_written(key, value) for key, value in top.items()}
-        written |= {
-            block: {key: each.written for key, each in made.items()}
-            for block, made in systems.items()
-        }
+        for block, made in systems.items():
+            written[block] = {key: each.written for key, each in made.items()}
         written |= {
             "name": self._as_written("name", name),
             "dataset": dataset.written,
@@ -300,7 +282,7 @@ class TreeCheck:
             "budget": budget[1],
             "executor": executor.written,
         }
-        return ExperimentConfig(
+        return schema.ExperimentConfig(
             name=name,
             dataset=dataset.component,
             retrievers=_built(retrievers),
@@ -308,10 +290,10 @@ class TreeCheck:
             apps=_built(apps),
             controls=tuple(dict.fromkeys(top["controls"] or ())),
             metrics=metrics,
-            statistics=Statistics(**statistics[0]),
+            statistics=schema.Statistics(**statistics[0]),
             causes=causes[0],
             gates=gates[0],
-            budget=BudgetLimits(**budget[0]),
+            budget=schema.BudgetLimits(**budget[0]),
             executor=executor.component,
             cache_also=tuple(map(Path, top["cache_also"] or ())),
             **{key: top[key] for key in ("seed", "max_failed", "cache", "output")},
@@ -357,7 +339,7 @@ class TreeCheck:
             name = next(iter(EXECUTORS.table))
             cls = EXECUTORS.load(name)
             options = {each.name: each.default for each in declared_options(cls).values()}
-            default = Component(name="executor", type=name, cls=cls, options=options)
+            default = schema.Component(name="executor", type=name, cls=cls, options=options)
             return Checked(default, {"type": name})
         return check_component("executor", entry, EXECUTORS, self.context)
 
@@ -371,7 +353,7 @@ class TreeCheck:
         for name, entry in item.entries.items():
             if not (_NAME.fullmatch(name) or _SWEPT_NAME.fullmatch(name)) or set(name) == {"."}:
                 found = f"{name!r} is not a name"
-                self.report.add(entry.key_place, item.path, found, _NAME_ALLOWED)
+                self.report.add(entry.place, item.path, found, _NAME_ALLOWED)
         return expand_sweeps(item, self.report)
 
     def _components(self, block: str, family_of: Callable[[Item], Family]) -> dict[str, Checked]:
@@ -417,7 +399,7 @@ class TreeCheck:
             self.report.wrong(item, "no retriever", "at least one retriever")
 
     def _gates(
-        self, metrics: Metrics, generators: Mapping[str, Checked], loaders: Family
+        self, metrics: schema.Metrics, generators: Mapping[str, Checked], loaders: Family
     ) -> tuple[tuple[Gate, ...], list[Any]]:
         item = self.tree.get("gates")
         if item is None:
@@ -443,5 +425,5 @@ class TreeCheck:
         return entry.item if entry else Item({}, self.tree.place, (name,))
 
 
-def _built(checked: Mapping[str, Checked]) -> dict[str, Component]:
+def _built(checked: Mapping[str, Checked]) -> dict[str, schema.Component]:
     return {name: c.component for name, c in checked.items() if c.component is not None}

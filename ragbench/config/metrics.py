@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.comparison.cause_rules import CauseRules, RightAnswer, SupportedAnswer
+from ragbench.config import schema
 from ragbench.config.judges import check_judges, check_rubric, report_misplaced
 from ragbench.config.options import (
     INVALID,
@@ -20,16 +21,6 @@ from ragbench.config.options import (
     check_value,
 )
 from ragbench.config.problems import Report
-from ragbench.config.schema import (
-    SLICES,
-    Fill,
-    JudgeBlock,
-    Match,
-    Metrics,
-    NamedMetric,
-    RetrievalMetrics,
-    Statistics,
-)
 from ragbench.config.tree import Item
 from ragbench.config.yaml_reader import UNREADABLE
 from ragbench.errors import OptionError, Place, RagbenchError
@@ -51,7 +42,7 @@ _QUOTE = 'a name with a comma in quotes: "ndcg(gain=exp,discount=jk)@10"'
 _NAMES = DeclaredOption("generation", tuple[str, ...], (), Option("Names of metrics."))
 
 
-def check_metrics(item: Item | None, context: Context) -> tuple[Metrics, dict[str, Any]]:
+def check_metrics(item: Item | None, context: Context) -> tuple[schema.Metrics, dict[str, Any]]:
     """Return the block, and it as plain data with its defaults; what is wrong is reported."""
     block = item or Item({}, Place(), ("metrics",))
     values = check_options(block, {"verify": _VERIFY}, context.report, others=_BLOCKS)
@@ -65,24 +56,27 @@ def check_metrics(item: Item | None, context: Context) -> tuple[Metrics, dict[st
         generation = _generation(names, context)
         result["generation"] = names.as_written()
     if (judge := block.get("judge")) is not None:
-        judges, result["judge"] = check_judges(judge, block.entries["judge"].key_place, context)
+        judges, result["judge"] = check_judges(judge, block.entries["judge"].place, context)
+    made = schema.Metrics(retrieval=retrieval, generation=generation, judges=judges, verify=verify)
     fill = None if (rules := block.get("retrieval")) is None else rules.get("fill")
     if fill is not None:
-        around = Around(judges, judge is not None, retrieval.top_k, retrieval.match.level)
-        checked, written["fill"] = check_fill(fill, around, context)
-        retrieval = replace(retrieval, fill=checked)
-    return Metrics(retrieval=retrieval, generation=generation, judges=judges, verify=verify), result
+        checked, written["fill"] = _fill(fill, made, judge is not None, context)
+        made = replace(made, retrieval=replace(retrieval, fill=checked))
+    return made, result
 
 
-def _retrieval(item: Item | None, context: Context) -> tuple[RetrievalMetrics, dict[str, Any]]:
+def _retrieval(
+    item: Item | None, context: Context
+) -> tuple[schema.RetrievalMetrics, dict[str, Any]]:
     from ragbench.score.retrieval.notation import parse_measures
 
     report = context.report
     block = item or Item({}, Place(), ("metrics", "retrieval"))
-    values, written = check_block(block, RetrievalMetrics, report, tuple(RetrievalMetrics.blocks))
+    others = tuple(schema.RetrievalMetrics.blocks)
+    values, written = check_block(block, schema.RetrievalMetrics, report, others)
     match = block.get("match")
     if match is not None:
-        checked, written["match"] = check_match(match, values.get("ties"), report)
+        checked, written["match"] = _match(match, values.get("ties"), report)
         values |= {} if checked is None else {"match": checked}
     names = block.get("measures")
     if names is not None:
@@ -93,10 +87,10 @@ def _retrieval(item: Item | None, context: Context) -> tuple[RetrievalMetrics, d
             if top_k is not None and deepest > top_k:
                 found = f"{item.shown()} looks deeper than top_k"
                 report.wrong(item, found, f"k up to top_k, which is {top_k}")
-    return RetrievalMetrics(**values), written
+    return schema.RetrievalMetrics(**values), written
 
 
-def _generation(item: Item, context: Context) -> tuple[NamedMetric, ...] | None:
+def _generation(item: Item, context: Context) -> tuple[schema.NamedMetric, ...] | None:
     from ragbench.score.text.notation import parse_metric
 
     names = check_value(item, _NAMES, context.report)
@@ -104,7 +98,7 @@ def _generation(item: Item, context: Context) -> tuple[NamedMetric, ...] | None:
     if names is INVALID:
         return None
     return tuple(
-        NamedMetric(metric=_with_paths(metric, context.base), place=name.place)
+        schema.NamedMetric(metric=_with_paths(metric, context.base), place=name.place)
         for name, metric in parsed
     )
 
@@ -186,9 +180,8 @@ METADATA = re.compile(r"metadata(\.[^.\s]+)+")
 _LEVEL_OF = {"id": "document", "separator": "document", "overlap": "text"}
 
 
-def check_match(item: Item, ties: Any, report: Report) -> tuple[Match | None, dict[str, Any]]:
-    """Check the block; what is wrong goes into the report."""
-    values, written = check_block(item, Match, report)
+def _match(item: Item, ties: Any, report: Report) -> tuple[schema.Match | None, dict[str, Any]]:
+    values, written = check_block(item, schema.Match, report)
     level = values.get("level")
     if level is None:
         return None, written
@@ -210,47 +203,42 @@ def check_match(item: Item, ties: Any, report: Report) -> tuple[Match | None, di
     if level == "text" and ties == "average":
         found = "level: text credits the first match, and ties: average has no first"
         report.wrong(item, found, "ties: docid, stable")
-    return Match(**values), written
+    return schema.Match(**values), written
 
 
-@dataclass(frozen=True, slots=True)
-class Around:
-    """What the other blocks say that a `fill` must go with."""
-
-    judges: Mapping[str, JudgeBlock] | None
-    """The judges by name; None where there is no such block, or where it is wrong."""
-    judges_written: bool
-    top_k: int | None
-    level: str
-
-
-def check_fill(item: Item, around: Around, context: Context) -> tuple[Fill | None, dict[str, Any]]:
-    """Check the block; what is wrong goes into the report."""
+def _fill(
+    item: Item, metrics: schema.Metrics, has_judges: bool, context: Context
+) -> tuple[schema.Fill | None, dict[str, Any]]:
+    """The block, checked beside the others; judges that are wrong are None in these."""
     report, before = context.report, len(context.report)
-    values, written = check_block(item, Fill, report)
-    name, judge = _judge(item, values, around, context)
+    values, written = check_block(item, schema.Fill, report)
+    if not has_judges:
+        found = "fill needs a judge, and the config has none"
+        report.wrong(item, found, "metrics.judge: {type: openai, ...}")
+    name, judge = _judge(item, values, metrics.judges, context)
     source = _rubric(item, values, judge, context)
-    depth, top_k = values.get("depth"), around.top_k
-    if depth is not None and top_k is not None and depth > top_k:
+    depth, top_k = values.get("depth"), metrics.retrieval.top_k
+    level = metrics.retrieval.match.level
+    if depth is not None and depth > top_k:
         report.wrong(item.get("depth") or item, f"{depth} is deeper than top_k", f"up to {top_k}")
-    if around.level != "id":
-        report.wrong(item, f"fill does not go with match: level: {around.level}", "level: id")
+    if level != "id":
+        report.wrong(item, f"fill does not go with match: level: {level}", "level: id")
     if len(report) > before or source is None or name is None:
         return None, written
     written["judge"] = name
-    return Fill(**{**values, "judge": name, "rubric": source}), written
+    return schema.Fill(**{**values, "judge": name, "rubric": source}), written
 
 
 def _judge(
-    item: Item, values: Mapping[str, Any], around: Around, context: Context
-) -> tuple[str | None, JudgeBlock | None]:
+    item: Item,
+    values: Mapping[str, Any],
+    judges: Mapping[str, schema.JudgeBlock] | None,
+    context: Context,
+) -> tuple[str | None, schema.JudgeBlock | None]:
     """The judge that is meant: the named one, or the only one."""
-    if around.judges is None:
-        if not around.judges_written:
-            found = "fill needs a judge, and the config has none"
-            context.report.wrong(item, found, "metrics.judge: {type: openai, ...}")
+    if judges is None:
         return None, None
-    known, given = list(around.judges), item.get("judge")
+    known, given = list(judges), item.get("judge")
     if given is None and len(known) != 1:
         found = f"fill does not say which of {len(known)} judges grades"
         context.report.wrong(item, found, f"judge: {', '.join(known)}")
@@ -260,11 +248,11 @@ def _judge(
         close = nearest(str(name), known)
         context.report.wrong(given, f"no judge {given.shown()}", ", ".join(known), close)
         return None, None
-    return name, around.judges.get(str(name))
+    return name, judges.get(str(name))
 
 
 def _rubric(
-    item: Item, values: Mapping[str, Any], judge: JudgeBlock | None, context: Context
+    item: Item, values: Mapping[str, Any], judge: schema.JudgeBlock | None, context: Context
 ) -> str | Path | None:
     """Where the rubric is; None, with a problem, where it cannot give grades."""
     from ragbench.score.judge.rubric import load_rubric
@@ -294,7 +282,7 @@ def _rubric(
 
 def check_statistics(item: Item, context: Context) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the valid values, and the block as plain data with its defaults."""
-    values, written = check_block(item, Statistics, context.report)
+    values, written = check_block(item, schema.Statistics, context.report)
     baseline = item.get("baseline")
     # without retrievers the systems are those of the records, known when they are read
     if baseline is not None and isinstance(baseline.value, str) and context.retrievers:
@@ -317,13 +305,13 @@ def check_statistics(item: Item, context: Context) -> tuple[dict[str, Any], dict
         _check_field(cluster, (), context)
     if slices is not None and values.get("slices"):
         for field in slices.items:
-            _check_field(field, SLICES, context)
+            _check_field(field, schema.SLICES, context)
         values["slices"] = tuple(dict.fromkeys(values["slices"]))
     return values, written
 
 
 def check_causes(
-    item: Item, metrics: Metrics, context: Context
+    item: Item, metrics: schema.Metrics, context: Context
 ) -> tuple[CauseRules, dict[str, Any]]:
     """Return the rules, and the block as plain data with its defaults."""
     values, written = check_block(item, CauseRules, context.report, tuple(CauseRules.blocks))
@@ -339,7 +327,7 @@ def check_causes(
     return CauseRules(**values), written
 
 
-def _check_answer_score(item: Item, metrics: Metrics, report: Report) -> None:
+def _check_answer_score(item: Item, metrics: schema.Metrics, report: Report) -> None:
     """Report what is no score of answers, or none that the config has."""
     from ragbench.config.gates import known_scores  # as gates, loaded where they are used
 

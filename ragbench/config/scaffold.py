@@ -7,7 +7,6 @@ import os
 import re
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,30 +36,21 @@ _MEANING = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Scaffold:
-    """A config to start from."""
-
-    text: str
-    notes: tuple[str, ...]
-    """What the user must know or do."""
-
-
-def scaffold_beir(file: Path) -> Scaffold:
-    """Return a config for a folder in the BEIR layout, which the user fills."""
+def scaffold_beir(file: Path) -> tuple[str, Sequence[str]]:
+    """Return a config for a folder in the BEIR layout, and notes: the user fills that folder."""
     text = _template("beir").replace("@FILE@", str(file)).replace("@PATH@", "dataset")
     folder = file.parent / "dataset"
-    return Scaffold(text, (f"put your data into {folder}, or change dataset.path",))
+    return text, [f"put your data into {folder}, or change dataset.path"]
 
 
 def scaffold_records(
     file: Path, records: Path, corpus: Path | None = None, named: Named | None = None
-) -> Scaffold:
+) -> tuple[str, Sequence[str]]:
     """Return a config that reads a file of records, its columns guessed from names and contents.
 
-    What `named` says, part -> column, is not guessed. With a corpus, the config retrieves from it;
-    what the columns and the corpus say of each other is read at once, so that mistakes of the data
-    are errors here.
+    Beside it come notes: what the user must know or do. What `named` says, part -> column, is not
+    guessed. With a corpus, the config retrieves from it; what the columns and the corpus say of
+    each other is read at once, so that mistakes of the data are errors here.
 
     Raises:
         DataError: No column has the question, what an answer is cannot be told, or the data are
@@ -72,20 +62,19 @@ def scaffold_records(
     columns, doubts = _guessed(records, read, named or {})
     lines = [_column_line(part, column) for part, column in columns.items()]
     is_system = "answer" in columns or "contexts" in columns
-    if corpus is None or read is None:
-        found = _Corpus("" if is_system else _template("corpus"), ())
-    else:
-        found = _with_corpus(file, records, columns, corpus, read)
+    systems, match, notes = "" if is_system else _template("corpus"), "", list[str]()
+    if corpus is not None and read is not None:
+        systems, match, notes = _with_corpus(file, records, columns, corpus, read)
     text = (
         _template("records")
         .replace("@FILE@", str(file))
         .replace("@PATH@", _scalar(_relative(records, file)))
         .replace("@COLUMNS@", "\n".join(lines))
-        .replace("@SYSTEMS@\n", found.text or "\n")
-        .replace("@MATCH@\n", found.match)
+        .replace("@SYSTEMS@\n", systems or "\n")
+        .replace("@MATCH@\n", match)
     )
     ask_for_corpus = not is_system and corpus is None
-    return Scaffold(text, (*_notes(columns, ask_for_corpus), *doubts, *found.notes))
+    return text, [*_notes(columns, ask_for_corpus), *doubts, *notes]
 
 
 def _guessed(
@@ -169,28 +158,15 @@ def _settle_answer(
         return
     context = next((column for column in free if column.casefold() == "context"), None)
     if context is None:
-        raise DataError(
-            "is 'answer' gold, or what a system wrote?",
-            file=records,
-            allowed="--column reference=answer (gold) or --column answer=answer (of a system)",
-        )
+        allowed = "--column reference=answer (gold) or --column answer=answer (of a system)"
+        raise DataError("is 'answer' gold, or what a system wrote?", file=records, allowed=allowed)
     found["contexts"] = context
-
-
-@dataclass(frozen=True, slots=True)
-class _Corpus:
-    """What a config says of a corpus."""
-
-    text: str
-    """The key `corpus`, and the systems."""
-    notes: tuple[str, ...]
-    match: str = ""
-    """What counts as a hit, where it is not the id."""
 
 
 def _with_corpus(
     file: Path, records: Path, columns: Mapping[str, str | list[str]], corpus: Path, read: Corpus
-) -> _Corpus:
+) -> tuple[str, str, list[str]]:
+    """The key `corpus` with the systems, what is a hit where that is not the id, and notes."""
     from ragbench.data.loaders.records import Records
 
     collection = Records(path=records, columns=dict(columns), corpus=corpus).load()
@@ -215,7 +191,7 @@ def _with_corpus(
         f"corpus: {len(lengths):,} documents, {middle:,} words in the median"
         + (f", cut into chunks of {_CHUNK} words" if systems == "chunks" else "")
     )
-    return _Corpus(text + "\n", (*notes, *said), match)
+    return text + "\n", match, [*notes, *said]
 
 
 def _match(

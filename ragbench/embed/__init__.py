@@ -1,4 +1,1 @@
-"""Vectors of texts: models by folder or hub name, sentence embeddings, vectors of tokens.
-
-Shared by what compares texts by meaning; torch and what stands on it load on first use.
-"""
+"""Vectors of texts, for what compares them by meaning; torch loads on first use."""

@@ -266,14 +266,19 @@ def _pieces(folder: Path, path: Path) -> Iterator[bytes | str]:
             yield chunk
 
 
-def _without_places(path: Path) -> Any:
-    try:
-        content = load_json(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError("cannot be read as JSON", file=path) from error
+def _without_places(path: Path) -> object:
+    content = read_config(path)
     if not isinstance(content, dict):
         return content
     return {key: value for key, value in content.items() if key not in _PLACES}
+
+
+def read_config(path: Path) -> Any:
+    """Return what a file of a model's folder holds as JSON."""
+    try:
+        return load_json(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError("cannot be read as JSON", file=path) from error
 
 
 @contextmanager

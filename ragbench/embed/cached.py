@@ -20,7 +20,7 @@ from ragbench.embed.sentence_transformers import (
 from ragbench.errors import DataError
 from ragbench.files import cache_folder
 from ragbench.registry import Option
-from ragbench.store.vectors import VECTORS_FILE, StoredVectors, vector_key
+from ragbench.store.vectors import VECTORS_FILE, EmbeddingCache, vector_key
 
 if TYPE_CHECKING:
     from ragbench.executors.pool import Pool
@@ -111,7 +111,7 @@ class CachedEmbedder:
         model = f"{self.identity}@{self.revision}"
         keys = [vector_key(model, prompt, text) for text in texts]
         distinct = dict(zip(keys, texts, strict=True))
-        with StoredVectors(self._path, self._also) as cache:
+        with EmbeddingCache(self._path, self._also) as cache:
             lengths = cache.lengths(list(distinct))
             missing = [key for key in distinct if key not in lengths]
             for start in range(0, len(missing), _COUNTED_AT_ONCE):
@@ -127,7 +127,7 @@ class CachedEmbedder:
         keys = {vector_key(self.model, prompt, text) for text in texts}
         if self._path is None:
             return len(keys)
-        with StoredVectors(self._path, self._also) as cache:
+        with EmbeddingCache(self._path, self._also) as cache:
             return len(keys) - cache.count(list(keys))
 
     def _vectors(
@@ -136,7 +136,7 @@ class CachedEmbedder:
         """The vectors under their keys: first those of the files, then the new ones."""
         missing = dict(texts)
         # opened for each call, so that it needs no closing
-        stored = None if self._path is None else StoredVectors(self._path, self._also)
+        stored = None if self._path is None else EmbeddingCache(self._path, self._also)
         with nullcontext() if stored is None else stored as cache:
             for key, vector in cache.find(list(texts)) if cache is not None else ():
                 del missing[key]
@@ -163,7 +163,7 @@ class CachedEmbedder:
         if broken.any():
             text = texts[int(broken.argmax())]
             found = f"model {self.identity}: the vector of {text[:60]!r} is not finite"
-            raise DataError(found, allowed="a model whose weights are whole")
+            raise DataError(found, allowed="a model with undamaged weights")
         return vectors
 
 

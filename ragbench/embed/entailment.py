@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragbench.embed.base import Checkpoint, Device, as_unicode, choose_device
+from ragbench.embed.base import Checkpoint, Device, as_unicode, choose_device, read_config
 from ragbench.embed.encoders import Batches, token_limit
-from ragbench.errors import DataError, OptionError
-from ragbench.json_yaml import load_json
+from ragbench.errors import OptionError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -142,10 +141,7 @@ def has_classifier(folder: Path) -> bool:
     path = folder / "config.json"
     if not path.is_file():
         return False
-    try:
-        config = load_json(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError("cannot be read as JSON", file=path) from error
+    config = read_config(path)
     architectures = config.get("architectures") if isinstance(config, dict) else None
     return any(str(name).endswith(_HEAD) for name in architectures or ())
 

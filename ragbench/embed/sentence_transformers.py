@@ -188,17 +188,8 @@ class RemoteModel(ABC):
     opener: ClassVar[str]
     """`module:name` of what loads it there: given `owner` and the options of `embed.base`."""
 
-    def __init__(
-        self,
-        pool: Pool,
-        owner: str,
-        model: str,
-        *,
-        device: embed.Device = "auto",
-        batch_tokens: int | None = None,
-    ) -> None:
-        self._pool, self._owner = pool, owner
-        self._given = {"model": model, "device": device, "batch_tokens": batch_tokens}
+    def __init__(self, pool: Pool, owner: str, model: str, **options: Json) -> None:
+        self._pool, self._owner, self._given = pool, owner, {"model": model, **options}
         self.learn(pool.about(self._task()))
 
     @abstractmethod

@@ -126,19 +126,15 @@ class Crew(Protocol):
 
     def start(self, worker: int) -> None:
         """Start a worker, also in the place of one that has ended."""
-        ...
 
     def tell(self, worker: int, message: str) -> None:
         """Send a message, and do not wait for the answer; one that has ended gets nothing."""
-        ...
 
     def hear(self) -> Heard:
         """Wait for what comes next of any worker."""
-        ...
 
     def close(self) -> None:
         """End all workers; none is left."""
-        ...
 
 
 class Executor(Protocol):
@@ -147,13 +143,10 @@ class Executor(Protocol):
     @property
     def where(self) -> str | None:
         """Where workers compute, for people: `2 processes here`; None where there are none."""
-        ...
 
     @property
     def is_here(self) -> bool:
         """Whether they read the files of this machine."""
-        ...
 
     def crew(self) -> Crew:
         """Return the workers; none is started yet."""
-        ...

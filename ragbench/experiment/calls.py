@@ -8,7 +8,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, Generic, Protocol, TypeVar, overload, runtime_checkable
@@ -17,7 +17,8 @@ from ragbench.errors import AdapterError, is_interrupt
 from ragbench.executors.base import Json, Lost, Task
 from ragbench.executors.pool import Pool
 from ragbench.llm import CallFailure
-from ragbench.types import Cause, Retrieved, Run, ScoredDocument
+from ragbench.types import Cause, Query, Retrieved, Run, ScoredDocument
+from ragbench.types.rows import Mapped
 
 _LOOK_UP_S = 0.2
 """A signal that comes just before a wait is noticed when the wait ends: it ends soon, so that
@@ -44,7 +45,6 @@ class Sparse(Protocol):
 
     def lacking(self) -> Sequence[int]:
         """Return their rows."""
-        ...
 
 
 def without_value(outcomes: Sequence[Outcome[Value]]) -> Iterator[tuple[int, Outcome[Value]]]:
@@ -92,14 +92,13 @@ class RecordedHits(Sequence[ScoredDocument]):
         return iter(self[:])
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded(Sequence[Outcome[Retrieved]]):
+class Recorded(Mapped[Outcome[Retrieved]]):
     """What a file of rankings has for each query, in place of outcomes that would be stored."""
 
-    query_ids: Sequence[str]
-    read: Callable[[], Run]
-    """Returns its rankings, the hits of each query best first."""
-    top_k: int
+    def __init__(self, query_ids: Sequence[str], read: Callable[[], Run], top_k: int) -> None:
+        """`read` returns its rankings, the hits of each query best first."""
+        super().__init__(lambda name: Outcome(Retrieved(RecordedHits(self, name))), query_ids)
+        self.query_ids, self.read, self.top_k = query_ids, read, top_k
 
     def run(self, name: str) -> Run:
         """Return the rankings of the queries, cut."""
@@ -108,20 +107,6 @@ class Recorded(Sequence[Outcome[Retrieved]]):
     def lacking(self) -> Sequence[int]:
         """Return nothing: what a file lacks is no failure."""
         return ()
-
-    def __len__(self) -> int:
-        return len(self.query_ids)
-
-    @overload
-    def __getitem__(self, row: int) -> Outcome[Retrieved]: ...
-
-    @overload
-    def __getitem__(self, row: slice) -> list[Outcome[Retrieved]]: ...
-
-    def __getitem__(self, row: int | slice) -> Outcome[Retrieved] | list[Outcome[Retrieved]]:
-        if isinstance(row, slice):
-            return [self[at] for at in range(len(self))[row]]
-        return Outcome(Retrieved(RecordedHits(self, self.query_ids[row])))
 
 
 class TimedOut(Exception):
@@ -139,23 +124,6 @@ class Calls:
     concurrency: int = 1
     refused: Callable[[], str | None] = lambda: None
     """Says why no further call may be made; None while one may."""
-
-
-def call_each(
-    function: Callable[[Item], Value],
-    items: Sequence[Item],
-    calls: Calls,
-    on_outcome: Callable[[int, Outcome[Value]], None] = lambda position, outcome: None,
-) -> list[Outcome[Value]]:
-    """Call a function with every item and return the outcomes in the order of the items.
-
-    `on_outcome` gets each item's position and outcome as soon as it is there.
-    """
-    outcomes: list[Outcome[Value] | None] = [None] * len(items)
-    for position, outcome in calling(function, items, calls):
-        outcomes[position] = outcome
-        on_outcome(position, outcome)
-    return [outcome for outcome in outcomes if outcome is not None]
 
 
 def calling(
@@ -247,10 +215,13 @@ def call_on(
         yield left, Outcome(None, Cause.OVER_BUDGET, f"{calls.owner}: {calls.refused()}")
 
 
-def naming(query_id: str, outcome: Outcome[Value]) -> Outcome[Value]:
-    """Return an outcome whose detail, where it has one, names the query that it came of."""
-    detail = f"{outcome.detail} (query {query_id!r})" if outcome.detail else ""
-    return replace(outcome, detail=detail)
+def naming(
+    queries: Sequence[Query], told: Iterable[tuple[int, Outcome[Value]]]
+) -> Iterator[tuple[int, Outcome[Value]]]:
+    """Yield outcomes whose detail, where they have one, names the query that they came of."""
+    for position, outcome in told:
+        detail = f"{outcome.detail} (query {queries[position].id!r})" if outcome.detail else ""
+        yield position, replace(outcome, detail=detail)
 
 
 def as_told(outcome: Outcome[Any]) -> Outcome[Any]:

@@ -22,7 +22,7 @@ from ragbench.config.dump import dump_config
 from ragbench.data.files.trec_files import run_lines
 from ragbench.data.loaders.python import PASSED
 from ragbench.data.runs.history import read_commit
-from ragbench.data.runs.query_view import PROMPTS_FILE, QUESTIONS_FILE, TEXTS_FILE
+from ragbench.data.runs.query_view import PROMPTS_FILE, QUESTIONS_FILE, TEXTS_FILE, QueryViews
 from ragbench.data.runs.run_folder import (
     COST_COLUMNS,
     QUERIES_FILE,
@@ -41,7 +41,7 @@ from ragbench.data.runs.run_lines import (
     format_fingerprints,
 )
 from ragbench.experiment.calls import Outcome, Recorded
-from ragbench.experiment.costs import format_costs, with_costs
+from ragbench.experiment.costs import format_costs
 from ragbench.experiment.gates import gate_run
 from ragbench.experiment.plan.records import Noun, Plan, Repetition
 from ragbench.experiment.records import Answers, Ranked, Results
@@ -70,7 +70,7 @@ from ragbench.records.summary import Summary
 from ragbench.redaction import redactor
 from ragbench.report.ci import render_junit
 from ragbench.report.markdown import render_markdown
-from ragbench.report.page.html import Known, write_page
+from ragbench.report.page.html import write_page
 from ragbench.report.page.rankings import AtHand
 from ragbench.score.base import ScoreColumn
 from ragbench.types import Cause, Document, Prediction, Retrieved
@@ -167,7 +167,7 @@ def write_run(
         "manifest.json": to_json(codec.to_json(manifest)),
         "summary.json": to_json(codec.to_json(summary)),
         "per_query.csv": _per_query(plan, results.systems),
-        "costs.csv": format_costs(with_costs(results), ids),
+        "costs.csv": format_costs(results.systems, ids),
         FINGERPRINTS_FILE: _fingerprints(plan, results),
         QUESTIONS_FILE: json_lines(map(codec.to_json, asked)),
         CAUSES_FILE: format_causes({name: own.lost for name, own in results.causes.items()}, ids),
@@ -229,7 +229,6 @@ def _write_html(
         }
         for system in results.systems
     }
-    ids = plan.ids
     causes = {name: own.lost for name, own in results.causes.items()}
     files = {file_name(name): ranking for name, ranking in results.rankings.items()}
     rules, qrels = plan.config.metrics.retrieval, results.qrels(plan)
@@ -242,11 +241,14 @@ def _write_html(
         system.name: {
             plan.ids[row]: float(times[row]) for row in np.flatnonzero(~np.isnan(times)).tolist()
         }
-        for system in with_costs(results)
+        for system in results.systems
         if (times := system.costs.get(COST_COLUMNS[0])) is not None
     }
-    path, known = folder / "report.html", Known(ids, columns, causes, latency, questions, at_hand)
-    write_page(path, summary, results.comparisons, folder, known=known)
+    views = QueryViews(
+        folder, bare=True, ids=plan.ids, columns=columns, causes=causes, latency=latency,
+        questions=questions,
+    )  # fmt: skip
+    write_page(folder / "report.html", summary, results.comparisons, views, at_hand=at_hand)
 
 
 def _lines(rows: Iterable[Record], clean: Callable[[str], str]) -> Iterator[str]:
@@ -259,7 +261,6 @@ def _ranking_lines(ranking: Ranked) -> Iterator[str]:
 
 
 def _judgements(plan: Plan, results: Results) -> Iterator[tuple[str, Iterable[VerdictRow]]]:
-    """The verdicts by file: on answers, on pairs of systems, and on passages."""
     for name, rows in results.judgements.items():
         yield file_name(name), chain.from_iterable(rows)
     for preferences in results.preferences:
@@ -369,7 +370,6 @@ def _predicted(
 
 
 def _question_rows(plan: Plan, results: Results) -> Iterator[QuestionRow]:
-    """Yield what each query asks, its gold answers, and how its documents are judged."""
     qrels = results.qrels(plan)
     judged = {} if qrels is None else qrels.by_query
     for query in plan.queries:

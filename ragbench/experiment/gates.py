@@ -19,7 +19,6 @@ from ragbench.data.runs.run_folder import COMPARISONS, read_comparisons, resolve
 from ragbench.data.runs.run_lines import fingerprint_queries
 from ragbench.data.runs.run_scores import IDENTIFYING
 from ragbench.errors import DataError, OptionError, Place
-from ragbench.experiment.costs import with_costs
 from ragbench.experiment.plan.groups import source_clusters
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Plan
@@ -71,7 +70,7 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
     if not plan.config.gates:
         return summary
     qrels = results.qrels(plan)
-    run = gated(plan, with_costs(results), qrels, summary)
+    run = gated(plan, results.systems, qrels, summary)
     decided = decide_gates(plan.config.gates, run)
     worst = {each.query_id for gate in decided for each in gate.worst_queries}
     rows = (row for row, name in enumerate(plan.ids) if name in worst)
@@ -237,4 +236,4 @@ def _method(run: Source, held: ScoredSystems) -> Method:
         known = {"confidence": confidence, "resamples": resamples, "seed": seed}
         missing = next(key for key, value in known.items() if value is None)
         raise DataError(f"no '{missing}'", file=folder / COMPARISONS)
-    return Method(confidence, resamples, seed, cluster=made.cluster)
+    return Method(confidence=confidence, resamples=resamples, seed=seed, cluster=made.cluster)

@@ -20,7 +20,7 @@ from ragbench.comparison.sources import ScoredSystems, read_scored
 from ragbench.data.runs.history import RunEntry
 from ragbench.errors import DataError, MissingExtra
 from ragbench.experiment.result import load_experiment
-from ragbench.files import write_atomically, write_file
+from ragbench.files import naming_unwritable, write_atomically, write_file
 from ragbench.records.comparison import ComparedRuns, Comparisons, fill_facts, no_comparisons
 from ragbench.records.summary import Summary
 from ragbench.report.markdown import render_chapter, render_markdown
@@ -90,18 +90,15 @@ def write_figures(run: Path, folder: Path, kinds: Sequence[str] = FIGURES[:1]) -
 def write_list(path: Path, entries: Sequence[RunEntry], folder: Path) -> None:
     """Write a list of runs as a page, with the trends of their scores."""
     page, trends = lay_out_list(entries, folder)
-    try:
+    with naming_unwritable(path):
         if path.suffix == ".html":
             write_runs_page(path, page, trends)
         else:
             text = render_chapter(page.name, page.runs) if page.runs else ""
             write_atomically(path, text.encode("utf-8", "backslashreplace"))
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
 
 
 def _drawer(kind: str) -> Callable[[Picture], bytes]:
-    """What makes a file of a picture."""
     if kind == "svg":
         return lambda picture: picture.svg(alone=True).encode("utf-8", "backslashreplace")
     try:
@@ -122,14 +119,13 @@ def _drawer(kind: str) -> Callable[[Picture], bytes]:
 
 def _write(path: Path, summary: Summary, comparisons: Comparisons, run: Path | None) -> None:
     try:
-        if path.suffix == ".html":
-            write_page(path, summary, comparisons, run)
-        else:
-            # half characters, as a model may send them, as escapes: UTF-8 has none
-            page = render_markdown(summary, comparisons).encode("utf-8", "backslashreplace")
-            write_atomically(path, page)
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
+        with naming_unwritable(path):
+            if path.suffix == ".html":
+                write_page(path, summary, comparisons, run)
+            else:
+                # half characters, as a model may send them, as escapes: UTF-8 has none
+                page = render_markdown(summary, comparisons).encode("utf-8", "backslashreplace")
+                write_atomically(path, page)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         # the fields that pages rely on were checked; the rest of both files is as deep as wide
         found = f"{type(error).__name__}: {error}"

@@ -132,6 +132,8 @@ class Ranked:
     notes: list[str] = field(default_factory=list)
     """What the reader of the numbers should know about this run."""
     warnings: list[str] = field(default_factory=list)
+    is_cut: bool = False
+    """Whether any hit is a chunk that we cut ourselves."""
     _ranks: list[tuple[Qrels, IntArray]] = field(default_factory=list, init=False, compare=False)
 
     @property

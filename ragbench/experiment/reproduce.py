@@ -305,8 +305,6 @@ def _repeated(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Written(Record):
-    """What a config says of where it writes."""
-
     output: str = ""
 
 
@@ -349,10 +347,7 @@ def _is_used(path: KeyPath, config: ExperimentConfig, choices: Choices, summary:
     """Whether what stands in a config is part of the run, of which there may be less."""
     if path[:2] == ("metrics", "judge"):
         return choices.judge
-    block = {"retrievers": config.retrievers, "generators": config.generators}.get(path[0])
-    if path[0] == "apps":
-        block = config.apps
-    if block is None or not choices.only:
+    if path[0] not in ("retrievers", "generators", "apps") or not choices.only:
         return True
     systems = summary.systems
     names = [name for each in systems for name in (each.name, each.retriever, each.generator)]
@@ -375,7 +370,6 @@ def _is_used(path: KeyPath, config: ExperimentConfig, choices: Choices, summary:
 def _environment(
     config: ExperimentConfig, known: Mapping[str, EnvironmentVariable], folder: Path
 ) -> Iterator[str]:
-    """What the environment has otherwise, and what was used instead."""
     for name, was in known.items():
         value = os.environ.get(name)
         yield from _secret(name, was, value) if was.secret else _plain(name, was, value)
@@ -400,17 +394,17 @@ def _plain(name: str, was: EnvironmentVariable, value: str | None) -> Iterator[s
     if was.set:
         yield f"{name} is {now}; '{was.value}' is used, as recorded"
     else:
-        yield f"{name} is {now}, and was not set; the default is used, as recorded"
+        yield f"{name} is {now} now, but was not set then; the default is used, as recorded"
 
 
 def _secret(name: str, was: EnvironmentVariable, value: str | None) -> Iterator[str]:
     if not was.set:
         if value is not None:
-            yield f"{name} is set, and was not; it is not used unless a model asks for it"
+            yield f"{name} is set now, but was not then; it is used only if a model asks for it"
     elif value is None:
-        yield f"{name} was set, and is not; nothing that is asked needs it"
+        yield f"{name} was set then, but is not now; no model that is asked needs it"
     elif was.fingerprint != secret_fingerprint(value):
-        yield f"{name} is another secret than it was; that of now is used"
+        yield f"{name} has another value now; the new one is used"
 
 
 def _surroundings(old: Manifest, new: Manifest) -> Iterator[str]:

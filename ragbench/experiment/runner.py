@@ -197,7 +197,6 @@ def _budget(config: ExperimentConfig, parts: int = 1) -> Budget:
 def _connected(
     plan: Plan, budget: Budget, *, replay: bool
 ) -> AbstractContextManager[Replies | None]:
-    """Connect all that asks models to servers, and to the replies in the caches."""
     generators = {
         name: (plan.component("generator", name), generator)
         for name, generator in plan.generators.items()
@@ -224,7 +223,9 @@ def _checked(
     own_data: bool,
 ) -> ExperimentConfig:
     if isinstance(source, ExperimentConfig):
-        return _with_own_data(source) if own_data else source
+        dataset = replace(source.dataset, type=PASSED, cls=passed, options={})
+        resolved = {**source.resolved, "dataset": {"type": PASSED}}
+        return replace(source, dataset=dataset, resolved=resolved) if own_data else source
     if own_data and isinstance(source, Mapping):
         source = {**source, "dataset": {"type": PASSED}}
     elif own_data:
@@ -235,11 +236,4 @@ def _checked(
         live_retrievers=live.retrievers,
         live_generators=live.generators,
         live_apps=live.apps,
-    )
-
-
-def _with_own_data(config: ExperimentConfig) -> ExperimentConfig:
-    dataset = replace(config.dataset, type=PASSED, cls=passed, options={})
-    return replace(
-        config, dataset=dataset, resolved={**config.resolved, "dataset": {"type": PASSED}}
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -17,7 +16,14 @@ from ragbench.config.dump import dump_config
 from ragbench.config.schema import ExperimentConfig
 from ragbench.errors import DataError
 from ragbench.experiment.plan.records import Share
-from ragbench.files import cache_folder, opened_to_append, remove_left_over, write_atomically
+from ragbench.files import (
+    cache_folder,
+    naming_unwritable,
+    opened_to_append,
+    remove_left_over,
+    taken,
+    write_atomically,
+)
 from ragbench.json_yaml import load_json
 from ragbench.records.codec import Record, from_json, to_json
 from ragbench.signature import fingerprint
@@ -34,7 +40,6 @@ class Stage(Protocol):
 
     def advance(self, n: int = 1) -> None:
         """Tell that n more items are done."""
-        ...
 
 
 class Progress(Protocol):
@@ -42,20 +47,17 @@ class Progress(Protocol):
 
     def stage(self, name: str, total: int, unit: str = "queries") -> AbstractContextManager[Stage]:
         """Open a stage of `total` items, counted in `unit`."""
-        ...
-
-
-class _NoStage:
-    def advance(self, n: int = 1) -> None:
-        """Show nothing."""
 
 
 class Silent:
-    """Progress that shows nothing."""
+    """Progress, and a stage of it, that shows nothing."""
+
+    def advance(self, n: int = 1) -> None:
+        """Show nothing."""
 
     def stage(self, name: str, total: int, unit: str = "queries") -> AbstractContextManager[Stage]:
         """Open a stage that shows nothing."""
-        return nullcontext(_NoStage())
+        return nullcontext(self)
 
 
 @dataclass(slots=True)
@@ -70,8 +72,6 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _State(Record):
-    """What the folder of a run says while it is not finished."""
-
     token: str
     started: str
 
@@ -99,11 +99,9 @@ def note_part(cache: Path, config: ExperimentConfig, token: str, share: Share) -
     """Note in the cache of a part of a run that it has begun, so that the last run finds it."""
     folder = cache / _PARTS
     name = f"{token_of_parts(config)}.{token}.{share.number}-of-{share.of}"
-    try:
+    with naming_unwritable(folder):
         if not any(folder.glob(f"{name}.*")):  # else one that goes on
             write_atomically(folder / f"{name}.{new_session().token}", "")
-    except OSError as error:
-        raise _not_written(folder, error) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,18 +165,14 @@ def run_in(folder: Path, given: str | None = None) -> Iterator[Session]:
     which parts of the run have had. The lock is the
     operating system's: it ends with the process that holds it, however that ends.
     """
-    try:
+    with naming_unwritable(folder):
         folder.mkdir(parents=True, exist_ok=True)
         stream = _locked(folder)
-    except OSError as error:
-        raise _not_written(folder, error) from error
     remove_left_over(folder)
     state = folder / _STATE
     try:
-        try:
+        with naming_unwritable(folder):
             session = Session(_token(state, given))
-        except OSError as error:
-            raise _not_written(folder, error) from error
         yield session
         if session.finished:
             state.unlink(missing_ok=True)
@@ -205,16 +199,12 @@ def _token(state: Path, given: str | None) -> str:
     return token
 
 
-def _not_written(folder: Path, error: OSError) -> DataError:
-    return DataError(f"cannot be written: {error.strerror}", file=folder)
-
-
 def _locked(folder: Path) -> IO[bytes]:
     """Open and lock the lock file; the process id in it is for the message alone."""
     path = folder / _LOCK
     while True:
         stream = opened_to_append(path)
-        if not _lock(stream):
+        if not taken(stream):
             stream.seek(0)
             holder = stream.read(20).decode("utf-8", "replace").strip()
             stream.close()
@@ -232,25 +222,3 @@ def _locked(folder: Path) -> IO[bytes]:
         os.ftruncate(stream.fileno(), 0)
         os.write(stream.fileno(), str(os.getpid()).encode())
     return stream
-
-
-def _lock(stream: IO[bytes]) -> bool:
-    """Take the lock of the operating system; False where another process has it."""
-    if sys.platform == "win32":
-        import msvcrt
-
-        try:
-            # far behind the text, since Windows makes locked bytes unreadable
-            stream.seek(1 << 20)
-            msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-    else:
-        import fcntl
-
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True

@@ -11,7 +11,7 @@ import numpy as np
 
 from ragbench.comparison.systems import SystemScores, baselines, summarize
 from ragbench.experiment.costs import budget_warning, outcomes_of
-from ragbench.experiment.plan.records import Plan, PlannedFill
+from ragbench.experiment.plan.records import Noun, Plan, PlannedFill, System
 from ragbench.experiment.records import Answers, Filled, Results
 from ragbench.experiment.stages.columns import failed_answers
 from ragbench.llm.failures import shortened
@@ -30,7 +30,7 @@ from ragbench.records.summary import (
     Tokens,
 )
 from ragbench.score.base import ScoreColumn
-from ragbench.types import Cause, Prediction
+from ragbench.types import Cause
 
 N = TypeVar("N", int, float)
 
@@ -77,7 +77,7 @@ def _timing(plan: Plan, results: Results, system: SystemScores) -> SystemTiming:
     latencies = [o.latency_ms for o in outcomes if o.latency_ms is not None]
     return SystemTiming(
         latency_ms=_latency(latencies),
-        queries_per_second=_throughput(latencies, _concurrency(plan, system)),
+        queries_per_second=_throughput(latencies, _concurrency(plan, plan.system(system.name))),
     )
 
 
@@ -184,15 +184,17 @@ def _system(
     baseline: str | None,
 ) -> SystemSummary:
     answers, samples = results.answers.get(system.name), results.samples.get(system.name)
-    outcomes = outcomes_of(results, system.name)
-    usage = [o.value.usage for o in outcomes if isinstance(o.value, Prediction)]
+    outcomes = () if answers is None else answers.outcomes
+    usage = [outcome.value.usage for outcome in outcomes if outcome.value is not None]
     uses = results.judge_uses.get(system.name, {})
-    causes = results.causes[system.name]
+    causes, planned = results.causes[system.name], plan.system(system.name)
     return SystemSummary(
         name=system.name,
         retriever=system.retriever,
         generator=system.generator,
         role=system.role,
+        type=planned.type,
+        ranking_of=planned.ranking_of if planned.ranking_of in results.rankings else None,
         baseline=baseline,
         scores=scores,
         counts=dict(system.counts),
@@ -250,19 +252,16 @@ def _fill(fill: PlannedFill, filled: Filled) -> Fill:
     )
 
 
-def _concurrency(plan: Plan, system: SystemScores) -> int:
+def _concurrency(plan: Plan, system: System) -> int:
     """How many calls to what answers for a system are under way at once."""
-    if system.generator is not None:
-        component = plan.component("generator", system.generator)
-    elif system.role == "app":
-        component = plan.component("app", system.name)
-    else:
-        component = plan.component("retriever", system.name)
+    alone: Noun = "app" if system.type == "app" else "retriever"
+    component = plan.component(
+        "generator" if system.generator else alone, system.generator or system.name
+    )
     return 1 if component is None else component.concurrency
 
 
 def _throughput(latencies: Sequence[float], concurrency: int) -> float | None:
-    """Queries a second."""
     total = sum(latencies)
     if not total:
         return None

@@ -238,8 +238,8 @@ def describe_deltas(
     plan: Plan, systems: Sequence[SystemScores], method: Method
 ) -> list[OverSource]:
     """Compare each retriever over exactly one other with that one, if both are scored."""
-    by_name = {system.name: system for system in systems if system.generator is None}
-    sources = {name: plan.retrievers[name].sources for name in plan.systems if name in by_name}
+    by_name = {system.name: system for system in systems}
+    sources = {name: plan.retrievers[name].sources for name in plan.retrieving}
     single = [(name, each[0]) for name, each in sources.items() if len(each) == 1]
     return [
         OverSource(

@@ -15,6 +15,6 @@ GATES = Family(
         "certificate": "ragbench.gates.certificate:Certificate",
     },
 )
-"""Kind of gate -> its class. Which kind an entry of `gates` is, its keys say: see `kinds.py`."""
+"""Kind of gate -> its class. Which one an entry of `gates` is, its keys say: see `config.gates`."""
 
 __all__ = ["GATES"]

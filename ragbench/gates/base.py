@@ -70,7 +70,6 @@ class GateFiles:
     references: dict[Path, ScoredSystems] = field(default_factory=dict)
     """Baseline file or run folder -> its scores."""
     certificates: dict[Path, RequiredCertificate] = field(default_factory=dict)
-    """Certificate -> its content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ class KnownNames:
     retrievers: Sequence[str] = ()
     """The names of what has scores of rankings."""
     pairs: Sequence[str] = ()
-    """The names of all pairs of a retriever and a generator."""
+    """The names of pairs of a retriever and a generator."""
     apps: Sequence[str] = ()
     """The names of what retrieves and answers in one, and has scores of both kinds."""
     sweeps: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -131,9 +130,7 @@ class GatedRun:
 
     scored: ScoredSystems
     method: Method
-    """How intervals are made."""
     files: GateFiles
-    """What the gates refer to."""
     n_queries: int
     """How many queries the data set has; more than were asked in a sample."""
     clusters: Mapping[str, str] | None = None
@@ -142,11 +139,6 @@ class GatedRun:
     """What gates without `against` are compared with; None is the run's own baseline."""
     summary: Summary | None = None
     """What the run took and who judged it; None of what is no run."""
-
-    @property
-    def is_sample(self) -> bool:
-        """Whether only some of the queries were asked."""
-        return len(self.scored.query_ids) < self.n_queries
 
     def not_scored(self, name: str) -> Decision:
         """Say that a score is not there, and which judges were skipped."""
@@ -165,7 +157,6 @@ class Candidate:
     having: Mapping[str, SystemScores]
     """Every system that has that, by name."""
     run: GatedRun
-    """The whole run."""
 
     @property
     def column(self) -> ScoreColumn:

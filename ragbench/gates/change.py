@@ -45,7 +45,13 @@ Identical = Annotated[
         "queries exclude a drop by `max_drop`."
     ),
 ]
-TOO_FEW_CLUSTERS = f"clusters are too few; from {ENOUGH_CLUSTERS} on they can decide"
+
+
+def few_clusters(n: int | None) -> str:
+    """Say that so many clusters are too few, where they are; empty where there are none."""
+    if n is None or n >= ENOUGH_CLUSTERS:
+        return ""
+    return f"{n} clusters are too few; from {ENOUGH_CLUSTERS} on they can decide"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +60,7 @@ class Change(MeasureGate):
 
     file_key = "against"
     margin_key: ClassVar[str] = ""
-    """The key of a margin in the unit of the score."""
+    """The key of a margin in the unit of the score; empty where it has none."""
 
     against: Annotated[
         str | None,
@@ -68,7 +74,7 @@ class Change(MeasureGate):
     @property
     def margin(self) -> float:
         """The margin in the unit of the score."""
-        return 0.0
+        return float(getattr(self, self.margin_key, None) or 0.0)
 
     @property
     def shown_against(self) -> str:
@@ -99,8 +105,10 @@ class Change(MeasureGate):
 
     def read(self, files: GateFiles) -> None:
         """Read the baseline file or run folder, which has to have what it names."""
-        if self.file is None or is_absent(self.file):
+        if self.file is None:
             return
+        if is_history(self.file) and not (self.file.exists() and self.file.stat().st_size):
+            return  # no run has started it yet
         if self.file not in files.references:
             if needs_qrels(self.file):  # it has no place for the judgements of a TREC run
                 allowed = "a file of ragbench baseline, or a run folder"
@@ -132,7 +140,7 @@ class Change(MeasureGate):
         what a caller compares with, systems without a counterpart are.
         """
         if self.file is not None:
-            return super().held(having, run)
+            return list(having)
         if self.against is not None:
             kept = [name for name in having if name != self.against]
         elif run.base is not None:
@@ -140,7 +148,7 @@ class Change(MeasureGate):
         else:
             own = run.scored.baseline
             kept = [s.name for s in having.values() if baseline_of(s, having, own) is not None]
-        return kept or super().held(having, run)
+        return kept or list(having)
 
     def decide_system(self, held: Candidate) -> Decision:
         """Pair the system with its counterpart, query by query, and decide."""
@@ -163,8 +171,8 @@ class Change(MeasureGate):
             record = (base, other, theirs)
             return self.decide_since(record, pair_scores(now, record, run.clusters), run.method)
         except DataError as error:
-            if run.is_sample:
-                n, total = len(run.scored.query_ids), run.n_queries
+            n, total = len(run.scored.query_ids), run.n_queries
+            if n < total:
                 return Decision("undecided", f"a sample of {n} of {total} queries was asked")
             why = "; ".join(str(error).splitlines())
             return Decision("undecided", f"refused: {why}", refused=True)
@@ -228,13 +236,7 @@ class Spread:
 
 
 def power_of(spread: Spread, margin: float, confidence: float, *, widest: float) -> Power:
-    """Return what so many queries, or clusters, can decide.
-
-    Args:
-        spread: That of the differences.
-        margin: The drop, or increase, that is allowed.
-        confidence: That of the interval that decides.
-        widest: The largest possible change.
+    """Return what so many queries, or clusters, can decide; `widest` is the largest change.
 
     Example:
         >>> found = power_of(Spread(0.0, 0.2, 50), 0.05, 0.95, widest=1.0)
@@ -291,11 +293,6 @@ def shown_power(power: Power, n_units: int, unit: str, change: str) -> str:
     )
 
 
-def is_absent(file: Path) -> bool:
-    """Tell whether a file is a history that no run has started yet."""
-    return is_history(file) and not (file.exists() and file.stat().st_size)
-
-
 def history_before(base: ScoredSystems, run_id: str) -> ScoredSystems:
     """Return a history without a run and all later ones, so that no run is its own evidence."""
     ids = [commit.run_id for commit in base.commits]
@@ -323,11 +320,28 @@ def add_evidence(
     ]
     earlier = [_differences(pair_scores(commit, record), pairs.query_ids) for commit in commits]
 
+    stops_early = look_of(pairs.system, pairs.baseline) is not None
+    clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)
+
     def weigh(newest: FloatArray) -> tuple[Evidence, bool]:
-        evidence = _weigh([*earlier, newest], pairs, max_drop, method, since[0].run_id)
+        added = np.full(len(newest), np.nan) if stops_early else newest
+        weighed = drop_evidence(
+            np.array([*earlier, added]),
+            max_drop,
+            range=pairs.range,
+            clusters=clusters,
+            confidence=method.confidence,
+        )
+        evidence = Evidence(
+            e=weighed.e,
+            fails_from=weighed.fails_from,
+            commits=len(commits) + 1,
+            changed=weighed.n_commits,
+            since=since[0].run_id,
+        )
         known = newest[~np.isnan(newest)]
         is_back = not known.size or at_least(known.mean(keepdims=True), -max_drop)[0]
-        return evidence, evidence.e >= evidence.fails_from and not is_back
+        return evidence, weighed.e >= weighed.fails_from and not is_back
 
     evidence, is_shown = weigh(pairs.differences())
     words = _shown(evidence)
@@ -347,32 +361,6 @@ def _differences(pairs: PairedScores, query_ids: Sequence[str]) -> FloatArray:
         return np.full(len(query_ids), np.nan)  # whom it leaves out depends on the scores
     found = dict(zip(pairs.query_ids, pairs.differences().tolist(), strict=True))
     return np.array([found.get(query, math.nan) for query in query_ids])
-
-
-def _weigh(
-    differences: Sequence[FloatArray],
-    pairs: PairedScores,
-    max_drop: float,
-    method: Method,
-    since: str,
-) -> Evidence:
-    *earlier, newest = differences
-    if look_of(pairs.system, pairs.baseline) is not None:
-        newest = np.full(len(newest), np.nan)
-    found = drop_evidence(
-        np.array([*earlier, newest]),
-        max_drop,
-        range=pairs.range,
-        clusters=None if pairs.clusters is None else np.asarray(pairs.clusters),
-        confidence=method.confidence,
-    )
-    return Evidence(
-        e=found.e,
-        fails_from=found.fails_from,
-        commits=len(differences),
-        changed=found.n_commits,
-        since=since,
-    )
 
 
 def _shown(evidence: Evidence) -> str:

@@ -11,14 +11,13 @@ import numpy as np
 from ragbench.comparison.method import Method, look_confidence, look_of, paired_interval
 from ragbench.comparison.pairs import PairedScores, Scored, at_least, both_means, worst_queries
 from ragbench.comparison.systems import finite
-from ragbench.gates.base import DecideBy, Decision, Entry, not_compared, unless_turned
+from ragbench.gates.base import DecideBy, Decision, Entry, not_compared, unless_turned, within
 from ragbench.gates.change import (
-    ENOUGH_CLUSTERS,
-    TOO_FEW_CLUSTERS,
     Change,
     Identical,
     Spread,
     add_evidence,
+    few_clusters,
     power_of,
     shown_power,
 )
@@ -58,11 +57,6 @@ class Drop(Change):
         how = ", ".join(word for word in (self.decide, identical) if word)
         said = f" ({how})" if how else ""
         return f"{self.measure} drop <= {self.max_drop:g}{self.shown_against}{said}"
-
-    @property
-    def margin(self) -> float:
-        """The drop that is allowed."""
-        return self.max_drop
 
     def check_condition(self, entry: Entry, score: KnownScore | None) -> None:
         """Note also a key that means nothing."""
@@ -140,8 +134,8 @@ class Drop(Change):
             why, excludes = _identical(found, margin, pairs.range, method)
             passes = self.identical == "pass" or excludes
             return Decision("pass" if passes else "undecided", why, facts)
-        if found.n_clusters is not None and found.n_clusters < ENOUGH_CLUSTERS:
-            return Decision("undecided", f"{found.n_clusters} {TOO_FEW_CLUSTERS}", facts)
+        if few := few_clusters(found.n_clusters):
+            return Decision("undecided", few, facts)
         if math.isnan(found.lower):
             few = f"only {found.n_changed} of {found.n} queries changed, and the score has no bound"
             return Decision("undecided", few, facts)
@@ -161,7 +155,7 @@ class Drop(Change):
             needed = _queries_needed(d, margin, confidence, _width(pairs.range))
             power = replace(power, queries_needed=needed)
         said = shown_power(power, found.n_units, unit, "drop")
-        why = f"{interval} holds a drop by {margin:g}; {said}"
+        why = f"{interval} includes a drop of {margin:g}; {said}"
         return Decision("undecided", why, facts, power=power)
 
     def _by_mean(self, d: FloatArray, pairs: PairedScores, method: Method) -> Decision:
@@ -171,9 +165,9 @@ class Drop(Change):
         shown = pairs.sign * mean + 0.0
         facts = {"difference": shown, "n": len(d), "n_changed": n_changed}
         why = f"{shown:+.4g} over these {len(d)} queries"
-        if bool(at_least(np.array([mean]), -self.max_drop)[0]):
-            return Decision("pass", f"{why}: no drop by more than {self.max_drop:g}", facts)
-        return Decision("fail", f"{why}: a drop by more than {self.max_drop:g}", facts)
+        verdict = within(mean, -self.max_drop, None)
+        drop = "no drop" if verdict == "pass" else "a drop"
+        return Decision(verdict, f"{why}: {drop} by more than {self.max_drop:g}", facts)
 
 
 def _turned(found: DifferenceInterval, sign: int) -> tuple[float, float, float]:
@@ -254,11 +248,6 @@ class QueriesWorse(Change):
         least = f" by {self.by:g}" if self.by is not None else ""
         limit = f"<= {self.max_queries_worse} queries"
         return f"{self.measure} worse{least} on {limit}{self.shown_against}"
-
-    @property
-    def margin(self) -> float:
-        """The drop that counts."""
-        return self.by or 0.0
 
     def decide_pairs(self, pairs: PairedScores, method: Method) -> Decision:
         """Decide whether more than `max_queries_worse` queries became worse, each by at least `by`.

@@ -10,20 +10,12 @@ from typing import Annotated, Any
 import numpy as np
 
 from ragbench.comparison.method import Method
-from ragbench.comparison.pairs import PairedScores, at_least, both_means, worst_queries
+from ragbench.comparison.pairs import PairedScores, both_means, worst_queries
 from ragbench.comparison.sources import ScoredSystems
 from ragbench.comparison.systems import SystemScores, finite, with_cost_column
 from ragbench.errors import DataError
-from ragbench.gates.base import Decision
-from ragbench.gates.change import (
-    ENOUGH_CLUSTERS,
-    TOO_FEW_CLUSTERS,
-    Change,
-    Identical,
-    Spread,
-    power_of,
-    shown_power,
-)
+from ragbench.gates.base import Decision, within
+from ragbench.gates.change import Change, Identical, Spread, few_clusters, power_of, shown_power
 from ragbench.records.gate import Verdict
 from ragbench.registry import Option
 from ragbench.stats import Increase as IncreaseInterval
@@ -129,14 +121,13 @@ class Increase(Change):
         spread = Spread(found.increase, sd, n_units)
         power = power_of(spread, margin, method.confidence, widest=math.inf)
         unit = "queries" if n_clusters is None else "clusters"
-        why = f"{why} holds {margin:g}; {shown_power(power, n_units, unit, 'increase')}"
+        why = f"{why} includes {margin:g}; {shown_power(power, n_units, unit, 'increase')}"
         return decision("undecided", why, power=power)
 
 
 def _beyond(found: IncreaseInterval, max_increase: float) -> Verdict | None:
     if found.rule == "same_factor":  # a number, not an interval
-        within = at_least(np.array([-found.increase]), -max_increase).all()
-        return "pass" if within else "fail"
+        return within(found.increase, None, max_increase)
     if found.upper < max_increase:
         return "pass"
     return "fail" if found.lower > max_increase else None
@@ -151,8 +142,8 @@ def _too_few(
 ) -> str:
     """Why nothing can be said of other queries; nothing where it can."""
     least = queries_for(quantile)
-    if n_clusters is not None and n_clusters < ENOUGH_CLUSTERS:
-        return f"{n_clusters} {TOO_FEW_CLUSTERS}"
+    if few := few_clusters(n_clusters):
+        return few
     if found.n < least:
         return f"{found.n} queries are too few; from {least} on they can decide"
     n_times = min(len(np.unique(now)), len(np.unique(before)))

@@ -173,11 +173,10 @@ class Cost(MeasureGate):
     def decide_system(self, held: Candidate) -> Decision:
         """Compare the cost as `summary.json` has it."""
         run = held.run.summary
-        took = (
-            () if run is None else (each for each in run.systems if each.name == held.system.name)
-        )
-        timing = Timing() if run is None else run.timing
-        return self.decide_value(next((_cost(each, timing, self.measure) for each in took), None))
+        system = None if run is None else run.system(held.system.name)
+        if run is None or system is None:
+            return self.decide_value(None)
+        return self.decide_value(_cost(system, run.timing, self.measure))
 
     def decide_value(self, value: float | None) -> Decision:
         """Decide by what a system took; None where that is not known."""

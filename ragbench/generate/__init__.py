@@ -6,12 +6,12 @@ GENERATORS = Family(
     "generator",
     "ragbench.generators",
     table={
-        "extractive": "ragbench.generate.offline:Extractive",
+        "extractive": "ragbench.generate.extractive:Extractive",
         "http": "ragbench.generate.http:HttpGenerator",
         "huggingface": "ragbench.generate.huggingface:HuggingfaceGenerator",
         "langchain": "ragbench.generate.langchain:LangchainGenerator",
         "openai": "ragbench.generate.chat:OpenAIGenerator",
-        "predictions": "ragbench.generate.offline:Predictions",
+        "predictions": "ragbench.generate.predictions:Predictions",
     },
 )
 APPS = Family(
@@ -22,5 +22,3 @@ APPS = Family(
         "langchain": "ragbench.generate.langchain:LangchainApp",
     },
 )
-
-__all__ = ["APPS", "GENERATORS"]

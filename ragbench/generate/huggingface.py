@@ -76,8 +76,8 @@ class LocalModel:
         tokens: Sequence[int],
         *,
         temperature: float,
-        max_tokens: float,
-        seed: float,
+        max_tokens: int,
+        seed: int,
         stop: Sequence[str] = (),
     ) -> tuple[str, int]:
         """Return what follows some tokens, up to the first stop text, and how many tokens it took.
@@ -90,7 +90,7 @@ class LocalModel:
 
         sampling = {"do_sample": True, "temperature": temperature} if temperature else {}
         config = GenerationConfig(
-            max_new_tokens=int(max_tokens),
+            max_new_tokens=max_tokens,
             pad_token_id=self._tokenizer.pad_token_id or self._tokenizer.eos_token_id or 0,
             eos_token_id=self._model.generation_config.eos_token_id or self._tokenizer.eos_token_id,
             **sampling,
@@ -98,7 +98,7 @@ class LocalModel:
         given = torch.tensor([list(tokens)], device=self._device_name)
         with self._lock, torch.no_grad(), torch.random.fork_rng(enabled=bool(temperature)):
             if temperature:
-                torch.manual_seed(int(seed))
+                torch.manual_seed(seed)
             made = self._model.generate(
                 given, attention_mask=torch.ones_like(given), generation_config=config
             )
@@ -133,15 +133,10 @@ class HuggingfaceGenerator(Generator):
     computes = True
 
     def __init__(self, **options: Any) -> None:
-        chosen = HuggingfaceOptions(**options)
+        self._chosen = chosen = HuggingfaceOptions(**options)
         self._checkpoint = find_checkpoint("huggingface", chosen.model)
         self.prompt = load_prompt(chosen.prompt, chosen.system, "huggingface")
-        self._options = {
-            "temperature": chosen.temperature,
-            "max_tokens": chosen.max_tokens,
-            "seed": chosen.seed,
-        }
-        self._stop, self._context_tokens = tuple(chosen.stop or ()), chosen.context_tokens
+        self._stop = tuple(chosen.stop or ())
         self._model = LocalModel(self._checkpoint, chosen.device)
 
     def told(self, question: str, contexts: Sequence[Document]) -> str:
@@ -160,9 +155,11 @@ class HuggingfaceGenerator(Generator):
         return {
             "model": self._checkpoint.identity,
             "prompt": self.prompt.hash,
-            **self._options,
+            "temperature": self._chosen.temperature,
+            "max_tokens": self._chosen.max_tokens,
+            "seed": self._chosen.seed,
             "stop": fingerprint_json(self._stop) if self._stop else None,
-            "context_tokens": self._context_tokens,
+            "context_tokens": self._chosen.context_tokens,
         }
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
@@ -171,7 +168,7 @@ class HuggingfaceGenerator(Generator):
 
     def check_samples(self, samples: int) -> None:
         """Refuse to be asked again where the likeliest answer is the only one."""
-        if samples > 1 and not self._options["temperature"]:
+        if samples > 1 and not self._chosen.temperature:
             allowed = "1 at temperature 0, where all answers are the same; or a temperature above 0"
             raise OptionError("huggingface", "samples", samples, allowed)
 
@@ -180,7 +177,7 @@ class HuggingfaceGenerator(Generator):
     ) -> Prediction:
         """Answer once more, with the next seed."""
         self.check()
-        question, max_tokens = query.text, int(self._options["max_tokens"])
+        question, max_tokens = query.text, self._chosen.max_tokens
         passages = fit(contexts, self._budget(question, contexts, max_tokens), self._model.count)
         while True:
             tokens = self._model.tokens(self.prompt.messages(question, passages))
@@ -191,8 +188,13 @@ class HuggingfaceGenerator(Generator):
         if len(tokens) > room:
             detail = f"the question takes {len(tokens)} tokens, the model has room for {room}"
             raise CallFailure(Cause.TOO_LONG, detail)
-        options = {**self._options, "seed": self._options["seed"] + sample}
-        text, n_new = self._model.continued(tokens, stop=self._stop, **options)
+        text, n_new = self._model.continued(
+            tokens,
+            temperature=self._chosen.temperature,
+            max_tokens=max_tokens,
+            seed=self._chosen.seed + sample,
+            stop=self._stop,
+        )
         reasoning, answer = split_reasoning(text)
         if reasoning and not answer:
             detail = f"all {n_new} tokens of the reply are reasoning; raise max_tokens"
@@ -204,4 +206,5 @@ class HuggingfaceGenerator(Generator):
         empty = [Document(document.id) for document in contexts]
         around = len(self._model.tokens(self.prompt.messages(question, empty)))
         room = max(0, self._model.longest - max_tokens - around)
-        return room if self._context_tokens is None else min(room, self._context_tokens)
+        limit = self._chosen.context_tokens
+        return room if limit is None else min(room, limit)

@@ -167,10 +167,15 @@ class ChatReply:
     def from_dict(cls, kept: Mapping[str, Any]) -> ChatReply:
         """Read what `to_dict` wrote, with `stored` set."""
         logprobs = kept["logprobs"]
+        if logprobs is not None:
+            logprobs = tuple(
+                TokenLogprob(each["token"], each["logprob"], tuple(map(tuple, each["top"])))
+                for each in logprobs
+            )
         parts = {
             "usage": Usage(**kept["usage"]),
             "attempts": tuple(Attempt(**attempt) for attempt in kept["attempts"]),
-            "logprobs": None if logprobs is None else tuple(map(_token_logprob, logprobs)),
+            "logprobs": logprobs,
             "left_out": tuple(kept.get("left_out", ())),
         }
         return cls(**{**kept, **parts, "stored": True})
@@ -235,7 +240,3 @@ class LearningModel(Protocol):
     def parameters(self, request: ChatRequest) -> frozenset[str]:
         """Return what a request asks for that its model may refuse, by name."""
         ...
-
-
-def _token_logprob(kept: Mapping[str, Any]) -> TokenLogprob:
-    return TokenLogprob(kept["token"], kept["logprob"], tuple((t, p) for t, p in kept["top"]))

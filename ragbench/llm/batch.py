@@ -18,7 +18,7 @@ from typing import Any
 
 from ragbench.json_yaml import MOST_NODES, load_json
 from ragbench.llm.base import CallFailure, ChatReply, ChatRequest
-from ragbench.llm.completions import Refused, cut_at, learn, read_completion, word
+from ragbench.llm.completions import Refused, as_asked, learn, read_completion, word
 from ragbench.llm.engine import Replies, request_key
 from ragbench.llm.failures import failure_of_status, shortened
 from ragbench.llm.openai import OpenAIChat, is_azure
@@ -33,16 +33,11 @@ _FIRST_POLL_S, _LONGEST_POLL_S = 0.5, 60.0
 _TRIES = 8  # of one request about a batch
 _MOST_LINES, _MOST_BYTES = 2_000, 100_000_000  # OpenAI takes 50,000 and 200 MB; replies are larger
 _ENDED = ("completed", "expired", "failed", "cancelled")
-_LINE = {
-    "batch_expired": Cause.TIMEOUT,
-    "batch_cancelled": Cause.SERVER_ERROR,
-}
+_LINE = {"batch_expired": Cause.TIMEOUT, "batch_cancelled": Cause.SERVER_ERROR}
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A request that waits for its answer."""
-
     key: str
     request: ChatRequest
     answer: asyncio.Future[ChatReply]
@@ -60,6 +55,8 @@ class BatchChat:
     def __init__(self, chat: OpenAIChat, replies: Replies | None) -> None:
         self.identity: Mapping[str, str] = chat.identity
         self._chat, self._replies = chat, replies
+        version = "" if is_azure(chat.identity["base_url"]) else "/v1"
+        self._endpoint = f"{version}/chat/completions"
         self._notes = None if replies is None or replies.replay else replies.batches
         self._waiting: list[_Asked] = []
         self._alarm: asyncio.TimerHandle | None = None
@@ -118,39 +115,24 @@ class BatchChat:
 
     def _follow_new(self, model: str, waiting: Sequence[_Asked]) -> None:
         refused = self._refused.get(model, Refused())
-        some: list[_Asked] = []
-        lines: list[bytes] = []
+        parts: list[list[tuple[_Asked, bytes]]] = []
         size = 0
         for asked in waiting:
-            line = self._line(asked, refused)
-            if some and (len(some) >= _MOST_LINES or size + len(line) > _MOST_BYTES):
-                self._follow(self._noted(some, refused), some, lines)
-                some, lines, size = [], [], 0
-            some.append(asked)
-            lines.append(line)
+            body = word(asked.request, refused).body
+            sent = {"custom_id": asked.key, "method": "POST", "url": self._endpoint, "body": body}
+            line = json.dumps(sent).encode() + b"\n"
             size += len(line)
-        if some:
-            self._follow(self._noted(some, refused), some, lines)
-
-    def _line(self, asked: _Asked, refused: Refused) -> bytes:
-        body = word(asked.request, refused).body
-        line = {"custom_id": asked.key, "method": "POST", "url": self._endpoint, "body": body}
-        return json.dumps(line).encode() + b"\n"
-
-    @property
-    def _endpoint(self) -> str:
-        return (
-            "/chat/completions" if is_azure(self.identity["base_url"]) else "/v1/chat/completions"
-        )
-
-    def _noted(self, some: Sequence[_Asked], refused: Refused) -> BatchNote:
-        keys = tuple(asked.key for asked in some)
-        names = tuple(sorted(refused.names))
-        note = BatchNote(uuid.uuid4().hex, None, keys, names, refused.formats)
-        # before anything is sent: a kill between here and the server's answer pays nothing twice
-        if self._notes is not None:
-            self._notes.write(note)
-        return note
+            if not parts or len(parts[-1]) >= _MOST_LINES or size > _MOST_BYTES:
+                parts.append([])
+                size = len(line)
+            parts[-1].append((asked, line))
+        for part in parts:
+            keys, names = tuple(asked.key for asked, _ in part), tuple(sorted(refused.names))
+            note = BatchNote(uuid.uuid4().hex, None, keys, names, refused.formats)
+            # before anything is sent: a kill until the server's answer pays nothing twice
+            if self._notes is not None:
+                self._notes.write(note)
+            self._follow(note, [asked for asked, _ in part], [line for _, line in part])
 
     def _follow(
         self, note: BatchNote, some: Sequence[_Asked], lines: Sequence[bytes] | None = None
@@ -169,7 +151,7 @@ class BatchChat:
             elif note.batch is None:
                 adopted = await self._searched(note)
                 if adopted is None:  # it was never made
-                    self._forget(note)
+                    self._forget(note, note.keys)
                     for asked in some:
                         self._wait(asked)
                     return
@@ -178,16 +160,16 @@ class BatchChat:
             await self._read(note, batch, some)
         except CallFailure as failure:
             if note.batch is None and failure.status is not None:
-                self._forget(note)  # refused; without an answer it may have been made
+                self._forget(note, note.keys)  # refused; without an answer it may have been made
             self._fail(note, some, failure.but(retryable=False), forget=False)
         except Exception as error:  # noqa: BLE001 - handed to who waits, who must not hang
             for asked in some:
                 if not asked.answer.done():
                     asked.answer.set_exception(error)
 
-    def _forget(self, note: BatchNote) -> None:
+    def _forget(self, note: BatchNote, keys: Iterable[str]) -> None:
         if self._notes is not None:
-            self._notes.without(note, set(note.keys))
+            self._notes.without(note, set(keys))
 
     async def _steadily(self, name: str, **arguments: Any) -> Any:
         """What a method of the client returns, tried again while that may help."""
@@ -240,7 +222,6 @@ class BatchChat:
         return note
 
     async def _ended(self, note: BatchNote) -> Any:
-        """The batch, once it has ended."""
         wait_s = _FIRST_POLL_S
         while True:
             batch = await self._steadily("batches.retrieve", batch_id=note.batch)
@@ -269,12 +250,8 @@ class BatchChat:
             except CallFailure as failure:
                 self._learn(note, asked, known, failure)
                 continue
-            wording = word(asked.request, known)
-            cut = "stop" in wording.left_out
-            text = cut_at(reply.text, asked.request.stop) if cut else reply.text
-            asked.answer.set_result(
-                replace(reply, text=text, left_out=wording.left_out, price_share=PRICE_SHARE)
-            )
+            reply = as_asked(reply, asked.request, word(asked.request, known))
+            asked.answer.set_result(replace(reply, price_share=PRICE_SHARE))
 
     def _learn(self, note: BatchNote, asked: _Asked, known: Refused, failure: CallFailure) -> None:
         """Ask again in the next batch, without what the model refuses; else fail."""
@@ -284,17 +261,15 @@ class BatchChat:
             return
         model = asked.request.model
         self._refused[model] = self._refused.get(model, Refused()) | known | more
-        if self._notes is not None:
-            self._notes.without(note, {asked.key})
+        self._forget(note, [asked.key])
         self._wait(asked)
 
     def _fail(
         self, note: BatchNote, some: Iterable[_Asked], failure: CallFailure, forget: bool = True
     ) -> None:
         some = [asked for asked in some if not asked.answer.done()]
-        if forget and self._notes is not None:
-            # or the same line would be read again when the call is tried once more
-            self._notes.without(note, {asked.key for asked in some})
+        if forget:  # or the same line would be read again when the call is tried once more
+            self._forget(note, [asked.key for asked in some])
         for asked in some:
             asked.answer.set_exception(failure.but())
 

@@ -37,7 +37,7 @@ class Sender:
     ) -> None:
         self._model, self._limits, self._clock = model, limits, clock
         self.limit = AdaptiveLimit(limits.concurrency, clock)
-        self._backoff = Backoff(limits.seed)
+        self._backoff = Backoff(seed=0)
         self._hopeless: CallFailure | None = None
         self._answered, self._refusals = False, 0
         self._nobody_there = False
@@ -185,7 +185,7 @@ async def as_completed(
     under_way: set[asyncio.Task[Value]] = set()
 
     def start(position: int, item: Item) -> None:
-        task = asyncio.ensure_future(_awaited(function(item)))
+        task = asyncio.ensure_future(function(item))
         under_way.add(task)
         task.add_done_callback(lambda task: done.put_nowait((position, task)))
 
@@ -233,10 +233,6 @@ async def in_order(
         await pairs.aclose()
 
 
-async def _awaited(value: Awaitable[Value]) -> Value:
-    return await value
-
-
 Ask = Callable[[ChatRequest], Awaitable[ChatReply]]
 
 
@@ -255,11 +251,7 @@ class StructuredReply:
 
 
 async def ask_structured(
-    ask: Ask,
-    request: ChatRequest,
-    *,
-    reasks: int = 1,
-    check: Callable[[Any], None] | None = None,
+    ask: Ask, request: ChatRequest, *, reasks: int = 1, check: Callable[[Any], None] | None = None
 ) -> StructuredReply:
     """Return the value that a model answers to a request with a schema.
 
@@ -278,9 +270,8 @@ async def ask_structured(
         except CallFailure as failure:
             if problem and failure.cause is Cause.TOO_LONG:
                 # the item is not: only with its reply beside it
-                failure = failure.but(
-                    cause=Cause.UNREADABLE, detail=f"{problem}; too long to be asked again"
-                )
+                detail = f"{problem}; too long to be asked again"
+                failure = failure.but(cause=Cause.UNREADABLE, detail=detail)
             raise failure.but(replies=(*replies, *failure.replies)) from None
         replies.append(reply)
         if reply.refused:

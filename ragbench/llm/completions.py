@@ -298,9 +298,11 @@ def _refused_name(wording: Wording, failure: CallFailure) -> str | None:
     return min(places, key=lambda name: places[name]) if places else None
 
 
-def cut_at(text: str, stops: Sequence[str]) -> str:
-    """Return a text up to the first of the texts that end it, as servers cut it."""
-    return text[: min((place for stop in stops if (place := text.find(stop)) >= 0), default=None)]
+def as_asked(reply: ChatReply, request: ChatRequest, wording: Wording) -> ChatReply:
+    """Return a reply with what it lacks of the request, cut as servers do where that is `stop`."""
+    stops = request.stop if "stop" in wording.left_out else ()
+    places = [place for stop in stops if (place := reply.text.find(stop)) >= 0]
+    return replace(reply, text=reply.text[: min(places, default=None)], left_out=wording.left_out)
 
 
 def _add_format(body: dict[str, Any], wanted: str, request: ChatRequest) -> None:

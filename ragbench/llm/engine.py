@@ -159,10 +159,6 @@ class ChatEngine:
         """Run a coroutine in the engine's own loop and return its value."""
         return self._loop.run(coroutine)
 
-    async def arun(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
-        """Run a coroutine in the engine's own loop, from another one."""
-        return await self._loop.arun(coroutine)
-
     def close(self) -> None:
         """Cancel what is under way and give back the connections."""
         if not self._closed:
@@ -175,12 +171,6 @@ class ChatEngine:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    async def __aenter__(self) -> ChatEngine:
-        return self
-
-    async def __aexit__(self, *exception: object) -> None:
-        await asyncio.to_thread(self.close)
 
     @property
     def _size(self) -> int:
@@ -205,7 +195,7 @@ class ChatEngine:
             self.totals.add(reply)
             return reply
         call = self._under_way[key] = _UnderWay(self._fetch(key, request))
-        call.when_done(lambda: self._under_way.pop(key, None))
+        call.task.add_done_callback(lambda task: self._under_way.pop(key, None))
         return await call.joined()
 
     async def _fetch(self, key: str, request: ChatRequest) -> ChatReply:
@@ -227,8 +217,7 @@ class ChatEngine:
             return self.replies.get(key) or await self._send_in_turn(key, request)
 
     def _priced(self, request: ChatRequest, reply: ChatReply) -> ChatReply:
-        price = self.prices.of(request.model)
-        usual = None if price is None else price.cost_usd(reply.usage)
+        usual = self.prices.cost_usd(request.model, reply.usage)
         return replace(reply, cost_usd=None if usual is None else usual * reply.price_share)
 
     async def _send_in_turn(self, key: str, request: ChatRequest) -> ChatReply:
@@ -271,11 +260,10 @@ class ChatEngine:
     def _bound(self, request: ChatRequest) -> Reservation:
         sent = replace(request, max_tokens=None) if request.model in self._endless else request
         usage = upper_bound(sent, self._longest.get(request.model, 0))
-        price = self.prices.of(request.model)
         if self.budget is None or self.budget.usd is None:
             usd: float | None = 0.0
         else:
-            usual = None if price is None else price.cost_usd(usage)
+            usual = self.prices.cost_usd(request.model, usage)
             usd = None if usual is None else usual * getattr(self.model, "price_share", 1.0)
         if usd is None:
             found = f"a limit, with {request.model!r}, whose price is not known"
@@ -290,21 +278,18 @@ class _UnderWay:
     """One request under way, and how many wait for it; the last to give up cancels it."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, ChatReply]) -> None:
-        self._task = asyncio.ensure_future(coroutine)
-        self._task.add_done_callback(_looked_at)
+        self.task = asyncio.ensure_future(coroutine)
+        self.task.add_done_callback(_looked_at)
         self._waiting = 0
-
-    def when_done(self, function: Callable[[], object]) -> None:
-        self._task.add_done_callback(lambda task: function())
 
     async def joined(self) -> ChatReply:
         self._waiting += 1
         try:
-            return await asyncio.shield(self._task)
+            return await asyncio.shield(self.task)
         finally:
             self._waiting -= 1
-            if not self._waiting and not self._task.done():
-                self._task.cancel()
+            if not self._waiting and not self.task.done():
+                self.task.cancel()
 
 
 def _looked_at(task: asyncio.Task[ChatReply]) -> None:

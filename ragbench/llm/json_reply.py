@@ -27,15 +27,16 @@ _WORD = re.compile(r"[-+]?[A-Za-z_][A-Za-z_0-9]*", re.ASCII)
 _WORDS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
 _NO_NUMBERS = frozenset({"nan", "infinity", "inf"})
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_TYPES: dict[str, tuple[type, ...]] = {
-    "object": (dict,),
-    "array": (list,),
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "null": (type(None),),
+_TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
+    "object": ("an object", (dict,)),
+    "array": ("an array", (list,)),
+    "string": ("a string", (str,)),
+    "integer": ("an integer", (int,)),
+    "number": ("a number", (int, float)),
+    "boolean": ("a boolean", (bool,)),
+    "null": ("null", (type(None),)),
 }
+"""Type of a JSON schema -> what it is called, and what it is in Python."""
 _KEYWORDS = (
     *("type", "enum", "properties", "required", "additionalProperties", "items"),
     *("minItems", "maxItems", "minimum", "maximum", "title", "description"),
@@ -321,10 +322,9 @@ def check_schema(schema: Any, path: str = "schema") -> None:
             raise OptionError(path, "keyword", keyword, ", ".join(_KEYWORDS))
     if "type" in schema and schema["type"] not in _TYPES:
         raise OptionError(path, "type", schema["type"], ", ".join(_TYPES))
-    if not isinstance(schema.get("additionalProperties", True), bool):
-        raise OptionError(
-            path, "additionalProperties", schema["additionalProperties"], "true or false"
-        )
+    others = schema.get("additionalProperties", True)
+    if not isinstance(others, bool):
+        raise OptionError(path, "additionalProperties", others, "true or false")
     properties = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in properties:
@@ -344,9 +344,11 @@ def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
     wanted = schema.get("type")
     if wanted == "integer":
         value = _whole(value)
-    if wanted is not None and not _has_type(value, wanted):
-        raise _unfit(value, path, _phrase(wanted))
     is_truth = isinstance(value, bool)  # to Python, true is 1
+    if wanted is not None:
+        called, kinds = _TYPES[wanted]
+        if not isinstance(value, kinds) or (is_truth and wanted != "boolean"):
+            raise _unfit(value, path, called)
     same = [each for each in schema.get("enum", ()) if isinstance(each, bool) is is_truth]
     if "enum" in schema and value not in same:
         raise _unfit(value, path, "one of " + ", ".join(map(json.dumps, schema["enum"])))
@@ -354,8 +356,10 @@ def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
         return _conform_object(value, schema, path)
     if isinstance(value, list):
         return _conform_list(value, schema, path)
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        _check_range(value, schema, path)
+    if isinstance(value, (int, float)) and not is_truth:
+        low, high = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
+        if not low <= value <= high:
+            raise _unfit(value, path, f"a number from {low:g} to {high:g}")
     return value
 
 
@@ -382,12 +386,6 @@ def _conform_list(value: list[Any], schema: Mapping[str, Any], path: str) -> lis
     return [conform(part, items, f"{path}[{i}]") for i, part in enumerate(value)]
 
 
-def _check_range(value: float, schema: Mapping[str, Any], path: str) -> None:
-    low, high = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
-    if not low <= value <= high:
-        raise _unfit(value, path, f"a number from {low:g} to {high:g}")
-
-
 def _whole(value: Any) -> Any:
     """The integer that a value stands for beyond doubt; else the value as it is."""
     if isinstance(value, float) and value.is_integer():
@@ -395,16 +393,6 @@ def _whole(value: Any) -> Any:
     if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
         return int(value)
     return value
-
-
-def _has_type(value: Any, wanted: str) -> bool:
-    is_truth = isinstance(value, bool)
-    return isinstance(value, _TYPES[wanted]) and (not is_truth or wanted == "boolean")
-
-
-def _phrase(wanted: str) -> str:
-    article = "an" if wanted[0] in "aio" else "a"
-    return wanted if wanted == "null" else f"{article} {wanted}"
 
 
 def _unfit(value: Any, path: str, wanted: str) -> Unreadable:

@@ -8,32 +8,14 @@ import inspect
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 from urllib.request import getproxies_environment
 
 from ragbench.errors import MissingExtra, OptionError
+from ragbench.llm import completions, failures
 from ragbench.llm.base import CallFailure, ChatReply, ChatRequest
-from ragbench.llm.completions import (
-    REFUSING,
-    Refused,
-    Wording,
-    cut_at,
-    join_chunks,
-    learn,
-    parameters,
-    read_completion,
-    word,
-)
-from ragbench.llm.failures import (
-    ENCODINGS,
-    bound_reply,
-    bound_reply_of_thread,
-    failure_of_body,
-    failure_of_connection,
-    failure_of_exception,
-)
 from ragbench.llm.threads import in_thread
 from ragbench.records.codec import clean_tree
 from ragbench.redaction import mask_addresses, redact
@@ -93,17 +75,21 @@ class OpenAIChat:
                 self._secrets |= {"base_url": address.written} if where != address.written else {}
             self._client = _connected(address, api_key=key, max_retries=0, timeout=patience)
         else:
-            self._secrets = _secrets_of(client, (openai.OpenAI, openai.AsyncOpenAI))
+            if not isinstance(client, (openai.OpenAI, openai.AsyncOpenAI)):
+                allowed = "an openai.OpenAI or openai.AsyncOpenAI"
+                raise OptionError("openai", "client", type(client).__name__, allowed)
+            self._client, self._secrets = client, _secrets_of(client)
             Address.parse(str(client.base_url))
             self._owns_client = isinstance(client, openai.AsyncOpenAI)
             http = _http_client() if self._owns_client else _guarded(client._client)
-            self._client = client.with_options(max_retries=0, timeout=patience, http_client=http)
+            options = {"max_retries": 0, "timeout": patience, "http_client": http}
+            self._client = self._client.with_options(**options)
         self._waits = isinstance(self._client, openai.OpenAI)
         if self._waits and stream:
             found = "a synchronous client with stream"
             raise OptionError("openai", "client", found, "an openai.AsyncOpenAI, or no stream")
         self._stream = stream
-        self._refused: dict[str, Refused] = {}
+        self._refused: dict[str, completions.Refused] = {}
         self.identity: Mapping[str, str] = {
             "type": "openai",
             "base_url": where or str(self._client.base_url).rstrip("/"),
@@ -116,29 +102,27 @@ class OpenAIChat:
         parameter that it is not about.
         """
         model = request.model
-        known, refused_all = self._refused.get(model, Refused()), False
+        known, refused_all = self._refused.get(model, completions.Refused()), False
         try:
             while True:
-                wording = word(request, known, stream=self._stream)
+                wording = completions.word(request, known, stream=self._stream)
                 try:
                     reply = await self._ask(wording)
                 except CallFailure as failure:
-                    more = learn(wording, failure, known)
+                    more = completions.learn(wording, failure, known)
                     if more is None:
-                        refused_all = failure.status in REFUSING
+                        refused_all = failure.status in completions.REFUSING
                         raise
                     known = more
                 else:
-                    cut = "stop" in wording.left_out
-                    text = cut_at(reply.text, request.stop) if cut else reply.text
-                    return replace(reply, text=text, left_out=wording.left_out)
+                    return completions.as_asked(reply, request, wording)
         finally:
             if not refused_all:
-                self._refused[model] = self._refused.get(model, Refused()) | known
+                self._refused[model] = self._refused.get(model, completions.Refused()) | known
 
     def parameters(self, request: ChatRequest) -> frozenset[str]:
         """Return what a request asks for that its model may refuse, by name."""
-        return parameters(request, stream=self._stream)
+        return completions.parameters(request, stream=self._stream)
 
     async def aclose(self) -> None:
         """Give back the connections."""
@@ -160,9 +144,9 @@ class OpenAIChat:
         except openai.APIConnectionError as error:
             raise self._connection_failure(error) from None
         except openai.APIError as error:
-            raise failure_of_exception(error, self.clean) from None
+            raise failures.failure_of_exception(error, self.clean) from None
 
-    async def _ask(self, wording: Wording) -> ChatReply:
+    async def _ask(self, wording: completions.Wording) -> ChatReply:
         import openai
 
         try:
@@ -171,13 +155,13 @@ class OpenAIChat:
             raise self._connection_failure(error) from None
         except openai.APIStatusError as error:
             # `from None`: the client's exception holds the request with its headers
-            raise failure_of_exception(error, self.clean) from None
+            raise failures.failure_of_exception(error, self.clean) from None
         except openai.APIError as error:  # an error in the middle of a stream has no status
             told = clean_tree(error.body, self.clean)
-            raise failure_of_body(told, self.clean(error.message)) from None
-        return read_completion(body).cleaned(self.clean)
+            raise failures.failure_of_body(told, self.clean(error.message)) from None
+        return completions.read_completion(body).cleaned(self.clean)
 
-    async def _whole(self, wording: Wording) -> str:
+    async def _whole(self, wording: completions.Wording) -> str:
         # the text as it came: the client's own records accept what is no completion, and take
         # longer to make than the rest of a call
         post = functools.partial(
@@ -185,7 +169,7 @@ class OpenAIChat:
         )
         return self.clean(await (in_thread(post) if self._waits else post()))
 
-    async def _streamed(self, wording: Wording) -> str:
+    async def _streamed(self, wording: completions.Wording) -> str:
         import openai
         from openai.types.chat import ChatCompletionChunk
 
@@ -206,7 +190,7 @@ class OpenAIChat:
             raise self._connection_failure(error) from None
         finally:
             await stream.close()
-        return self.clean(join_chunks(chunks))
+        return self.clean(completions.join_chunks(chunks))
 
     def _connection_failure(self, error: BaseException) -> CallFailure:
         import openai
@@ -219,7 +203,7 @@ class OpenAIChat:
             return cause.but(detail=self.clean(cause.detail))
         where = self.identity["base_url"]
         words = f"{where}: {type(cause).__name__}: {cause}".rstrip(": ")
-        return failure_of_connection(self.clean(words))
+        return failures.failure_of_connection(self.clean(words))
 
     def clean(self, text: str) -> str:
         """Return a text of the server's without secrets."""
@@ -233,14 +217,13 @@ class OpenAILike(OpenAIChat):
     """
 
     def __init__(self, client: Any) -> None:
-        key = str(getattr(client, "api_key", None) or "")
-        self._secrets = {"client.api_key": key} if len(key) >= _SHORTEST_SECRET else {}
+        self._secrets = _secrets_of(client)
         self._client, self._owns_client, self._stream = client, False, False
-        self._refused: dict[str, Refused] = {}
+        self._refused: dict[str, completions.Refused] = {}
         kind = type(client)
         self.identity = {"type": "openai", "class": f"{kind.__module__}.{kind.__qualname__}"}
 
-    async def _ask(self, wording: Wording) -> ChatReply:
+    async def _ask(self, wording: completions.Wording) -> ChatReply:
         create = self._client.chat.completions.create
         try:
             if inspect.iscoroutinefunction(create):
@@ -249,10 +232,10 @@ class OpenAILike(OpenAIChat):
                 made = await in_thread(functools.partial(create, **wording.body))
                 made = await made if inspect.isawaitable(made) else made
         except Exception as error:  # noqa: BLE001 - a user's client raises anything
-            raise failure_of_exception(error, self.clean) from None
+            raise failures.failure_of_exception(error, self.clean) from None
         dump = getattr(made, "model_dump_json", None)
         body = dump() if callable(dump) else json.dumps(made, default=vars)
-        return read_completion(self.clean(body))
+        return completions.read_completion(self.clean(body))
 
 
 def is_azure(address: str) -> bool:
@@ -310,8 +293,8 @@ def _http_client() -> object:
         return openai.DefaultAsyncHttpxClient(
             verify=_trusted(*map(os.environ.get, _TRUST)),
             follow_redirects=False,
-            headers={"Accept-Encoding": ", ".join(ENCODINGS)},
-            event_hooks={"response": [bound_reply]},
+            headers={"Accept-Encoding": ", ".join(failures.ENCODINGS)},
+            event_hooks={"response": [failures.bound_reply]},
         )
     except Exception as error:  # noqa: BLE001 - of several kinds, and it quotes logins of proxies
         found = f"{type(error).__name__}: {mask_addresses(str(error))}"
@@ -326,9 +309,9 @@ def _guarded(http_client: Any) -> object:
     own = guarded.__new__(guarded)
     vars(own).update(vars(http_client))
     own.follow_redirects = False
-    own.headers = {**http_client.headers, "Accept-Encoding": ", ".join(ENCODINGS)}
+    own.headers = {**http_client.headers, "Accept-Encoding": ", ".join(failures.ENCODINGS)}
     hooks = http_client.event_hooks
-    own.event_hooks = {**hooks, "response": [*hooks["response"], bound_reply_of_thread]}
+    own.event_hooks = {**hooks, "response": [*hooks["response"], failures.bound_reply_of_thread]}
     return own
 
 
@@ -373,9 +356,6 @@ def _key(name: str, address: Address | None, keyless: bool) -> tuple[dict[str, s
     return {name: key} if len(key) >= _SHORTEST_SECRET else {}, key or "none"
 
 
-def _secrets_of(client: Any, kinds: tuple[type, ...]) -> dict[str, str]:
-    if not isinstance(client, kinds):
-        allowed = "an openai.OpenAI or openai.AsyncOpenAI"
-        raise OptionError("openai", "client", type(client).__name__, allowed)
+def _secrets_of(client: object) -> dict[str, str]:
     key = str(getattr(client, "api_key", None) or "")
     return {"client.api_key": key} if len(key) >= _SHORTEST_SECRET else {}

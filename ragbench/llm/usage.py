@@ -72,6 +72,11 @@ class Prices:
         """Return the price of a model, also under a dated name; None where it is not known."""
         return self.models.get(model) or self.models.get(_DATED.sub("", model))
 
+    def cost_usd(self, model: str, usage: Usage) -> float | None:
+        """Return the cost of some tokens of a model; None where it is not known."""
+        price = self.of(model)
+        return None if price is None else price.cost_usd(usage)
+
 
 def upper_bound(request: ChatRequest, longest: int = 0) -> Usage:
     """Return tokens that a call will hardly exceed, to be reserved before it is sent.
@@ -216,9 +221,8 @@ class Counting:
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Answer and count."""
         text = json.dumps(self._made(request.schema or {"type": "string"}))
-        sent = (
-            sum(len(m.content.encode("utf-8", "replace")) for m in request.messages) / self._bytes
-        )
+        size = sum(len(each.content.encode("utf-8", "replace")) for each in request.messages)
+        sent = size / self._bytes
         received = max(self._reply, len(text) / self._bytes)
         self.calls += 1
         self.tokens += sent + received
@@ -324,9 +328,8 @@ class Budget:
         """Give back what was held, and count what was used; what is not known, as reserved."""
         known = usage.input_tokens is not None and usage.output_tokens is not None
         used = (usage.input_tokens or 0) + (usage.output_tokens or 0)
-        self._give_back(
-            held, used if known else held.tokens, held.usd if cost_usd is None else cost_usd
-        )
+        usd = held.usd if cost_usd is None else cost_usd
+        self._give_back(held, used if known else held.tokens, usd)
 
     def release(self, held: Reservation) -> None:
         """Give back what was held by a call that was not answered."""

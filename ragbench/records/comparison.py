@@ -409,8 +409,7 @@ def fill_facts(summary: Summary, comparisons: Comparisons | None) -> Summary:
             return "judge"
         if name in families and (known := families[name].kind) is not None:
             return known
-        alone = system.retriever is not None and system.generator is None
-        return "retrieval" if alone else "generation"
+        return "retrieval" if system.type == "retriever" else "generation"
 
     def filled(system: SystemSummary) -> SystemSummary:
         own = {name: against.get((system.name, name)) for name in system.scores}

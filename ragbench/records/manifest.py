@@ -172,12 +172,7 @@ class UsageRow(Record):
     @classmethod
     def of(cls, usage: Usage) -> UsageRow:
         """Return the record of what calls took."""
-        return cls(
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            usd=usage.usd,
-            reasoning_tokens=usage.reasoning_tokens,
-        )
+        return cls(**asdict(usage))
 
     @property
     def usage(self) -> Usage:
@@ -227,15 +222,10 @@ class ClaimRow(Record):
 
     text: Prose
     whose: str = optional("answer")
-    """`answer` or `reference`."""
     ruling: str | None = optional()
-    """What the passages say: supported, contradicted, not_mentioned; None if not asked."""
     passages: tuple[int, ...] = optional(())
-    """Which of them support it; the first is 1."""
     against: tuple[int, ...] = optional(())
-    """Which contradict it."""
     other: str | None = optional()
-    """What the reference says of a claim of the answer, or the answer of one of the reference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,7 +249,6 @@ class PromptRow(Record):
     texts: tuple[Prose, ...]
     """The judged texts; `[[passage 2]]` in the place of one that the answer's line has."""
     to: str = optional("")
-    """Whom it was sent to, and how often, where that is not each model once."""
 
     def filled(self, form: PromptForm, known: Mapping[str, str]) -> str:
         """Return the user's message, with the texts that it names."""
@@ -268,7 +257,7 @@ class PromptRow(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictRow(Record):
-    """What a judge said of an answer, of a pair of answers, or of a passage."""
+    """What a judge said of an answer, of a pair of answers, or of a passage: see `Verdict`."""
 
     system: str | None = optional()
     """Of a pair: whose answer is preferred, or not."""
@@ -288,31 +277,20 @@ class VerdictRow(Record):
     """Which of several answers; None where each query has one."""
     rubric: str
     score: float | None = None
-    """From 0 to 1; None where the verdict failed or does not apply."""
     level: float | None = None
-    """The level on the rubric's own scale, where it has one."""
     reasoning: Prose = ""
-    """Why, in the judge's words; or the text of an error."""
+    """Or the text of an error."""
     claims: tuple[ClaimRow, ...] = optional(())
     """The claims that it rests on; none in folders of older versions, and where several samples or
     models were asked."""
     status: str = "scored"
-    """Whether there is a score."""
     cause: str = "scored"
-    """The word of the cause."""
     raw: Prose = ""
-    """The replies as they came."""
     model: Prose
-    """What gave the verdict, as its server names it."""
     weighted: bool = False
-    """Whether levels were weighted by their probabilities."""
     samples: tuple[float | None, ...] = ()
-    """The scores one by one where several were asked for; None where one failed."""
     spread: float | None = None
-    """Standard deviation of these scores."""
     orders: tuple[float, ...] = optional(())
-    """Of a pair: the score in this order and in the other one, for each time that both were
-    asked."""
     usage: UsageRow = UsageRow()
     judge: str
     prompts: tuple[PromptRow, ...] = optional(())

@@ -15,6 +15,9 @@ SUMMARY_SCHEMA = "ragbench.summary/1"
 
 Role = Literal["system", "app", "control"]
 """What a system is: part of the grid, a whole app, or what no system competes with."""
+SystemType = Literal["retriever", "pair", "control", "app", "recorded"]
+"""What a system is made of: a retriever alone; a generator that answers from what a retriever
+found, or from something else; a whole app; what the records came with."""
 _TIMES = ("latency_ms", "queries_per_second")
 
 
@@ -150,6 +153,10 @@ class SystemSummary(Record):
     generator: str | None
     """The generator's name; None for a retriever alone."""
     role: Role = "system"
+    type: SystemType
+    ranking_of: str | None
+    """Whose ranking in `rankings/` it has: its retriever's, or its own; None: no ranking is known,
+    as of a control."""
     baseline: str | None = None
     """What it is compared with; None for a baseline itself."""
     scores: Mapping[str, SystemScore]
@@ -169,6 +176,19 @@ class SystemSummary(Record):
     usd: float | None = None
     judging: Mapping[str, Judging] = optional({})
     """Judge -> what judging this system took."""
+
+    @classmethod
+    def renewed(cls, value: dict[str, object]) -> dict[str, object]:
+        """Say what a system is, and whose ranking it has, which older versions left to readers."""
+        if "type" in value:
+            return value
+        keys = ("name", "retriever", "generator", "role")
+        name, retriever, generator, role = map(value.get, keys)
+        alone = "recorded" if retriever is None else "retriever"
+        made = alone if generator is None else "pair"
+        if role in ("app", "control"):
+            return {**value, "type": role, "ranking_of": name if role == "app" else None}
+        return {**value, "type": made, "ranking_of": retriever or name}
 
     def baseline_by(self, score: str) -> str | None:
         """Return the system that this one is compared with by a score."""

@@ -9,17 +9,19 @@ import inspect
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from ragbench.errors import DataError, OptionError
 
 PYTHON = "python:"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,8 @@ class Family:
             except BaseException as error:  # a module of theirs may raise anything, also SystemExit
                 reason = f"{type(error).__name__}: {error}"
                 package = getattr(point.dist, "name", "an installed package")
-                raise DataError(
-                    f"{self.noun} '{point.name}' of {package} cannot be loaded: {reason}"
-                ) from error
+                what = f"{self.noun} '{point.name}' of {package}"
+                raise DataError(f"{what} cannot be loaded: {reason}") from error
         names = [*self.names(), f"{PYTHON}module:Name"]
         close = nearest(type_name, self.names())
         raise OptionError(self.noun, "type", type_name, ", ".join(names), close)
@@ -92,16 +93,20 @@ _SEARCH: ContextVar[tuple[Path, ...]] = ContextVar("search", default=())
 
 
 @contextmanager
-def looking_in(folders: Sequence[Path]) -> Iterator[None]:
+def _setting(variable: ContextVar[T], value: T) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+def looking_in(folders: Sequence[Path]) -> AbstractContextManager[None]:
     """Look for code in these folders first, as long as the block runs, where no others are named.
 
     For names of code that lie deep in a text, such as those of measures with their options.
     """
-    token = _SEARCH.set(tuple(folders))
-    try:
-        yield
-    finally:
-        _SEARCH.reset(token)
+    return _setting(_SEARCH, tuple(folders))
 
 
 class Guard(Protocol):
@@ -119,14 +124,9 @@ class Guard(Protocol):
 _GUARD: ContextVar[Guard | None] = ContextVar("guard", default=None)
 
 
-@contextmanager
-def guarded_by(guard: Guard) -> Iterator[None]:
+def guarded_by(guard: Guard) -> AbstractContextManager[None]:
     """Show all code that is named to a guard first, as long as the block runs."""
-    token = _GUARD.set(guard)
-    try:
-        yield
-    finally:
-        _GUARD.reset(token)
+    return _setting(_GUARD, guard)
 
 
 def load_object(path: str, search: Sequence[Path] = ()) -> Any:

@@ -29,15 +29,8 @@ R = TypeVar("R")
 _LISTS = (list, tuple, set, frozenset)
 
 
-class _Required:
-    """The default of an option that has none."""
-
-    def __repr__(self) -> str:
-        return "required"
-
-
-REQUIRED = _Required()
-
+REQUIRED = inspect.Parameter.empty
+"""The default of an option that has none."""
 
 Reference = Literal[
     "path", "path_or_name", "path_or_system", "folder_or_name", "retriever", "object", "code"
@@ -210,8 +203,7 @@ def _parameters(component: Any) -> Iterator[tuple[str, Any, Any]]:
     target = inspect.unwrap(component.__init__ if inspect.isclass(component) else component)
     hints = typing.get_type_hints(target, include_extras=True)
     for name, parameter in inspect.signature(target).parameters.items():
-        default = REQUIRED if parameter.default is parameter.empty else parameter.default
-        yield name, hints.get(name), default
+        yield name, hints.get(name), parameter.default
 
 
 def _fields(

@@ -2,5 +2,5 @@
 
 Everything is a pure function of `summary.json` and `comparisons.json`, so that a page can be
 rebuilt from a run folder. `layout` decides what stands in the tables; `terminal`, `markdown` and
-`html` only draw it. `progress` is what people see while they wait.
+`page` only draw it. `progress` is what people see while they wait.
 """

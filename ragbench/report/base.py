@@ -7,10 +7,10 @@ and adds nothing to it but layout.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
-Kind = Literal["retrieval", "generation", "judge"]
-"""What a section scores."""
+from ragbench.records.score import Kind
+
 Mark = Literal["best", "tied", ""]
 """Whether a value is the best of its measure, cannot be told from it, or neither."""
 Outcome = Literal["better", "worse", "undecided", "identical", "not compared", "baseline", ""]
@@ -65,7 +65,6 @@ class Detail:
     """What stands behind one score."""
 
     scored: int
-    """Items with a score."""
     failed: int
     """Items that should have one."""
     not_applicable: int
@@ -117,8 +116,7 @@ class Gate:
     """Where it did not pass: the id and the question of the worst, with their scores."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(NamedTuple):
     """What one system took, as text; `-` where it is unknown."""
 
     system: str
@@ -134,18 +132,15 @@ class Cost:
 COST_HEADS = ("system", "p50 ms", "p95 ms", "queries/s", "input tokens", "output tokens", "usd")
 
 
-@dataclass(frozen=True, slots=True)
-class SliceRow:
+class SliceRow(NamedTuple):
     """A slice of the queries where a system got worse, as text."""
 
     slice: str
     system: str
-    """Which got worse than its baseline."""
     measure: str
     queries: str
     """How many queries of the slice both systems have."""
     difference: str
-    """Signed, with its interval."""
     p: str
     """One-sided, adjusted for the slices of the field."""
 
@@ -191,55 +186,32 @@ class Layout:
     """A whole page."""
 
     name: str
-    run_id: str
-    """The run; empty where it has none."""
     subject: str
     """Data set, counts and baseline in one line."""
     headlines: tuple[str, ...]
     """The results in words, one sentence for each section; where there are gates, these first."""
-    gates: tuple[Gate, ...]
+    run_id: str = ""
+    """The run; empty where it has none."""
+    gates: tuple[Gate, ...] = ()
     """Undecided ones first."""
-    sections: tuple[Section, ...]
-    slices: Slices | None
+    sections: tuple[Section, ...] = ()
+    slices: Slices | None = None
     """Where systems got worse; None where no slices were asked for."""
-    runs: Chapter | None
+    runs: Chapter | None = None
     """Of several runs: what changed between them, and what moved; None of one."""
-    preferences: tuple[Chapter, ...]
+    preferences: tuple[Chapter, ...] = ()
     """What each judge prefers by each rubric: the ranking, the pairs, the matrix of win rates."""
-    legend: tuple[tuple[str, str], ...]
-    """What each mark and word on this page means."""
-    notes: tuple[str, ...]
+    legend: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
     """How data were read and what a reader should know."""
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
     """What may make the numbers mean something else."""
-    price: str
+    price: str = ""
     """What the best systems take, beside what they are compared with; empty where it is unknown."""
-    doubts: tuple[str, ...]
+    doubts: tuple[str, ...] = ()
     """What of the numbers not to trust, beyond the warnings: failed items, few queries, a judge
     whom no certificate vouches for."""
-    costs: tuple[Cost, ...]
+    costs: tuple[Cost, ...] = ()
     """Time, tokens and money by system; empty where nothing is known of any."""
-    signatures: tuple[tuple[str, str], ...]
+    signatures: tuple[tuple[str, str], ...] = ()
     """What each number depends on: measure (with the system where systems differ), signature."""
-
-    @classmethod
-    def of_chapter(cls, name: str, subject: str, chapter: Chapter) -> Layout:
-        """Return a page that has nothing but one part."""
-        return cls(
-            name=name,
-            run_id="",
-            subject=subject,
-            headlines=chapter.headlines,
-            gates=(),
-            sections=(),
-            slices=None,
-            runs=chapter,
-            preferences=(),
-            legend=(),
-            notes=(),
-            warnings=(),
-            price="",
-            doubts=(),
-            costs=(),
-            signatures=(),
-        )

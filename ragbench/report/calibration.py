@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ragbench.records.certificate import (
     AgreementFound,
@@ -11,6 +11,7 @@ from ragbench.records.certificate import (
     CertifiedRubric,
     Correction,
     CorrelationLevel,
+    JudgedRubric,
     PreferenceCertificate,
     ProbeFound,
     ProbeReport,
@@ -44,19 +45,29 @@ _NAMES = {
 
 def render_certificate(certificate: Certificate) -> str:
     """Draw all that a certificate holds; what could not be computed is there with its reason."""
-    blocks = [_score(name, rubric, certificate) for name, rubric in certificate.rubrics.items()]
+    return _page(_score(name, rubric, certificate) for name, rubric in certificate.rubrics.items())
+
+
+def _page(blocks: Iterable[Sequence[str]]) -> str:
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+def _head(run: str, name: str, rubric: JudgedRubric | CertifiedPairs) -> str:
+    return printable(f"{run}: {name} by judge {rubric.judge} ({rubric.model})")
+
+
+def _left_out(told: Mapping[str, int]) -> Iterator[str]:
+    return (f"note: {text}: {count}" for text, count in told.items() if count)
 
 
 def render_probes(document: ProbeReport) -> str:
     """Draw what came out when judges were asked again, without labels."""
     blocks = []
     for name, rubric in document.rubrics.items():
-        head = f"{document.run}: {name} by judge {rubric.judge} ({rubric.model})"
-        blocks.append([f"{printable(head)}, asked again", *_probes(rubric.probes)])
-        blocks[-1] += _retest(rubric.retest)
+        head = f"{_head(document.run, name, rubric)}, asked again"
+        blocks.append([head, *_probes(rubric.probes), *_retest(rubric.retest)])
     note = f"[low, high]: {document.confidence * 100:g} % interval; the queries are sampled"
-    return "\n\n".join(["\n".join(block) for block in blocks] + [note]) + "\n"
+    return _page([*blocks, [note]])
 
 
 _OF_PAIRS = {
@@ -77,10 +88,13 @@ def render_preferences(certificate: PreferenceCertificate) -> str:
         if rubric.ceiling:
             columns.append(["people and people", *map(_cell, rubric.ceiling.values())])
         columns.append(["votes", *(str(each.n) for each in rubric.agreement.values())])
-        head = f"{certificate.run}: {name} by judge {rubric.judge} ({rubric.model})"
         raters = counted(labels.raters, "raters")
-        blocks.append([f"{printable(head)}, against the preferences of {raters}"])
-        blocks[-1] += [
+        told = {
+            "pairs without a preference, left out": labels.without_label,
+            "pairs without a verdict of the judge, left out": labels.without_verdict,
+        }
+        block = [
+            f"{_head(certificate.run, name, rubric)}, against the preferences of {raters}",
             f"{counted(labels.votes, 'votes')} on {counted(labels.pairs, 'pairs')} to "
             f"{counted(labels.queries, 'queries')}",
             "",
@@ -89,17 +103,14 @@ def render_preferences(certificate: PreferenceCertificate) -> str:
             *_place(rubric),
             f"votes: {done.same} same, {done.opposite} opposite, {done.judge_tie} where only the "
             f"judge ties, {done.people_tie} where only people tie, {done.both_tie} where both do",
+            *_left_out(told),
         ]
-        told = {
-            "pairs without a preference, left out": labels.without_label,
-            "pairs without a verdict of the judge, left out": labels.without_verdict,
-        }
-        blocks[-1] += [f"note: {text}: {count}" for text, count in told.items() if count]
+        blocks.append(block)
     note = (
         f"[low, high]: {certificate.confidence * 100:g} % interval; the queries are sampled; two "
         "orders that disagree are a tie"
     )
-    return "\n\n".join(["\n".join(block) for block in blocks] + [note]) + "\n"
+    return _page([*blocks, [note]])
 
 
 def _place(rubric: CertifiedPairs) -> Iterator[str]:
@@ -115,12 +126,11 @@ def _place(rubric: CertifiedPairs) -> Iterator[str]:
 
 
 def _score(name: str, rubric: CertifiedRubric, certificate: Certificate) -> list[str]:
-    labels = rubric.labels
-    head = f"{certificate.run}: {name} by judge {rubric.judge} ({rubric.model})"
+    labels, head = rubric.labels, _head(certificate.run, name, rubric)
     raters = ", ".join(map(printable, labels.raters))
     scale = "..".join(f"{end:g}" for end in rubric.scale)
     return [
-        f"{printable(head)}, against {counted(len(labels.raters), 'raters')}: {raters}",
+        f"{head}, against {counted(len(labels.raters), 'raters')}: {raters}",
         f"{counted(labels.n, 'answers')} to {counted(labels.queries, 'queries')}, "
         f"labels on {scale}",
         "",
@@ -215,32 +225,31 @@ def _retest(found: RetestFound) -> Iterator[str]:
 
 def _corrected(rubric: CertifiedRubric) -> Iterator[str]:
     """The corrected means, as a table; one line where none could be corrected."""
-    rows = [(name, found) for name, found in rubric.corrected.items()]
-    done = [(name, found) for name, found in rows if found.status == "corrected"]
-    if done:
-        yield from draw(
-            [
-                ["corrected mean", *(printable(name) for name, _ in done)],
-                ["judge", *(significant(found.judge_mean) for _, found in done)],
-                [
-                    "labels alone",
-                    *(with_interval(found.labels_mean, found.labels_interval) for _, found in done),
-                ],
-                ["corrected", *(with_interval(found.mean, found.interval) for _, found in done)],
-                ["width", *(_ratio(found) for _, found in done)],
-                ["lambda", *(significant(found.lambda_) for _, found in done)],
-            ]
+    rows = [
+        (
+            printable(name),
+            significant(found.judge_mean),
+            with_interval(found.labels_mean, found.labels_interval),
+            with_interval(found.mean, found.interval),
+            _ratio(found),
+            significant(found.lambda_),
         )
-    differences = rubric.corrected_differences.items()
-    for name, found in differences:
+        for name, found in rubric.corrected.items()
+        if found.status == "corrected"
+    ]
+    if rows:
+        heads = ("corrected mean", "judge", "labels alone", "corrected", "width", "lambda")
+        yield from draw(list(zip(heads, *rows, strict=True)))
+    for name, found in rubric.corrected_differences.items():
         if found.status == "corrected":
             value, ends = difference(found.mean or 0.0, found.interval)
             pair = f"{printable(name)} - {printable(found.against)}"
             yield f"corrected difference, {pair}: {value} {ends}, width {_ratio(found)}"
+    asked = (("mean", rubric.corrected), ("difference", rubric.corrected_differences))
     refused = {
         f"{what}, {name}": found.reason
-        for what, found_of in (("mean", rows), ("difference", differences))
-        for name, found in found_of
+        for what, found_of in asked
+        for name, found in found_of.items()
         if found.status != "corrected"
     }
     for reason in dict.fromkeys(refused.values()):
@@ -269,7 +278,7 @@ def _notes(rubric: CertifiedRubric, confidence: float) -> Iterator[str]:
         "labels without a verdict of the judge, left out": labels.without_verdict,
         "labels between two levels": labels.between_levels,
     }
-    yield from (f"note: {text}: {count}" for text, count in told.items() if count)
+    yield from _left_out(told)
     levels = _levels(rubric)
     by_level = {
         f"{name} level": next(iter(of.coefficients.values())) for name, of in levels.items()

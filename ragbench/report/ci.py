@@ -45,12 +45,11 @@ def render_junit(summary: Summary, seconds: float | None = None) -> str:
 
 def _add_case(suite: ElementTree.Element, class_name: str, gate: GateVerdict) -> None:
     """Add one case; classes are systems, so that readers group by them."""
-    text, why = printable(gate.gate), printable(gate.why)
+    text, why = printable(gate.gate), printable(why_of(gate))
     system = printable(gate.system or "judge")
     case = ElementTree.SubElement(
         suite, "testcase", {"name": text, "classname": f"{class_name}.{system}"}
     )
-    why = ": ".join(filter(None, [before_and_after(gate), why]))
     message = {"message": f"{text}: {why}"}
     said = "\n".join([why, *worst_lines(gate.worst_queries)])
     if gate.refused:
@@ -95,12 +94,12 @@ def annotate(gates: Sequence[GateVerdict], file: str | None) -> list[str]:
         if gate.verdict not in _LEVELS:
             continue
         level = "error" if gate.refused else _LEVELS[gate.verdict]
-        place = "" if file is None else f"file={_property(file)},"
-        place += f"line={gate.line}," if file is not None and gate.line else ""
+        place = ""
+        if file is not None:
+            name = _data(file).replace(":", "%3A").replace(",", "%2C")
+            place = f"file={name}," + (f"line={gate.line}," if gate.line else "")
         system = f" ({gate.system})" if gate.system else ""
-        means = before_and_after(gate)
-        why = f"{means}: {gate.why}" if means else gate.why
-        text = _data(printable(f"{gate.gate}{system}: {why}"))
+        text = _data(printable(f"{gate.gate}{system}: {why_of(gate)}"))
         lines.append(f"::{level} {place}title=gate {gate.verdict}::{text}")
     return lines
 
@@ -137,20 +136,17 @@ def worst_lines(worst: Sequence[WorseQuery]) -> list[str]:
     ]
 
 
-def before_and_after(gate: GateVerdict) -> str:
-    """Write both means of a gate on a difference: `0.594 -> 0.469`; empty for others.
+def why_of(gate: GateVerdict) -> str:
+    """Write the numbers behind a verdict: of a gate on a difference both means first.
 
     Example:
-        >>> before_and_after(
-        ...     GateVerdict(gate="g", system="a", verdict="fail", why="", means=(0.594, 0.469)))
-        '0.594 -> 0.469'
+        >>> why_of(
+        ...     GateVerdict(gate="g", system="a", verdict="fail", why="?", means=(0.594, 0.469)))
+        '0.594 -> 0.469: ?'
     """
-    return "" if gate.means is None else " -> ".join(map(significant, gate.means))
+    means = () if gate.means is None else (" -> ".join(map(significant, gate.means)),)
+    return ": ".join(filter(None, (*means, gate.why)))
 
 
 def _data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -54,7 +54,6 @@ COLUMNS = (
     *("difference", "low", "high", "p", "p_adjusted", "verdict", "n", "n_changed", "n_failed"),
     *("effect_size", "minimum_detectable", "direction"),
 )
-"""The header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,6 @@ class Block:
     """Systems (rows) with the same measures (columns): the rankings, or the answers."""
 
     letters: tuple[str, ...]
-    """One for each system."""
     systems: tuple[str, ...]
     measures: tuple[str, ...]
     cells: tuple[tuple[Cell, ...], ...]
@@ -180,15 +178,11 @@ def _differences(comparison: ComparedRuns) -> Iterator[tuple[str, ...]]:
     for family in comparison.measures:
         for made in family.comparisons:
             names = (family.measure, made.system, made.baseline)
-            value, ends = (
-                (MISSING, "")
-                if made.difference is None
-                else difference(made.difference, made.interval)
-            )
-            outcome = outcome_of(made, family.direction)
-            counts = (str(made.n), str(made.n_changed))
-            p = probability(made.p_adjusted)
-            yield (*map(printable, names), value, ends, p, outcome, *counts)
+            change = (MISSING, "")
+            if made.difference is not None:
+                change = difference(made.difference, made.interval)
+            verdict = (probability(made.p_adjusted), outcome_of(made, family.direction))
+            yield (*map(printable, names), *change, *verdict, str(made.n), str(made.n_changed))
 
 
 def _legend(comparison: ComparedRuns) -> Iterator[tuple[str, str]]:
@@ -285,14 +279,10 @@ def _moved(moved: MovedQueries, width: int) -> list[str]:
 def render_csv(comparison: ComparedRuns) -> str:
     """Write the differences as CSV; an empty cell where there is no value."""
     systems = {system.name: system for system in comparison.systems}
-    return to_csv(
-        COLUMNS,
-        (
-            _row(family, made, systems)
-            for family in comparison.measures
-            for made in family.comparisons
-        ),
+    rows = (
+        _row(family, each, systems) for family in comparison.measures for each in family.comparisons
     )
+    return to_csv(COLUMNS, rows)
 
 
 def _row(
@@ -337,11 +327,8 @@ def render_markdown(comparison: ComparedRuns) -> str:
 
 def _listed(lines: Sequence[str]) -> list[str]:
     """Indented lines as a list in a list."""
-    return [
-        f"{line[: len(line) - len(line.lstrip())]}- {escape(line.lstrip())}"
-        for line in lines
-        if line
-    ]
+    cut = ((line, line.lstrip()) for line in lines if line)
+    return [f"{line.removesuffix(text)}- {escape(text)}" for line, text in cut]
 
 
 def _markdown_scores(block: Block) -> list[str]:
@@ -418,18 +405,10 @@ def _latex_table(block: Block, caption: str) -> str:
         for letter, system, cells in zip(block.letters, block.systems, block.cells, strict=True)
     ]
     lines = [
-        r"\begin{table}",
-        r"\centering",
-        rf"\caption{{{caption}}}",
+        *(r"\begin{table}", r"\centering", rf"\caption{{{caption}}}"),
         rf"\begin{{tabular}}{{ll{'l' * len(block.measures)}}}",
-        r"\toprule",
-        rf"{head} \\",
-        r"\midrule",
-        *rows,
-        r"\bottomrule",
-        r"\end{tabular}",
-        r"\end{table}",
-        "",
+        *(r"\toprule", rf"{head} \\", r"\midrule", *rows, r"\bottomrule"),
+        *(r"\end{tabular}", r"\end{table}", ""),
     ]
     return "\n".join(lines)
 

@@ -98,7 +98,7 @@ def render_table(found: Explanation, width: int = 100) -> str:
             [f"  {printable(r.query_id)}", found.question(r, short), printable(r.why)]
             for r in shown
         ]
-        lines += draw([list(column) for column in zip(*cells, strict=True)], width)
+        lines += draw(list(zip(*cells, strict=True)), width)
         if len(shown) < len(rows):
             more = len(rows) - len(shown)
             lines.append(f"  and {more} more: --system {printable(system_name)} --cause {cause}")
@@ -151,7 +151,7 @@ def _share_lines(system: SystemSummary) -> list[str]:
         (cause_words(cause), str(share.count), with_interval(share.share, share.interval))
         for cause, share in system.cause_shares.items()
     ]
-    return draw([list(column) for column in zip(*rows, strict=True)]) if rows else []
+    return draw(list(zip(*rows, strict=True)))
 
 
 def _slice_lines(system: SystemSummary, width: int) -> list[str]:
@@ -161,7 +161,7 @@ def _slice_lines(system: SystemSummary, width: int) -> list[str]:
         for name, causes in slices.items()
         if causes
     ]
-    return draw([list(column) for column in zip(*rows, strict=True)], width) if rows else []
+    return draw(list(zip(*rows, strict=True)), width)
 
 
 def _legend(found: Explanation) -> list[str]:

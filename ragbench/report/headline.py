@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison
 from ragbench.records.score import SystemScore
-from ragbench.records.summary import Summary
 from ragbench.report.base import SIGNS, Outcome, Section
 from ragbench.report.text import (
     MISSING,
@@ -94,25 +93,17 @@ def headline(
     )
 
 
-def says_nothing(measures: Sequence[str], why: str) -> str:
-    """Write that measures tell no system from another, and why.
-
-    Example:
-        >>> says_nothing(["mrr", "map"], "both systems have 0 on every query")
-        'mrr and map tell nothing here: both systems have 0 on every query'
-    """
-    verb = "tells" if len(measures) == 1 else "tell"
-    return f"{listed([*map(printable, measures)])} {verb} nothing here: {printable(why)}"
-
-
 def nothing_told(families: Iterable[MeasureComparison]) -> list[str]:
-    """Write a sentence for each reason why measures tell nothing."""
+    """Write a sentence for each reason why measures tell no system from another."""
     by_reason: dict[tuple[str, str | None], list[str]] = {}
     for family in families:
         if family.tells_nothing:
             reason = (family.tells_nothing, family.kind)
-            by_reason.setdefault(reason, []).append(family.measure)
-    return [says_nothing(measures, why) for (why, _), measures in by_reason.items()]
+            by_reason.setdefault(reason, []).append(printable(family.measure))
+    return [
+        f"{listed(names)} {'tells' if len(names) == 1 else 'tell'} nothing here: {printable(why)}"
+        for (why, _), names in by_reason.items()
+    ]
 
 
 def _without_comparison(name: str, measured: Mapping[str, SystemScore], confidence: float) -> str:
@@ -194,12 +185,6 @@ def _doubt(outcome: Outcome, against: str, change: str, certainty: str) -> str:
     if outcome == "undecided":
         return f"its difference from {against}, {change}, is undecided ({certainty})"
     return f"its difference from {against}, {change}, was not tested"
-
-
-def answered_again(summary: Summary) -> bool:
-    """Tell whether generators answered each query of a run several times."""
-    answers = [system.answers for system in summary.systems if system.answers is not None]
-    return any(each.per_query > 1 for each in answers)
 
 
 NOT_COMPARED = ("not compared", "no query has a score of both systems: there is nothing to say")

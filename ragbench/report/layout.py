@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 
 from ragbench.records.comparison import ComparedRuns, Comparisons, SliceDifference
 from ragbench.records.gate import GateVerdict
 from ragbench.records.score import SystemScore
-from ragbench.records.summary import Dataset, Latency, Summary, SystemSummary, Timing, Tokens
-from ragbench.report.base import Cost, Gate, Layout, Section, SliceRow, Slices
-from ragbench.report.ci import before_and_after
-from ragbench.report.headline import answered_again, headline, legend, nothing_told
-from ragbench.report.runs import lay_out_changes
-from ragbench.report.sections import (
-    Group,
-    Scores,
-    build_section,
-    find_baselines,
-    lay_out_preferences,
+from ragbench.records.summary import (
+    Dataset,
+    Latency,
+    Summary,
+    SystemSummary,
+    SystemType,
+    Timing,
+    Tokens,
 )
+from ragbench.report.base import Cost, Gate, Layout, Section, SliceRow, Slices
+from ragbench.report.ci import why_of
+from ragbench.report.headline import headline, legend, nothing_told
+from ragbench.report.runs import lay_out_changes
+from ragbench.report.sections import Group, Scores, baselines_of, build_section, lay_out_preferences
 from ragbench.report.text import (
     MISSING,
     causes,
@@ -34,6 +36,13 @@ from ragbench.report.text import (
 )
 
 _GATES_FIRST = {"undecided": 0, "fail": 1}
+_NOUNS: Mapping[SystemType, str] = {
+    "retriever": "retrievers",
+    "pair": "pairs",
+    "app": "apps",
+    "control": "controls",
+    "recorded": "systems",
+}
 _INCOMPLETE = "the run is incomplete"
 
 
@@ -58,6 +67,8 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
         *(line for preference in preferences for line in preference.headlines),
     ]
     runs = lay_out_changes(comparisons) if isinstance(comparisons, ComparedRuns) else None
+    answers = [system.answers for system in summary.systems if system.answers is not None]
+    several_answers = any(each.per_query > 1 for each in answers)
     if comparisons.confidence is None:
         comparisons = replace(comparisons, confidence=summary.confidence)
     return Layout(
@@ -74,7 +85,7 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
         slices=build_slices(comparisons),
         runs=runs,
         preferences=tuple(preferences),
-        legend=tuple(legend(sections, comparisons, answered_again(summary))),
+        legend=tuple(legend(sections, comparisons, several_answers)),
         notes=_lines(() if summary.dataset is None else summary.dataset.notes, summary.notes),
         # what the headlines say is not said again
         warnings=tuple(w for w in _lines(incomplete, summary.warnings) if w not in results),
@@ -87,9 +98,7 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
 
 def _narrowed(section: Section) -> Section:
     first, *others = section.measures
-    return replace(
-        section, measures=(first, *(replace(measure, differences=()) for measure in others))
-    )
+    return replace(section, measures=(first, *(replace(each, differences=()) for each in others)))
 
 
 def _group(systems: Sequence[SystemSummary]) -> dict[Group, dict[str, dict[str, SystemScore]]]:
@@ -125,12 +134,11 @@ def _headlines(
         if not telling and silent.intersection(names):
             continue
         first = next(iter(telling), next(iter(names)))
-        baselines = find_baselines(summary, scores)
         text = headline(
             first,
             by_name[first],
             families.get(first),
-            baselines,
+            baselines_of(summary, scores),
             summary.confidence,
             corrected=corrected,
         )
@@ -142,12 +150,9 @@ def _subject(summary: Summary) -> str:
     """Describe data, systems and baseline: `example/test, 66 queries, 3 retrievers, ...`."""
     dataset = summary.dataset or Dataset()
     parts = [printable(dataset.name)] if dataset.name else []
-    sizes = {
-        "queries": dataset.queries,
-        "documents": dataset.documents,
-        "judgements": dataset.judgements,
-    }
-    parts += [counted(size, noun) for noun, size in sizes.items() if size is not None]
+    nouns = ("queries", "documents", "judgements")
+    sizes = zip((dataset.queries, dataset.documents, dataset.judgements), nouns, strict=True)
+    parts += [counted(size, noun) for size, noun in sizes if size is not None]
     parts += _system_counts(summary.systems)
     if summary.baseline:
         parts.append(f"baseline {printable(summary.baseline)}")
@@ -155,28 +160,17 @@ def _subject(summary: Summary) -> str:
 
 
 def _system_counts(systems: Sequence[SystemSummary]) -> list[str]:
-    kinds = Counter(
-        f"{system.role}s"
-        if system.role != "system"
-        else "systems"
-        if system.retriever is None
-        else "retrievers"
-        if system.generator is None
-        else "pairs"
-        for system in systems
-    )
-    order = ("retrievers", "pairs", "apps", "controls", "systems")
-    return [counted(kinds[kind], kind) for kind in order if kinds[kind]]
+    counts = Counter(system.type for system in systems)
+    return [counted(counts[of], noun) for of, noun in _NOUNS.items() if counts[of]]
 
 
 def _gate(gate: GateVerdict) -> Gate:
-    why = ": ".join(filter(None, [before_and_after(gate), gate.why]))
     worst = () if gate.verdict == "pass" else gate.worst_queries
     return Gate(
         verdict=printable(gate.verdict),
         gate=printable(gate.gate),
         system=printable(gate.system or ""),
-        why=printable(why),
+        why=printable(why_of(gate)),
         worst=tuple(
             (
                 printable(each.query_id),
@@ -256,21 +250,12 @@ def _costs(systems: Sequence[SystemSummary], timing: Timing) -> list[Cost]:
     for system in systems:
         times, tokens = timing.of(system.name), system.tokens or Tokens()
         latency = times.latency_ms or Latency()
+        taken = map(significant, (latency.p50, latency.p95, times.queries_per_second))
         counts = (tokens.input, tokens.output)
-        sent, received = (MISSING if count is None else str(count) for count in counts)
-        rows.append(
-            Cost(
-                printable(system.name),
-                significant(latency.p50),
-                significant(latency.p95),
-                significant(times.queries_per_second),
-                sent,
-                received,
-                significant(system.usd),
-            )
-        )
-    known = [row for row in rows if any(cell != MISSING for cell in astuple(row)[1:])]
-    return rows if known else []
+        texts = (MISSING if count is None else str(count) for count in counts)
+        row = [printable(system.name), *taken, *texts, significant(system.usd)]
+        rows.append(Cost._make(row))
+    return rows if any(cell != MISSING for row in rows for cell in row[1:]) else []
 
 
 def _lines(*sources: Sequence[str]) -> tuple[str, ...]:
@@ -308,7 +293,8 @@ def build_slices(comparisons: Comparisons) -> Slices | None:
     rows = comparisons.slices
     if not rows:
         return None
-    worse = sorted((row for row in rows if row.worse and row.difference is not None), key=_sureness)
+    worse = [row for row in rows if row.worse and row.difference is not None]
+    worse.sort(key=lambda row: (row.p_adjusted or 0.0, -abs(row.difference or 0.0)))
     confidence = percent(comparisons.confidence or 0.95)
     lines = [_field_line(field, rows) for field in dict.fromkeys(row.field for row in rows)]
     if len(worse) > MOST_ROWS:
@@ -318,10 +304,6 @@ def build_slices(comparisons: Comparisons) -> Slices | None:
         "measures, systems and fields are not corrected for each other"
     )
     return Slices(tuple(map(_row, worse[:MOST_ROWS])), tuple(lines))
-
-
-def _sureness(row: SliceDifference) -> tuple[float, float]:
-    return (row.p_adjusted or 0.0, -abs(row.difference or 0.0))
 
 
 def _row(row: SliceDifference) -> SliceRow:

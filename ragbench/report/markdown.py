@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple
 
 from ragbench.records.causes import CAUSES, AnswerCause
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary, SystemSummary
-from ragbench.report.base import (
-    COST_HEADS,
-    SLICE_HEADS,
-    Chapter,
-    Gate,
-    Layout,
-    ScoreCell,
-    Section,
-    Slices,
-)
+from ragbench.report.base import COST_HEADS, SLICE_HEADS, Chapter, Gate, Layout, ScoreCell, Section
 from ragbench.report.layout import lay_out
 from ragbench.report.text import cause_words, flow_lines, printable, with_interval
 
@@ -59,7 +49,10 @@ def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
         blocks += _section(section)
     blocks += _causes(summary, comparisons)
     if page.slices:
-        blocks += _slices(page.slices)
+        blocks.append(["### slices"])
+        if page.slices.rows:
+            blocks.append(table_lines(SLICE_HEADS, map(_escaped, page.slices.rows)))
+        blocks.append([f"- {escape(line)}" for line in page.slices.lines])
     for preference in page.preferences:
         blocks += _chapter(preference)
     if page.legend:
@@ -167,15 +160,6 @@ def _share(system: SystemSummary, cause: AnswerCause) -> str:
     return f"{found.count}, {escape(with_interval(found.share, found.interval))}"
 
 
-def _slices(slices: Slices) -> list[list[str]]:
-    table = [table_lines(SLICE_HEADS, [_escaped(astuple(row)) for row in slices.rows])]
-    return [
-        ["### slices"],
-        *(table if slices.rows else []),
-        [f"- {escape(line)}" for line in slices.lines],
-    ]
-
-
 def _chapter(chapter: Chapter) -> list[list[str]]:
     blocks = [[f"### {escape(chapter.title)}"]]
     blocks += [[escape(label)] for label in chapter.labels]
@@ -199,9 +183,7 @@ def _details(page: Layout) -> list[list[str]]:
         blocks.append(table_lines(head, _detail_rows(section)))
     if page.costs:
         blocks.append(["time, tokens and money"])
-        blocks.append(
-            table_lines(COST_HEADS, [_escaped(astuple(cost)) for cost in page.costs], True)
-        )
+        blocks.append(table_lines(COST_HEADS, map(_escaped, page.costs), numbers=True))
     if page.signatures:
         blocks.append(["signatures"])
         blocks.append(table_lines(["measure", "signature"], map(_escaped, page.signatures)))

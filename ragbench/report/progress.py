@@ -165,28 +165,22 @@ class _Bar:
     """The bars of the running stages, on screen only while there is one."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
         self._lock = threading.Lock()
-        self._progress: rich.progress.Progress | None = None
+        self._progress = _draw_on(stream)
         self._running = 0
 
     def add(self, name: str, total: int | None) -> rich.progress.TaskID:
         with self._lock:
-            if self._progress is None:
-                self._progress = _draw_on(self._stream)
             if self._running == 0:
                 self._progress.start()
             self._running += 1
             return self._progress.add_task(name, total=total)
 
     def advance(self, task: rich.progress.TaskID, n: int) -> None:
-        if self._progress is not None:
-            self._progress.advance(task, n)
+        self._progress.advance(task, n)
 
     def remove(self, task: rich.progress.TaskID) -> None:
         with self._lock:
-            if self._progress is None:
-                return
             self._progress.remove_task(task)
             self._running -= 1
             if self._running == 0:
@@ -194,9 +188,8 @@ class _Bar:
 
     def say(self, line: str) -> None:
         """Print a line above the bars that still move."""
-        if self._progress is not None:
-            console = self._progress.console
-            console.print(line, markup=False, emoji=False, highlight=False, soft_wrap=True)
+        console = self._progress.console
+        console.print(line, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def duration(seconds: float) -> str:

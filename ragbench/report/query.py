@@ -25,14 +25,10 @@ def render_query(
     width: int = 100,
     prompts: QueryViews | None = None,
 ) -> str:
-    """Draw all that a run knows about a query as text.
+    """Draw all that a run knows about a query as text; without `systems` those of all.
 
-    Args:
-        view: The query.
-        systems: The systems that are shown; none is all.
-        hits: How deep each ranking is shown; gold documents below that are shown as well.
-        width: Columns of the terminal.
-        prompts: The run, where what generators and judges were sent is shown as well.
+    Gold documents are shown that stand below the first `hits`, too. `prompts` is the run, where
+    what generators and judges were sent is shown as well.
     """
     lines = [f"{printable(view.id)}: {printable(view.question) or '(the run has no questions)'}"]
     if view.metadata:
@@ -88,16 +84,15 @@ def _system(system: SystemView, drawn: set[str], hits: int, width: int) -> Itera
 
 def _ranking(system: SystemView, drawn: set[str], hits: int, width: int) -> Iterator[str]:
     """The first hits and the gold ones; a pair's ranking is drawn with its retriever."""
-    whose = system.retriever if system.generator is not None else system.name
-    if not system.ranking:
+    if system.ranking_of is None or not system.ranking:
         return
-    if whose in drawn:
-        yield f"{_INDENT}ranking: as {printable(whose)}"
+    if system.ranking_of in drawn:
+        yield f"{_INDENT}ranking: as {printable(system.ranking_of)}"
         return
-    drawn.add(str(whose))
+    drawn.add(system.ranking_of)
     shown = [hit for hit in system.ranking if hit.rank <= hits or (hit.grade or 0) > 0]
     rows = [("rank", "score", "grade", "document"), *map(_hit, shown)]
-    for line in draw([list(column) for column in zip(*rows, strict=True)]):
+    for line in draw(list(zip(*rows, strict=True))):
         yield _cut(f"{_INDENT}{line}", width)
     left = len(system.ranking) - len(shown)
     if left:
@@ -121,16 +116,14 @@ def _answer(answer: AnswerView, width: int) -> Iterator[str]:
         yield from _wrapped(f"{answer.cause} {answer.detail}", width, f"no answer{number}: ")
         return
     yield from _wrapped(answer.answer or "(empty)", width, f"answer{number}: ")
-    row = answer.prediction
-    facts = []
+    row, facts = answer.prediction, []
     if row is not None and row.latency_ms is not None:
         facts.append(f"{significant(row.latency_ms)} ms")
-    if row is not None and row.usage is not None:
-        usage = row.usage
-        if usage.input_tokens or usage.output_tokens:
-            facts.append(f"{usage.input_tokens} tokens in, {usage.output_tokens} out")
-        if usage.usd:
-            facts.append(f"{significant(usage.usd)} USD")
+    usage = None if row is None else row.usage
+    if usage is not None and (usage.input_tokens or usage.output_tokens):
+        facts.append(f"{usage.input_tokens} tokens in, {usage.output_tokens} out")
+    if usage is not None and usage.usd:
+        facts.append(f"{significant(usage.usd)} USD")
     if facts:
         yield f"{_INDENT}took: {', '.join(facts)}"
 

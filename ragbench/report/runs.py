@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -301,11 +302,11 @@ def _rank(score: SystemScore | None) -> tuple[bool, float]:
 def list_lines(entries: Sequence[RunEntry], folder: Path) -> list[str]:
     """Draw the list and the trends for a terminal."""
     rows = [_HEADS, *_rows(entries, folder)]
-    lines = draw([list(column) for column in zip(*rows, strict=True)]) if len(rows) > 1 else []
+    lines = draw(list(zip(*rows, strict=True))) if len(rows) > 1 else []
     lines += _broken(entries, folder)
     for trends in trends_of(entries):
         table = [_TREND, *_trend_rows(trends)]
-        lines += ["", trends.title, *draw([list(column) for column in zip(*table, strict=True)])]
+        lines += ["", trends.title, *draw(list(zip(*table, strict=True)))]
         lines += [f"note: {note}" for note in trends.notes]
     return lines
 
@@ -322,16 +323,17 @@ def lay_out_list(entries: Sequence[RunEntry], folder: Path) -> tuple[Layout, lis
     for n, each in enumerate(found):
         about = f"trend-{n}", f"{each.score} of {each.experiment}", each.runs, each.systems
         pictures.append(replace(trend_picture(*about), narrow=trend_picture(*about, narrow=True)))
-    return Layout.of_chapter(
-        printable(folder.name), counted(len(entries), "runs"), chapter
-    ), pictures
+    subject = counted(len(entries), "runs")
+    return Layout(printable(folder.name), subject, headlines, runs=chapter), pictures
 
 
 def _newest(entries: Sequence[RunEntry]) -> Iterator[str]:
     """Say of each experiment what its newest run has, and what it changed."""
     newest = {entry.name: entry for entry in entries if entry.problem is None}
+    counts = Counter(entry.name for entry in entries if entry.problem is None)
     for name, entry in newest.items():
-        head = f"{printable(name)}: the newest of {_count(entries, name)}, of {entry.started}"
+        runs = counted(counts[name], "runs")
+        head = f"{printable(name)}: the newest of {runs}, of {entry.started}"
         if entry.value is None:
             yield f"{head}, scored nothing"
             continue
@@ -340,10 +342,6 @@ def _newest(entries: Sequence[RunEntry]) -> Iterator[str]:
         yield f"{head}, {best}; changed since the run before: {_since(entry)}"
     if not newest:
         yield "no whole run"
-
-
-def _count(entries: Sequence[RunEntry], name: str) -> str:
-    return counted(sum(e.name == name and e.problem is None for e in entries), "runs")
 
 
 def _rows(entries: Sequence[RunEntry], folder: Path) -> Iterator[tuple[str, ...]]:

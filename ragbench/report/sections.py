@@ -7,19 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison, PreferredPair
 from ragbench.records.comparison import Preference as Ranked
-from ragbench.records.score import SystemScore
+from ragbench.records.score import Kind, SystemScore
 from ragbench.records.summary import Fill, Judge, PreferredSystem, Summary
-from ragbench.report.base import (
-    Chapter,
-    Detail,
-    DifferenceCell,
-    Grid,
-    Kind,
-    Mark,
-    Measure,
-    ScoreCell,
-    Section,
-)
+from ragbench.report.base import Chapter, Detail, DifferenceCell, Grid, Measure, ScoreCell, Section
 from ragbench.report.headline import outcome_of
 from ragbench.report.text import (
     MISSING,
@@ -58,7 +48,7 @@ def build_section(
     """Build the table of one kind of scores; systems and measures in the order of `scores`."""
     kind, judge = group
     names = list(dict.fromkeys(measure for by_measure in scores.values() for measure in by_measure))
-    baselines = find_baselines(summary, scores)
+    baselines = baselines_of(summary, scores)
     measures = tuple(_measure(name, scores, families.get(name), baselines) for name in names)
     compared = any(cell.outcome or cell.p for m in measures for cell in m.differences)
     return Section(
@@ -72,7 +62,7 @@ def build_section(
     )
 
 
-def find_baselines(summary: Summary, scores: Scores) -> dict[str, str | None]:
+def baselines_of(summary: Summary, scores: Scores) -> dict[str, str | None]:
     """Return the system that each system of a section is compared with; None for a baseline."""
     return {
         system.name: system.baseline_by(next(iter(scores[system.name]), ""))
@@ -102,7 +92,7 @@ def _measure(
         name=printable(name),
         title=_title(name, present[0]),
         scores=tuple(
-            _score_cell(score, _mark(system, family) if rivals else "")
+            _score_cell(system, score, family if rivals else None)
             for system, score in column.items()
         ),
         differences=tuple(
@@ -122,19 +112,16 @@ def _title(name: str, score: SystemScore) -> str:
     return f"{printable(name)} ({', '.join(remarks)})" if remarks else printable(name)
 
 
-def _mark(system: str, family: MeasureComparison | None) -> Mark:
-    if family is None:
-        return ""
-    return "best" if system == family.best else "tied" if system in family.untold else ""
-
-
-def _score_cell(score: SystemScore | None, mark: Mark) -> ScoreCell:
+def _score_cell(
+    system: str, score: SystemScore | None, family: MeasureComparison | None
+) -> ScoreCell:
     if score is None or score.mean is None:
         return ScoreCell(MISSING)
+    best, tied = (None, ()) if family is None else (family.best, family.untold)
     return ScoreCell(
         value=significant(score.mean),
         interval=interval(score.interval),
-        mark=mark,
+        mark="best" if system == best else "tied" if system in tied else "",
         mean=score.mean,
         ends=ends_of(score.interval),
     )
@@ -147,12 +134,7 @@ def _difference_cell(comparison: Difference | None, direction: str) -> Differenc
     if comparison.difference is None:
         return DifferenceCell(outcome, MISSING)
     value, ends = difference(comparison.difference, comparison.interval)
-    return DifferenceCell(
-        outcome=outcome,
-        value=value,
-        interval=ends,
-        p=probability(comparison.p_adjusted),
-    )
+    return DifferenceCell(outcome, value, ends, probability(comparison.p_adjusted))
 
 
 def _detail(score: SystemScore | None) -> Detail | None:

@@ -145,8 +145,6 @@ def _with_decimals(value: float, exponent: int, decimals: int, sign: str = "") -
 
 GAP = "  "
 """Between two columns."""
-
-
 _NARROWEST = 30
 """Columns that the last cell of a row needs; where it has fewer, it stands below the others."""
 

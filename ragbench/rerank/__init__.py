@@ -11,5 +11,3 @@ RERANKERS = Family(
         "mmr": "ragbench.rerank.mmr:MMR",
     },
 )
-
-__all__ = ["RERANKERS"]

@@ -17,6 +17,9 @@ from ragbench.executors.pool import Pool
 from ragbench.registry import OwnComponent, adapt
 from ragbench.types import Document, Query, ScoredDocument
 
+HitLists = Sequence[Sequence[ScoredDocument]]
+"""The hits of each query, best first."""
+
 
 class Reranker:
     """Orders the first hits of another retriever anew: all that a run asks of one.
@@ -55,15 +58,13 @@ class Reranker:
     def load(self) -> None:
         """Get ready; what is in the way ends the run here, instead of failing each query."""
 
-    def rerank(
-        self, queries: Sequence[Query], hits: Sequence[Sequence[ScoredDocument]], top_k: int
-    ) -> Sequence[Sequence[ScoredDocument]]:
+    def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
         """Return for each query, in order, at most `top_k` of its hits, best first.
 
         Args:
             queries: The n queries.
-            hits: n lists, best first, at most `depth` long, with their texts where the corpus or
-                the first retriever has them.
+            hits: At most `depth` for each query, with their texts where the corpus or the first
+                retriever has them.
             top_k: How many are wanted.
         """
         raise NotImplementedError
@@ -88,9 +89,7 @@ class CallableReranker(Reranker):
     def __init__(self, function: Any) -> None:
         self._function = function
 
-    def rerank(
-        self, queries: Sequence[Query], hits: Sequence[Sequence[ScoredDocument]], top_k: int
-    ) -> list[Any]:
+    def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> list[Any]:
         """Ask the function for each query."""
         return [
             self._function(query.text, list(found))
@@ -101,9 +100,7 @@ class CallableReranker(Reranker):
 class OwnReranker(OwnComponent, Reranker):
     """An object of the user's own with what it lacks of a reranker."""
 
-    def rerank(
-        self, queries: Sequence[Query], hits: Sequence[Sequence[ScoredDocument]], top_k: int
-    ) -> Any:
+    def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> Any:
         """Let the object order the hits."""
         return self.made.rerank(queries, hits, top_k)
 

@@ -14,8 +14,8 @@ from ragbench.embed.encoders import Batches, token_limit, truncation_notes
 from ragbench.embed.sentence_transformers import EXTRA, PACKAGES, RemoteModel
 from ragbench.errors import OptionError
 from ragbench.executors.base import Facts, Opened
-from ragbench.rerank.base import Reranker, hit_texts
-from ragbench.types import Query, ScoredDocument
+from ragbench.rerank.base import HitLists, Reranker, hit_texts
+from ragbench.types import Query
 
 _BATCH_TOKENS = 65536  # a GPU needs large batches to be busy
 _AT_ONCE = 4096  # pairs that are tokens at a time
@@ -52,15 +52,12 @@ class PairScorer:
         # a tokeniser keeps its truncation in itself, and cannot be asked by two threads at once
         self._lock = threading.Lock()
 
-    def score(self, pairs: Sequence[Pair]) -> list[float]:
-        """Return a score for each pair, higher is better; equal pairs are computed once.
-
-        A pair that is longer than the model can read is cut, the longer text first.
-        """
-        return [found.score for found in self.read(pairs)]
-
     def read(self, pairs: Sequence[Pair]) -> list[PairScore]:
-        """Return the same with whether each pair was cut."""
+        """Return a score for each pair, higher is better, and whether the pair was cut.
+
+        A pair that is longer than the model can read is cut, the longer text first. Equal pairs are
+        computed once.
+        """
         scores: dict[Pair, PairScore] = {}
         distinct = list(dict.fromkeys(pairs))
         for start in range(0, len(distinct), _AT_ONCE):
@@ -208,9 +205,7 @@ class CrossEncoder(Reranker):
         """Load the model."""
         self._scorer = self._open()
 
-    def rerank(
-        self, queries: Sequence[Query], hits: Sequence[Sequence[ScoredDocument]], top_k: int
-    ) -> list[list[ScoredDocument]]:
+    def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
         """Return for each query, in order, at most `top_k` of its hits, best first."""
         asked = list(zip(queries, hits, strict=True))
         pairs = [

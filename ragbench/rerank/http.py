@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from ragbench.adapters.http import Endpoint, RequestOptions, Url
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import Option, shown
-from ragbench.rerank.base import Reranker
+from ragbench.rerank.base import HitLists, Reranker
 from ragbench.types import Query, ScoredDocument
 
 
@@ -52,9 +52,7 @@ class HttpReranker(Reranker):
         )
         self._model = {} if chosen.model is None else {"model": chosen.model}
 
-    def rerank(
-        self, queries: Sequence[Query], hits: Sequence[Sequence[ScoredDocument]], top_k: int
-    ) -> list[list[ScoredDocument]]:
+    def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
         """Post each question with its hits."""
         return [
             self._order(query, found, top_k) if found else []

@@ -14,7 +14,7 @@ from ragbench.embed.sentence_transformers import dot_products
 from ragbench.errors import AdapterError, OptionError
 from ragbench.files import cache_folder
 from ragbench.registry import Option
-from ragbench.rerank.base import Reranker, hit_texts
+from ragbench.rerank.base import HitLists, Reranker, hit_texts
 from ragbench.types import FloatArray, Query, ScoredDocument
 
 DEFAULT_LAMBDA = 0.5
@@ -78,11 +78,6 @@ class MMR(Reranker):
         self._embedder: CachedEmbedder | None = None
 
     @property
-    def encoded(self) -> int:
-        """How many texts the model has encoded so far; the others were in the cache."""
-        return 0 if self._embedder is None else self._embedder.encoded
-
-    @property
     def encodings(self) -> embed.Encodings | None:
         """How many texts it has had encoded so far, and how many of them were in the cache."""
         return None if self._embedder is None else self._embedder.encodings
@@ -91,9 +86,7 @@ class MMR(Reranker):
         """Load the model."""
         self._embedder = self._open()
 
-    def rerank(
-        self, queries: Sequence[Query], hits: Sequence[Sequence[ScoredDocument]], top_k: int
-    ) -> list[list[ScoredDocument]]:
+    def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
         """Return for each query, in order, at most `top_k` of its hits, best first."""
         asked = list(zip(queries, hits, strict=True))
         texts = [text for query, found in asked for text in hit_texts(query, found, "mmr")]

@@ -17,5 +17,3 @@ RETRIEVERS = Family(
         "run_file": "ragbench.retrieve.run_file:RunFile",
     },
 )
-
-__all__ = ["RETRIEVERS"]

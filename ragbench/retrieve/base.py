@@ -17,6 +17,8 @@ from ragbench.types import Document, IntArray, Query, Retrieved, Run, ScoredDocu
 
 Hits = list[ScoredDocument] | Retrieved
 """One query's answer, best first."""
+Rankings = Sequence[Sequence[Sequence[ScoredDocument]]]
+"""For each source, a list of hits for each query, best first."""
 
 
 class Retriever:
@@ -130,18 +132,13 @@ class Retriever:
         """Return for each query, in order, at most `top_k` hits, best first."""
         raise NotImplementedError
 
-    def combine(
-        self,
-        queries: Sequence[Query],
-        rankings: Sequence[Sequence[Sequence[ScoredDocument]]],
-        top_k: int,
-    ) -> Sequence[Hits]:
+    def combine(self, queries: Sequence[Query], rankings: Rankings, top_k: int) -> Sequence[Hits]:
         """Return for each query, in order, at most `top_k` hits, best first.
 
         Args:
             queries: The n queries.
-            rankings: For each source, n lists of hits, best first, with their texts where the
-                corpus or the source has them.
+            rankings: What the sources found for them, with texts where the corpus or the source has
+                them.
             top_k: How many are wanted.
         """
         raise NotImplementedError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -16,7 +16,7 @@ import numpy as np
 from ragbench.errors import DataError, OptionError
 from ragbench.executors.base import Facts, Json, Opened, Task
 from ragbench.registry import Option
-from ragbench.retrieve.base import Retriever
+from ragbench.retrieve.base import Rankings, Retriever
 from ragbench.retrieve.nearest import best_rows, id_ranks
 from ragbench.signature import fingerprint
 from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
@@ -117,11 +117,6 @@ class BM25(Retriever):
         """Whether the corpus is worth it."""
         return content_of(corpus).size >= WORTH_KEEPING
 
-    @property
-    def tokeniser(self) -> str:
-        """What the terms of a text depend on."""
-        return self._analyze.identity
-
     def _open(self, kept: Arrays) -> None:
         index = self._empty()
         index.scores = {name: kept[name] for name in _SCORES}
@@ -140,7 +135,7 @@ class BM25(Retriever):
             if (kept := self._kept_chunks(self.chunk_of)) is None:
                 return None
             given["chunks"] = str(kept.path.absolute())
-        about = {"tokeniser": self.tokeniser}
+        about = {"tokeniser": self._analyze.identity}
         return Task("retriever 'bm25'", f"{__name__}:open_index", given, about)
 
     def read_found(self, found: Json) -> Retrieved:
@@ -155,25 +150,6 @@ class BM25(Retriever):
         store, data = ArrayStore(self.cache_folder, self.cache_also), chunk_of.tobytes()
         of, key = f"documents of {len(chunk_of):,} chunks", fingerprint([_FORMAT, data], 32)
         return store.kept("index", of, key, lambda writer: writer.add("chunk_of", chunk_of))
-
-    def mapped_rows(
-        self, folder: str, top_k: int, chunks: str | None
-    ) -> Callable[[str | Facts], list[Json]]:
-        """Map an index; return what searches it for a question, or for terms with weights."""
-        self._open(Arrays(Path(folder)))
-        chunk_of = None if chunks is None else Arrays(Path(chunks))["chunk_of"]
-
-        def search(asked: str | Facts) -> list[Json]:
-            if not isinstance(asked, str):
-                rows, scores = self._rank_weighted(asked, top_k)
-            elif chunk_of is None:
-                rows, scores = self._rank(asked, top_k)
-            else:
-                rows, scores = self._rank_chunks(asked, top_k, chunk_of)
-            found = [rows.astype(np.int64).tobytes().hex(), scores.tobytes().hex()]
-            return found if isinstance(asked, str) else [*found, asked]
-
-        return search
 
     def _empty(self) -> bm25s.BM25:
         import bm25s
@@ -289,9 +265,20 @@ class BM25(Retriever):
 
 
 def open_index(folder: str, top_k: int, options: Facts, chunks: str | None = None) -> Opened:
-    """Map an index on a worker."""
+    """Map an index on a worker, which searches it for questions, or for terms with weights."""
     made = BM25(**options)
-    search = made.mapped_rows(folder, top_k, chunks)
+    made._open(Arrays(Path(folder)))
+    chunk_of = None if chunks is None else Arrays(Path(chunks))["chunk_of"]
+
+    def search(asked: str | Facts) -> list[Json]:
+        if not isinstance(asked, str):
+            rows, scores = made._rank_weighted(asked, top_k)
+        elif chunk_of is None:
+            rows, scores = made._rank(asked, top_k)
+        else:
+            rows, scores = made._rank_chunks(asked, top_k, chunk_of)
+        found = [rows.astype(np.int64).tobytes().hex(), scores.tobytes().hex()]
+        return found if isinstance(asked, str) else [*found, asked]
 
     def timed(asked: Json) -> list[Json]:
         start, found, error = time.perf_counter(), None, ""
@@ -301,7 +288,8 @@ def open_index(folder: str, top_k: int, options: Facts, chunks: str | None = Non
             error = f"{type(raised).__name__}: {raised}"
         return [found, error, (time.perf_counter() - start) * 1000]
 
-    return Opened(lambda queries: list(map(timed, queries)), {"tokeniser": made.tokeniser})
+    about = {"tokeniser": made._analyze.identity}
+    return Opened(lambda queries: list(map(timed, queries)), about)
 
 
 class RM3(Retriever):
@@ -370,12 +358,7 @@ class RM3(Retriever):
         asked = _shares(Counter(bm25.terms(query.text)))
         return mixed(asked, model, self.original_weight) if model else asked
 
-    def combine(
-        self,
-        queries: Sequence[Query],
-        rankings: Sequence[Sequence[Sequence[ScoredDocument]]],
-        top_k: int,
-    ) -> list[Retrieved]:
+    def combine(self, queries: Sequence[Query], rankings: Rankings, top_k: int) -> list[Retrieved]:
         """Return for each query what the expanded query finds, and that query."""
         bm25, [found] = self._borrowed(), rankings
         weighted = [self.asked(query, [hits]) for query, hits in zip(queries, found, strict=True)]

@@ -107,11 +107,6 @@ class Dense(Retriever):
         self._index: Exact | InvertedFile | None = None
 
     @property
-    def encoded(self) -> int:
-        """How many texts the model has encoded so far; the others were in the cache."""
-        return 0 if self._embedder is None else self._embedder.encoded
-
-    @property
     def encodes(self) -> bool:
         """Whether vectors are kept."""
         return self._keeps

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import Option
-from ragbench.retrieve.base import Retriever
+from ragbench.retrieve.base import Rankings, Retriever
 from ragbench.types import Query, ScoredDocument
 
 Method = Literal["rrf", "weighted", "combsum", "combmnz"]
@@ -97,10 +97,7 @@ class Fusion(Retriever):
             raise OptionError("fusion", "lowest", lowest, "left out; or normalize: theoretical")
 
     def combine(
-        self,
-        queries: Sequence[Query],
-        rankings: Sequence[Sequence[Sequence[ScoredDocument]]],
-        top_k: int,
+        self, queries: Sequence[Query], rankings: Rankings, top_k: int
     ) -> list[list[ScoredDocument]]:
         """Return for each query the best of all hits."""
         return [

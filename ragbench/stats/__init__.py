@@ -12,8 +12,14 @@ cost: `increase_interval`. A family of comparisons: `holm_p_values`, `benjamini_
 `krippendorff_alpha`, `pearson`, `spearman`, `kendall_tau_b`, `mean_correlation`, `roc_auc`; their
 labels correct a judge's mean by `ppi_mean`.
 
-An argument that is no number, not finite, of another shape or length, or outside its range raises
-an `OptionError` that says what is allowed; docstrings name only what one would not expect.
+What many take: `differences`, the system's scores minus the baseline's, one per query;
+`confidence`, the coverage that is aimed at; `clusters`, a label per query, of which equal ones
+belong together, so that clusters are the unit; `groups`, the same of items that were rated; `x` and
+`y`, what two raters, or a rater and a judge, say of n items in numbers, NaN where one is missing;
+`resamples`, how many samples or sign flips are drawn at random; `seed`, of which equal ones give
+equal results. An argument that is no number, not finite, of another shape or length, or outside its
+range raises an `OptionError` that says what is allowed; docstrings name only what one would not
+expect.
 """
 
 # ruff: noqa: F403 - for type checkers alone: what runs reads the table
@@ -31,7 +37,6 @@ if TYPE_CHECKING:
     from ragbench.stats.difference import *
     from ragbench.stats.evidence import *
     from ragbench.stats.increase import *
-    from ragbench.stats.krippendorff import *
     from ragbench.stats.mean import *
     from ragbench.stats.multiple_comparisons import *
     from ragbench.stats.paired_tests import *
@@ -43,7 +48,7 @@ if TYPE_CHECKING:
     from ragbench.stats.variance import *
 
 _HOMES = {
-    "agreement": "cohen_kappa confusion_table mean_agreement raw_agreement",
+    "agreement": "cohen_kappa confusion_table krippendorff_alpha mean_agreement raw_agreement",
     "arguments": "cluster_sums",
     "bradley_terry": "Strengths bradley_terry_strengths",
     "correlation": "kendall_tau_b mean_correlation pearson roc_auc spearman",
@@ -51,7 +56,6 @@ _HOMES = {
     "effect_size_interval",
     "evidence": "drop_evidence",
     "increase": "Increase increase_interval queries_for",
-    "krippendorff": "krippendorff_alpha",
     "mean": "mean_interval ppi_difference ppi_mean",
     "multiple_comparisons": "benjamini_hochberg_p_values can_reject holm_p_values max_t_p_values "
     "resamples_needed tied_with_best",

@@ -99,7 +99,6 @@ def cluster_sums(differences: ArrayLike, clusters: ArrayLike) -> FloatArray:
 
     Args:
         differences: Table (n queries, m pairs of systems); NaN where a pair is not scored.
-        clusters: n labels; equal ones belong together.
 
     Returns:
         Table (clusters, m) in the order of the sorted labels; NaN where no query of a cluster is

@@ -30,12 +30,6 @@ def pearson(
     It asks for a straight line: a judge that orders all items well on a bent scale loses here, and
     not by rank. A single far item can make it.
 
-    Args:
-        x: n numbers; NaN where missing.
-        y: Numbers for the same items.
-        groups: What the items belong to, see `mean_agreement`.
-        confidence: Coverage that is aimed at.
-
     Returns:
         A value in [-1, 1]; NaN with the reason where all x or all y are equal, or n < 2.
 
@@ -113,11 +107,7 @@ def mean_correlation(
     SummEval's users does.
 
     Args:
-        x: n numbers; NaN where missing.
-        y: Numbers for the same items.
-        groups: What each item belongs to.
         coefficient: What is computed in each group.
-        confidence: Coverage of the interval of the mean over groups.
 
     Example:
         Group a in order, group b reversed, in c nothing can be ordered.
@@ -326,8 +316,6 @@ def roc_auc(
     Args:
         scores: n numbers; NaN where missing.
         good: 1 or 0 for the same items; NaN where missing.
-        groups: What the items belong to, see `mean_agreement`.
-        confidence: Coverage that is aimed at.
 
     Returns:
         A value in [0, 1]; NaN with the reason where all items are good, or all bad. A constant

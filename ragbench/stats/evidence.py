@@ -84,7 +84,6 @@ def drop_evidence(
             the oldest first, a column per query. NaN where a query has no pair.
         max_drop: The largest drop of the mean that is allowed.
         range: Smallest and largest possible score of one query, both finite.
-        clusters: Which queries belong together; each cluster then is one unit.
         confidence: 1 minus the probability of ever showing a drop where none is.
 
     Example:
@@ -148,14 +147,8 @@ def _units(
 def evidence_path(differences: FloatArray, margin: float) -> tuple[FloatArray, NDArray[np.bool_]]:
     """Give the e-value after each commit, and which commits were bet on.
 
-    Many histories can be weighed at once.
-
-    Args:
-        differences: Shape (..., commits, units), each from -1 to 1, NaN where there is none.
-        margin: The drop that is allowed, from 0 to 1.
-
-    Returns:
-        Two arrays of shape (..., commits).
+    Many histories can be weighed at once: differences, from -1 to 1 and NaN where there is none,
+    have the shape (..., commits, units), both results (..., commits).
     """
     *shape, n_commits, n_units = differences.shape
     y_all = differences.reshape(math.prod(shape), n_commits, n_units) + margin

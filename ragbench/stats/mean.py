@@ -60,11 +60,7 @@ def mean_interval(
     Args:
         values: n finite scores inside the range. Leave failed and unscored queries out.
         range: Smallest and largest possible score; an infinite end means no bound.
-        confidence: Coverage that is aimed at.
         method: `default`, `percentile` or `bca`.
-        clusters: n labels; queries with equal ones belong together.
-        resamples: Resamples of the two bootstraps.
-        seed: Equal seeds give equal bootstrap intervals.
 
     Returns:
         The mean and its limits, inside the range. The limits are NaN (`undefined`) where there
@@ -226,7 +222,6 @@ def ppi_mean(
         random: Whether the n were drawn at random from all n + N. There is no default: labels of
             the interesting cases correct nothing.
         range: Smallest and largest possible label; limits are kept inside.
-        confidence: Coverage that is aimed at.
 
     Returns:
         The mean with its limits; NaN for the limits where all labels are equal and the range has
@@ -261,23 +256,24 @@ def ppi_mean(
     constant = bool(y.min() == y.max())
     weight = 0.0 if constant or spread == 0 else covariance / ((1 + n / n_other) * spread)
     mean = float(y.mean()) + weight * (float(other.mean()) - float(f.mean()))
-    if constant:
-        lower, upper = alone.lower, alone.upper
-    else:
+    lower, upper = labels_lower, labels_upper = alone.lower, alone.upper
+    if not constant:
+        t = t_quantile((1 + confidence) / 2, n - 1)
         variance = float((y - weight * f).var(ddof=1)) / n
         variance += weight**2 * float(other.var(ddof=1)) / n_other
-        half = t_quantile((1 + confidence) / 2, n - 1) * math.sqrt(variance)
+        half = t * math.sqrt(variance)
         lower, upper = max(mean - half, range[0]), min(mean + half, range[1])
-    half = t_quantile((1 + confidence) / 2, n - 1) * float(y.std(ddof=1)) / math.sqrt(n)
-    ends = (alone.lower, alone.upper) if constant else (alone.mean - half, alone.mean + half)
+        half = t * float(y.std(ddof=1)) / math.sqrt(n)
+        labels_lower = max(alone.mean - half, range[0])
+        labels_upper = min(alone.mean + half, range[1])
     return CorrectedMean(
         mean=min(max(mean, range[0]), range[1]),
         lower=lower,
         upper=upper,
         judge_mean=float(every.mean()),
         labels_mean=alone.mean,
-        labels_lower=max(ends[0], range[0]),
-        labels_upper=min(ends[1], range[1]),
+        labels_lower=labels_lower,
+        labels_upper=labels_upper,
         weight=weight,
         n_labels=n,
         n_judged=n + n_other,
@@ -295,15 +291,9 @@ def ppi_difference(
 ) -> CorrectedMean:
     """Estimate the mean paired difference of two systems that people would find.
 
-    It is `ppi_mean` of the differences per query, system minus baseline.
-
-    Args:
-        labels: Labels of n queries for the system, and for the baseline.
-        judged: The judge's scores of the same.
-        unlabelled: The judge's scores of N other queries, for both.
-        random: Whether the n queries were drawn at random from all.
-        range: Smallest and largest possible label of ONE system.
-        confidence: Coverage that is aimed at.
+    It is `ppi_mean` of the differences per query, system minus baseline: each argument is a pair of
+    what that takes, for the system and for the baseline, over the same queries. `range` is that of
+    ONE system.
 
     Example:
         >>> labels = ([1.0, 0.5] * 10, [0.5, 0.5] * 10)

@@ -16,6 +16,7 @@ from ragbench.stats import arguments
 from ragbench.stats.arguments import cluster_sums
 from ragbench.stats.difference import paired_differences
 from ragbench.stats.paired_tests import EXACT_UP_TO, SumsOf, all_flips, random_flips, tolerance
+from ragbench.stats.resampling import RESAMPLES
 from ragbench.types import FloatArray
 
 
@@ -50,14 +51,8 @@ def holm_p_values(p_values: ArrayLike) -> FloatArray:
 def benjamini_hochberg_p_values(p_values: ArrayLike) -> FloatArray:
     """Adjust p-values so that the expected share of false among all rejections is below alpha.
 
-    Weaker than `holm_p_values`: for screening many comparisons, not for a claim about one.
-
-    Args:
-        p_values: One p-value per comparison. NaN, a comparison that was not made, stays NaN and
-            is not counted.
-
-    Returns:
-        Array of the same shape: reject where it is at most alpha.
+    Weaker than `holm_p_values`, of which argument and result are: for screening many comparisons,
+    not for a claim about one.
 
     Example:
         0.04 x 3 / 3, 0.02 x 3 / 2, and 0.015 x 3 / 1, which may not exceed the one after it.
@@ -81,10 +76,6 @@ def resamples_needed(n_comparisons: int, *, alpha: float = 0.05) -> int:
 
     The smallest p-value of B resamples is 1 / (B + 1); with n comparisons it has to be at most
     alpha / n. 10,000 resamples can never reject in a family above 500.
-
-    Args:
-        n_comparisons: Size of the family, 1 or more.
-        alpha: Family-wise error rate.
 
     Example:
         >>> resamples_needed(500)
@@ -114,7 +105,6 @@ def _ascending(p: FloatArray) -> tuple[np.ndarray[tuple[int], np.dtype[np.intp]]
 
 Steps = Literal["down", "single"]
 Side = Literal["both", "lower", "upper"]
-RESAMPLES = 10_000
 
 
 def max_t_p_values(
@@ -140,7 +130,6 @@ def max_t_p_values(
             compares each with all, which is never smaller.
         side: `both`: any difference is looked for; `lower`: only sums below 0; `upper`: only
             sums above.
-        resamples: Number of random flips.
         seed: Equal seeds give equal p-values. The order of the columns does not matter.
 
     Example:
@@ -209,9 +198,6 @@ def tied_with_best(
         values: Table (n queries, s systems) of one measure; NaN where a system is not scored.
         higher_is_better: False for a latency or a cost.
         alpha: Chance of any false difference among all pairs.
-        clusters: n labels; queries with equal ones belong together and are flipped together.
-        resamples: Number of random flips.
-        seed: Equal seeds give equal marks.
 
     Returns:
         Array of shape (s,). True for the best system, for each system that is not significantly

@@ -120,13 +120,8 @@ def randomization_p_values(
     queries changed, p is exact: all 2^14 signs are tried. Else the same random signs serve all
     columns, the observed ones count as one of them, and p is at least 1 / (resamples + 1).
 
-    100,000 resamples of 1,000 queries and 45 columns take about half a second; memory stays
-    bounded.
-
-    Args:
-        differences: Table (n queries, m pairs of systems); NaN where a pair is not scored.
-        resamples: Number of random signs.
-        seed: Equal seeds give equal p-values, whatever other columns there are.
+    Equal seeds give equal p-values, whatever other columns there are. 100,000 resamples of 1,000
+    queries and 45 columns take about half a second; memory stays bounded.
 
     Example:
         All ten queries won: only all + and all - are as extreme, 2 / 2^10.
@@ -269,14 +264,10 @@ def _doubled_ranks(sizes: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.int6
 
 
 def mcnemar_p_values(differences: ArrayLike) -> FloatArray:
-    """Test each column of paired differences of hits and misses; exact, two-sided.
+    """Test each column of differences of hits and misses, -1, 0 and 1; exact, two-sided.
 
     If the systems did not differ, a query that one of them alone gets right would be either's
     with equal chance, so the wins are binomial. The p-value is that of the sign-flip test.
-
-    Args:
-        differences: Table (n queries, m pairs of systems) of -1, 0 and 1; NaN where a pair is
-            not scored.
 
     Example:
         Five won, one lost: 2 x (C(6,0) + C(6,1)) / 2^6.

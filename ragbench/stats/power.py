@@ -34,7 +34,6 @@ def minimum_detectable_difference(
 
     Args:
         sd: Standard deviation of the paired differences.
-        n: Number of queries.
         confidence: Confidence of the two-sided interval that has to leave 0 out.
         power: Probability that it does.
 
@@ -123,15 +122,8 @@ def noncentral_t_sf(t: float, df: float, noncentrality: float) -> float:
     """Give the probability that noncentral t exceeds t: the power of a t test with that limit.
 
     Integrates P(Z + noncentrality > t W) over the distribution of W = sqrt(chi2 / df), with an
-    error below 1e-9.
-
-    Args:
-        t: Any finite number.
-        df: Degrees of freedom, 1 or more.
-        noncentrality: True difference in standard errors; may be infinite.
-
-    Returns:
-        A probability.
+    error below 1e-9. The degrees of freedom are 1 or more; `noncentrality`, the true difference in
+    standard errors, may be infinite.
 
     Example:
         Without a difference the power is the error rate.
@@ -204,8 +196,7 @@ def queries_to_exclude(
         differences: Differences of n queries, from -largest to largest.
         point: A mean difference, such as -max_drop; above or below their mean.
         largest: The largest possible difference.
-        confidence: Confidence of the two-sided interval, of which one limit is in question.
-        power: Probability that this limit falls short of the point.
+        confidence: As in `queries_needed`, and so is power.
 
     Returns:
         A number of queries, at least 2. None for never: the point is the mean itself, or so near

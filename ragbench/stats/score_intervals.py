@@ -53,7 +53,6 @@ def score_interval(
         lost: How many queries only the baseline gets right.
         gained: How many only the system gets right.
         n: How many both were asked; 0 has no limits.
-        confidence: Coverage that is aimed at.
 
     Returns:
         Lower and upper limit; -1 and 1 for a single query, NaN for none.
@@ -89,15 +88,8 @@ def score_statistic(
 ) -> tuple[FloatArray, FloatArray]:
     """Give Tango's statistic of counts, and the chance of a loss that it estimates.
 
-    Args:
-        lost: Counts of losses.
-        gained: Counts of gains, of a shape that goes with `lost`.
-        n: Number of queries.
-        difference: That of which the counts are tested, in [-1, 1]; its shape goes with both.
-
-    Returns:
-        The distance of the mean from the difference in standard errors, 0 where both are equal;
-        and the chance of a loss that is most likely, given the difference.
+    That is the distance of the mean of n queries from a difference in [-1, 1] in standard errors, 0
+    where both are equal, and the chance of a loss that is most likely, given the difference.
 
     Example:
         >>> six, none, difference = np.array(6.0), np.array(0.0), np.array(-0.02)
@@ -214,7 +206,6 @@ def tilting_interval(
     Args:
         differences: n numbers, from -largest to largest.
         largest: The largest possible difference, above 0.
-        confidence: Coverage that is aimed at.
 
     Returns:
         Lower and upper limit; -largest and largest where n = 1, NaN where n = 0. Never of zero
@@ -279,13 +270,9 @@ def tilted(values: FloatArray, shares: FloatArray, place: float) -> Tilted:
     """Give a distribution that fits a sample best among all on [0, 1] with its mean.
 
     Those of all means lie on a path: first the values are weighed anew, proportional to
-    1 / (1 + t value) with a rising t, then what is left goes to 0, if no value is there.
-
-    Args:
-        values: Distinct values in [0, 1], rising, the first of them 0.
-        shares: How often each was observed, as shares of the sample; 0 for a first one that was
-            not.
-        place: Where on the path, from 0 (the sample itself) to 1 (everything at 0).
+    1 / (1 + t value) with a rising t, then what is left goes to 0, if no value is there. `place` on
+    it is 0 at the sample itself, 1 where everything is at 0. Values and shares are those of
+    `distinct_shares`.
 
     Example:
         >>> found = tilted(np.array([0.0, 0.5, 1.0]), np.array([0.0, 0.5, 0.5]), 0.75)
@@ -340,10 +327,7 @@ def _above(values: FloatArray, alpha: float) -> float:
 def tail_distance(null: Tilted, mean: float, n: int) -> float:
     """Say how far out in the upper tail a mean of n draws is, in standard normal deviates.
 
-    Args:
-        null: Where they are drawn from.
-        mean: The mean, between that of null and its largest value.
-        n: Number of draws.
+    It lies between the mean of `null`, from which they are drawn, and the largest value there.
 
     Example:
         A mean of .7 in 100 throws of a coin is about 4 standard deviations from .5.
@@ -393,14 +377,8 @@ def crossing(
     """Return the place in [low, high] where `rises` turns from negative to positive.
 
     Neither end is evaluated: the function counts as negative at `low` and as positive at `high`.
-    It may jump over 0; then the place is that of the jump.
-
-    Args:
-        rises: The function; the straighter it is near its root, the fewer steps.
-        low: A place where it is negative.
-        high: A place where it is positive.
-        guess: Where the root may be, between both.
-        within: How far from the root the place may be.
+    It may jump over 0; then the place is that of the jump. The straighter it is near its root, and
+    the nearer the guess, the fewer steps; the place is at most `within` away from the root.
 
     Example:
         >>> round(crossing(lambda x: x**3 - 2.0, 0.0, 8.0, guess=1.0, within=1e-9), 6)

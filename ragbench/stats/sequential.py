@@ -36,9 +36,7 @@ _STEPS = 50
 def look_sizes(n: int, *, looks: int = LOOKS) -> tuple[int, ...]:
     """Give after how many of n queries to look, in equal steps; the last look is at n.
 
-    Args:
-        n: Queries, or clusters, of the whole data set.
-        looks: How many looks; fewer where n is smaller.
+    There are fewer looks where n is smaller.
 
     Example:
         >>> look_sizes(498)
@@ -95,13 +93,7 @@ def interim_interval(
     together with the confidence that the bounds were made for, so whichever look decides, and
     whether or not one stops there, its interval is as good as a single one.
 
-    Args:
-        differences: Score of the system minus score of the baseline, for the queries so far.
-        bound: Of this look, from `spending_bounds`.
-        range: Smallest and largest possible score of one system.
-        clusters: The cluster of each query so far.
-        resamples: Resamples of the studentized bootstrap.
-        seed: Equal seeds give equal intervals.
+    The bound of this look is from `spending_bounds`; differences and clusters are those so far.
 
     Example:
         The first of five looks: 20 queries that gained .2 on average do not decide.

@@ -14,14 +14,8 @@ _TINY = 1e-300
 def t_sf(t: float, df: float) -> float:
     """Give the probability that Student's t exceeds t.
 
-    Accurate to ten digits and more, far into the tail too, for df up to millions.
-
-    Args:
-        t: Any number.
-        df: Degrees of freedom, 1 or more.
-
-    Returns:
-        The area of the upper tail, in [0, 1].
+    Accurate to ten digits and more, far into the tail too, for degrees of freedom from 1 up to
+    millions.
 
     Example:
         With one degree of freedom a quarter of the area lies above 1.
@@ -51,11 +45,7 @@ def t_cdf(t: float, df: float) -> float:
 
 @lru_cache(maxsize=8192)
 def t_quantile(p: float, df: float) -> float:
-    """Give the t that Student's t stays below with probability p.
-
-    Args:
-        p: A probability strictly between 0 and 1.
-        df: Degrees of freedom, 1 or more.
+    """Give the t that Student's t stays below with probability p, of any degrees of freedom from 1.
 
     Example:
         The factor of a 95 % interval of 10 values.

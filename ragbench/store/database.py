@@ -195,16 +195,16 @@ def _rows(connection: sqlite3.Connection, query: str, values: _Row = ()) -> list
         return []
 
 
-def open_as_allowed(path: Path, kind: FileKind) -> DatabaseFile:
-    """Open a file as `open_database` does, thoroughly; for reading where it may not be written.
+def connect_as_allowed(
+    path: Path, kind: FileKind, *, thorough: bool = False
+) -> tuple[sqlite3.Connection, bool]:
+    """Connect to a file as `open_database` does, or as `open_shared` where it may not be written.
 
-    One that is not there and cannot be made is empty.
+    One that is not there and cannot be made is empty. Returns whether it may be written, too.
     """
     if may_be_written(path):
-        return open_database(path, kind, thorough=True)
-    if path.is_file():
-        return open_shared(path, kind, thorough=True)
-    return DatabaseFile(path, kind, empty(path, kind), writable=False)
+        return connect(path, kind, thorough=thorough), True
+    return _shared(path, kind, thorough)[0] if path.is_file() else empty(path, kind), False
 
 
 def may_be_written(path: Path) -> bool:
@@ -229,11 +229,6 @@ def open_shared(path: Path, kind: FileKind, *, thorough: bool = False) -> Databa
     file = DatabaseFile(path, kind, connection, writable=False)
     file.lost = lost
     return file
-
-
-def read_only(path: Path, kind: FileKind) -> sqlite3.Connection:
-    """Connect to a file as `open_shared` does."""
-    return _shared(path, kind, thorough=False)[0]
 
 
 def _shared(path: Path, kind: FileKind, thorough: bool) -> tuple[sqlite3.Connection, int]:
@@ -355,14 +350,10 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _all_or_nothing(connection: sqlite3.Connection, work: Work[Result]) -> Result:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with _begun(connection, "IMMEDIATE"):
         result = work(connection)
         connection.execute("COMMIT")
-        return result
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+    return result
 
 
 def _read_only(path: Path, kind: FileKind) -> sqlite3.Connection:
@@ -419,9 +410,9 @@ def _make_tables(connection: sqlite3.Connection, path: Path, kind: FileKind) -> 
 
 
 @contextmanager
-def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """Let all reads of the block see the file as it is at the first of them."""
-    connection.execute("BEGIN")
+def _begun(connection: sqlite3.Connection, how: str) -> Iterator[None]:
+    """A transaction, whose reads see one state of the file; what it writes counts if committed."""
+    connection.execute(f"BEGIN {how}")
     try:
         yield
     finally:
@@ -432,7 +423,7 @@ def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
 def _check_version(connection: sqlite3.Connection, path: Path, kind: FileKind) -> int:
     """The version of the file, 0 where it is empty; other programs' and newer files are refused."""
     # another process may make the table between two reads: then owner and tables would not fit
-    with _snapshot(connection):
+    with _begun(connection, "DEFERRED"):
         owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])

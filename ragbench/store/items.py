@@ -302,10 +302,6 @@ class Spooled(Sequence[Value], Generic[Value]):
             made.append(value)
         return made
 
-    def is_there(self, row: int) -> bool:
-        """Whether there is a value, good or not."""
-        return self._places[row] >= 0
-
     def lacking(self) -> list[int]:
         """Return the rows without a good value."""
         return [row for row, good in enumerate(self._good) if not good]

@@ -28,7 +28,7 @@ from ragbench.store.claims import claims_beside
 from ragbench.store.database import (
     DamagedDatabase,
     DatabaseFile,
-    open_as_allowed,
+    connect_as_allowed,
     open_database,
     open_shared,
 )
@@ -133,11 +133,9 @@ class Reply(Protocol):
     @property
     def model(self) -> str:
         """The model as the server names it."""
-        ...
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        ...
 
 
 class ReplyStore(Generic[Stored]):
@@ -160,7 +158,8 @@ class ReplyStore(Generic[Stored]):
         if replay:
             self._own = open_shared(self.path, REPLIES, thorough=True)
         else:
-            self._own = open_as_allowed(self.path, REPLIES)
+            connection, writable = connect_as_allowed(self.path, REPLIES, thorough=True)
+            self._own = DatabaseFile(self.path, REPLIES, connection, writable=writable)
         self.writable = self._own.writable
         """Whether replies can be stored: not in a replay, nor where the file may only be read."""
         self._readers = [self._own, *filter(None, map(_of_others, map(Path, also)))]

@@ -9,6 +9,7 @@ import sqlite3
 import struct
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,12 +27,9 @@ _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}  # serial type -> bytes
 _BROKEN = (IndexError, ValueError, struct.error)  # what reading a damaged page raises
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A row of a table, or an entry of an index, which ends with the row's number."""
-
-    values: tuple[Value, ...]
-    in_table: bool
+Record = tuple[tuple[Value, ...], bool]
+"""The values of a row of a table, or of an entry of an index, which ends with the row's number; and
+whether it is a row."""
 
 
 def log_of(path: Path) -> Path:
@@ -46,8 +44,10 @@ def records(path: Path, page_bytes: int) -> Iterator[Record]:
     """
     log = _content(log_of(path))
     with path.open("rb") as stream:
-        size = stream.seek(0, 2)
-        with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if size else _Nothing() as data:
+        opened: AbstractContextManager[Page] = nullcontext(b"")
+        if stream.seek(0, 2):  # an empty file cannot be mapped
+            opened = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        with opened as data:
             for pages in _layouts(data, log, page_bytes):
                 yield from pages.records()
 
@@ -90,16 +90,6 @@ def _content(path: Path) -> bytes:
         return path.read_bytes()
     except FileNotFoundError:
         return b""
-
-
-class _Nothing(bytes):
-    """An empty file, which cannot be mapped."""
-
-    def __enter__(self) -> bytes:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        return
 
 
 def _summed(data: bytes, order: str, sums: tuple[int, ...]) -> tuple[int, ...]:
@@ -175,7 +165,7 @@ class _Pages:
             for find in (self._latest, self._stored) if self.log else (self._stored,):
                 try:
                     payload = self._payload(page, cell, in_table, find)
-                    yield Record(tuple(_values(payload)), in_table)
+                    yield tuple(_values(payload)), in_table
                 except _BROKEN:
                     continue
 
@@ -288,11 +278,10 @@ def whole_rows(path: Path, kind: FileKind, seen: set[object]) -> Iterator[tuple[
     """Yield the rows whose checksum fits; the keys of all rows and index entries go to `seen`."""
     names = kind.names
     key, content, checksum = (names.index(name) for name in ("key", kind.content, "checksum"))
-    for record in records(path, kind.page_bytes):
-        values = record.values
-        if not record.in_table and len(values) == 2 and isinstance(values[1], int):
+    for values, in_table in records(path, kind.page_bytes):
+        if not in_table and len(values) == 2 and isinstance(values[1], int):
             seen.add(values[0])
-        elif record.in_table and len(values) == len(names):
+        elif in_table and len(values) == len(names):
             seen.add(values[key])
             if kind.fits(values[key], values[content], values[checksum]):
                 yield values

@@ -17,14 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import DataError
-from ragbench.store.database import (
-    DatabaseFile,
-    connect,
-    empty,
-    may_be_written,
-    open_shared,
-    read_only,
-)
+from ragbench.store.database import DatabaseFile, connect_as_allowed, open_shared
 from ragbench.store.kinds import FileKind
 
 if TYPE_CHECKING:
@@ -71,26 +64,54 @@ def vector_key(identity: str, prompt: str, text: str) -> bytes:
 
 
 class EmbeddingCache(DatabaseFile):
-    """A file of vectors; several processes and threads may share it."""
+    """A file of vectors; several processes and threads may share it.
 
-    def __init__(self, path: str | Path) -> None:
+    Those of others, `also`, are only read, where it lacks a key. One of them that is not there has
+    nothing; one that cannot be used is named and left out.
+    """
+
+    def __init__(self, path: str | Path, also: Sequence[Path] = ()) -> None:
         path = Path(path)
-        writable = may_be_written(path)
-        if writable:
-            connection = connect(path, VECTORS)
-        elif path.is_file():
-            connection = read_only(path, VECTORS)
-        else:
-            connection = empty(path, VECTORS)
+        connection, writable = connect_as_allowed(path, VECTORS)
         super().__init__(path, VECTORS, connection, writable=writable)
         self._told = False
+        self._files: list[DatabaseFile] = [self]
+        for other in also:
+            if other.is_file():
+                with self._reading(other):
+                    self._files.append(open_shared(other, VECTORS))
+
+    @contextmanager
+    def _reading(self, path: Path) -> Iterator[None]:
+        """Warn of another's file that cannot be read, and go on without it."""
+        try:
+            yield
+        except DataError as error:
+            if path == self.path:
+                raise
+            text = f"{error}; its vectors are left out"
+            warnings.warn(DamagedVectors(text), stacklevel=4)
 
     def find(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, Vectors]]:
         """Yield the keys that are there, each with its vector, in any order."""
-        damaged: list[bytes] = []
-        yield from _whole(self, keys, damaged)
-        if damaged and self.writable:
-            self._write("DELETE FROM vectors WHERE key = ?", [(key,) for key in damaged])
+        missing = dict.fromkeys(keys)
+        for file in self._files:
+            damaged: list[bytes] = []
+            with self._reading(file.path):
+                for key, vector in _whole(file, list(missing), damaged):
+                    del missing[key]
+                    yield key, vector
+            if damaged and file.writable:
+                self._write("DELETE FROM vectors WHERE key = ?", [(key,) for key in damaged])
+
+    def count(self, keys: Sequence[bytes]) -> int:
+        """Return how many of the keys are there; no vector is read, nor whether it is whole."""
+        found: set[bytes] = set()
+        for file in self._files:
+            missing = [key for key in keys if key not in found]
+            with self._reading(file.path):
+                found.update(key for (key,) in _rows(file, "key FROM vectors", missing))
+        return len(found)
 
     def store(self, vectors: Mapping[bytes, Vectors]) -> None:
         """Put vectors on disk, all or none; one that is there already stays."""
@@ -100,7 +121,15 @@ class EmbeddingCache(DatabaseFile):
 
     def lengths(self, keys: Sequence[bytes]) -> dict[bytes, int]:
         """Return how many tokens texts have, by key, as far as that was stored."""
-        return _lengths(self, keys)
+        found: dict[bytes, int] = {}
+        for file in self._files:
+            missing = [key for key in keys if key not in found]
+            with self._reading(file.path):
+                for key, tokens in _rows(file, "key, tokens FROM lengths", missing):
+                    # they have no checksum, but what is no number is left out
+                    if isinstance(tokens, int) and tokens >= 0:
+                        found[key] = tokens
+        return found
 
     def store_lengths(self, lengths: Mapping[bytes, int]) -> None:
         """Put numbers of tokens on disk, all or none; one that is there already stays."""
@@ -115,74 +144,11 @@ class EmbeddingCache(DatabaseFile):
             return
         self.write(lambda connection: connection.executemany(statement, rows))
 
-
-class StoredVectors:
-    """A file of vectors with those of others, `also`, which are only read where it lacks a key.
-
-    One of the others that is not there has nothing; one that cannot be used is named and left out.
-    """
-
-    def __init__(self, path: Path, also: Sequence[Path] = ()) -> None:
-        self._own, self._others = EmbeddingCache(path), list[DatabaseFile]()
-        for other in also:
-            if other.is_file():
-                with _left_out_if_unusable():
-                    self._others.append(open_shared(other, VECTORS))
-
-    def find(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, Vectors]]:
-        """Yield the keys that are there, each with its vector, in any order."""
-        missing = dict.fromkeys(keys)
-        for key, vector in self._own.find(keys):
-            del missing[key]
-            yield key, vector
-        for other in self._others:
-            with _left_out_if_unusable():
-                for key, vector in _whole(other, list(missing), []):
-                    del missing[key]
-                    yield key, vector
-
-    def count(self, keys: Sequence[bytes]) -> int:
-        """Return how many of the keys are there; no vector is read, nor whether it is whole."""
-        found = {key for (key,) in _rows(self._own, "key FROM vectors", keys)}
-        for other in self._others:
-            missing = [key for key in keys if key not in found]
-            with _left_out_if_unusable():
-                found.update(key for (key,) in _rows(other, "key FROM vectors", missing))
-        return len(found)
-
-    def store(self, vectors: Mapping[bytes, Vectors]) -> None:
-        """Put vectors into the own file, all or none; one that is there already stays."""
-        self._own.store(vectors)
-
-    def lengths(self, keys: Sequence[bytes]) -> dict[bytes, int]:
-        """Return how many tokens texts have, by key, as far as that was stored."""
-        found = self._own.lengths(keys)
-        for other in self._others:
-            missing = [key for key in keys if key not in found]
-            with _left_out_if_unusable():
-                found |= _lengths(other, missing)
-        return found
-
-    def store_lengths(self, lengths: Mapping[bytes, int]) -> None:
-        """Put numbers of tokens into the own file, all or none."""
-        self._own.store_lengths(lengths)
-
-    def __enter__(self) -> StoredVectors:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        for file in (self._own, *self._others):
-            file.close()
-
-
-@contextmanager
-def _left_out_if_unusable() -> Iterator[None]:
-    """Warn of another's file that cannot be read, and go on without it."""
-    try:
-        yield
-    except DataError as error:
-        text = f"{error}; its vectors are left out"
-        warnings.warn(DamagedVectors(text), stacklevel=4)
+    def close(self) -> None:
+        """Close all files."""
+        for other in self._files[1:]:
+            other.close()
+        super().close()
 
 
 def _whole(
@@ -211,9 +177,3 @@ def _rows(file: DatabaseFile, columns: str, keys: Sequence[bytes]) -> Iterator[A
 
 def _fetched(connection: sqlite3.Connection, query: str, keys: Sequence[bytes]) -> list[Any]:
     return connection.execute(query, keys).fetchall()
-
-
-def _lengths(file: DatabaseFile, keys: Sequence[bytes]) -> dict[bytes, int]:
-    """Numbers of tokens by key; they have no checksum, but what is no number is left out."""
-    rows = _rows(file, "key, tokens FROM lengths", keys)
-    return {key: tokens for key, tokens in rows if isinstance(tokens, int) and tokens >= 0}

@@ -8,29 +8,18 @@ with ChatServer([Answer('{"score": 4}')]) as server:
 """
 
 from ragbench.testing.chat_answers import (
-    FAULTS,
-    Answer,
-    Fault,
-    Faults,
-    ReasoningModel,
-    exceed_context,
-    filter_prompt,
-    refuse,
+    FAULTS as FAULTS,
+    Answer as Answer,
+    Fault as Fault,
+    Faults as Faults,
+    ReasoningModel as ReasoningModel,
+    exceed_context as exceed_context,
+    filter_prompt as filter_prompt,
+    refuse as refuse,
 )
-from ragbench.testing.chat_batches import Batches
-from ragbench.testing.chat_server import ChatServer, Counters, Received
-
-__all__ = [
-    "FAULTS",
-    "Answer",
-    "Batches",
-    "ChatServer",
-    "Counters",
-    "Fault",
-    "Faults",
-    "ReasoningModel",
-    "Received",
-    "exceed_context",
-    "filter_prompt",
-    "refuse",
-]
+from ragbench.testing.chat_batches import Batches as Batches
+from ragbench.testing.chat_server import (
+    ChatServer as ChatServer,
+    Counters as Counters,
+    Received as Received,
+)

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -125,18 +126,13 @@ class ChatServer:
         return f"http://127.0.0.1:{self._port}"
 
     def __enter__(self) -> ChatServer:
-        """Start it; it answers when this returns."""
-        started = threading.Event()
-        failed: list[BaseException] = []
-        self._thread = threading.Thread(target=self._run, args=(started, failed), daemon=True)
+        started: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(started,), daemon=True)
         self._thread.start()
-        started.wait()
-        if failed:
-            raise failed[0]
+        started.result()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop it and cut what is under way."""
         if self._loop is not None and self._thread is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
@@ -185,18 +181,17 @@ class ChatServer:
         wait = {"retry-after": f"{wait_ms / 1000:.3f}"}
         return Answer("Rate limit reached", status=429, headers=wait)
 
-    def _run(self, started: threading.Event, failed: list[BaseException]) -> None:
+    def _run(self, started: Future[None]) -> None:
         loop = self._loop = asyncio.new_event_loop()
         try:
             serve = loop.create_server(self._connected, "127.0.0.1", self._port, backlog=1024)
             listening = loop.run_until_complete(serve)
         except OSError as error:
-            failed.append(error)
-            started.set()
+            started.set_exception(error)
             loop.close()
             return
         self._port = listening.sockets[0].getsockname()[1]
-        started.set()
+        started.set_result(None)
         try:
             loop.run_forever()
         finally:

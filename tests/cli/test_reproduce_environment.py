@@ -126,7 +126,7 @@ def test_other_values_of_now_do_not_count(two_runs, ragbench):
     assert done.returncode == 0, done.stderr
     assert "environment: K1 is '7'; '0.1' is used, as recorded" in done.stdout
     assert (
-        "environment: SPLIT is 'none', and was not set; the default is used, as recorded"
+        "environment: SPLIT is 'none' now, but was not set then; the default is used, as recorded"
         in done.stdout
     )
 
@@ -286,8 +286,11 @@ def test_no_secret_is_in_any_byte(ragbench, tmp_path, example_data):
     assert "retrievers.leaky.token needs the secret MY_TOKEN, which is not set" in refused.stderr
     not_needed = ragbench("reproduce", bm25, "--quiet")
     assert not_needed.returncode == 0, not_needed.stderr
-    assert "MY_TOKEN was set, and is not; nothing that is asked needs it" in not_needed.stdout
+    assert (
+        "MY_TOKEN was set then, but is not now; no model that is asked needs it"
+        in not_needed.stdout
+    )
     other = ragbench(
         "reproduce", bm25, "--quiet", "--trust", **{**variables, "MY_TOKEN": "another"}
     )
-    assert "MY_TOKEN is another secret than it was; that of now is used" in other.stdout
+    assert "MY_TOKEN has another value now; the new one is used" in other.stdout

@@ -1,11 +1,13 @@
 """Every kind of mistake alone, with its place, and ten of them at once."""
 
+import functools
+
 import pytest
 
 from ragbench.config.load import load_config
 from ragbench.errors import EXIT_BAD_INPUT, ConfigError, first_of
 from ragbench.experiment.runner import run_experiment
-from ragbench.generate.offline import Predictions
+from ragbench.generate.predictions import Predictions
 from ragbench.records.manifest import Choices
 from ragbench.registry import PYTHON
 from ragbench.rerank import RERANKERS
@@ -366,9 +368,13 @@ def test_a_file_is_read_for_that_only_where_the_config_is_refused_anyway(tmp_pat
     answers.write_text('{"query_id": "q1", "answer": "a"}\n')
     text = HEAD + f"generators: {{told: {{type: predictions, path: {answers}, samples: 2}}}}\n"
     init = Predictions.__init__
-    monkeypatch.setattr(
-        Predictions, "__init__", lambda self, **given: (made.append(1), init(self, **given))[1]
-    )
+
+    @functools.wraps(init)  # its options are read off its signature
+    def counted(self, **given):
+        made.append(1)
+        init(self, **given)
+
+    monkeypatch.setattr(Predictions, "__init__", counted)
     (tmp_path / "c.yaml").write_text(text)
 
     load_config(tmp_path / "c.yaml")

@@ -42,7 +42,7 @@ def model(request):
     if request.param == "pairs":
         folder = request.getfixturevalue("tiny_cross_encoder")
         scorer = PairScorer(find_checkpoint("test", folder), "cpu")
-        return lambda texts: [score.hex() for score in scorer.score(of_pairs(texts))]
+        return lambda texts: [pair.score.hex() for pair in scorer.read(of_pairs(texts))]
     if request.param == "entailment":
         folder = request.getfixturevalue("tiny_nli")
         judge = EntailmentModel(find_checkpoint("test", folder), device="cpu")

@@ -2,11 +2,12 @@
 
 import threading
 import time
+from operator import itemgetter
 
 import pytest
 
 from ragbench.errors import AdapterError
-from ragbench.experiment.calls import Calls, call_each, call_once
+from ragbench.experiment.calls import Calls, call_once, calling
 from ragbench.llm import CallFailure
 from ragbench.types import Cause
 
@@ -15,15 +16,18 @@ def double(x):
     return 2 * x
 
 
+def call_all(function, items, calls):
+    """The outcomes in the order of the items."""
+    return [outcome for _, outcome in sorted(calling(function, items, calls), key=itemgetter(0))]
+
+
 @pytest.mark.parametrize("concurrency", [1, 4])
 @pytest.mark.parametrize("timeout", [None, 5.0])
 def test_outcomes_come_in_the_order_of_the_items(concurrency, timeout):
-    told = {}
+    told = dict(calling(double, range(50), Calls("x", timeout, concurrency)))
 
-    outcomes = call_each(double, range(50), Calls("x", timeout, concurrency), told.__setitem__)
-
+    outcomes = [told[position] for position in range(50)]
     assert [outcome.value for outcome in outcomes] == list(range(0, 100, 2))
-    assert [told[position] for position in range(50)] == outcomes
     assert all(outcome.latency_ms >= 0 for outcome in outcomes)
 
 
@@ -33,7 +37,7 @@ def test_one_that_raises_fails_alone():
             raise ValueError("not three")
         return x
 
-    outcomes = call_each(picky, range(5), Calls("retriever 'mine'"))
+    outcomes = call_all(picky, range(5), Calls("retriever 'mine'"))
 
     assert [outcome.value for outcome in outcomes] == [0, 1, 2, None, 4]
     assert outcomes[3].cause is Cause.ERROR
@@ -69,7 +73,7 @@ def test_one_that_hangs_fails_in_time(concurrency):
         return x
 
     start = time.monotonic()
-    outcomes = call_each(hangs, range(3), Calls("x", 1.5, concurrency))
+    outcomes = call_all(hangs, range(3), Calls("x", 1.5, concurrency))
     taken = time.monotonic() - start
     release.set()
 
@@ -92,7 +96,7 @@ def test_no_more_than_concurrency_at_once():
         with lock:
             running -= 1
 
-    call_each(watch, range(40), Calls("x", None, 4))
+    call_all(watch, range(40), Calls("x", None, 4))
 
     assert most == 4
 
@@ -102,9 +106,9 @@ def test_an_interrupt_is_not_swallowed():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        call_each(interrupted, [1], Calls("x"))
+        call_all(interrupted, [1], Calls("x"))
     with pytest.raises(KeyboardInterrupt):
-        call_each(interrupted, [1], Calls("x", 5.0))
+        call_all(interrupted, [1], Calls("x", 5.0))
 
 
 def test_an_interrupt_that_broke_a_lock_is_no_failure_of_an_item():
@@ -117,7 +121,7 @@ def test_an_interrupt_that_broke_a_lock_is_no_failure_of_an_item():
             raise RuntimeError("cannot release un-acquired lock")
 
     with pytest.raises(RuntimeError, match="un-acquired"):
-        call_each(interrupted, [1], Calls("x"))
+        call_all(interrupted, [1], Calls("x"))
 
 
 @pytest.mark.parametrize("cause", [Cause.REFUSED, Cause.SERVER_ERROR, Cause.OVER_BUDGET])

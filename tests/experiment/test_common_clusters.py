@@ -159,5 +159,5 @@ def test_a_damaged_file_is_named_with_its_line(clustered, line):
     file = clustered.path / "queries.jsonl"
     file.write_text("\n".join([*file.read_text().splitlines()[:1], line, ""]))
 
-    with pytest.raises(DataError, match=r"queries\.jsonl:2: not a line of ours"):
+    with pytest.raises(DataError, match=r"queries\.jsonl:2: not a line that a run writes"):
         compare(clustered.path, cluster="metadata.topic")

@@ -7,10 +7,13 @@ import pytest
 import ragbench as rb
 from ragbench.calibration.judged_run import read_judged_run
 from ragbench.data.runs.baseline import read_baseline, write_baseline
+from ragbench.data.runs.query_view import QueryViews
+from ragbench.data.runs.run_folder import read_comparisons, read_summary
 from ragbench.data.runs.run_scores import read_run_scores
 from ragbench.experiment.pages import write_pages
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices
+from ragbench.types import Document, Prediction
 from tests.experiment.test_apps import perfect
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
@@ -43,6 +46,7 @@ def without_facts(path):
     summary = json.loads(file.read_text())
     for system in summary["systems"]:
         del system["baseline"]
+        system.pop("type", None), system.pop("ranking_of", None)
         if system["role"] == "system":
             del system["role"]
         for score in system["scores"].values():
@@ -105,3 +109,61 @@ def test_an_app_of_a_run_meets_itself_in_another(config):
     assert [(names[one], names[other]) for one, other in pairs] == [
         (name, name) for name in ("bm25", "exact", "prod")
     ]
+
+
+def vague(question):
+    """Finds another moon than the right one first, and names none."""
+    found = perfect(question)
+    return Prediction("no moon", [Document("d9", "Rings", "Saturn"), *found.contexts])
+
+
+@pytest.mark.parametrize("older", [False, True], ids=["this version", "an older one"])
+def test_what_moved_most_comes_with_the_rankings_of_every_system(config, older):
+    """Of an app too, whose ranking is its own."""
+    first, second = (run_experiment(config, apps={"prod": app}) for app in (vague, perfect))
+    if older:
+        for experiment in (first, second):
+            without_facts(experiment.path)
+
+    for measure in ("ndcg@10", "rouge1"):
+        moved = rb.compare(first, second, measures=[measure], moved=1).found["moved"]
+
+        [prod] = [each for each in moved if each["system"].startswith("prod")]
+        [query] = prod["queries"]
+        assert query["ranking"] == ["d1"]
+        assert query["baseline_ranking"] == ["d9", "d1"]
+
+
+@pytest.mark.parametrize("older", [False, True], ids=["this version", "an older one"])
+def test_a_run_says_what_its_systems_are(config, older):
+    config = {**config, "controls": ["no_context"]}
+    path = run_experiment(config, apps={"prod": perfect, "silent": silent}).path
+    if older:
+        without_facts(path)
+
+    of = {each.name: (each.type, each.ranking_of) for each in read_summary(path).systems}
+
+    assert of["bm25"] == ("retriever", "bm25")
+    assert of["bm25/extractive"] == ("pair", "bm25")
+    assert of["no_context/extractive"] == ("control", None)
+    assert of["prod"] == ("app", "prod")
+    # files of older versions do not say that it found nothing
+    assert of["silent"] == ("app", "silent" if older else None)
+    against = {flow.system: flow.baseline for flow in read_comparisons(path).causes}
+    assert against == {
+        "exact": "bm25",
+        "exact/extractive": "bm25/extractive",
+        "no_context/extractive": "bm25/extractive",
+        "prod": "bm25",
+        "silent": "bm25",
+    }
+    assert set(QueryViews(path).rankings) == {"bm25", "exact", "prod", *pairs(config)}
+
+
+def silent(question):
+    """Answers, and never says what it found."""
+    return Prediction(perfect(question).answer)
+
+
+def pairs(config):
+    return {f"{left}/{right}" for left in config["retrievers"] for right in config["generators"]}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
-from ragbench.generate.offline import Extractive
+from ragbench.generate.extractive import Extractive
 from ragbench.text.tokenize import normalize_answer, sentences
 from ragbench.types import Document
 

@@ -4,7 +4,7 @@ import pytest
 
 from ragbench.errors import OptionError
 from ragbench.generate.base import MissingPrediction
-from ragbench.generate.offline import Predictions
+from ragbench.generate.predictions import Predictions
 from ragbench.types import Query
 
 

@@ -1,6 +1,9 @@
 """Generators of the user's own."""
 
-from ragbench.generate.python import as_generator
+import re
+from pathlib import Path
+
+from ragbench.generate.python import as_generator, declared
 from ragbench.types import Document
 
 
@@ -11,3 +14,16 @@ def test_a_function_with_options():
     generator = as_generator(answer, {"suffix": "!"}, "generator 'mine'")
 
     assert generator.generate("how many?", [Document("a"), Document("b")]) == "how many? 2!"
+
+
+def test_an_object_with_the_methods_that_the_docs_name_is_a_generator_that_asks():
+    page = Path(__file__).parents[2] / "docs" / "adapters.md"
+    _, _, told = page.read_text(encoding="utf-8").partition("Your own generator can use")
+    named = re.findall(r"`(\w+)\(\w*\)`", told.partition("\n\n")[0])
+    methods = dict.fromkeys(["generate", *named], lambda self, *given: None)
+
+    made = type("Mine", (), methods)()
+
+    assert declared(made).asks is made
+    del methods[named[1]]
+    assert declared(type("Mine", (), methods)()).asks is None

@@ -137,6 +137,8 @@ def each_required_field_must_be_there(made, written):
         if is_optional(field):
             continue
         without = {key: value for key, value in written.items() if key != key_of(field)}
+        if key_of(field) in made.renewed(without):
+            continue  # an older version left it out
 
         with pytest.raises(DataError, match=f"^here: no '{key_of(field)}' "):
             from_json(made, json.loads(json.dumps(without)), path="here")

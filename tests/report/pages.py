@@ -27,7 +27,8 @@ def whole(hint: Any, value: Any) -> Any:
     if isinstance(hint, type) and issubclass(hint, Record):
         hints, needed = declared(hint)
         given = {key: whole(hints.get(key), each) for key, each in value.items()}
-        return {**{name: empty(hints[name]) for name in needed if name not in given}, **given}
+        known = hint.renewed(given)
+        return {**{name: empty(hints[name]) for name in needed if name not in known}, **given}
     if isinstance(value, list) and origin is tuple:
         return [whole(inner[0], each) for each in value]
     if isinstance(value, dict) and len(inner) == 2:

@@ -3,8 +3,9 @@
 import pytest
 
 from ragbench.records.comparison import Difference, MeasureComparison
+from ragbench.records.score import SystemScore
 from ragbench.report.headline import outcome_of
-from ragbench.report.sections import _mark
+from ragbench.report.sections import _score_cell
 from tests.report.example import comparison, score
 from tests.report.pages import read
 from tests.report.pages import write_headline as headline
@@ -52,6 +53,10 @@ def test_a_best_mean_over_other_queries_is_not_called_better():
     assert told({**made, "differs": None}).endswith("[-0.080, -0.020], was not tested")
 
 
+def mark(name, family):
+    return _score_cell(name, read(SystemScore, SCORES[name]), family).mark
+
+
 def test_a_pair_has_one_answer_on_a_page():
     """Holm tells the best from its baseline, max-T over all pairs does not: the planned test says.
 
@@ -66,12 +71,12 @@ def test_a_pair_has_one_answer_on_a_page():
         made, tied=["hybrid", "bm25"]
     )
     assert "cannot be told" not in told(made, tied=["hybrid", "bm25"])
-    assert [_mark(name, found) for name in scores] == ["best", ""]
+    assert [mark(name, found) for name in scores] == ["best", ""]
 
     other = comparison("hybrid", "bm25", (0.05, -0.01, 0.1), 0.06, False)
     found = read(MeasureComparison, {"measure": "m", **family("hybrid", ["hybrid"], other)})
     assert "is undecided" in told(other)
-    assert [_mark(name, found) for name in scores] == ["best", "tied"]
+    assert [mark(name, found) for name in scores] == ["best", "tied"]
 
 
 def test_a_winner_with_rivals():

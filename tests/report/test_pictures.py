@@ -147,6 +147,8 @@ def test_the_front_has_what_nothing_beats():
                 name=name,
                 retriever=name,
                 generator=None,
+                type="retriever",
+                ranking_of=name,
                 scores={"ndcg@10": score_of(summary, mean)},
                 usd=usd,
             )

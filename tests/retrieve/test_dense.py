@@ -118,7 +118,7 @@ def test_only_what_is_new_is_encoded(tiny_embedder, tmp_path):
         retriever.index(corpus(texts))
         retriever.retrieve([Query("q", "the cat")], 1)
         assert sum(told) == len(texts)
-        return retriever.encoded
+        return retriever.encodings.texts - retriever.encodings.stored
 
     assert encoded() == 5 + 1, "one text is there twice"
     assert encoded() == 0

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score
 
 from ragbench.errors import OptionError
-from ragbench.stats.agreement import cohen_kappa, kappa, mean_agreement, raw_agreement
+from ragbench.stats.agreement import (
+    alpha,
+    cohen_kappa,
+    kappa,
+    krippendorff_alpha,
+    mean_agreement,
+    raw_agreement,
+)
 from ragbench.stats.correlation import (
     kendall_tau_b,
     mean_correlation,
@@ -21,7 +28,6 @@ from ragbench.stats.correlation import (
     roc_auc,
     spearman,
 )
-from ragbench.stats.krippendorff import alpha, krippendorff_alpha
 from tests.stats.strategies import rated
 
 PAIRED = [raw_agreement, cohen_kappa, pearson, spearman, kendall_tau_b]

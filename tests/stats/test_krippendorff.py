@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ragbench.stats.krippendorff import alpha, krippendorff_alpha
+from ragbench.stats.agreement import alpha, krippendorff_alpha
 from tests.stats.strategies import rating_tables
 
 LEVELS = ["nominal", "ordinal", "interval"]

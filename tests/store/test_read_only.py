@@ -31,7 +31,7 @@ import sys
 import numpy as np
 from ragbench.errors import DataError
 from ragbench.llm import *
-from ragbench.store.vectors import StoredVectors
+from ragbench.store.vectors import EmbeddingCache
 from pathlib import Path
 folder, url, *asked = sys.argv[1:]
 with Replies(f"{folder}/replies.sqlite") as replies:
@@ -41,7 +41,7 @@ with Replies(f"{folder}/replies.sqlite") as replies:
                 print(engine.ask(ChatRequest("m", (Message("user", text),))).text)
             except DataError as error:
                 print(error)
-with StoredVectors(Path(folder) / "embeddings.sqlite") as stored:
+with EmbeddingCache(Path(folder) / "embeddings.sqlite") as stored:
     print(len(dict(stored.find([b"a"]))))
     stored.store({b"b": np.ones(2, np.float32)})
     stored.store_lengths({b"b": 1})

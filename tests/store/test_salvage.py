@@ -18,7 +18,7 @@ from ragbench.llm.engine import request_key
 from ragbench.store.database import DamagedDatabase, open_shared
 from ragbench.store.replies import REPLIES, DamagedReply
 from ragbench.store.salvage import is_log_damaged, log_of, records
-from ragbench.store.vectors import VECTORS, DamagedVectors, StoredVectors, vector_key
+from ragbench.store.vectors import VECTORS, DamagedVectors, EmbeddingCache, vector_key
 from tests.llm.conftest import asking
 
 pytestmark = pytest.mark.slow  # seconds in all: many damaged copies of real files
@@ -93,7 +93,7 @@ def held(path):
 
 def whole_in(path):
     """The replies that the bytes hold whole, whatever SQLite can make of them."""
-    rows = [r.values for r in records(path, 4096) if r.in_table and len(r.values) == 5]
+    rows = [row for row, in_table in records(path, 4096) if in_table and len(row) == 5]
     found = {row[0] for row in rows if REPLIES.fits(row[0], row[2], row[3])}
     return {i for i, key in enumerate(KEYS) if key in found}
 
@@ -301,7 +301,7 @@ def test_vectors_come_through_the_same_door(tmp_path, at):
     path = tmp_path / "embeddings.sqlite"
     keys = [vector_key("m", "", str(i)) for i in range(1000)]
     vectors = {key: np.full(200, i, np.float32) for i, key in enumerate(keys)}
-    with StoredVectors(path) as stored:
+    with EmbeddingCache(path) as stored:
         stored.store(vectors)
         stored.store_lengths(dict.fromkeys(keys, 7))
     with path.open("r+b") as stream:
@@ -314,7 +314,7 @@ def test_vectors_come_through_the_same_door(tmp_path, at):
         warnings.simplefilter("ignore", DamagedDatabase)
         warnings.simplefilter("ignore", DamagedVectors)
         for files in ([path], [tmp_path / "own.sqlite", theirs]):
-            with StoredVectors(files[0], files[1:]) as stored:
+            with EmbeddingCache(files[0], files[1:]) as stored:
                 found = dict(stored.find(keys))
                 assert len(found) >= 1000 - 80  # a page has 78
                 assert all(found[key].tobytes() == vectors[key].tobytes() for key in found)

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError
-from ragbench.store.vectors import DamagedVectors, EmbeddingCache, StoredVectors, vector_key
+from ragbench.store.vectors import DamagedVectors, EmbeddingCache, vector_key
 
 PARTS = st.tuples(st.text("ab:", max_size=3), st.text("ab:", max_size=3), st.text(max_size=4))
 FLOATS = st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=5)
@@ -162,7 +162,7 @@ def filled(path, **vectors):
 
 
 def found_in(path, *also, keys=(b"a", b"b", b"c")):
-    with StoredVectors(path, also) as stored:
+    with EmbeddingCache(path, also) as stored:
         vectors = {key.decode(): float(vector[0]) for key, vector in stored.find(keys)}
         lengths = {key.decode(): n for key, n in stored.lengths(keys).items()}
     return vectors, lengths
@@ -176,7 +176,7 @@ def test_other_files_are_read_where_the_own_one_lacks_a_key_and_never_written(tm
     expected = {"a": 1, "b": 3, "c": 5}
     assert found_in(own, one, tmp_path / "none.sqlite", two) == (expected, expected)
 
-    with StoredVectors(own, [one, two]) as stored:
+    with EmbeddingCache(own, [one, two]) as stored:
         stored.store({b"d": np.array([6], dtype=np.float32)})
         stored.store_lengths({b"d": 6})
     assert found_in(own, keys=[b"a", b"b", b"d"]) == ({"a": 1, "d": 6}, {"a": 1, "d": 6})

@@ -17,9 +17,7 @@ from ragbench.data.files.rows import Entry, parse_json
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
 from ragbench.store.items import Spooled
-from ragbench.types.tables import PARTS as PARTS
-from ragbench.types.tables import SEVERAL as SEVERAL
-from ragbench.types.tables import folded, named_by
+from ragbench.types.tables import PARTS, SEVERAL, folded, named_by
 
 _Values = dict[str, Any]
 

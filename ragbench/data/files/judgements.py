@@ -86,18 +86,18 @@ class Judgements:
         missing = {q: next(iter(docs)) for q, docs in self.grades.items() if q not in known}
         first = [(self.lines[query, doc], query) for query, doc in missing.items()]
         if first:
-            raise dangling(self.file, "query", first, known, where)
+            raise dangling(self.file, first, known, where)
 
 
 def dangling(
-    file: str, noun: str, missing: Iterable[tuple[int, str]], known: set[str], where: str
+    file: str, missing: Iterable[tuple[int, str]], known: set[str], where: str
 ) -> DataError:
-    """Return the error for ids that refer to nothing: the first with its line, then some more."""
+    """Return the error for queries that are not there: the first with its line, then some more."""
     first: dict[str, int] = {}
     for line, name in sorted(missing):
         first.setdefault(name, line)
     (name, line), *others = first.items()
-    found = f"{noun} '{name}' is not in {where}"
+    found = f"query '{name}' is not in {where}"
     if others:
         shown = ", ".join(f"'{other}' (line {at})" for other, at in others[: _SHOWN - 1])
         rest = len(others) - _SHOWN + 1
@@ -319,7 +319,10 @@ class _Columns:
         if grades is None or (data[starts] == ord("#")).any():
             return False
         second = table[:, 0] + 1
-        if not self._same_iteration(ByteIds(data, second, table[:, 1] - second)):
+        iterations = ByteIds(data, second, table[:, 1] - second)
+        self._iteration = self._iteration or iterations[0]
+        # where it changes, it may name subtopics
+        if iterations[0] != self._iteration or iterations.differ_from_last().any():
             return False
         self._add_queries(ByteIds(data, starts, table[:, 0] - starts))
         first = table[:, 1] + 1
@@ -327,11 +330,6 @@ class _Columns:
         self._grades.append(grades)
         self._n_rows += len(grades)
         return True
-
-    def _same_iteration(self, ids: ByteIds) -> bool:
-        """Whether the second column is the same everywhere; else it may name subtopics."""
-        self._iteration = self._iteration or ids[0]
-        return ids[0] == self._iteration and not ids.differ_from_last().any()
 
     def _add_queries(self, ids: ByteIds) -> None:
         """Note where queries start; the first may be the last one of the chunk before."""

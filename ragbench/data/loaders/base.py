@@ -6,6 +6,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -151,8 +152,10 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
     """Return the fingerprint of every part that a data set has."""
     # without metadata of queries: a CSV file has them as text where JSON has numbers
     found = {"queries": _rows(map(_query, collection.queries))}
-    if collection.documents is not None:
-        found["corpus"] = fingerprint_documents(collection.documents)
+    if isinstance(collection.documents, PackedDocuments):
+        found["corpus"] = collection.documents.fingerprint
+    elif collection.documents is not None:
+        found["corpus"] = fingerprint(sorted(map(document_digest, collection.documents)))
     if collection.qrels is not None:
         found["qrels"] = collection.qrels.fingerprint()
     if collection.answers:
@@ -164,13 +167,6 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
         systems = collection.given.items()
         found["given"] = _rows([name, *sorted(map(_answered, given))] for name, given in systems)
     return found
-
-
-def fingerprint_documents(documents: Sequence[Document]) -> str:
-    """Return the fingerprint of a corpus; at hand where it is packed."""
-    if isinstance(documents, PackedDocuments):
-        return documents.fingerprint
-    return fingerprint(sorted(map(document_digest, documents)))
 
 
 def _rows(rows: Iterable[list[str]]) -> str:
@@ -230,32 +226,19 @@ class CorpusReader:
     arrays: ArrayStore | None = None
     """Where large corpora are kept; set before `load`. None keeps nothing."""
 
-    def packed(
-        self, sources: Sequence[Path], read: Callable[[], Iterable[Document]]
-    ) -> Sequence[Document]:
-        """Return the documents of some files: mapped where they are kept, else in memory."""
-        names = [Path(source.name) for source in sources]
-        return self._packed(sources, names, lambda odd: read())[0]
-
     def keep(
         self, folder: Path, files: Sequence[Path], read: Read
     ) -> tuple[Sequence[Document], list[str]]:
-        """Return the documents of some files below a folder, with what was odd about them."""
-        return self._packed([folder / file for file in files], files, read)
+        """Return the documents of some files below a folder, with what was odd about them.
 
-    def _packed(
-        self, sources: Sequence[Path], files: Sequence[Path], read: Read
-    ) -> tuple[Sequence[Document], list[str]]:
-        """Read documents, or find them.
-
-        Every byte of the files is hashed each time (1.4 GB/s), so that no change is missed,
-        whatever times and sizes say; only then is what was kept of them taken.
+        They are mapped where they are kept, else in memory. Every byte of the files is hashed each
+        time (1.4 GB/s), so that no change is missed, whatever times and sizes say; only then is
+        what was kept of them taken.
         """
-        if self.arrays is None or not all(source.is_file() for source in sources):
-            return in_memory(Path(), files, read)
-        before = _states(sources)
-        if sum(size for size, *_ in before) < WORTH_KEEPING:
-            return in_memory(Path(), files, read)
+        sources = [folder / file for file in files]
+        before = _states(sources) if all(source.is_file() for source in sources) else []
+        if self.arrays is None or sum(size for size, *_ in before) < WORTH_KEEPING:
+            return in_memory(folder, files, read)
         names = [file.as_posix() for file in files]
         key = fingerprint([_FORMAT, *_code(type(self)), *names, *map(_digest, sources)], 32)
 
@@ -267,12 +250,9 @@ class CorpusReader:
             if _states(sources) != before:
                 raise DataError("was changed while it was read", file=sources[0])
 
-        try:
-            kept = self.arrays.kept("corpus", ", ".join(names)[:200], key, write)
-        except _Unpackable:
-            kept = None
+        kept = _kept(self.arrays, ", ".join(names)[:200], key, write)
         if kept is None:
-            return in_memory(Path(), files, read)
+            return in_memory(folder, files, read)
         return _unpacked(kept), [] if kept.get(_ODD) is None else [*kept.texts(_ODD)]
 
     def packed_again(self, documents: Iterable[Document], of: str) -> Sequence[Document]:
@@ -291,10 +271,7 @@ class CorpusReader:
             size += len(document.full_text)
         apart = kept_apart(chain(first, rest), _DOCUMENT)
         key = fingerprint([_FORMAT, "passed", *map(document_digest, apart)], 32)
-        try:
-            kept = self.arrays.kept("corpus", of, key, lambda writer: _pack(apart, writer))
-        except _Unpackable:
-            kept = None
+        kept = _kept(self.arrays, of, key, lambda writer: _pack(apart, writer))
         return list(apart) if kept is None else _unpacked(kept)
 
 
@@ -307,6 +284,14 @@ _DOCUMENT = Form(
 
 class _Unpackable(Exception):
     """A document whose metadata JSON does not hold."""
+
+
+def _kept(
+    arrays: ArrayStore, of: str, key: str, write: Callable[[ArrayWriter], None]
+) -> Arrays | None:
+    with suppress(_Unpackable):
+        return arrays.kept("corpus", of, key, write)
+    return None
 
 
 def _pack(documents: Iterable[Document], writer: ArrayWriter) -> None:

@@ -47,11 +47,15 @@ class Beir(CorpusReader):
         if not os.path.isdir(self._path):
             found = "a file, expected a folder" if os.path.exists(self._path) else "no such folder"
             raise DataError(found, file=self._path)
-        queries = read_queries(self._required("queries.jsonl"))
+        if (file := find_file(self._path, "queries.jsonl")) is None:
+            present = ", ".join(sorted(entry.name for entry in self._path.iterdir())) or "nothing"
+            raise DataError(f"no queries.jsonl (the folder has {present})", file=self._path)
+        queries = read_queries(file)
         corpus = find_file(self._path, "corpus.jsonl")
-        documents = (
-            None if corpus is None else self.packed([corpus], lambda: read_documents(corpus))
-        )
+        documents = None
+        if corpus is not None:
+            name = Path(corpus.name)
+            documents, _ = self.keep(self._path, [name], lambda odd: read_documents(corpus))
         judgements = self._judgements(queries)
         judged = queries
         if judgements is not None:
@@ -67,13 +71,6 @@ class Beir(CorpusReader):
             notes=_notes(documents, judgements, len(queries) - len(judged)),
         )
         return finished(collection, self._random)
-
-    def _required(self, name: str) -> Path:
-        found = find_file(self._path, name)
-        if found is None:
-            present = ", ".join(sorted(entry.name for entry in self._path.iterdir())) or "nothing"
-            raise DataError(f"no {name} (the folder has {present})", file=self._path)
-        return found
 
     def _judgements(self, queries: list[Query]) -> Judgements | None:
         """The judgements of the split, every query of them known; None where there are none."""
@@ -132,7 +129,7 @@ def read_answers(path: Path, queries: Sequence[Query]) -> dict[str, list[str]]:
     known = {query.id for query in queries}
     missing = [(entry.line or 0, name) for name, entry in seen.items() if name not in known]
     if missing:
-        raise dangling(str(path), "query", missing, known, "queries.jsonl")
+        raise dangling(str(path), missing, known, "queries.jsonl")
     return {query_id: gold for query_id, gold in answers.items() if gold}
 
 

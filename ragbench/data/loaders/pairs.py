@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -171,25 +171,20 @@ def _outcome(
     raise entry.error(f"{column}: {value!r}", allowed=OUTCOMES)
 
 
-@dataclass(slots=True)
-class _Given:
-    queries: dict[str, Query] = field(default_factory=dict)
-    systems: dict[str, dict[str, Answered]] = field(default_factory=dict)
-
-    def add(self, row: PairRow) -> None:
-        question = row.question
-        if question is None or None in row.answers:
-            allowed = "question, answer_1 and answer_2 in every row"
-            raise row.entry.error("no question or no answer", allowed=allowed)
-        query = self.queries.setdefault(row.query_id, Query(row.query_id, question))
-        if query.text != question:
-            raise row.entry.error(f"'{row.query_id}' has another question before")
-        for system, answer in zip(row.systems, row.answers, strict=True):
-            answers = self.systems.setdefault(system, {})
-            before = answers.setdefault(row.query_id, Answered(row.query_id, answer))
-            if before.answer != answer:
-                found = f"'{row.query_id}' of '{system}' has another answer before"
-                raise row.entry.error(found, allowed="ids that tell pairs apart, or no id")
+def _add(row: PairRow, queries: dict[str, Query], systems: dict[str, dict[str, Answered]]) -> None:
+    question = row.question
+    if question is None or None in row.answers:
+        allowed = "question, answer_1 and answer_2 in every row"
+        raise row.entry.error("no question or no answer", allowed=allowed)
+    query = queries.setdefault(row.query_id, Query(row.query_id, question))
+    if query.text != question:
+        raise row.entry.error(f"'{row.query_id}' has another question before")
+    for system, answer in zip(row.systems, row.answers, strict=True):
+        answers = systems.setdefault(system, {})
+        before = answers.setdefault(row.query_id, Answered(row.query_id, answer))
+        if before.answer != answer:
+            found = f"'{row.query_id}' of '{system}' has another answer before"
+            raise row.entry.error(found, allowed="ids that tell pairs apart, or no id")
 
 
 class Pairs:
@@ -218,17 +213,14 @@ class Pairs:
 
     def load(self) -> Collection:
         """Read the rows; answers of one system to one question are one."""
-        rows, given = read_pairs(self._path, self._columns), _Given()
+        rows = read_pairs(self._path, self._columns)
+        queries: dict[str, Query] = {}
+        systems: dict[str, dict[str, Answered]] = {}
         for row in rows:
-            given.add(row)
-        if not given.queries:
+            _add(row, queries, systems)
+        if not queries:
             raise DataError("no pairs", file=self._path, allowed="a row per comparison")
         counts = f"{len(rows)} comparisons of {len({row.key for row in rows})} pairs"
-        return finished(
-            Collection(
-                queries=list(given.queries.values()),
-                given={name: list(answers.values()) for name, answers in given.systems.items()},
-                notes=[f"{counts}, {len(given.queries)} questions, {len(given.systems)} systems"],
-            ),
-            None,
-        )
+        given = {name: list(answers.values()) for name, answers in systems.items()}
+        notes = [f"{counts}, {len(queries)} questions, {len(systems)} systems"]
+        return finished(Collection([*queries.values()], given=given, notes=notes), None)

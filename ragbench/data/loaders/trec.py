@@ -80,8 +80,9 @@ class Trec(CorpusReader):
         return finished(collection, self._split)
 
     def _documents(self, corpus: Path) -> Sequence[Document]:
-        files = _files(corpus)
-        return self.packed(files, lambda: read_trec_corpus(corpus))
+        folder = corpus if os.path.isdir(corpus) else corpus.parent
+        files = [file.relative_to(folder) for file in _files(corpus)]
+        return self.keep(folder, files, lambda odd: read_trec_corpus(corpus))[0]
 
 
 def _notes(

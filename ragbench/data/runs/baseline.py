@@ -40,8 +40,7 @@ from ragbench.json_yaml import load_json
 from ragbench.records.codec import from_json, to_json
 from ragbench.records.score import BASELINE_SCHEMA, BaselineFile, BaselineScore, BaselineSystem
 from ragbench.registry import nearest
-from ragbench.types import Cause, CauseArray, FloatArray
-from ragbench.types.columnar import QueryFingerprints
+from ragbench.types import Cause, CauseArray, FloatArray, IntArray
 
 _CAUSES = {cause.word: cause for cause in Cause if cause is not Cause.SCORED}
 _CONFLICT = re.compile(r"^(<<<<<<<|=======|>>>>>>>)", re.MULTILINE)
@@ -68,112 +67,90 @@ def check_scored(path: str | Path, scores: StoredScores) -> None:
 
 def format_baseline(scores: StoredScores, *, costs: bool = False) -> str:
     """Return the text of a baseline file."""
-    head = {
-        "schema": BASELINE_SCHEMA,
-        "name": scores.name,
-        "baseline": scores.baseline,
-        "data": dict(sorted(scores.data.items())),
-        "queries": len(scores.query_ids),
-    }
-    scored = (system for system in scores.systems if system.scores)
-    systems = sorted(scored, key=lambda system: system.name)
+    return f"{_laid_out(to_json(baseline_of(scores, costs=costs)), 4)}\n"
+
+
+def _laid_out(value: Any, levels: int, indent: str = "") -> str:
+    """Write JSON with a line for each entry of so many levels of objects."""
+    if not levels or not isinstance(value, dict):
+        return to_json_line(value)
+    lines = [
+        # what identifies the data is one line
+        f"{indent} {to_json_line(key)}: "
+        + _laid_out(each, 0 if not indent and key == "data" else levels - 1, f"{indent} ")
+        for key, each in value.items()
+    ]
+    return "\n".join(["{", ",\n".join(lines), f"{indent}}}"])
+
+
+def baseline_of(scores: StoredScores, *, costs: bool = False) -> BaselineFile:
+    """Return scores as a baseline file has them."""
+    prints, seed = scores.fingerprints, 0 if scores.summary is None else scores.summary.seed or 0
     rows = np.array(sorted(range(len(scores.query_ids)), key=lambda i: scores.query_ids[i]))
     ids = [scores.query_ids[row] for row in rows]
-    lines = [f" {_key(key)}{to_json_line(value)}," for key, value in head.items()]
-    lines += _fingerprints(ids, scores.fingerprints)
-    seed = 0 if scores.summary is None else scores.summary.seed or 0
-    parts = [_system(system, rows, ids, costs, seed) for system in systems]
-    return "\n".join(["{", *lines, ' "systems": {', ",\n".join(parts), " }", "}", ""])
-
-
-def _fingerprints(ids: list[str], prints: QueryFingerprints) -> Iterator[str]:
-    """What each query was; nothing where the run does not say."""
-    if not prints:
-        return
-    yield f' "query_parts": {to_json_line([part for part in PARTS if part in prints])},'
-    rows = (f"  {_key(query)}{to_json_line(row)}" for query, row in fingerprint_rows(ids, prints))
-    yield "\n".join([' "query_fingerprints": {', ",\n".join(rows), " },"])
-
-
-def _system(system: StoredSystem, rows: Any, ids: list[str], costs: bool, seed: int) -> str:
-    names = sorted(system.scores)
-    heads = (f"    {_key(name)}{to_json_line(_head(system.scores[name], seed))}" for name in names)
-    cells = [list(_cells(system.scores[name], rows)) for name in names]
-    queries = (
-        f"    {_key(query)}{to_json_line(list(line))}"
-        for query, line in zip(ids, zip(*cells, strict=True), strict=True)
-    )
-    return "\n".join(
-        [
-            f"  {_key(system.name)}{{",
-            f'   "retriever": {to_json_line(system.retriever)},',
-            f'   "generator": {to_json_line(system.generator)},',
-            '   "scores": {',
-            ",\n".join(heads),
-            "   },",
-            '   "per_query": {',
-            ",\n".join(queries),
-            "   }"
-            + _unscored_answers(system, rows, ids)
-            + (_costs(system, rows, ids) if costs and system.costs else ""),
-            "  }",
-        ]
+    scored = (system for system in scores.systems if system.scores)
+    return BaselineFile(
+        name=scores.name,
+        baseline=scores.baseline,
+        data=dict(sorted(scores.data.items())),
+        queries=len(ids),
+        query_parts=tuple(part for part in PARTS if part in prints),
+        query_fingerprints={query: tuple(row) for query, row in fingerprint_rows(ids, prints)}
+        if prints
+        else {},
+        systems={
+            system.name: _system(system, rows, ids, costs, seed)
+            for system in sorted(scored, key=lambda system: system.name)
+        },
     )
 
 
-def _unscored_answers(system: StoredSystem, rows: Any, ids: list[str]) -> str:
-    """The part of a system whose queries have several answers; nothing of others."""
+def _system(
+    system: StoredSystem, rows: IntArray, ids: list[str], costs: bool, seed: int
+) -> BaselineSystem:
+    scores = dict(sorted(system.scores.items()))
+    cells = [_cells(score, rows) for score in scores.values()]
     several = {
         name: score.answer_causes[rows]
-        for name, score in sorted(system.scores.items())
+        for name, score in scores.items()
         if score.answer_causes is not None
     }
-    if not several:
-        return ""
-    lines = []
-    for row, query in enumerate(ids):
-        by_score = {name: Counter(causes[row].tolist()) for name, causes in several.items()}
-        lacking = {
-            name: {Cause(code).word: n for code, n in sorted(counts.items()) if code}
-            for name, counts in by_score.items()
-            if set(counts) != {Cause.SCORED}
-        }
-        lines += [f"    {_key(query)}{to_json_line(lacking)}"] if lacking else []
-    n_answers = next(iter(several.values())).shape[1]
-    head = ["", f'   "answers": {n_answers}']
-    if lines:
-        head[-1] += ","
-        head += ['   "unscored_answers": {', ",\n".join(lines), "   }"]
-    return ",".join(["", "\n".join(head)])
-
-
-def _costs(system: StoredSystem, rows: Any, ids: list[str]) -> str:
-    columns = [system.costs[name][rows].tolist() for name in system.costs]
-    queries = (
-        f"    {_key(query)}{to_json_line([None if isnan(cell) else cell for cell in line])}"
-        for query, line in zip(ids, zip(*columns, strict=True), strict=True)
-    )
-    return "\n".join(
-        [
-            ",",
-            f'   "cost_columns": {to_json_line(list(system.costs))},',
-            '   "costs": {',
-            ",\n".join(queries),
-            "   }",
-        ]
+    known = [system.costs[name][rows].tolist() for name in system.costs] if costs else []
+    return BaselineSystem(
+        retriever=system.retriever,
+        generator=system.generator,
+        scores={name: _head(score, seed) for name, score in scores.items()},
+        per_query=dict(zip(ids, zip(*cells, strict=True), strict=True)),
+        answers=next((causes.shape[1] for causes in several.values()), None),
+        unscored_answers={
+            query: lacking
+            for row, query in enumerate(ids)
+            if (lacking := _lacking({name: causes[row] for name, causes in several.items()}))
+        },
+        cost_columns=tuple(system.costs) if known else (),
+        costs={
+            query: tuple(None if isnan(cell) else cell for cell in line)
+            for query, line in zip(ids, zip(*known, strict=True), strict=False)
+        },
     )
 
 
-def _key(name: str) -> str:
-    return f"{to_json_line(name)}: "
+def _lacking(answers: Mapping[str, CauseArray]) -> dict[str, dict[str, int]]:
+    """Score -> cause -> how many answers to a query have no value, where some lack one."""
+    counted = {name: Counter(causes.tolist()) for name, causes in answers.items()}
+    return {
+        name: {Cause(code).word: n for code, n in sorted(counts.items()) if code}
+        for name, counts in counted.items()
+        if set(counts) != {Cause.SCORED}
+    }
 
 
-def _head(score: StoredScore, seed: int) -> dict[str, Any]:
+def _head(score: StoredScore, seed: int) -> BaselineScore:
     early = score.early
     if early is not None and early.seed is None:
         # intervals allow for the looks of a judge, and bets are in the order that the seed gives
         early = replace(early, seed=seed)
-    head = BaselineScore(
+    return BaselineScore(
         mean=score.mean,
         n=int(np.count_nonzero(score.causes == Cause.SCORED)),
         kind=score.kind,
@@ -183,14 +160,13 @@ def _head(score: StoredScore, seed: int) -> dict[str, Any]:
         signature=score.signature,
         early=early,
     )
-    return to_json(head)
 
 
 def _bounded(end: float) -> float | None:
     return float(end) if isfinite(end) else None
 
 
-def _cells(score: StoredScore, rows: Any) -> Iterator[float | str]:
+def _cells(score: StoredScore, rows: IntArray) -> Iterator[float | str]:
     for value, cause in zip(score.values[rows].tolist(), score.causes[rows].tolist(), strict=True):
         yield value if cause == Cause.SCORED else Cause(cause).word
 

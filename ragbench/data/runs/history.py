@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ragbench.data.files.rows import parse_json
-from ragbench.data.runs.baseline import check_scored, format_baseline, stored_scores
+from ragbench.data.runs.baseline import baseline_of, check_scored, stored_scores
 from ragbench.data.runs.run_folder import LATEST, read_manifest, read_summary, to_json_line
 from ragbench.data.runs.run_scores import StoredScores
 from ragbench.errors import DataError, OptionError
 from ragbench.files import locked_beside, names_in, write_file
-from ragbench.json_yaml import load_json, load_yaml
-from ragbench.records.codec import from_json, kind
+from ragbench.json_yaml import load_yaml
+from ragbench.records.codec import from_json, kind, to_json
+from ragbench.records.manifest import Manifest
 from ragbench.records.score import HISTORY_SCHEMA, HistoryLine, SystemScore
 from ragbench.records.summary import Summary
 from ragbench.registry import nearest
@@ -64,15 +65,9 @@ class RunEntry:
 class RunFacts:
     """What a run was made of."""
 
-    started: str
-    """When, in UTC."""
-    commit: str | None
-    """The commit of the config's repository; None where there is none."""
-    queries: int | None
+    manifest: Manifest
     config: Mapping[str, str]
     """The keys of the resolved config, dotted, with their values as text."""
-    data: Mapping[str, str]
-    """Part of the data set -> fingerprint."""
 
 
 def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:
@@ -135,7 +130,6 @@ def _looks_like_run(folder: Path) -> bool:
 def _read(
     path: Path, score: str | None, names: dict[str, None]
 ) -> RunEntry | tuple[RunEntry, RunFacts]:
-    """Read a run, and note the names of its scores."""
     try:
         summary, facts = read_summary(path), read_facts(path)
     except DataError as error:
@@ -150,9 +144,7 @@ def read_facts(folder: Path) -> RunFacts:
     Raises:
         DataError: It lacks its manifest or its config, or they cannot be read.
     """
-    manifest = read_manifest(folder)
-    config = _flat_config(folder / CONFIG_FILE)
-    return RunFacts(manifest.started, manifest.commit, manifest.queries, config, manifest.data)
+    return RunFacts(read_manifest(folder), _flat_config(folder / CONFIG_FILE))
 
 
 def _entry(path: Path, summary: Summary, facts: RunFacts, score: str | None) -> RunEntry:
@@ -167,14 +159,14 @@ def _entry(path: Path, summary: Summary, facts: RunFacts, score: str | None) -> 
     return RunEntry(
         path=path,
         name=summary.name,
-        started=facts.started,
-        queries=facts.queries,
+        started=facts.manifest.started,
+        queries=facts.manifest.queries,
         complete=summary.complete,
         system=best[0],
         score=first,
         scores=scored,
         value=best[1],
-        commit=facts.commit,
+        commit=facts.manifest.commit,
     )
 
 
@@ -211,11 +203,12 @@ def changes(before: RunFacts, after: RunFacts) -> tuple[str, ...]:
     Example:
         >>> old = {"seed": "1", "retrievers.a.k1": "0.9", "retrievers.b.k1": "1.2"}
         >>> new = {"seed": "2", "retrievers.b.k1": "1.2"}
-        >>> first = RunFacts("", None, 9, config=old, data={"qrels": "x"})
-        >>> changes(first, RunFacts("", None, 9, config=new, data={"qrels": "y"}))
+        >>> first = RunFacts(Manifest(data={"qrels": "x"}), old)
+        >>> changes(first, RunFacts(Manifest(data={"qrels": "y"}), new))
         ('seed: 1 -> 2', 'without retrievers.a', 'other qrels')
     """
-    old, new, old_data, new_data = before.config, after.config, before.data, after.data
+    old, new = before.config, after.config
+    old_data, new_data = before.manifest.data, after.manifest.data
     found = [f"{k}: {old[k]} -> {v}" for k, v in new.items() if k in old and old[k] != v]
     found += [f"with {block}" for block in _blocks(new, old)]
     found += [f"without {block}" for block in _blocks(old, new)]
@@ -353,7 +346,7 @@ def _line(path: str | Path, scores: StoredScores) -> str:
     if scores.summary is None or not scores.summary.run_id:
         raise DataError("the run has no id", file=path, allowed="the folder of a run")
     head = {"schema": HISTORY_SCHEMA, "run_id": scores.summary.run_id}
-    return to_json_line({**head, **{**load_json(format_baseline(scores)), **head}}) + "\n"
+    return to_json_line({**head, **to_json(baseline_of(scores)), **head}) + "\n"
 
 
 def _read_line(path: str | Path, number: int, line: str) -> HistoryEntry:

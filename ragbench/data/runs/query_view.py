@@ -27,6 +27,7 @@ from ragbench.data.runs.run_lines import (
     Lines,
     RankingFile,
     Texts,
+    ranking_files,
     read_answers,
     read_causes,
     read_columns,
@@ -89,6 +90,8 @@ class SystemView:
     retriever: str | None
     generator: str | None
     role: str
+    ranking_of: str | None
+    """Whose ranking it has: its retriever's, or its own; None of a control."""
     cause: AnswerCause | None
     """Where its answer is lost; None in folders of older versions."""
     why: str
@@ -246,6 +249,10 @@ class QueryViews:
         return self._causes
 
     @cached_property
+    def _causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
+        return read_causes(self.folder / CAUSES_FILE)
+
+    @cached_property
     def lost(self) -> Mapping[str, Sequence[Lost | None]]:
         """System -> where each query is lost, None where no line says so."""
         return {
@@ -271,14 +278,7 @@ class QueryViews:
     @cached_property
     def rankings(self) -> Mapping[str, Path]:
         """System -> its run file, or that of its retriever; absent where there is none."""
-        found = {}
-        for system in self.summary.systems:
-            for name in (system.retriever, system.name):
-                path = self.folder / "rankings" / f"{file_name(name or '')}.trec"
-                others = system.role == "control" and name != system.name
-                if name is not None and not others and path.is_file():
-                    found[system.name] = path
-        return found
+        return ranking_files(self.folder, self.summary)
 
     def judged(self) -> Iterator[Mapping[str, int]]:
         """Yield what is judged of each query, in their order."""
@@ -330,10 +330,6 @@ class QueryViews:
                 raise DataError(what, file=lines.path, line=number, allowed=allowed)
             found = line["metadata"]
         return found
-
-    @cached_property
-    def _causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
-        return read_causes(self.folder / CAUSES_FILE)
 
     @property
     def _questions(self) -> Lines:
@@ -388,10 +384,9 @@ class QueryViews:
         passages = next((a.passages for a in answers if a.passages is not None), ())
         own = {passage.id: passage for passage in passages or ()}
         lost = None if self._bare else self._causes.get(system.name, {}).get(query)
-        whose = system.name if system.generator is None else system.retriever
         hits = []
         for rank, (name, score) in enumerate(self._hits(system.name, query), start=1):
-            text = own.get(name) or texts(whose, name)
+            text = own.get(name) or texts(system.ranking_of, name)
             hits.append(Hit(rank, name, score, judged.get(name), *_shown(text), name in own))
         cells = {} if self._bare else self._cells.get(system.name, {}).get(query, {})
         return SystemView(
@@ -399,6 +394,7 @@ class QueryViews:
             retriever=system.retriever,
             generator=system.generator,
             role=system.role,
+            ranking_of=system.ranking_of,
             cause=None if lost is None else lost.cause,
             why="" if lost is None else lost.why,
             ranking=tuple(hits),

@@ -58,7 +58,7 @@ def read_query_metadata(path: Path) -> dict[str, Mapping[str, Any]]:
             row = load_json(line)
             found[str(row["query_id"])] = dict(row["metadata"])
         except (ValueError, KeyError, TypeError) as error:
-            what = f"not a line of ours: {shown(line)}"
+            what = f"not a line that a run writes: {shown(line)}"
             raise DataError(
                 what, file=path, line=number, allowed="query_id and metadata"
             ) from error

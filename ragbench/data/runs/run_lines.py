@@ -17,12 +17,13 @@ from typing import IO, TypeVar, cast
 
 import numpy as np
 
-from ragbench.data.runs.run_folder import csv_lines, csv_rows, csv_tables, per_query_rows
+from ragbench.data.runs.run_folder import csv_lines, csv_rows, csv_tables, file_name, per_query_rows
 from ragbench.errors import DataError
 from ragbench.json_yaml import load_json
 from ragbench.records.causes import CAUSES, AnswerCause, CauseRow, Lost
 from ragbench.records.codec import Record, from_json
 from ragbench.records.manifest import FailedPrediction, Passage, PredictionRow, TextRow
+from ragbench.records.summary import Summary
 from ragbench.registry import nearest, shown
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import FloatArray, Qrels, Query
@@ -118,7 +119,7 @@ def _id_in(line: bytes, key: str, path: Path, number: int) -> str:
         return str(load_json(line)[key])
     except (ValueError, KeyError, TypeError) as error:
         text = shown(line.decode("utf-8", "backslashreplace").rstrip())
-        found = f"not a line of ours: {text}"
+        found = f"not a line that a run writes: {text}"
         raise DataError(found, file=path, line=number, allowed=f"JSON with {key}") from error
 
 
@@ -135,8 +136,6 @@ class Texts:
 
     def __call__(self, system: str | None, name: str) -> TextRow | None:
         """Return the text of a document as a system found it; None where it is not kept."""
-        if not self._lines:
-            return None
         if name not in self._read:  # the systems of a query find much the same
             self._read[name] = self._lines.read(TextRow, name)
         rows = self._read[name]
@@ -179,6 +178,16 @@ def read_answers(lines: Lines, query: str) -> Iterator[AnswerView]:
             queries=tuple(row.queries),
             prediction=row,
         )
+
+
+def ranking_files(folder: Path, summary: Summary) -> dict[str, Path]:
+    """Return system -> the run file with its ranking; absent where there is none."""
+    files = {
+        each.name: folder / "rankings" / f"{file_name(each.ranking_of)}.trec"
+        for each in summary.systems
+        if each.ranking_of is not None
+    }
+    return {name: file for name, file in files.items() if file.is_file()}
 
 
 class RankingFile:

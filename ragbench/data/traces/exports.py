@@ -215,7 +215,6 @@ def _otlp_row(span: Tree) -> dict[str, Json]:
 
 
 def _attributes(listed: Json) -> dict[str, Json]:
-    """Attributes of the list of keys and values that OTLP has."""
     return {each["key"]: _any_value(each.get("value")) for each in listed or ()}
 
 
@@ -277,8 +276,9 @@ def _under_root(entry: Entry, row: Tree, spans: list[Span]) -> list[Span]:
     trace, session = text_of(row.get("id")) or "", text_of(row.get("session_id"))
     outermost = [each for each in spans if each.parent is None]
     one = outermost[0] if len(outermost) == 1 else None
+    spans = [replace(each, session=each.session or session) for each in spans]
     if row.get("input") is None or (one is not None and one.kind in ("chain", "agent")):
-        return [_replaced(each, session, each.parent) for each in spans]
+        return spans
     output = parsed(row.get("output"))
     failed = next((each.error for each in outermost if each.error), None)
     starts = [each.start for each in spans if each.start is not None]
@@ -298,11 +298,7 @@ def _under_root(entry: Entry, row: Tree, spans: list[Span]) -> list[Span]:
         session=session,
         metadata=_mapping(row.get("metadata")),
     )
-    return [root, *(_replaced(each, session, each.parent or root.id) for each in spans)]
-
-
-def _replaced(span: Span, session: str | None, parent: str | None) -> Span:
-    return replace(span, session=span.session or session, parent=parent)
+    return [root, *(replace(each, parent=each.parent or root.id) for each in spans)]
 
 
 def _observation(entry: Entry, row: Tree, trace: str | None) -> Span:

@@ -31,12 +31,12 @@ from ragbench.executors.pool import Pool
 from ragbench.experiment.calls import Calls
 from ragbench.experiment.plan.records import PlannedJudge
 from ragbench.experiment.plan.uncalled import (
+    UncalledApp,
     UncalledJudge,
     UncalledRetriever,
     calls_code,
     judge_calls_code,
-    uncalled_app,
-    uncalled_generator,
+    require_method,
 )
 from ragbench.generate.base import Generator
 from ragbench.generate.python import as_app, as_generator
@@ -45,16 +45,15 @@ from ragbench.llm import Budget, Replies
 from ragbench.registry import PYTHON
 from ragbench.rerank.base import Reranker, as_reranker
 from ragbench.rerank.base import declared as declared_reranker
-from ragbench.retrieve.base import Retriever
+from ragbench.retrieve.base import Rankings, Retriever
 from ragbench.retrieve.chunked import with_chunks
 from ragbench.retrieve.python import as_retriever, declared
 from ragbench.score.judge.base import AskingJudge, CheckedJudge
 from ragbench.score.judge.judge import load_rubrics
 from ragbench.score.text.base import Metric
 from ragbench.store.replies import REPLIES_FILE
-from ragbench.types import Query, ScoredDocument
+from ragbench.types import Query
 from ragbench.types.packed_documents import ids_of
-from ragbench.types.records import Nugget
 
 T = TypeVar("T")
 Made = TypeVar("Made")
@@ -85,12 +84,7 @@ class Reranked(Retriever):
         self.reranker.pool = self.pool
         self.reranker.load()
 
-    def combine(
-        self,
-        queries: Sequence[Query],
-        rankings: Sequence[Sequence[Sequence[ScoredDocument]]],
-        top_k: int,
-    ) -> Any:
+    def combine(self, queries: Sequence[Query], rankings: Rankings, top_k: int) -> Any:
         """Order the hits of the one source."""
         return self.reranker.rerank(queries, rankings[0], top_k)
 
@@ -131,7 +125,8 @@ def build_generator(
     """Make a generator from its entry, or adapt a live object; see `uncalled` for `calls`."""
     owner = f"generator '{name}'"
     if component is not None and not calls and calls_code(component):
-        return uncalled_generator(component)
+        require_method(component, "generator")
+        return Generator()
     if component is None:
         return declared_generator(as_generator(live, {}, owner))
     if component.type.startswith(PYTHON):
@@ -148,7 +143,7 @@ def build_app(name: str, component: Component | None, live: Any, *, calls: bool 
     """Make a whole app from its entry, or adapt a live object; see `uncalled` for `calls`."""
     owner = f"app '{name}'"
     if component is not None and not calls and calls_code(component):
-        return uncalled_app(component)
+        return UncalledApp(component)
     if component is None:
         return as_app(live, {}, owner)
     if component.type.startswith(PYTHON):
@@ -184,15 +179,18 @@ def each_made(make: Callable[[T], Made], given: Iterable[T]) -> list[Made]:
 
 def checked_metric(named: NamedMetric) -> Metric:
     """Return a metric that can be computed here; what is in the way is an error at its entry."""
-    try:
-        named.metric.check()
-    except OptionError as error:
-        raise _at(error, named.place, named.metric.name) from error
+    _check(named.metric, named.place, named.metric.name)
     return named.metric
 
 
+def _check(made: Metric | CheckedJudge | Generator, place: Place, path: str) -> None:
+    try:
+        made.check()
+    except OptionError as error:
+        raise _at(error, place, path) from error
+
+
 def _at(error: OptionError, place: Place, owner: str) -> ConfigError:
-    """An option that its component refuses, as an error of the config."""
     path = f"{owner}.{error.option}"
     return _problem(f"found {error.found!r}", place, path, error.allowed, error.nearest)
 
@@ -200,17 +198,7 @@ def _at(error: OptionError, place: Place, owner: str) -> ConfigError:
 def _problem(
     found: str, place: Place, path: str, allowed: str, close: str | None = None
 ) -> ConfigError:
-    problem = Problem(
-        found=found,
-        file=place.file,
-        line=place.line,
-        column=place.column,
-        path=path,
-        allowed=allowed,
-        nearest=close,
-        source=place.source,
-        width=place.width,
-    )
+    problem = place.problem(found, path, allowed, close)
     return ConfigError([problem], place.file or "the config")
 
 
@@ -236,14 +224,8 @@ def build_judge(block: JudgeBlock, *, calls: bool = True) -> PlannedJudge:
     rubrics = load_rubrics(block.rubrics, block.type, judge)
     of_pairs = [rubric for rubric in rubrics if rubric.method == "pairwise"]
     of_each = [rubric for rubric in rubrics if rubric.method != "pairwise"]
-    return PlannedJudge(block.type, judge, of_each, of_pairs, block, _given_nuggets(block))
-
-
-def _given_nuggets(block: JudgeBlock) -> dict[str, tuple[Nugget, ...]] | None:
-    """The nuggets of a judge's file."""
-    if block.nuggets is None:
-        return None
-    return read_nuggets(Path(block.nuggets))
+    nuggets = None if block.nuggets is None else read_nuggets(Path(block.nuggets))
+    return PlannedJudge(block.type, judge, of_each, of_pairs, block, nuggets)
 
 
 def doubtful_nuggets(name: str, planned: PlannedJudge, queries: Sequence[Query]) -> list[str]:
@@ -286,35 +268,11 @@ def connect(planned: PlannedJudge, replies: Replies | None) -> None:
     judge, block = planned.judge, planned.block
     if isinstance(judge, AskingJudge):
         judge.keep_replies(replies)
-    if not isinstance(judge, CheckedJudge):
-        return
-    try:
-        judge.check()
-    except OptionError as error:
-        raise _at(error, block.place, _path_of(block)) from error
-
-
-def connect_generator(
-    name: str,
-    component: Component | None,
-    generator: Generator,
-    replies: Replies | None,
-    budget: Budget | None,
-) -> None:
-    """Let a generator see that nothing is missing, as `connect` does for judges."""
-    if generator.asks is not None:
-        generator.asks.keep_replies(replies)
-        generator.asks.spend_from(budget)
-    if component is None or component.type.startswith(PYTHON):
-        return
-    try:
-        generator.check()
-    except OptionError as error:
-        raise _at(error, component.place, f"generators.{name}") from error
+    if isinstance(judge, CheckedJudge):
+        _check(judge, block.place, _path_of(block))
 
 
 def _path_of(block: JudgeBlock) -> str:
-    """Where its options stand in the config."""
     return "metrics.judge" if block.name is None else f"metrics.judge.{block.name}"
 
 
@@ -352,9 +310,12 @@ def connected(
                 Replies(folder / REPLIES_FILE, also=others, replay=replay, clean=clean)
             )
         for name, (component, generator) in made.items():
-            connect_generator(name, component, generator, replies, budget)
             if generator.asks is not None:
+                generator.asks.keep_replies(replies)
+                generator.asks.spend_from(budget)
                 stack.callback(generator.asks.close)
+            if component is not None and not component.type.startswith(PYTHON):
+                _check(generator, component.place, f"generators.{name}")
         for planned in judges.values():
             if isinstance(planned.judge, AskingJudge):
                 planned.judge.spend_from(budget)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import abc
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 
-from ragbench.comparison.method import Method
+from ragbench.comparison.method import IntervalsAndTests, Method
 from ragbench.config.schema import ExperimentConfig, Match
 from ragbench.data.loaders.base import CorpusReader
 from ragbench.data.loaders.python import as_loader
@@ -84,7 +82,7 @@ def make_plan(
         for measure in parse_measures(scores.measures):
             measure.check()
     qrels = _subset(collection.qrels, queries)
-    warnings += [*scores.warnings, *_stale(config, collection, qrels, scores.measures)]
+    warnings += [*scores.warnings, *_check_judgements(config, collection, qrels, scores.measures)]
     clusters, lacking = cluster_labels(config, queries)
     slices = slicings(config, queries, qrels, collection.answers)
     warnings += [*lacking, *map(_literal_secret, config.literal_secrets)]
@@ -95,35 +93,34 @@ def make_plan(
     controls, uncontrolled = without_stored(chosen.controls, generators)
     warnings += [*uncontrolled, *never_compared(chosen.pairs)]
     warnings += _check_stored(built, generators, collection.queries, queries)
-    for name, generator in generators.items():
-        if name in config.generators:
-            warnings += _doubtful_samples(name, generator, config.generators[name].samples)
+    warnings += _doubtful_samples(config, generators)
+    baseline = choose_baseline(config, collection, chosen)
     plan = Plan(
         config=config,
         collection=collection,
         queries=queries,
         qrels=qrels,
         retrievers=built,
-        systems=chosen.retrievers,
+        systems=chosen.systems(controls, scores.recorded_rankings, baseline),
         generators=generators,
         apps={
             name: build_app(name, config.apps.get(name), live.apps.get(name), calls=calls)
             for name in chosen.apps
         },
-        answering=chosen.answering(controls),
         measures=scores.measures,
         metrics=scores.metrics,
         judges=scores.judges,
         skipped_judges=scores.skipped,
         fill=scores.fill,
-        baseline=choose_baseline(config, collection, chosen),
+        baseline=baseline,
         clusters=clusters,
         slicings=slices,
         warnings=warnings,
         gate_files=gate_files,
     )
     if choices.judge and not choices.only:
-        check_gate_names(config.gates, _scores(plan), plan.all_systems)
+        answering = [each.name for each in plan.answering if each.type != "control"]
+        check_gate_names(config.gates, _scores(plan), [*plan.retrieving, *answering])
     return plan
 
 
@@ -159,15 +156,8 @@ def _make_generators(
 def method_of(plan: Plan) -> Method:
     """Return how the systems of a run are compared, in tables and by gates."""
     chosen = plan.config.statistics
-    return Method(
-        confidence=chosen.confidence,
-        resamples=chosen.resamples,
-        seed=plan.config.seed,
-        test=chosen.test,
-        correction=chosen.correction,
-        family=chosen.family,
-        cluster=chosen.cluster,
-    )
+    shared = {each.name: getattr(chosen, each.name) for each in fields(IntervalsAndTests)}
+    return Method(**shared, seed=plan.config.seed, cluster=chosen.cluster)
 
 
 def _scores(plan: Plan) -> list[str]:
@@ -186,19 +176,6 @@ def _scores(plan: Plan) -> list[str]:
             for each in each_of
         ),
     ]
-
-
-def _stale(
-    config: ExperimentConfig, collection: Collection, qrels: Qrels | None, measures: Sequence[str]
-) -> list[str]:
-    """Warn of judgements that no document can meet, where a measure reads them."""
-    read = any(measure.spec.reads != "passages" for measure in parse_measures(measures))
-    if qrels is None or collection.documents is None or not read:
-        return []
-    match = config.metrics.retrieval.match
-    return _check_judgements(
-        qrels, collection.documents, match, config.path, collection.gold_places
-    )
 
 
 def _subset(qrels: Qrels | None, queries: Sequence[Query]) -> Qrels | None:
@@ -242,25 +219,32 @@ def _check_coverage(
     return [f"{owner} has nothing for {absent} of {len(asked)} queries"]
 
 
-def _doubtful_samples(name: str, generator: Generator, samples: int) -> list[str]:
+def _doubtful_samples(
+    config: ExperimentConfig, generators: Mapping[str, Generator]
+) -> Iterator[str]:
     """Warn, before anything is paid for, of answers that may all be the same."""
-    if samples == 1 or generator.temperature != 0:
-        return []
-    return [
-        f"generator '{name}': samples is {samples} at temperature 0, where most servers give the "
-        "same answer each time; set the temperature that is used, such as 0.7"
-    ]
+    for name, generator in generators.items():
+        component = config.generators.get(name)
+        if component is not None and component.samples > 1 and generator.temperature == 0:
+            yield (
+                f"generator '{name}': samples is {component.samples} at temperature 0, where most "
+                "servers give the same answer each time; set the temperature that is used, such as "
+                "0.7"
+            )
 
 
 def _check_judgements(
-    qrels: Qrels,
-    documents: Sequence[Document],
-    match: Match,
-    path: Path | None = None,
-    places: Mapping[str, str] = MappingProxyType({}),
+    config: ExperimentConfig, collection: Collection, qrels: Qrels | None, measures: Sequence[str]
 ) -> list[str]:
-    """Warn where judged documents can never be found; where none can be, it is an error."""
-    known = _findable(documents, match)
+    """Warn of judgements that no document can meet, where a measure reads them.
+
+    Where none can be met, it is an error.
+    """
+    read = any(measure.spec.reads != "passages" for measure in parse_measures(measures))
+    if qrels is None or collection.documents is None or not read:
+        return []
+    match, places = config.metrics.retrieval.match, collection.gold_places
+    known = _findable(collection.documents, match)
     if known is None:
         return []
     judged = dict.fromkeys(qrels.documents)
@@ -273,7 +257,7 @@ def _check_judgements(
     if len(missing) == len(judged):
         raise DataError(
             f"all {len(judged)} judged documents {lacking}, such as '{missing[0]}'{place}",
-            file=path,
+            file=config.path,
             record="metrics.retrieval.match",
             allowed=_allowed(known, match),
             nearest=close,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ragbench.comparison.differences import Slicing
+from ragbench.comparison.systems import SystemParts
 from ragbench.config.schema import (
     DEFAULT_PASSAGES,
     Component,
@@ -22,7 +23,7 @@ from ragbench.config.schema import (
 from ragbench.errors import OptionError
 from ragbench.gates.base import GateFiles
 from ragbench.generate.base import App, Generator
-from ragbench.records.summary import Role
+from ragbench.records.summary import SystemType
 from ragbench.retrieve.base import Retriever
 from ragbench.score.base import add_option
 from ragbench.score.judge.base import Judge, KeyedJudge, Rubric
@@ -150,46 +151,18 @@ class LiveComponents:
     apps: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class System:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System(SystemParts):
     """What is scored: a retriever alone, or somebody who answers."""
 
-    name: str
-    """`bm25`, `bm25/extractive`, the name of an app or of recorded answers."""
-    retriever: str | None = None
-    """Whose passages it answers from, or the control's name; None where it sees to that itself."""
-    generator: str | None = None
-    """Who answers; None of a retriever alone, a whole app, and of answers that were recorded."""
-    role: Role = "system"
+    type: SystemType
+    ranking_of: str | None = None
+    """Whose ranking it has: its retriever's, or its own, if that says what it found."""
     control: Control | None = None
     """Which passages it gets instead of a retriever's."""
-
-
-def with_contexts(
-    config: ExperimentConfig, collection: Collection, recorded: Sequence[str]
-) -> list[str]:
-    """Return the systems of the records that are rankings: they have contexts, which is asked for.
-
-    Without named measures, what was recorded is judged by its answers alone, unless the judgements
-    know some of it.
-    """
-    measures, given = config.metrics.retrieval.measures, collection.given
-    if measures is None and collection.qrels is not None:
-        known = set(collection.qrels.documents)
-        # what is matched by its words has other ids
-        by_words = bool(collection.gold_passages)
-    elif measures:
-        known, by_words = set(), True
-    else:
-        return []
-    return [
-        name
-        for name in recorded
-        if any(
-            row.contexts is not None and (by_words or any(hit.id in known for hit in row.contexts))
-            for row in given[name]
-        )
-    ]
+    baseline: str | None = None
+    """What it is compared with as a whole; None for a baseline itself. By a single score, that is
+    what has this score."""
 
 
 @dataclass(frozen=True)
@@ -207,13 +180,11 @@ class Plan:
     qrels: Qrels | None
     retrievers: dict[str, Retriever]
     """Name -> retriever, ready but without an index; also those that others only read."""
-    systems: list[str]
-    """The retrievers that are scored, in the order of the config."""
+    systems: list[System]
+    """What is scored, in the order of the tables: each retriever with those that answer from what
+    it found, then controls, apps, and what the records came with."""
     generators: dict[str, Generator]
     apps: dict[str, App]
-    answering: list[System]
-    """Who answers: pairs of retriever and generator in the order of the config, controls, apps,
-    and systems that the records came with."""
     measures: tuple[str, ...]
     metrics: tuple[Metric, ...]
     judges: dict[str, PlannedJudge]
@@ -233,21 +204,25 @@ class Plan:
         """The ids of the queries, in their order."""
         return ids_of(self.queries)
 
-    @property
-    def all_systems(self) -> list[str]:
-        """The names of all systems: retrievers, pairs, apps, and what the records came with."""
-        return [*self.systems, *(each.name for each in self.answering if each.control is None)]
+    @cached_property
+    def retrieving(self) -> list[str]:
+        """The retrievers that are scored, in the order of the config."""
+        return [each.name for each in self.systems if each.type == "retriever"]
 
-    @property
-    def recorded_rankings(self) -> list[str]:
-        """The systems of the records whose contexts are scored by the measures."""
-        recorded = [each.name for each in self.answering if each.name in self.collection.given]
-        return with_contexts(self.config, self.collection, recorded)
+    @cached_property
+    def answering(self) -> list[System]:
+        """Who answers: pairs in the order of the config, controls, apps, what records came with."""
+        return [each for each in self.systems if each.type != "retriever"]
+
+    def system(self, name: str) -> System:
+        """Return a system by name."""
+        return next(each for each in self.systems if each.name == name)
 
     def component(self, noun: Noun, name: str) -> Component | None:
         """Return what the config says of a retriever, generator or app; None for a live one."""
-        blocks = (self.config.retrievers, self.config.generators, self.config.apps)
-        return dict(zip(("retriever", "generator", "app"), blocks, strict=True))[noun].get(name)
+        own = self.config
+        blocks = {"retriever": own.retrievers, "generator": own.generators, "app": own.apps}
+        return blocks[noun].get(name)
 
     def passages(self, generator: str) -> int:
         """Return how many passages a generator gets."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 from ragbench.config.schema import ExperimentConfig, RetrievalMetrics
 from ragbench.errors import DataError
@@ -15,7 +14,7 @@ from ragbench.experiment.plan.components import (
     doubtful_nuggets,
     each_made,
 )
-from ragbench.experiment.plan.records import PlannedFill, PlannedJudge, with_contexts
+from ragbench.experiment.plan.records import PlannedFill, PlannedJudge
 from ragbench.experiment.plan.systems import ChosenSystems
 from ragbench.records.manifest import Choices
 from ragbench.score.judge.judge import load_rubrics
@@ -49,18 +48,18 @@ DEFAULT_CALL_METRICS = ("tool_call_correctness", "tool_call_f1")
 """The same where the data have gold tool calls."""
 
 
-class Fills(NamedTuple):
-    """Whether a judge makes the judgements that the data lack."""
-
-    configured: bool = False
-    why_not: str = ""
-    """Why not, although the config asks for it."""
-
-
 def choose_measures(
-    config: ExperimentConfig, collection: Collection, retrievers: Sequence[str], fills: Fills
+    config: ExperimentConfig,
+    collection: Collection,
+    retrievers: Sequence[str],
+    *,
+    fills: bool,
+    why_not: str,
 ) -> tuple[str, ...]:
-    """The named measures, or the default ones that fit; without rankings, none."""
+    """The named measures, or the default ones that fit; without rankings, none.
+
+    `fills` says whether a judge makes the judgements that the data lack, or else `why_not`.
+    """
     rules = config.metrics.retrieval
     if not retrievers:
         # nobody would see that a named one is gone; a run of a part of the systems is another case
@@ -74,10 +73,10 @@ def choose_measures(
         return ()
     if rules.measures is not None:
         for measure in parse_measures(rules.measures):
-            _check_data(measure, config, collection, fills)
+            _check_data(measure, config, collection, fills, why_not)
         return rules.measures
     of_answers = DEFAULT_ANSWER_MEASURES if collection.answers else ()
-    judged = collection.qrels is not None or fills.configured
+    judged = collection.qrels is not None or fills
     names = DEFAULT_MEASURES if judged else of_answers
     return tuple(name for name in names if _fits(parse_measure(name), rules))
 
@@ -88,7 +87,7 @@ def _fits(measure: Measure, rules: RetrievalMetrics) -> bool:
 
 
 def _check_data(
-    measure: Measure, config: ExperimentConfig, collection: Collection, fills: Fills
+    measure: Measure, config: ExperimentConfig, collection: Collection, fills: bool, why_not: str
 ) -> None:
     """Refuse a named measure whose data are not there, or that the tie rule does not go with."""
     rules, reads = config.metrics.retrieval, measure.spec.reads
@@ -97,13 +96,13 @@ def _check_data(
     needs = allowed = ""
     if reads == "passages" and not collection.answers:
         needs, allowed = "gold answers", "answers in the data set, or measures of judgements"
-    elif reads != "passages" and collection.qrels is None and not fills.configured:
+    elif reads != "passages" and collection.qrels is None and not fills:
         needs = "relevance judgements"
         allowed = (
             "answer_hit@k, which needs gold answers only, qrels in the data set, relevance judged "
             "by a model (metrics.retrieval.fill), or `measures: []`"
         )
-    elif reads == "subtopics" and fills.configured:
+    elif reads == "subtopics" and fills:
         raise DataError(
             f"{measure.written} reads subtopics, and relevance judged by a model has none",
             file=config.path,
@@ -113,7 +112,7 @@ def _check_data(
     elif reads == "subtopics" and collection.qrels and collection.qrels.subtopics is None:
         needs, allowed = "subtopics", SUBTOPICS_ALLOWED
     if needs:
-        skipped = f" ({fills.why_not})" if fills.why_not else ""
+        skipped = f" ({why_not})" if why_not else ""
         raise DataError(
             f"{measure.written} needs {needs}, and the data set has none{skipped}",
             file=config.path,
@@ -204,6 +203,33 @@ def fit_measures(
     ]
 
 
+def _with_contexts(
+    config: ExperimentConfig, collection: Collection, recorded: Sequence[str]
+) -> list[str]:
+    """Return the systems of the records that are rankings: they have contexts, which is asked for.
+
+    Without named measures, what was recorded is judged by its answers alone, unless the judgements
+    know some of it.
+    """
+    measures, given = config.metrics.retrieval.measures, collection.given
+    if measures is None and collection.qrels is not None:
+        known = set(collection.qrels.documents)
+        # what is matched by its words has other ids
+        by_words = bool(collection.gold_passages)
+    elif measures:
+        known, by_words = set(), True
+    else:
+        return []
+    return [
+        name
+        for name in recorded
+        if any(
+            row.contexts is not None and (by_words or any(hit.id in known for hit in row.contexts))
+            for row in given[name]
+        )
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class ChosenScores:
     """What a run scores by."""
@@ -213,6 +239,7 @@ class ChosenScores:
     judges: dict[str, PlannedJudge]
     skipped: dict[str, str]
     fill: PlannedFill | None
+    recorded_rankings: list[str]
     warnings: list[str]
 
 
@@ -231,12 +258,13 @@ def choose_scores(
     metrics, judges, skipped = choose_answer_scores(
         config, collection, choices, has_answers=has_answers, calls=calls
     )
-    ranked = [*chosen.retrievers, *chosen.apps]
-    ranked += with_contexts(config, collection, chosen.recorded)
+    recorded = _with_contexts(config, collection, chosen.recorded)
+    ranked = [*chosen.retrievers, *chosen.apps, *recorded]
     fill, why_not = plan_fill(config, choices, judges, calls=calls)
-    measures = choose_measures(config, collection, ranked, Fills(fill is not None, why_not))
+    fills = fill is not None
+    measures = choose_measures(config, collection, ranked, fills=fills, why_not=why_not)
     fill, remarks = fit_measures(fill, measures, config.metrics.retrieval.top_k)
     warnings = [*([why_not] if why_not and ranked else []), *remarks]
     for name, judge in judges.items():
         warnings += doubtful_nuggets(name, judge, collection.queries)
-    return ChosenScores(measures, metrics, judges, skipped, fill, warnings)
+    return ChosenScores(measures, metrics, judges, skipped, fill, recorded, warnings)

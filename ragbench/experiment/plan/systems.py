@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import abc
 from collections.abc import Mapping, Sequence, Sized
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
+from ragbench.comparison.systems import baseline_of
 from ragbench.config.schema import Control, ExperimentConfig
 from ragbench.data.loaders.base import only
 from ragbench.data.runs.run_folder import unfit_names
@@ -77,12 +78,6 @@ def check_live_names(config: ExperimentConfig, live: LiveComponents) -> None:
                 raise OptionError("run_experiment", noun, name, "names of A-Z a-z 0-9 _ . -")
 
 
-def check_system_names(names: Sequence[str], path: Path | None) -> None:
-    """Refuse systems that cannot each have a file of their own: one would hide the other."""
-    for _, found, allowed in unfit_names(names):
-        raise DataError(f"systems: {found}", file=path, allowed=allowed)
-
-
 def build_retrievers(
     config: ExperimentConfig,
     collection: Collection,
@@ -136,16 +131,37 @@ class ChosenSystems:
     apps: list[str]
     recorded: list[str]
 
-    def answering(self, controls: Sequence[tuple[Control, str]]) -> list[System]:
-        """Return who answers, with those of the controls that can."""
+    def systems(
+        self,
+        controls: Sequence[tuple[Control, str]],
+        ranked: abc.Collection[str],
+        baseline: str | None,
+    ) -> list[System]:
+        """Return what is scored, in the order of the tables, with what it is compared with.
+
+        `controls` are those that can be; `ranked` says which of the records are rankings.
+        """
+        found = []
+        for left in self.retrievers:
+            found.append(System(left, left, None, type="retriever", ranking_of=left))
+            found += [
+                System(f"{left}/{right}", left, right, type="pair", ranking_of=left)
+                for retriever, right in self.pairs
+                if retriever == left
+            ]
+        for c, right in controls:
+            name = f"{c}/{right}"
+            found.append(System(name, c, right, type="control", role="control", control=c))
+        for name in self.apps:
+            found.append(System(name, None, None, type="app", role="app", ranking_of=name))
+        for name in self.recorded:
+            own = name if name in ranked else None
+            found.append(System(name, None, None, type="recorded", ranking_of=own))
+        by_name = {each.name: each for each in found}
+        others = (baseline_of(each, by_name, baseline) for each in found)
         return [
-            *(System(f"{left}/{right}", left, right) for left, right in self.pairs),
-            *(
-                System(f"{control}/{right}", control, right, "control", control)
-                for control, right in controls
-            ),
-            *(System(name, role="app") for name in self.apps),
-            *map(System, self.recorded),
+            replace(each, baseline=None if other is None else other.name)
+            for each, other in zip(found, others, strict=True)
         ]
 
 
@@ -167,7 +183,9 @@ def choose_systems(
             allowed="a retriever, an app, or records with contexts or answers",
         )
     crossed = [f"{left}/{right}" for left, right in (*pairs, *controls)]
-    check_system_names([*retrievers, *crossed, *apps, *recorded], config.path)
+    # one would hide the other, where each cannot have a file of its own
+    for _, found, allowed in unfit_names([*retrievers, *crossed, *apps, *recorded]):
+        raise DataError(f"systems: {found}", file=config.path, allowed=allowed)
     return ChosenSystems(retrievers, pairs, controls, apps, recorded)
 
 

@@ -14,7 +14,6 @@ from ragbench.config.components import indexes
 from ragbench.config.schema import Component, ExperimentConfig, JudgeBlock
 from ragbench.errors import AdapterError
 from ragbench.experiment.plan.records import PlannedJudge
-from ragbench.generate.base import App, Generator
 from ragbench.registry import PYTHON
 from ragbench.retrieve.base import Retriever
 from ragbench.score.judge.base import Item, Rubric
@@ -48,29 +47,23 @@ class UncalledRetriever(Retriever):
 
     def __init__(self, component: Component) -> None:
         reranks = component.retriever is not None
-        _require_method(component, "reranker" if reranks else "retriever")
+        require_method(component, "reranker" if reranks else "retriever")
         self.sources = () if component.retriever is None else (component.retriever,)
         self.depth = component.depth if reranks else None
         self.indexes = not reranks and (component.chunk is not None or indexes(component.cls))
 
 
-def uncalled_generator(component: Component) -> Generator:
-    """Return a generator that says nothing of itself."""
-    _require_method(component, "generator")
-    return Generator()
+class UncalledApp:
+    """An app that is never asked."""
 
-
-class _UncalledApp:
     is_opaque = True
 
+    def __init__(self, component: Component) -> None:
+        require_method(component, "app")
+
     def answer(self, question: str) -> Prediction:
+        """Refuse: a plan asks no component."""
         raise AssertionError("a plan asks no app")
-
-
-def uncalled_app(component: Component) -> App:
-    """Return an app that is never asked."""
-    _require_method(component, "app")
-    return _UncalledApp()
 
 
 class UncalledJudge:
@@ -89,17 +82,13 @@ class UncalledJudge:
         raise AssertionError("a plan asks no judge")
 
 
-def _require_method(component: Component, kind: str) -> None:
+def require_method(component: Component, kind: str) -> None:
     """Refuse a class whose objects could not be asked; one that makes its methods up may be."""
     cls, names = component.cls, _METHODS[kind]
     if not component.type.startswith(PYTHON) or hasattr(cls, "__getattr__"):
         return
     # a class is callable itself, so that `__call__` is looked for where it is defined
-    calls = (
-        any("__call__" in vars(base) for base in inspect.getmro(cls))
-        if inspect.isclass(cls)
-        else True
-    )
+    calls = not inspect.isclass(cls) or any("__call__" in vars(b) for b in inspect.getmro(cls))
     if not calls and not any(callable(getattr(cls, name, None)) for name in names):
         found = f"found {component.type.removeprefix(PYTHON)}"
         raise AdapterError(f"{kind} '{component.name}': {found}, allowed: a class with {names[0]}")

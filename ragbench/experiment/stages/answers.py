@@ -26,12 +26,11 @@ from ragbench.experiment.stages.base import (
     keep_all,
 )
 from ragbench.experiment.stages.item_json import (
-    PREDICTED,
     read_predicted,
     write_document,
     write_predicted,
 )
-from ragbench.experiment.stages.keys import passages_key, query_key, sample_key
+from ragbench.experiment.stages.keys import passages_key, query_key
 from ragbench.experiment.stages.matching import passages_of
 from ragbench.experiment.stages.retrieval import Retrieve, key_after
 from ragbench.generate import GENERATORS
@@ -75,7 +74,6 @@ def generate(
 def _asked_on(
     pool: Pool, component: Component, generator: Generator, asked: Sequence[Ask], calls: Calls
 ) -> Iterator[tuple[int, Outcome[Prediction]]]:
-    """The answers of workers."""
     options = {key: str(v) if isinstance(v, Path) else v for key, v in component.options.items()}
     called = [calls.owner, calls.timeout]
     given = {"type_name": component.type, "options": options, "called": called}
@@ -160,8 +158,7 @@ def ask_app(
         told = [d if d.full_text else corpus.get(d.id, d) for d in prediction.contexts]
         return replace(prediction, contexts=told)
 
-    for position, outcome in calling(ask, queries, calls):
-        yield position, naming(queries[position].id, as_told(outcome))
+    return naming(queries, ((at, as_told(told)) for at, told in calling(ask, queries, calls)))
 
 
 def _ranking(outcome: Outcome[Prediction]) -> Outcome[Retrieved]:
@@ -221,7 +218,7 @@ class Answer(StoredStage):
         """Whether every answer is there, or has failed."""
         return PENDING not in self.answers.outcomes
 
-    read, form = staticmethod(read_predicted), PREDICTED
+    read, spools = staticmethod(read_predicted), True
 
     def write(self, value: Outcome[Prediction]) -> dict[str, Any]:
         """Write an outcome."""
@@ -307,7 +304,8 @@ class Generate(Answer):
         ]
         n = len(keys)
         return [
-            None if key is None else Slot(file, sample_key(key, sample), row + sample * n)
+            # the first answer has the key of an only one
+            Slot(file, f"{key}-{sample}" if sample else key, row + sample * n) if key else None
             for sample in range(self.samples)
             for row, key in enumerate(keys)
         ]
@@ -340,7 +338,7 @@ class Generate(Answer):
         for row, slot in enumerate(self._slots):
             if slot is None:
                 of = self._contexts[1][row % n]
-                found[row] = Outcome(None, of.cause, of.detail)
+                found[row] = write_predicted(Outcome(None, of.cause, of.detail))
         return Answers(self.system.name, found, self.samples)
 
     def forecast(self) -> Node:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -252,8 +252,8 @@ class StoredStage(Stage, ABC):
     """Moves where what it stores, or how that comes about, changes outside its components."""
     has_texts: ClassVar[bool] = True
     """Whether its items hold texts of others, in which a secret may stand."""
-    form: Form | None = None
-    """How its values go into the spool of the run; None: there are few, and memory holds them."""
+    spools = False
+    """Whether the spool of the run has what is stored, too, in place of values in memory."""
 
     def file(self, of: str, parts: Sequence[str]) -> StageFile:
         """Return the file of what depends on nothing but `parts`; `of` is for who looks at it."""
@@ -281,10 +281,6 @@ class StoredStage(Stage, ABC):
         written: dict[str, Any] = value
         return written
 
-    def failed(self, stored: Mapping[str, Any]) -> bool:
-        """Tell whether a stored item has failed."""
-        return cause_of(stored).failed
-
     @property
     def stores(self) -> bool:
         """Whether what is stored counts."""
@@ -311,12 +307,10 @@ class StoredStage(Stage, ABC):
         found = self._room(len(slots), default)
         n_wanted, missing = 0, []
         for at, slot in enumerate(slots):
-            value = None if slot is None else self._stored(slot)
-            if value is not None:
-                found[at] = value
+            is_there = slot is not None and self._find(slot, found, at)
             if slot is not None and (space.share is None or space.own([slot.row])):
                 n_wanted += 1
-                if value is None:
+                if not is_there:
                     missing.append(at)
         space.work.setdefault(self.title, Work(n_wanted, n_wanted - len(missing)))
         if not space.dry:
@@ -324,10 +318,14 @@ class StoredStage(Stage, ABC):
         return found
 
     def _room(self, n: int, default: Json) -> Values:
-        """Room for values: in the spool of the run where the stage has a form for it."""
-        if self.form is None:
+        if not self.spools:
             return [default] * n
-        return Spooled(self.workspace.store.spool, self.form, n, default)
+
+        def has_value(stored: Json) -> bool:
+            return cause_of(stored) is Cause.SCORED
+
+        form = Form(lambda stored: stored, self.read, has_value)
+        return Spooled(self.workspace.store.spool, form, n, default)
 
     def _make_missing(
         self,
@@ -356,7 +354,7 @@ class StoredStage(Stage, ABC):
                 if space.retry_failed:
                     space.retried.add((slot.file.path, slot.key))
             # as it would be read: a run that was resumed differs in nothing
-            found[position] = self.read(stored)
+            found[position] = stored if self.spools else self.read(stored)
 
         # what is stored of them has failed: its replies are of no use
         again = {
@@ -389,24 +387,28 @@ class StoredStage(Stage, ABC):
             space.shared[self.title] = SharedWork(n, 0, 0, self.unit)
 
     def _shared(self, wanted: Iterable[Slot]) -> SharedWork:
-        """What has become of a share's items."""
         n, left, n_failed = 0, 0, 0
         for slot in wanted:
             n, stored = n + 1, slot.file.get(slot.key)
             left += stored is None
-            n_failed += stored is not None and self.failed(stored)
+            n_failed += stored is not None and cause_of(stored).failed
         return SharedWork(n, left, n_failed, self.unit)
 
-    def _stored(self, slot: Slot) -> Any:
-        """The value of an item that is stored, unless it is to be made again."""
+    def _find(self, slot: Slot, found: Values, at: int) -> bool:
+        """Look an item up that is stored, unless it is to be made again; tell whether it is."""
         if not self.stores or slot.key not in slot.file:
-            return None
+            return False
         stored = slot.file.get(slot.key)
         retry = self.workspace.retry_failed and (
             (slot.file.path, slot.key) not in self.workspace.retried
         )
         try:
-            return None if retry and self.failed(stored) else self.read(stored)
+            if retry and cause_of(stored).failed:
+                return False
+            value = self.read(stored)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RagbenchError):
             slot.file.refuse(slot.key)
-            return None
+            return False
+        if value is not None:
+            found[at] = stored if self.spools else value
+        return value is not None

@@ -51,7 +51,7 @@ class FindCauses(Stage):
         found = find_causes(plan, results, self.workspace.store.spool)
         ids = plan.ids
         results.causes = found
-        flows = cause_flows(found, results.systems, plan.baseline, ids)
+        flows = cause_flows(found, ((each.name, each.baseline) for each in plan.systems), ids)
         results.comparisons = replace(results.comparisons, causes=flows)
 
 
@@ -62,14 +62,13 @@ def find_causes(plan: Plan, results: Results, spool: Spool) -> dict[str, SystemC
     also reading the first hits, until a gold answer is found in one.
     """
     gold = _Gold(plan, results, spool)
-    named = {each.name: each for each in plan.answering}
+    named = {each.name: each for each in plan.systems}
     found = {}
     for system in results.systems:
-        source, answers = named.get(system.name), results.answers.get(system.name)
-        of = system.name if system.name in results.rankings else system.retriever
-        ranking = results.rankings.get(of or "")
+        source, answers = named[system.name], results.answers.get(system.name)
+        ranking = results.rankings.get(named[system.name].ranking_of or "")
         lost: Iterator[Lost]
-        if source is None or answers is None or _only_ranks(answers, ranking):
+        if answers is None or _only_ranks(answers, ranking):
             lost = (
                 cause_of_ranking(each, gold.rules, answerable=gold.answerable[row])
                 for row, each in enumerate(gold.found_in(ranking))
@@ -243,8 +242,6 @@ def _text(document: Document | None) -> str | None:
 
 @dataclass
 class _Answering:
-    """A system that answers, with what is known of its answers."""
-
     gold: _Gold
     source: System
     answers: Answers

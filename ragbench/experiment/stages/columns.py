@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,23 +32,11 @@ _OF_THE_QUERY = (
 """Causes that lie in the data or in the plan, not in what a system made of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why the item in one row has no output that could be scored."""
-
-    cause: Cause
-    detail: str = ""
-
-
-def failures(outcomes: Sequence[Outcome[Any]]) -> dict[int, Failure]:
-    """Return row -> failure for the outcomes without a value."""
-    return {row: Failure(each.cause, each.detail) for row, each in without_value(outcomes)}
-
-
-def with_failures(column: ScoreColumn, failed: Mapping[int, Failure]) -> ScoreColumn:
+def with_failures(column: ScoreColumn, failed: Mapping[int, Outcome[Any]]) -> ScoreColumn:
     """Return the column without values where the system had no output, with the causes.
 
-    Where the score could not have applied, whatever the output, it still does not apply.
+    `failed` is what `without_value` yields, row -> outcome. Where the score could not have applied,
+    whatever the output, it still does not apply.
     """
     failed = {row: f for row, f in failed.items() if column.causes[row] not in _OF_THE_QUERY}
     if not failed:
@@ -62,7 +50,7 @@ def with_failures(column: ScoreColumn, failed: Mapping[int, Failure]) -> ScoreCo
 
 def with_failures_of(answers: Answers, column: ScoreColumn) -> ScoreColumn:
     """Return the column without values where a system has no answer, with the causes."""
-    return with_failures(column, failures(answers.outcomes))
+    return with_failures(column, dict(without_value(answers.outcomes)))
 
 
 def split_samples(column: ScoreColumn, samples: int) -> list[ScoreColumn]:

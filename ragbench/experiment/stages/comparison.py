@@ -13,7 +13,7 @@ import numpy as np
 
 from ragbench.comparison.differences import compare_slices, compare_systems
 from ragbench.comparison.method import Method
-from ragbench.comparison.systems import SystemScores, baseline_of, finite, mean_of
+from ragbench.comparison.systems import SystemScores, finite, mean_of
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Plan, PlannedJudge
 from ragbench.experiment.records import Ranked, Results
@@ -234,7 +234,7 @@ class Compare(StoredStage):
         [stored] = self.items()
         found = add_variance(stored, plan, results)
         deltas = describe_deltas(plan, self._systems, method)
-        controls = describe_controls(results.systems, plan.baseline, method)
+        controls = describe_controls(plan, results.systems, method)
         results.notes += [*delta_notes(deltas), *control_notes(controls, method.confidence)]
         preferences = [entry for each in results.preferences for entry in each.entries]
         results.comparisons = replace(
@@ -280,19 +280,18 @@ def _refused(name: str, options: Mapping[str, object]) -> str:
 
 
 def describe_controls(
-    systems: Sequence[SystemScores], baseline: str | None, method: Method
+    plan: Plan, systems: Sequence[SystemScores], method: Method
 ) -> list[ControlDifference]:
     """Compare each generator's controls with its answers from the baseline retriever.
 
     Differences are paired over the queries that both answered.
     """
     rows = []
-    for control in systems:
-        if control.role != "control":
+    by_name = {system.name: system for system in systems}
+    for planned in plan.systems:
+        if planned.type != "control" or planned.baseline is None:
             continue
-        system = baseline_of(control, {each.name: each for each in systems}, baseline)
-        if system is None:
-            continue
+        control, system = by_name[planned.name], by_name[planned.baseline]
         rows += [
             ControlDifference(
                 control=str(control.retriever),

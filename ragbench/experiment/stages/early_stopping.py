@@ -32,11 +32,6 @@ from ragbench.stats import look_sizes
 from ragbench.types import Cause, Verdict
 
 
-def stops_early(judge: PlannedJudge) -> bool:
-    """Whether a judge of answers ends once its questions are decided."""
-    return judge.block.stop_when is not None and bool(judge.rubrics)
-
-
 class JudgeEarly(Stage):
     """A judge that looks at all systems side by side, and stops once its questions are decided.
 
@@ -122,7 +117,7 @@ def _look(
 
 
 def _not_judged(judge: PlannedJudge) -> dict[str, Verdict]:
-    reason = "not judged: what its score is asked was decided before"
+    reason = "not judged: the comparison by its score was decided before"
     verdict = Verdict(
         None, reasoning=reason, status="not_applicable", cause=Cause.STOPPED_EARLY.word
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragbench.config.schema import BudgetLimits, ExperimentConfig
-from ragbench.experiment.costs import spending_of
+from ragbench.experiment.costs import spending_of, with_costs
 from ragbench.experiment.plan.components import build_executor
 from ragbench.experiment.plan.records import Plan, Share, System
 from ragbench.experiment.records import Results, SharedRun
@@ -18,7 +18,7 @@ from ragbench.experiment.stages.base import Node, Stage, Workspace
 from ragbench.experiment.stages.causes import FindCauses
 from ragbench.experiment.stages.columns import CountFailed
 from ragbench.experiment.stages.comparison import Compare
-from ragbench.experiment.stages.early_stopping import JudgeEarly, stops_early
+from ragbench.experiment.stages.early_stopping import JudgeEarly
 from ragbench.experiment.stages.judging import JudgeAnswers
 from ragbench.experiment.stages.model_judgements import Judgements
 from ragbench.experiment.stages.preferences import JudgePairs
@@ -39,19 +39,19 @@ def stages_of(workspace: Workspace) -> list[Stage]:
     """
     plan, top_k = workspace.plan, workspace.plan.config.metrics.retrieval.top_k
     retrievers, scorers = Retrievers(workspace), Scorers(workspace.pool)
-    retrieve = {name: retrievers.stage(name, top_k) for name in plan.systems}
+    retrieve = {name: retrievers.stage(name, top_k) for name in plan.retrieving}
     answers = {each.name: _answer(workspace, each, retrieve) for each in plan.answering}
     ranks = {name: Rank(workspace, name, one.found, one) for name, one in retrieve.items()}
     ranks |= {
         name: Rank(workspace, name, answer.retrieved)
         for name, answer in answers.items()
-        if isinstance(answer, AskApp) or name in plan.recorded_rankings
+        if answer.system.ranking_of == name
     }
     judgements = Judgements(workspace, list(ranks.values()))
     early = {
         name: JudgeEarly(workspace, name)
         for name, judge in plan.judges.items()
-        if stops_early(judge)
+        if judge.block.stop_when is not None and judge.rubrics
     }
 
     def of_answers(answer: Answer) -> Iterator[Stage]:
@@ -63,16 +63,10 @@ def stages_of(workspace: Workspace) -> list[Stage]:
         found.append(ranks[one.name])
     found += [rank for name, rank in ranks.items() if name not in retrieve]
     found += [judgements, *early.values()]
-    for name in plan.systems:
-        system = System(name, name, None)
-        found.append(ScoreRanking(workspace, system, ranks[name], judgements))
-        for pair in plan.answering:
-            if pair.retriever == name and pair.control is None:
-                found += of_answers(answers[pair.name])
-    for system in plan.answering:
-        if system.control is not None or system.retriever is None:
-            if system.name in ranks:
-                found.append(ScoreRanking(workspace, system, ranks[system.name], judgements))
+    for system in plan.systems:
+        if system.name in ranks:
+            found.append(ScoreRanking(workspace, system, ranks[system.name], judgements))
+        if system.name in answers:
             found += of_answers(answers[system.name])
     found += [JudgePairs(workspace, name) for name, judge in plan.judges.items() if judge.pairwise]
     return [*found, Compare(workspace), FindCauses(workspace)]
@@ -98,13 +92,13 @@ def _of_answers(
 
 def _answer(workspace: Workspace, system: System, retrieve: dict[str, Retrieve]) -> Answer:
     plan = workspace.plan
-    if system.role == "app":
+    if system.type == "app":
         return AskApp(workspace, system)
-    if system.generator is None:
+    if system.type == "recorded":
         return Recorded(workspace, system)
     # controls stand beside the baseline, and get other passages than it found
-    baseline = plan.baseline if plan.baseline in plan.systems else plan.systems[0]
-    name = baseline if system.control is not None else system.retriever
+    baseline = plan.baseline if plan.baseline in plan.retrieving else plan.retrieving[0]
+    name = baseline if system.type == "control" else system.retriever
     return Generate(workspace, system, retrieve[name or ""])
 
 
@@ -117,7 +111,7 @@ def run_stages(workspace: Workspace) -> Results:
                 stage.pay_for(rows)
     for stage in stages:
         stage.collect(results)
-    results.work = workspace.work
+    results.work, results.systems = workspace.work, with_costs(results)
     results.spending = spending_of(plan, results, workspace.budget)
     return results
 

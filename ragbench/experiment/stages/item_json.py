@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import math
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from ragbench.json_yaml import load_json
 from ragbench.records.codec import Record, clean_tree, from_json, optional, to_json
 from ragbench.score.base import Aggregate, ScoreColumn
 from ragbench.signature import Signature
-from ragbench.store.items import Form
 from ragbench.types import (
     Cause,
     Direction,
@@ -34,7 +32,6 @@ from ragbench.types import (
     Verdict,
 )
 from ragbench.types.conversation import Json
-from ragbench.types.scores import JudgedClaim, SentPrompt
 
 Stored = dict[str, Any]
 """An item as a file has it."""
@@ -149,92 +146,6 @@ def read_predicted(stored: object) -> Outcome[Prediction]:
         tool_calls=None if calls is None else tuple(ToolCall(**call) for call in calls),
     )
     return _outcome(item, prediction)
-
-
-_DOCUMENT = attrgetter("id", "text", "title", "metadata")
-_HIT = attrgetter("id", "score", "text", "title", "metadata", "document")
-_USAGE = attrgetter("input_tokens", "output_tokens", "usd", "reasoning_tokens")
-_CALL = attrgetter("name", "arguments", "output")
-
-
-def _flat_retrieved(outcome: Outcome[Retrieved]) -> object:
-    found = outcome.value
-    value = None if found is None else (list(map(_HIT, found.documents)), found.queries)
-    return _flat(outcome, value)
-
-
-def _made_retrieved(flat: Sequence[Json]) -> Outcome[Retrieved]:
-    value, cause, detail, ms = flat
-    if value is not None:
-        hits, queries = value
-        value = Retrieved([ScoredDocument(*hit) for hit in hits], queries)
-    return Outcome(value, Cause(cause), detail, ms)
-
-
-def _flat_predicted(outcome: Outcome[Prediction]) -> object:
-    found = outcome.value
-    if found is None:
-        return _flat(outcome, None)
-    contexts, calls = found.contexts, found.tool_calls
-    value = (
-        found.answer,
-        None if contexts is None else list(map(_DOCUMENT, contexts)),
-        _USAGE(found.usage),
-        found.queries,
-        found.left_out,
-        None if calls is None else list(map(_CALL, calls)),
-    )
-    return _flat(outcome, value)
-
-
-def _made_predicted(flat: Sequence[Json]) -> Outcome[Prediction]:
-    value, cause, detail, ms = flat
-    if value is not None:
-        answer, contexts, usage, queries, left_out, calls = value
-        value = Prediction(
-            answer,
-            None if contexts is None else [Document(*each) for each in contexts],
-            Usage(*usage),
-            queries,
-            left_out=left_out,
-            tool_calls=None if calls is None else tuple(ToolCall(*each) for each in calls),
-        )
-    return Outcome(value, Cause(cause), detail, ms)
-
-
-_CLAIM = ("text", "whose", "ruling", "passages", "against", "other")
-_OF_CLAIM = attrgetter(*_CLAIM)
-_VERDICT = (
-    "score", "level", "reasoning", "status", "cause", "raw", "model", "weighted", "samples",
-    "spread", "orders", "left_out",
-)  # fmt: skip
-_OF_VERDICT = attrgetter(*_VERDICT)
-
-
-def flat_verdict(verdict: Verdict) -> Json:
-    """Return what a spool keeps of a verdict, without its prompts."""
-    return _OF_VERDICT(verdict), list(map(_OF_CLAIM, verdict.claims)), _USAGE(verdict.usage)
-
-
-def made_verdict(flat: Json, prompts: tuple[SentPrompt, ...]) -> Verdict:
-    """Return the verdict of which a spool has this."""
-    fields, claims, usage = flat
-    made = tuple(JudgedClaim(**dict(zip(_CLAIM, each, strict=True))) for each in claims)
-    known = dict(zip(_VERDICT, fields, strict=True))
-    return Verdict(**known, claims=made, usage=Usage(*usage), prompts=prompts)
-
-
-def _flat(outcome: Outcome[Json], value: object) -> object:
-    return value, int(outcome.cause), outcome.detail, outcome.latency_ms
-
-
-def _has_value(outcome: Outcome[Json]) -> bool:
-    return outcome.value is not None
-
-
-RETRIEVED = Form(_flat_retrieved, _made_retrieved, _has_value)
-PREDICTED = Form(_flat_predicted, _made_predicted, _has_value)
-"""How outcomes that were read from a file go into a spool, several times quicker than JSON."""
 
 
 def read_verdict(stored: Mapping[str, Any]) -> Verdict:

@@ -19,8 +19,6 @@ from ragbench.experiment.stages.columns import add_samples, split_samples, with_
 from ragbench.experiment.stages.comparison import warnings_on
 from ragbench.experiment.stages.item_json import (
     Stored,
-    flat_verdict,
-    made_verdict,
     read_verdict,
 )
 from ragbench.experiment.stages.keys import KEY_DIGITS, code_of, item_key
@@ -31,7 +29,7 @@ from ragbench.score.judge.base import AskingJudge, Item, Rubric, StreamingJudge
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.judge.verdicts import Judged, collect_verdicts, computes, judge_all, judge_on
 from ragbench.signature import fingerprint_json, order_key
-from ragbench.store.items import Form, StageFile
+from ragbench.store.items import StageFile
 from ragbench.types import Cause, Verdict
 from ragbench.types.conversation import Json
 from ragbench.types.rows import Mapped
@@ -78,7 +76,7 @@ class Verdicts(StoredStage):
     """What a judge says of some items by each of its rubrics; a file for each rubric."""
 
     kind, version = "judge", 1
-    unit = "verdicts"
+    unit, spools = "verdicts", True
 
     def __init__(
         self,
@@ -93,7 +91,6 @@ class Verdicts(StoredStage):
         super().__init__(workspace, title)
         self.name, self.judge, self._items = name, judge, items
         self._bare = items if bare is None else bare
-        self.form = Form(self._flat, self._made)
         self._rubrics = {rubric.name: rubric for rubric in judge.rubrics}
 
     def by_item(self, rows: Collection[int] | None = None) -> Sequence[Mapping[str, Verdict]]:
@@ -151,20 +148,6 @@ class Verdicts(StoredStage):
             if form in known
         )
         return replace(read_verdict(kept), prompts=prompts)
-
-    def _flat(self, verdict: Verdict) -> Json:
-        """A verdict for the spool; of its prompts the id of the words, which many share."""
-        sent = [
-            (form_id(each.system, each.user), each.fence, each.texts, each.to)
-            for each in verdict.prompts
-        ]
-        return flat_verdict(verdict), sent
-
-    def _made(self, flat: Json) -> Verdict:
-        fields, sent = flat
-        known = self.workspace.prompts
-        prompts = tuple(SentPrompt(*known[form], *rest) for form, *rest in sent)
-        return made_verdict(fields, prompts)
 
     def write(self, value: Verdict) -> dict[str, Any]:
         """Write a verdict, and before it the words of its prompts."""

@@ -100,11 +100,6 @@ def passages_key(query: Query, passages: Sequence[Document]) -> str:
     return fingerprint(pieces, KEY_DIGITS)
 
 
-def sample_key(key: str, sample: int) -> str:
-    """Return the key of one of several answers; of the first, that of an only one."""
-    return f"{key}-{sample}" if sample else key
-
-
 def item_key(item: Item, sample: int) -> str:
     """Return the hash of all that a judge sees of an item, and of its sample of the noise."""
     parts = (item.query_id, item.question, item.answer, item.contexts, item.references)

@@ -67,7 +67,7 @@ def ranked(
     `corpus` is None where ids of hits are not those of documents, `top_k` where a shorter list is
     nothing to speak of, `said` where the retriever itself is asked what it noted.
     """
-    run, strange = _run_of(name, retriever, queries, outcomes, corpus)
+    run, strange, is_cut = _run_of(name, retriever, queries, outcomes, corpus)
     notes = [*_notes(run), *(retriever.notes if said is None else said)]
     limited = top_k is not None and not retriever.ranks_by_score
     warnings = _never_full(outcomes, corpus, top_k or 0) if limited else []
@@ -82,6 +82,7 @@ def ranked(
         partial(outcomes.run, name) if isinstance(outcomes, Recorded) else run,
         notes=[f"{name}: {note}" for note in notes],
         warnings=[f"{name}: {warning}" for warning in warnings],
+        is_cut=is_cut,
     )
 
 
@@ -94,9 +95,10 @@ def _run_of(
     queries: Sequence[Query],
     outcomes: Sequence[Outcome[Retrieved]],
     corpus: Sequence[Document] | None,
-) -> tuple[Run, int]:
-    """The run, and how many of its hits the corpus lacks; made some queries at a time."""
+) -> tuple[Run, int, bool]:
+    """The run, how many of its hits the corpus lacks, whether any is a chunk of ours."""
     known, strange = None if corpus is None else frozenset(ids_of(corpus)), 0
+    is_cut = False
     recorded = outcomes.run(name) if isinstance(outcomes, Recorded) else None
     parts = []
     for rankings in _in_blocks(queries, outcomes, retriever.query_ids):
@@ -108,12 +110,13 @@ def _run_of(
             )
         elif recorded is not None:
             break
+        is_cut = is_cut or any(h.document is not None for hits in rankings.values() for h in hits)
         if recorded is None and retriever.ranks_by_score:
             scores = {q: {d.id: d.score or 0.0 for d in hits} for q, hits in rankings.items()}
             parts.append(Run.from_dict(scores))
         elif recorded is None:
             parts.append(Run.from_rankings(rankings))
-    return Run.joined(parts, name) if recorded is None else recorded, strange
+    return Run.joined(parts, name) if recorded is None else recorded, strange, is_cut
 
 
 def _in_blocks(
@@ -204,12 +207,9 @@ def match_hits(
         return _match_texts(ranked, rules, qrels, corpus)
     if rules.match.level == "id":
         # fold the chunks that we cut ourselves; hits that are documents stay what they are
-        if isinstance(ranked.outcomes, Recorded):  # a file does not say what is a chunk
+        if not ranked.is_cut:
             return ranked
-        documents = _chunks_of(ranked)
-        if not any(documents.values()):
-            return ranked
-        return replace(ranked, scored=fold(ranked.run, documents), unmatched=ranked.run)
+        return replace(ranked, scored=fold(ranked.run, _chunks_of(ranked)), unmatched=ranked.run)
     # without any cut-off, rankings are looked at as deep as they are kept
     deepest = max((m.k for m in of_ids if m.k is not None), default=rules.top_k)
     return _fold(ranked, rules, deepest, corpus)

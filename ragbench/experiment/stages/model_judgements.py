@@ -41,19 +41,10 @@ class Gold:
     """What signatures say of the judgements where a model has a part in them; None: people's."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """A query and a passage that a retriever found for it."""
-
-    query: Query
-    document: str
-    text: str
-
-
 def _pool(
     rankings: Sequence[Ranked], depth: int, corpus: Mapping[str, Document], rules: RetrievalMetrics
-) -> Iterator[_Pair]:
-    """Yield the best hits of all retrievers, each pair once, query by query."""
+) -> Iterator[tuple[str, Item]]:
+    """Yield the ids of the best hits of all retrievers, as a judge sees them, query by query."""
     ties = "docid" if rules.ties == "average" else rules.ties
     orders = [ranked_documents(r.run, ties=ties, trec_eval=rules.trec_eval) for r in rankings]
     queries = rankings[0].queries if rankings else ()
@@ -66,7 +57,7 @@ def _pool(
                 # a retriever may return ids alone where another one brings the text
                 found[document] = found.get(document) or texts.get(document, "")
         for document, text in found.items():
-            yield _Pair(query, document, text)
+            yield document, Item(query.text, None, [text], query_id=query.id, turns=query.turns)
 
 
 def _texts(ranking: Ranked, row: int, corpus: Mapping[str, Document]) -> dict[str, str]:
@@ -79,12 +70,12 @@ def _texts(ranking: Ranked, row: int, corpus: Mapping[str, Document]) -> dict[st
     return texts
 
 
-def _graded(pair: _Pair, row: VerdictRow, fill: PlannedFill) -> VerdictRow:
+def _graded(document: str, row: VerdictRow, fill: PlannedFill) -> VerdictRow:
     grade = None
     if row.score is not None:
         level = 1 + row.score * (fill.rubric.levels - 1) if row.level is None else row.level
         grade = fill.grade_of(level)
-    return replace(row, document_id=pair.document, grade=grade, by="model", judge=fill.name)
+    return replace(row, document_id=document, grade=grade, by="model", judge=fill.name)
 
 
 def _source(
@@ -165,20 +156,14 @@ class Judgements(Stage):
         people = {} if plan.qrels is None else plan.qrels.by_query
         rankings = [rank.ranking for rank in self._ranks if rank.ranking is not None]
         pool = list(_pool(rankings, fill.rules.depth, plan.corpus, plan.config.metrics.retrieval))
-        unjudged = [pair for pair in pool if pair.document not in people.get(pair.query.id, {})]
-        asked = [pair for pair in unjudged if pair.text.strip()]
-        items = [
-            Item(
-                question=pair.query.text,
-                contexts=[pair.text],
-                query_id=pair.query.id,
-                turns=pair.query.turns,
-            )
-            for pair in asked
+        unjudged = [
+            (name, item) for name, item in pool if name not in people.get(item.query_id, {})
         ]
+        asked = [(name, item) for name, item in unjudged if "".join(item.contexts or ()).strip()]
+        items = [item for _, item in asked]
         before, grading = totals_of(fill.judge), replace(fill.judge, rubrics=[fill.rubric])
         judged = Verdicts(self.workspace, self.title, fill.name, grading, items).collected()
-        rows = [_graded(pair, row, fill) for pair, row in zip(asked, judged.rows, strict=True)]
+        rows = [_graded(name, row, fill) for (name, _), row in zip(asked, judged.rows, strict=True)]
         grades: dict[str, dict[str, int]] = {}
         for row in rows:
             if row.grade is not None and row.document_id is not None:
@@ -215,7 +200,7 @@ class Judgements(Stage):
         if fill is None:
             return None
         items = [self.workspace.imagined(row, 1) for row in range(len(self.plan.queries))]
-        count = len(items) * fill.rules.depth * max(len(self.plan.systems), 1)
+        count = len(items) * fill.rules.depth * max(len(self.plan.retrieving), 1)
         node = Node(self.title, count, 0, "passages", at_most=True)
         if isinstance(fill.judge.judge, ModelJudge):
             cost = rehearse(fill.judge.judge, items, [fill.rubric])

@@ -11,14 +11,12 @@ import numpy as np
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import ComparedPair, compare_preferences
-from ragbench.comparison.systems import SystemScores
-from ragbench.experiment.calls import Outcome
+from ragbench.experiment.calls import Outcome, without_value
 from ragbench.experiment.costs import totals_of, use_of
-from ragbench.experiment.plan.records import Plan, PlannedJudge
+from ragbench.experiment.plan.records import PlannedJudge, System
 from ragbench.experiment.records import Answers, Preferences, Results
 from ragbench.experiment.stages.base import Node, Stage, Workspace
 from ragbench.experiment.stages.columns import (
-    failures,
     mean_over_samples,
     split_samples,
     with_failures,
@@ -49,31 +47,70 @@ class JudgePairs(Stage):
     def collect(self, results: Results) -> None:
         """Compare the systems of the run."""
         plan, judge, name = self.plan, self.judge, self.name
-        controls = {system.name for system in results.systems if system.role == "control"}
-        answers = [answer for name, answer in results.answers.items() if name not in controls]
+        answers = [results.answers[each.name] for each in self._rivals]
         if len(answers) < 2:
             rubrics = ", ".join(rubric.name for rubric in judge.pairwise)
             found = f"{len(answers)} system that answers" if answers else "no system that answers"
             warning = f"judge {name}: {rubrics} compares two systems; there is {found}"
             results.warnings.append(warning)
             return
-        pairs = choose_pairs(answers, judge, _baseline(results.systems, plan.baseline))
+        pairs = choose_pairs(answers, judge, _baseline(self._rivals, plan.baseline))
         size = sum(len(plan.queries) * _samples(one, other) for one, other in pairs)
         with self.workspace.timed(self.title, size, "pairs") as stage:
-            preferences, warnings, words = _prefer(plan, name, judge, pairs, stage.advance)
-        self.workspace.prompts.update(words)
+            preferences, whole = self._prefer(pairs, stage.advance)
+        self.workspace.prompts.update(whole.words)
         results.preferences.append(preferences)
-        results.warnings += warnings
+        results.warnings += warnings_on("pairs", name, judge, whole)
+
+    def _prefer(
+        self, pairs: Sequence[tuple[Answers, Answers]], advance: Advance
+    ) -> tuple[Preferences, Judged]:
+        plan, name, judge = self.plan, self.name, self.judge
+        before = totals_of(judge)
+        compared: dict[str, list[ComparedPair]] = {rubric.name: [] for rubric in judge.pairwise}
+        judgements = []
+        for one, other in pairs:
+            items = _items(plan.queries, one, other, plan.collection.answers)
+            judged = judge_pairs(
+                judge.judge, items, judge.pairwise, type_name=judge.type, advance=advance
+            )
+            rows = _rows(one.name, other.name, judged)
+            judgements.append(replace(judged, rows=rows))
+            for rubric, column in judged.columns.items():
+                compared[rubric].append(_compared(plan.queries, one, other, items, column))
+        whole = _joined(judgements, name)
+        systems = {answers.name for pair in pairs for answers in pair}
+        baseline = pairs[0][1].name if _against_baseline(judge, len(systems)) else None
+        statistics = plan.config.statistics
+        confidence, resamples = statistics.confidence, statistics.resamples
+        method = Method(confidence=confidence, resamples=resamples, seed=plan.config.seed)
+        entries = [
+            replace(
+                compare_preferences(found, method),
+                name=plan.judge_score(rubric, name),
+                rubric=rubric,
+                judge=name,
+                model="+".join(whole.models),
+                pairs="all" if baseline is None else "baseline",
+                baseline=baseline,
+            )
+            for rubric, found in compared.items()
+        ]
+        return Preferences(name, entries, whole.rows, use_of(judge, whole, before)), whole
 
     @property
     def computes(self) -> bool:
         """Whether the judge computes here, and asks no server."""
         return computes(self.judge.judge)
 
+    @property
+    def _rivals(self) -> list[System]:
+        """Who answers, but for controls."""
+        return [each for each in self.plan.answering if each.type != "control"]
+
     def forecast(self) -> Node | None:
         """Every two systems that answer, or each with the baseline."""
-        plan, judge = self.plan, self.judge
-        answering = [system for system in plan.answering if system.role != "control"]
+        plan, judge, answering = self.plan, self.judge, self._rivals
         if len(answering) < 2:
             return None
         samples = max(plan.samples(system.generator) for system in answering)
@@ -109,55 +146,13 @@ def _against_baseline(judge: PlannedJudge, n_systems: int) -> bool:
     return pairs == "baseline" if pairs is not None else n_systems > MOST_IN_ALL_PAIRS
 
 
-def _baseline(systems: Sequence[SystemScores], named: str | None) -> str:
+def _baseline(answering: Sequence[System], named: str | None) -> str:
     """The first system that answers for the baseline; else the first that answers at all.
 
     It is one for all, whatever their generators, so that comparisons connect all systems.
     """
-    systems = [system for system in systems if system.role != "control"]
-    answering = [s for s in systems if s.generator is not None or s.retriever is None]
     own = [s.name for s in answering if named in (s.retriever, s.name)]
     return [*own, *(s.name for s in answering)][0]
-
-
-def _prefer(
-    plan: Plan,
-    name: str,
-    judge: PlannedJudge,
-    pairs: Sequence[tuple[Answers, Answers]],
-    advance: Advance,
-) -> tuple[Preferences, list[str], Mapping[str, tuple[str, str]]]:
-    before = totals_of(judge)
-    compared: dict[str, list[ComparedPair]] = {rubric.name: [] for rubric in judge.pairwise}
-    judgements = []
-    for one, other in pairs:
-        items = _items(plan.queries, one, other, plan.collection.answers)
-        judged = judge_pairs(
-            judge.judge, items, judge.pairwise, type_name=judge.type, advance=advance
-        )
-        rows = _rows(one.name, other.name, judged)
-        judgements.append(replace(judged, rows=rows))
-        for rubric, column in judged.columns.items():
-            compared[rubric].append(_compared(plan.queries, one, other, items, column))
-    whole = _joined(judgements, name)
-    systems = {answers.name for pair in pairs for answers in pair}
-    baseline = pairs[0][1].name if _against_baseline(judge, len(systems)) else None
-    statistics = plan.config.statistics
-    method = Method(statistics.confidence, statistics.resamples, plan.config.seed)
-    entries = [
-        replace(
-            compare_preferences(found, method),
-            name=plan.judge_score(rubric, name),
-            rubric=rubric,
-            judge=name,
-            model="+".join(whole.models),
-            pairs="all" if baseline is None else "baseline",
-            baseline=baseline,
-        )
-        for rubric, found in compared.items()
-    ]
-    preferences = Preferences(name, entries, whole.rows, use_of(judge, whole, before))
-    return preferences, warnings_on("pairs", name, judge, whole), whole.words
 
 
 def _rows(one: str, other: str, judged: Judged) -> list[VerdictRow]:
@@ -197,7 +192,8 @@ def _compared(
     columns, same = [], np.ones(len(queries), bool)
     for number, part in enumerate(split_samples(column, len(meetings))):
         mine, theirs = meetings[number]
-        part = with_failures(part, {**failures(theirs.outcomes), **failures(mine.outcomes)})
+        failed = {**dict(without_value(theirs.outcomes)), **dict(without_value(mine.outcomes))}
+        part = with_failures(part, failed)
         own = items[number * len(queries) : (number + 1) * len(queries)]
         same &= np.isfinite(part.values) & [same_answers(item) for item in own]
         columns.append(part)

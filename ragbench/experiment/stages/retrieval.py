@@ -14,7 +14,6 @@ from ragbench.experiment.calls import (
     Calls,
     Outcome,
     Recorded,
-    call_each,
     call_on,
     call_once,
     calling,
@@ -34,7 +33,6 @@ from ragbench.experiment.stages.base import (
     keep_all,
 )
 from ragbench.experiment.stages.item_json import (
-    RETRIEVED,
     read_retrieved,
     with_text,
     without_text,
@@ -65,21 +63,10 @@ def retrieve(
     """Ask a retriever every query; yield each query's position and outcome as soon as it is there.
 
     A retriever that answers in batches is asked in blocks; where a block raises, hangs or has the
-    wrong length, its queries are asked one by one, so that only the guilty one fails. What went
-    wrong names the retriever and the query. `rankings` are for a retriever over others: for each of
-    its sources a list of hits for each query.
+    wrong length, its queries are asked one by one, so that only the guilty one fails. `rankings`
+    are for a retriever over others: for each of its sources a list of hits for each query.
     """
-    for position, outcome in _asked(retriever, queries, top_k, calls, rankings):
-        yield position, naming(queries[position].id, outcome)
 
-
-def _asked(
-    retriever: Retriever,
-    queries: Sequence[Query],
-    top_k: int,
-    calls: Calls,
-    rankings: Sequence[Sequence[Sequence[ScoredDocument]]] | None,
-) -> Iterator[Told]:
     def answers_to(positions: Sequence[int]) -> list[Any]:
         asked = [queries[position] for position in positions]
         if rankings is None:
@@ -103,7 +90,8 @@ def _asked(
     def ask(block: Sequence[int]) -> list[Outcome[Retrieved]]:
         answered = call_once(answers_to, block, calls)
         if answered.value is None:
-            return call_each(ask_one, block, Calls(calls.owner, calls.timeout))
+            one_by_one = calling(ask_one, block, Calls(calls.owner, calls.timeout))
+            return [outcome for _, outcome in one_by_one]
         latency = (answered.latency_ms or 0.0) / len(block)
         return [_read(answer, top_k, calls.owner, latency) for answer in answered.value]
 
@@ -134,12 +122,12 @@ def search(
     made = dict(calling(asked, range(len(queries)), Calls(calls.owner)))
     ready = [position for position, outcome in made.items() if outcome.value is not None]
     for position in sorted(made.keys() - ready):
-        yield position, naming(queries[position].id, cast("Outcome[Retrieved]", made[position]))
+        yield position, cast("Outcome[Retrieved]", made[position])
     items = [made[position].value for position in ready]
     for number, outcome in call_on(pool, task, items, calls, read):
         position = ready[number]
         latency_ms = (made[position].latency_ms or 0.0) + (outcome.latency_ms or 0.0)
-        yield position, naming(queries[position].id, replace(outcome, latency_ms=latency_ms))
+        yield position, replace(outcome, latency_ms=latency_ms)
 
 
 def _read(answer: Any, top_k: int, owner: str, latency_ms: float) -> Outcome[Retrieved]:
@@ -244,7 +232,7 @@ class Retrieve(StoredStage):
         self.sources = [retrievers.stage(source, deep) for source in self.retriever.sources]
         self.by_query = True
         # one that others read and that is not scored stands before all that are scored
-        self.place = 1 if name in self.plan.systems else 0
+        self.place = 1 if name in self.plan.retrieving else 0
 
     @cached_property
     def outcomes(self) -> Sequence[Outcome[Retrieved]]:
@@ -259,7 +247,8 @@ class Retrieve(StoredStage):
         failed, _ = self._inputs
         found = self.items(default=PENDING)
         for row, outcome in failed.items():
-            found[row] = outcome
+            if outcome != PENDING:
+                found[row] = write_retrieved(outcome)
         return found
 
     def found(self) -> Sequence[Outcome[Retrieved]]:
@@ -334,12 +323,12 @@ class Retrieve(StoredStage):
             found = search(pool, task, self.retriever, queries, calls, hits)
         else:
             found = retrieve(self.retriever, queries, self.top_k, calls, hits or None)
-        keep_all(found, todo, keep, advance)
+        keep_all(naming(queries, found), todo, keep, advance)
         self._retrievers.note_encodings(self.name)
         if notes := [*map(self.workspace.clean, self.retriever.notes)]:
             self._file.put(_NOTES, {_NOTES: list(dict.fromkeys([*self.notes, *notes]))})
 
-    read, form = staticmethod(read_retrieved), RETRIEVED
+    read, spools = staticmethod(read_retrieved), True
 
     def write(self, value: Outcome[Retrieved]) -> dict[str, Any]:
         """Write an outcome without the texts that the corpus has anyway."""

@@ -1,5 +1,5 @@
 """`report.html`: one file without a server or a request, from the first table to any query.
 
-`questions` says what the page needs to know of each query, `pack` compresses it in parts, and
+`rankings` says what the page needs to know of each query, `pack` compresses it in parts, and
 `html` writes the file. `assets/` has the script, the styles and the frame as people edit them.
 """

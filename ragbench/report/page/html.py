@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import resources
 from itertools import accumulate
@@ -28,76 +27,45 @@ from ragbench.report.pictures.svg import Picture
 if TYPE_CHECKING:
     from jinja2 import Template
 
-    from ragbench.records.causes import Lost
-    from ragbench.records.manifest import QuestionRow
-    from ragbench.types import FloatArray
-
 MAILED = 12_000_000
 """Bytes of data that a page holds; in base64 and mailed this is 21 MB, where 25 MB is usual."""
 _TRIPLES = 3 << 16
 _DATA = "<!--data-->"
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What a run has at hand when its folder is written."""
-
-    ids: Sequence[str] | None = None
-    """The queries, in order."""
-    columns: Mapping[str, Mapping[str, FloatArray]] | None = None
-    """System -> score -> the value of each query, NaN where there is none."""
-    causes: Mapping[str, Sequence[Lost | None]] | None = None
-    """System -> where each query is lost."""
-    latency: Mapping[str, Mapping[str, float]] | None = None
-    """Retriever -> query -> milliseconds, where they are known."""
-    questions: Mapping[str, QuestionRow] | None = None
-    """Query -> its line."""
-    rankings: AtHand = NOT_AT_HAND
-
-
 def render_html(summary: Summary, comparisons: Comparisons) -> str:
     """Draw the results as one page without its queries."""
     drawn = pictures(summary, comparisons, Curves(), {})
-    return _frame(summary, comparisons, drawn, asks=False)
+    return _drawn(lay_out(summary, comparisons), drawn)
 
 
 def write_page(
     path: Path,
     summary: Summary,
     comparisons: Comparisons,
-    run: Path | None = None,
+    run: Path | QueryViews | None = None,
     *,
     mailed: int = MAILED,
-    known: Known | None = None,
+    at_hand: AtHand = NOT_AT_HAND,
 ) -> None:
-    """Write the page, with the queries of a run folder where there is one.
+    """Write the page, with the queries of a run folder, or of one that is open, if there is one.
 
     The page loads nothing: its security policy allows the script that it holds, by its hash, and
     no request. Every foreign text is escaped, or set as text by the script. Queries are packed
     part by part, so that memory does not grow with their texts. Beyond `mailed` bytes of them, the
-    others are in a file beside the page, `report.data`, which a reader chooses to see them. `known`
-    is what some files of the folder say, where it is at hand: they are not parsed then.
+    others are in a file beside the page, `report.data`, which a reader chooses to see them.
+    Rankings that are `at_hand` are not parsed.
     """
     beside = path.with_suffix(".data")
-    views, known = None, known or Known()
-    if run is not None:
-        views = QueryViews(
-            run,
-            bare=True,
-            ids=known.ids,
-            columns=known.columns,
-            causes=known.causes,
-            latency=known.latency,
-            questions=known.questions,
-        )
+    views = QueryViews(run, bare=True) if isinstance(run, Path) else run
     curves, values, packed = Curves(), dict[str, dict[str, list[float | None]]](), None
     if views is not None:
         head = {**_head(summary), "file": beside.name}
-        packed, curves = write_data(beside, views, head, known.rankings)
+        packed, curves = write_data(beside, views, head, at_hand)
         values = judged_values(summary, views)
         views.close()  # some systems rename no folder with an open file in it
     drawn = pictures(summary, comparisons, curves, values)
-    frame = _frame(summary, comparisons, drawn, asks=views is not None)
+    frame = _drawn(lay_out(summary, comparisons), drawn, asks=views is not None)
     before, _, after = frame.partition(_DATA)
     with written_whole(path) as page:
         # half characters, as a model may send them, as escapes: UTF-8 has none
@@ -184,19 +152,13 @@ def _block(name: str, data: IO[bytes], size: int) -> Iterator[bytes]:
     yield b"</script>\n"
 
 
-def _frame(
-    summary: Summary, comparisons: Comparisons, drawn: Sequence[Picture], *, asks: bool
-) -> str:
-    """The page of results without the data of its queries."""
-    return _drawn(lay_out(summary, comparisons), drawn, asks=asks)
-
-
 def write_runs_page(path: Path, page: Layout, trends: Sequence[Picture]) -> None:
     """Write a page of a list of runs, with the pictures of how their scores went on."""
-    write_atomically(path, _drawn(page, trends, asks=False).encode("utf-8", "backslashreplace"))
+    write_atomically(path, _drawn(page, trends).encode("utf-8", "backslashreplace"))
 
 
-def _drawn(page: Layout, drawn: Sequence[Picture], *, asks: bool) -> str:
+def _drawn(page: Layout, drawn: Sequence[Picture], *, asks: bool = False) -> str:
+    """The page without the data of its queries; whether it `asks` for these."""
     css, script = _asset("page.css"), _asset("page.js")
     policy = [
         "default-src 'none'",
@@ -218,7 +180,6 @@ def _drawn(page: Layout, drawn: Sequence[Picture], *, asks: bool) -> str:
         policy="; ".join(policy),
         sections=[(section, table_parts(section)) for section in page.sections],
         signs=SIGNS,
-        costs=[astuple(cost) for cost in page.costs],
         cost_heads=COST_HEADS,
         slice_heads=SLICE_HEADS,
     )

@@ -144,7 +144,7 @@ def add_to_curves(curves: Curves, rankings: Mapping[str, FirstHits], judged: Jud
     rows = spans(starts, starts + judged.relevant)
     ends = borders(judged.relevant.tolist(), len(judged.relevant))
     for name, ranking in rankings.items():
-        curves.add(name, ranking.judged[rows], judged.grades[rows], ends)
+        curves.add(name, ranking.judged[rows], judged.rows.grades[rows], ends)
 
 
 def telling_first(views: QueryViews) -> IntArray:
@@ -304,9 +304,8 @@ def _numbers(
     names, ids = iter(found.ids.split("\n")), list[int | str]()
     for view, text_of, count in zip(views, texts, found.counts, strict=True):
         own = {passage.id: passage for passage in _read_by(owner, view)}
-        whose = owner.name if owner.generator is None else owner.retriever
         for name in islice(names, count):
-            text = own.get(name) or (text_of(whose, name) if text_of else None)
+            text = own.get(name) or (text_of(owner.ranking_of, name) if text_of else None)
             if text is None:
                 ids.append(passages.number(name))
             else:

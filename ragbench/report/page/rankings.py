@@ -47,11 +47,6 @@ class Judged:
     places: IntArray
     """Row -> where the judgements of its query list it, from 0."""
 
-    @property
-    def grades(self) -> IntArray:
-        """Row -> its grade."""
-        return self.rows.grades
-
     @classmethod
     def of(cls, views: QueryViews) -> Judged:
         """Gather what a run folder says is judged."""
@@ -180,7 +175,7 @@ class FirstHits:
         shown = (self.judged[known] > 0) & (self.judged[known] <= SHOWN_HITS)
         whose, known = whose[shown], known[shown]
         places = (ends - counts)[whose] + self.judged[known] - 1
-        grades = judged.grades[known]
+        grades = judged.rows.grades[known]
         longest = int(names.as_bytes.lengths.max(initial=0))
         for first in range(0, len(own), size):
             start = int(ends[first] - counts[first])
@@ -245,8 +240,7 @@ def rounded_number(value: float | None) -> float | None:
     if value is None or not math.isfinite(value):
         return None
     short = float(f"{value:.4g}")
-    short = short if math.isfinite(short) else value
-    return int(short) if short.is_integer() and abs(short) < 1e15 else short
+    return _whole(short if math.isfinite(short) else value)
 
 
 def rounded(values: FloatArray) -> list[str]:
@@ -283,9 +277,9 @@ def read_rankings(
     judged, systems = Judged.of(views), views.summary.systems
     rows = judged.rows_in(at_hand.qrels)
     ranking_of = {
-        each.name: (each.retriever if each.generator else None) or each.name
+        each.name: each.ranking_of
         for each in systems
-        if each.role != "control" and each.name in views.rankings
+        if each.ranking_of is not None and each.name in views.rankings
     }
     first = {name: system for system, name in reversed(ranking_of.items())}
     owners = {system.name: system for system in systems}

@@ -54,13 +54,10 @@ _DEEPEST = 100
 _TOGETHER = 1_000  # queries that are added at once
 _KS = np.arange(1.0, _DEEPEST + 1)
 _DISCOUNTS = np.log2(_KS + 1)
-_TENTHS = [tenth / 10 - 1e-9 for tenth in range(11)]
+_TENTHS = [tenth / 10 for tenth in range(11)]
 
 _TREND_WIDTH = 340.0
 _NAMED = 6  # runs whose names have room below the axis
-
-Trend = Mapping[str, Sequence[SystemScore | None]]
-"""System -> its score in each run; None where a run lacks it."""
 
 
 def causes_pictures(
@@ -79,17 +76,9 @@ def causes_pictures(
             count = system.causes.get(cause, 0)
             if not count:
                 continue
-            width = wide * count / n
-            drawing.bar(
-                x,
-                y,
-                width - 1,
-                18,
-                _CAUSE_COLOURS[cause],
-                f"{system.name}: {count} of {n} {cause_words(cause)}",
-                system=system.name,
-                cause=cause,
-            )
+            width, colour = wide * count / n, _CAUSE_COLOURS[cause]
+            said = f"{system.name}: {count} of {n} {cause_words(cause)}"
+            drawing.bar(x, y, width - 1, 18, colour, said, system=system.name, cause=cause)
             if width > 22:
                 drawing.count(x + 4, y + 13, count, _ON.get(cause, "light"))
             x += width
@@ -144,19 +133,12 @@ def _flow(
         y = top
         for cause in CAUSES:
             if counts[cause]:
-                tall = max(counts[cause] * scale, 14.0)
+                tall = counts[cause] * scale
                 at[side, cause] = y
-                drawing.bar(
-                    x - (10 if side == "a" else 0),
-                    y,
-                    10,
-                    counts[cause] * scale,
-                    _CAUSE_COLOURS[cause],
-                    cause,
-                )
-                at_x = x - inside if side == "a" else x + inside
-                words.append((at_x, y + 10, f"{counts[cause]} {cause_words(cause)}", anchor))
-                y += tall + 6
+                bar_x, text_x = (x - 10, x - inside) if side == "a" else (x, x + inside)
+                drawing.bar(bar_x, y, 10, tall, _CAUSE_COLOURS[cause], cause)
+                words.append((text_x, y + 10, f"{counts[cause]} {cause_words(cause)}", anchor))
+                y += max(tall, 14.0) + 6
         bottom = max(bottom, y)
     for a, b, n in sorted(moves, key=lambda move: -move[2]):
         tall, y, z = n * scale, at["a", a], at["b", b]
@@ -234,7 +216,7 @@ def _interpolated(query: IntArray, ranks: IntArray, sizes: IntArray) -> FloatArr
     recall, precision = nth / sizes[whose], nth / ranks[order]
     points = np.zeros((len(sizes), len(_TENTHS)))
     for column, tenth in enumerate(_TENTHS):
-        reached = recall >= tenth
+        reached = recall >= tenth - 1e-9
         np.maximum.at(points[:, column], whose[reached], precision[reached])
     return points
 
@@ -246,14 +228,12 @@ def curve_pictures(curves: Curves, narrow: bool = False) -> Iterator[Picture]:
     counted = max(curves.queries.values())
     drawn = (("nDCG", curves.ndcg), ("recall", curves.recall), ("precision", curves.precision))
     for name, sums in drawn:
-        means = curves.means(sums)
-        title = f"{name}@k over k, {counted} judged queries"
-        file = f"{name.lower()}-over-k"
-        yield _lines(file, title, ("k", name), _KS.tolist(), means, narrow, logarithmic=True)
-    tenths = [tenth / 10 for tenth in range(11)]
+        title, axes = f"{name}@k over k, {counted} judged queries", ("k", name)
+        file, means = f"{name.lower()}-over-k", curves.means(sums)
+        yield _lines(file, title, axes, _KS.tolist(), means, narrow, logarithmic=True)
     means = curves.means(curves.interpolated)
     title = f"interpolated precision over recall, {counted} judged queries"
-    yield _lines("precision-recall", title, ("recall", "precision"), tenths, means, narrow)
+    yield _lines("precision-recall", title, ("recall", "precision"), _TENTHS, means, narrow)
 
 
 def _lines(
@@ -290,9 +270,13 @@ def _lines(
 
 
 def trend_picture(
-    name: str, measure: str, runs: Sequence[str], trend: Trend, narrow: bool = False
+    name: str,
+    measure: str,
+    runs: Sequence[str],
+    trend: Mapping[str, Sequence[SystemScore | None]],
+    narrow: bool = False,
 ) -> Picture:
-    """Draw the means of a score over runs, with the interval of each."""
+    """Draw the means of each system's score over runs, with their intervals."""
     drawing, left, bottom = Drawing(), 46.0, 220.0
     right = NARROW - MARGIN if narrow else left + _TREND_WIDTH
     means = [s.mean for own in trend.values() for s in own if s is not None and s.mean is not None]
@@ -319,7 +303,7 @@ def trend_picture(
             points.append((x, up(score.mean)))
             if pair := ends_of(score.interval):
                 drawing.line([(x, up(pair[0])), (x, up(pair[1]))], number, width=1)
-            said = f"{system} {significant(score.mean)} in {run_of(runs, place)}"
+            said = f"{system} {significant(score.mean)} in run {place + 1}, {runs[place]}"
             drawing.mark(x, up(score.mean), number, said, size=4)
         _joined(drawing, points, number)
         values = (significant(None if score is None else score.mean) for score in scores)
@@ -327,11 +311,6 @@ def trend_picture(
     size = room_of(drawing, list(trend), right, bottom + 30, narrow)
     title = f"{measure} over {len(runs)} runs"
     return drawing.done(name, title, "; ".join(told), *size)
-
-
-def run_of(runs: Sequence[str], place: int) -> str:
-    """Return the name of a run, with its place."""
-    return f"run {place + 1}, {runs[place]}"
 
 
 def _joined(

@@ -26,7 +26,6 @@ from ragbench.report.pictures.svg import (
 from ragbench.report.text import counted, ends_of, significant
 
 _PLOT = 230.0
-_DEEPEST = 100
 _BINS = 10
 Values = Mapping[str, Mapping[str, Sequence[float | None]]]
 """System -> score -> the value of each query."""
@@ -138,22 +137,20 @@ def _outcome_colour(change: Difference, direction: str) -> int:
 def trade_pictures(summary: Summary, narrow: bool = False) -> Iterator[Picture]:
     """Quality against what it takes; what nothing beats on both is joined."""
     for kind in ("retrieval", "generation", "judge"):
+        names = (n for s in summary.systems for n, own in s.scores.items() if own.kind == kind)
+        name = next(names, "")
         for what, unit in (("latency", "median ms a query"), ("cost", "USD for all queries")):
             having = []
-            name = next(
-                (n for s in summary.systems for n, score in s.scores.items() if score.kind == kind),
-                None,
-            )
             for system in summary.systems:
                 if system.role == "control":  # nobody could choose it
                     continue
-                score = system.scores.get(name or "")
+                score = system.scores.get(name)
                 times = summary.timing.of(system.name).latency_ms or Latency()
                 taken = system.usd if what == "cost" else times.p50
                 if score is not None and score.mean is not None and taken is not None and taken > 0:
                     having.append((system.name, taken, score.mean))
                     lower = score.direction == "lower"
-            if name is not None and len(having) > 1:
+            if len(having) > 1:
                 file = f"{slug(name)}-against-{what}"
                 yield _trade(file, name, unit, having, lower=lower, narrow=narrow)
 
@@ -384,18 +381,12 @@ def difference_picture(
     up = Scale.fit([change for change, _ in changes], 250, 24, zero=True)
     axis_left(drawing, up, left, right)
     step = (right - left) / len(changes)
+    wide = max(step - 0.5, 0.5)
     for place, (change, query) in enumerate(changes):
         top, bottom = sorted((up(change), up(0)))
-        colour = colour_of(2 if (change > 0) != lower else 1)
+        colour, said = colour_of(2 if (change > 0) != lower else 1), f"{query} {change:+.3g}"
         if change:
-            drawing.bar(
-                left + place * step,
-                top,
-                max(step - 0.5, 0.5),
-                bottom - top,
-                colour,
-                f"{query} {change:+.3g}",
-            )
+            drawing.bar(left + place * step, top, wide, bottom - top, colour, said)
     drawing.rule(left, up(0), right=right - left, strong=True)
     gained, lost = sum(c > 0 for c, _ in changes), sum(c < 0 for c, _ in changes)
     told = f"{counted(gained, 'queries')} up, {lost} down, {len(changes) - gained - lost} the same"

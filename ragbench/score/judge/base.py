@@ -282,6 +282,20 @@ def missing_verdict(item: Item, rubric: Rubric) -> Verdict | None:
     return None
 
 
+def both_orders(rubric: Rubric, scores: tuple[float, float], said: Sequence[str]) -> Verdict:
+    """Return the verdict of one comparison in both orders: a tie where they disagree.
+
+    `scores` are those of the answer, 1 for a win, `said` what was said in each order.
+    """
+    lines = [f"in this order: {said[0]}", f"in the other order: {said[1]}"]
+    sides = {int(score > 0.5) - int(score < 0.5) for score in scores}
+    if len(sides) > 1:
+        lines.append("the two orders disagree: a tie")
+    score = sum(scores) / 2 if len(sides) == 1 else 0.5
+    level = 1 + score * (rubric.levels - 1)
+    return Verdict(score, level=level, reasoning="\n".join(lines), orders=scores)
+
+
 def not_applicable(cause: Cause, reasoning: str) -> Verdict:
     """Return the verdict that a rubric does not apply."""
     return Verdict(None, reasoning=reasoning, status="not_applicable", cause=cause.word)

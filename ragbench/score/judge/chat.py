@@ -17,15 +17,8 @@ from ragbench.llm.server import (
     ServerOptions,
 )
 from ragbench.registry import FactoryArgs, Option, make_object
-from ragbench.score.judge.methods.session import Asking
-from ragbench.score.judge.model_judge import (
-    Combine,
-    ExampleOptions,
-    Jury,
-    ModelJudge,
-    PassageOptions,
-    RepeatOptions,
-)
+from ragbench.score.judge.methods.session import Asking, ExampleOptions, PassageOptions
+from ragbench.score.judge.model_judge import Combine, Jury, ModelJudge, RepeatOptions
 from ragbench.signature import fingerprint_json
 
 
@@ -65,17 +58,7 @@ class OpenAIJudge(ModelJudge):
         super().__init__(
             self._server.connect,
             Jury(_models(chosen.model, chosen.models), chosen.combine, chosen.samples),
-            Asking(
-                chosen.temperature,
-                chosen.max_tokens,
-                chosen.seed,
-                chosen.few_shot,
-                chosen.extra or {},
-                chosen.reasoning_effort,
-                chosen.language,
-                passages=chosen.passages,
-                window=chosen.window,
-            ),
+            Asking.by(chosen, extra=chosen.extra or {}),
             limits=chosen.in_batches(chosen.limits),
             prices=chosen.load_prices,
         )
@@ -133,13 +116,7 @@ class LangchainJudge(ModelJudge):
         super().__init__(
             self._chat_model,
             Jury((name,), samples=chosen.samples),
-            Asking(
-                temperature=None,
-                few_shot=chosen.few_shot,
-                language=chosen.language,
-                passages=chosen.passages,
-                window=chosen.window,
-            ),
+            Asking.by(chosen, temperature=None),
             limits=chosen.limits,
             prices=chosen.load_prices,
         )

@@ -264,16 +264,15 @@ class Judge:
 def make_judge(
     named: str | Callable[..., object] | base.Judge,
     options: Mapping[str, Any],
-    search: Sequence[Path] = (),
     *,
     inputs: Mapping[str, Any] | None = None,
 ) -> base.Judge:
     """Make a judge from its type, or from what the user passed, and its options.
 
-    `python:` looks in `search` first; `inputs` are live objects, such as a `client`.
+    `inputs` are live objects, such as a `client`.
     """
     type_name = named if isinstance(named, str) else name_of(named)
-    factory = JUDGES.load(named, search) if isinstance(named, str) else judge_maker(named)
+    factory = JUDGES.load(named) if isinstance(named, str) else judge_maker(named)
     check_values(type_name, declared_options(factory), options)
     for name in (given := inputs or {}):
         if name not in inspect.signature(factory).parameters:

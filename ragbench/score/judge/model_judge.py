@@ -32,7 +32,7 @@ from ragbench.score.judge.methods.prompt import Prompt
 from ragbench.score.judge.methods.ragas import apply_ragas
 from ragbench.score.judge.methods.rating import compare_pair, rate
 from ragbench.score.judge.methods.session import Asking, ReplyLog, Session, sent_prompts
-from ragbench.score.judge.methods.templates import Together, prompt_fingerprint, reads_passages
+from ragbench.score.judge.methods.templates import prompt_fingerprint, reads_passages
 from ragbench.score.judge.methods.trec_rag import check_support, count_nuggets, pooled_nuggets
 from ragbench.score.judge.rubric import embedding_identity
 from ragbench.score.judge.verdicts import failed_verdict
@@ -61,41 +61,6 @@ class RepeatOptions(CallOptions):
     """How often a model is asked the same."""
 
     samples: Annotated[int, Option("How often each item is judged.", ge=1)] = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExampleOptions:
-    """What prompts say besides the task."""
-
-    few_shot: Annotated[bool, Option("Whether prompts show examples.")] = True
-    language: Annotated[
-        str | None,
-        Option(
-            "The language of reasons and claims, such as German, or item: that of the judged "
-            "texts; null says nothing of it."
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class PassageOptions:
-    """How claims are checked against passages."""
-
-    passages: Annotated[
-        Together,
-        Option(
-            "Whether claims are checked against all passages at once, so that one may need "
-            "several, or against each by itself: one request a passage."
-        ),
-    ] = "together"
-    window: Annotated[
-        int,
-        Option(
-            "Longest prompt about passages, in tokens, estimated at 3 bytes each; more passages "
-            "are read in several requests.",
-            ge=1_000,
-        ),
-    ] = 32_000
 
 
 _METHODS: Mapping[str, Callable[[ReplyLog, Item, Rubric], Awaitable[Verdict]]] = {

@@ -24,14 +24,7 @@ def nugget_score(nuggets: Iterable[Nugget], score: NuggetScore = "strict_vital")
 
     Full support counts 1, partial support 0.5, or 0 in the strict scores; the number is the mean
     over the vital nuggets, or over all of them. In the weighted scores an okay nugget weighs half
-    of a vital one.
-
-    Args:
-        nuggets: Nuggets with their assignments.
-        score: Which of the published scores; `strict_vital` is the one that TREC ranks systems by.
-
-    Returns:
-        A number from 0 to 1; None where there is no nugget that counts.
+    of a vital one. TREC ranks systems by `strict_vital`. None where there is no nugget that counts.
 
     Example:
         >>> from ragbench.types.records import Nugget
@@ -60,21 +53,17 @@ def nugget_score(nuggets: Iterable[Nugget], score: NuggetScore = "strict_vital")
 SupportScore = Literal["precision", "recall"]
 """Over which sentences support is averaged."""
 
-SUPPORT_LEVELS = ("full_support", "partial_support", "no_support")
-"""How far a passage supports a sentence, as TREC RAG words it."""
-
 _SUPPORT = {"full_support": 1.0, "partial_support": 0.5, "no_support": 0.0}
+SUPPORT_LEVELS = tuple(_SUPPORT)
+"""How far a passage supports a sentence, as TREC RAG words it."""
 
 
 def support_score(levels: Sequence[str | None], score: SupportScore) -> float | None:
     """Return how well the sentences of an answer are supported by what they cite first.
 
-    Args:
-        levels: For each sentence a word of `SUPPORT_LEVELS`; None where it cites nothing.
-        score: `precision` is the mean over the sentences that cite, `recall` over all.
-
-    Returns:
-        Full support counts 1, partial support 0.5; None where there is no sentence to count.
+    Each sentence has a word of `SUPPORT_LEVELS`, None where it cites nothing: full support counts
+    1, partial support 0.5. `precision` is the mean over the sentences that cite, `recall` over all;
+    None where there is no sentence to count.
 
     Example:
         >>> levels = ["full_support", None, "partial_support", "no_support"]
@@ -167,10 +156,8 @@ def ragas_noise(
 ) -> float:
     """Return the share of the answer's statements that are wrong and in a relevant passage.
 
-    Args:
-        answer: A row per statement of the answer, whether each passage supports it.
-        reference: A row per statement of the reference, whether each passage supports it.
-        right: Whether the reference supports each statement of the answer.
+    `answer` and `reference` have a row per statement: whether each passage supports it. `right` is
+    whether the reference supports each statement of the answer.
 
     Example:
         >>> ragas_noise([[True, False], [False, True]], [[True, False]], [False, False])

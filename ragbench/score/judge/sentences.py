@@ -68,20 +68,16 @@ def _sentences(text: str) -> list[tuple[str, list[int]]]:
     for sentence in sentences(_GLUED.sub(" ", text)):
         leading = _LEADING.match(sentence)
         if leading and found:
-            found[-1][1].extend(_numbers(leading.group()))
+            found[-1][1].extend(markers(leading.group()))
             sentence = sentence[leading.end() :].strip()
         plain = without_markers(sentence)
         if plain:
-            found.append((plain, _numbers(sentence)))
+            found.append((plain, markers(sentence)))
     return found
 
 
-def markers(text: str) -> frozenset[int]:
-    """Return the numbers that a text cites."""
-    return frozenset(_numbers(text))
-
-
-def _numbers(text: str) -> list[int]:
+def markers(text: str) -> list[int]:
+    """Return the numbers that a text cites, in order."""
     found: list[int] = []
     for marker in _MARKER.finditer(text):
         for part in _PART.finditer(marker.group(1) or marker.group(2)):

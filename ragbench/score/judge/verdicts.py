@@ -29,6 +29,7 @@ from ragbench.score.judge.base import (
     LoadedJudge,
     ManyJudge,
     Rubric,
+    both_orders,
     missing_verdict,
 )
 from ragbench.score.judge.items import explained, with_evidence
@@ -223,7 +224,6 @@ class _Gathered:
         self.apart, self.failed, self.asked = array("d"), Counter[str](), 0
 
     def add(self, row: int, verdict: Verdict) -> None:
-        """Look at the verdict on an item."""
         if verdict.score is not None:
             self.values[row] = verdict.score
         self.causes[row] = Cause[verdict.cause.upper()]
@@ -241,7 +241,6 @@ class _Gathered:
             self.apart.append(verdict.spread)
 
     def column(self, rubric: Rubric, signature: Signature) -> ScoreColumn:
-        """Return the scores."""
         import numpy as np
 
         return ScoreColumn(
@@ -311,7 +310,13 @@ def judge_pairs(
             {rubric.name: _agreed(one[rubric.name], two[rubric.name], rubric) for rubric in rubrics}
             for one, two in zip(first, second, strict=True)
         ]
-    found = [{rubric.name: _tie(item, rubric) for rubric in rubrics} for item in items]
+    ties = {
+        each.name: Verdict(0.5, level=(1 + each.levels) / 2, reasoning=SAME) for each in rubrics
+    }
+    found = [
+        {each.name: missing_verdict(item, each) or ties[each.name] for each in rubrics}
+        for item in items
+    ]
     for row, verdicts in zip(differing, answered, strict=True):
         found[row] = verdicts
     judged = collect_verdicts(judge, items, rubrics, found, type_name=type_name)
@@ -329,27 +334,13 @@ def same_answers(item: Item) -> bool:
     return item.answer.split() == item.other.split()
 
 
-def _tie(item: Item, rubric: Rubric) -> Verdict:
-    tie = Verdict(0.5, level=1 + 0.5 * (rubric.levels - 1), reasoning=SAME)
-    return missing_verdict(item, rubric) or tie
-
-
 def _agreed(one: Verdict, two: Verdict, rubric: Rubric) -> Verdict:
     """One verdict of two orders; without a score in both, the one that lacks it."""
     if one.score is None or two.score is None:
         return one if one.score is None else two
     scores = one.score, 1 - two.score
-    agree = _side(scores[0]) == _side(scores[1])
-    score = sum(scores) / 2 if agree else 0.5
-    lines = [f"in this order: {one.reasoning}", f"in the other order: {two.reasoning}"]
-    if not agree:
-        lines.append("the two orders disagree: a tie")
-    level = 1 + score * (rubric.levels - 1)
-    return replace(one, score=score, level=level, reasoning="\n".join(lines), orders=scores)
-
-
-def _side(score: float) -> int:
-    return int(score > 0.5) - int(score < 0.5)
+    of = both_orders(rubric, scores, (one.reasoning, two.reasoning))
+    return replace(one, score=of.score, level=of.level, reasoning=of.reasoning, orders=scores)
 
 
 def _decided(column: ScoreColumn, lower_wins: bool) -> ScoreColumn:

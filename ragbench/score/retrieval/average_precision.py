@@ -44,7 +44,7 @@ def average_precision(
         McSherry and Najork (2008), Computing Information Retrieval Performance Measures Efficiently
         in the Presence of Tied Scores. ECIR.
     """
-    check_divide("map", divide, k)
+    check_divide(divide, k)
     hit = ranked.grades >= rel
     total = _tied_total(ranked, hit, k) if ranked.averaged else _total(ranked, hit, k)
     relevant = ranked.count_relevant(rel)
@@ -53,7 +53,6 @@ def average_precision(
 
 
 def _total(ranked: RankedGrades, hit: NDArray[np.bool_], k: int | None) -> FloatArray:
-    """Add up the precisions at each query's hits."""
     if k is not None:
         hit = hit & (ranked.rank <= k)
     return ranked.sum(ranked.hits_so_far(hit) / ranked.rank * hit)
@@ -109,8 +108,7 @@ def geometric_map(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
 
 def floored_logarithms(scores: FloatArray) -> FloatArray:
     """Return natural logarithms, none below that of `FLOOR`."""
-    logarithms: FloatArray = np.log(np.maximum(scores, FLOOR))
-    return logarithms
+    return np.log(np.maximum(scores, FLOOR))
 
 
 @_measure("yaap", range=(-np.inf, np.inf), of_nothing=0.0)
@@ -119,11 +117,8 @@ def yet_another_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> Fl
 
     With S, the sum of the precisions at the relevant documents, and R of these it is
     ln((1 + S) / (1 + R - S)). Queries rise with `map`, and may be averaged better: the ends of
-    the scale are not crowded.
-
-    Returns:
-        Array of shape (n,), from -ln(1 + R) where nothing is found to ln(1 + R) for a perfect
-        ranking; NaN where a query has no relevant document, which is 0 where those count.
+    the scale are not crowded. Values lie between -ln(1 + R), where nothing is found, and ln(1 + R);
+    a query without a relevant document has 0 where those count.
 
     Example:
         S = 1 and R = 2: ln((1 + 1) / (1 + 2 - 1)).
@@ -137,8 +132,7 @@ def yet_another_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> Fl
     """
     relevant = ranked.count_relevant(rel)
     total = average_precision(ranked, rel=rel) * relevant
-    scores: FloatArray = np.log((1.0 + total) / (1.0 + relevant - total))
-    return scores
+    return np.log((1.0 + total) / (1.0 + relevant - total))
 
 
 SMOOTHING = 1e-5

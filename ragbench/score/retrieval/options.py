@@ -49,10 +49,10 @@ def check_base(owner: str, discount: str, base: float) -> None:
         raise OptionError(owner, "base", base, "2, or any base above 1 with discount=jk")
 
 
-def check_divide(owner: str, divide: str | None, k: int | None) -> None:
-    """Refuse a divisor that would have no effect."""
+def check_divide(divide: str | None, k: int | None) -> None:
+    """Refuse a divisor of `map` that would have no effect."""
     if divide is not None and k is None:
-        raise OptionError(owner, "divide", divide, f"{owner}(divide={divide})@10")
+        raise OptionError("map", "divide", divide, f"map(divide={divide})@10")
 
 
 def check_exponent(owner: str, grade: int) -> None:
@@ -78,24 +78,21 @@ def read_gains(owner: str, text: str | None, gain: str = "linear") -> dict[int, 
         return {}
     if gain != "linear":
         raise OptionError(owner, "gains", text, "no gains with gain=exp")
+    allowed = "pairs such as {1:3,2:9}: each grade once, an integer >= 0, with a gain >= 0"
+    refused = OptionError(owner, "gains", text, allowed)
     found: dict[int, float] = {}
     inside = text.strip()
     if not (inside.startswith("{") and inside.endswith("}")):
-        raise _bad_gains(owner, text)
+        raise refused
     for pair in inside[1:-1].split(","):
         grade, _, value = (part.strip() for part in pair.partition(":"))
         if not (grade.isascii() and grade.isdigit()) or int(grade) in found:
-            raise _bad_gains(owner, text)
+            raise refused
         try:
             found[int(grade)] = float(value)
         except ValueError:
-            raise _bad_gains(owner, text) from None
+            raise refused from None
     # below 0 a score would leave its range, which the intervals rest on
     if not all(math.isfinite(gain) and gain >= 0 for gain in found.values()):
-        raise _bad_gains(owner, text)
+        raise refused
     return found
-
-
-def _bad_gains(owner: str, text: str) -> OptionError:
-    allowed = "pairs such as {1:3,2:9}: each grade once, an integer >= 0, with a gain >= 0"
-    return OptionError(owner, "gains", text, allowed)

@@ -203,7 +203,6 @@ def answer_hit(
 
 
 def _holds(passages: Sequence[str], answers: Sequence[str], tokens: squad.Tokens) -> bool:
-    """Whether a passage holds an answer."""
     wanted = [tokens(answer) for answer in answers]
     return any(
         squad.holds_run(words, needle) for words in map(tokens, passages) for needle in wanted

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from ragbench.errors import DataError, OptionError
+from ragbench.registry import Option, check_values, declared_options
 from ragbench.score.base import ScoreColumn
 from ragbench.score.retrieval.base import (
     RankedGrades,
@@ -184,32 +185,32 @@ class ScoredRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ScoringRules:
+    """How a ranking is scored, as a config says it; see `rank` and `score_run`."""
+
+    ties: Annotated[Ties, Option("Order of documents with equal scores.")] = "docid"
+    trec_eval: Annotated[TrecEval, Option("Version of trec_eval whose rounding is used.")] = 10
+    missing: Annotated[Missing, Option("What happens to a judged query that the run lacks.")] = (
+        "zero"
+    )
+    no_relevant: Annotated[
+        NoRelevant, Option("What happens to a query without a relevant document.")
+    ] = "skip"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules(ScoringRules):
     """The rules of one call, all of them part of the signature."""
 
-    ties: Ties = "docid"
-    """How equal scores are ordered."""
-    trec_eval: TrecEval = 10
-    """Whether scores are compared as doubles, or as 32-bit floats: 9."""
-    missing: Missing = "zero"
-    """What a judged query that the run lacks gets."""
-    no_relevant: NoRelevant = "skip"
-    """What a query without a relevant document gets."""
-    depth: int | None = None
-    """How many documents of a query are looked at; None at all."""
-    judged_only: bool = False
-    """Whether documents without judgement are taken out of the rankings, after `depth`."""
+    depth: Annotated[
+        int | None, Option("How many documents of a query are looked at; null: all.", ge=1)
+    ] = None
+    judged_only: Annotated[
+        bool, Option("Take documents that are not judged out of the rankings, after `depth`.")
+    ] = False
 
     def __post_init__(self) -> None:
-        depth = self.depth
-        if depth is not None and (type(depth) is not int or depth < 1):
-            raise OptionError("score_run", "depth", depth, "an integer >= 1")
-        for name, value, words in (
-            ("missing", self.missing, Missing),
-            ("no_relevant", self.no_relevant, NoRelevant),
-        ):
-            if value not in get_args(words):
-                raise OptionError("score_run", name, value, ", ".join(get_args(words)))
+        check_values("score_run", declared_options(Rules), asdict(self))
 
     def signature_parts(self) -> dict[str, Any]:
         """Return every rule; one that most calls do without only where it is used."""
@@ -233,18 +234,8 @@ def score_run(  # noqa: PLR0913  a keyword per rule of trec_eval
     A query of the qrels without any judgement has no value, and one of the run that is not in the
     qrels is not looked at; both are counted.
 
-    Args:
-        run: {query id: {document id: score}}, or `Run`.
-        qrels: {query id: {document id: grade}}, or `Qrels`; for measures of subtopics
-            {query id: {document id: {subtopic: grade}}}.
-        measures: Names or `Measure` objects, in any spelling that `parse_measures` reads.
-        missing: What a judged query that the run lacks gets: `zero`, the value of an empty
-            ranking, or `skip`, no value.
-        no_relevant: What a query without a relevant document gets: `skip`, no value, or `zero`.
-        ties: How equal scores are ordered: `docid`, `stable` or `average`; see `rank`.
-        trec_eval: 10 compares scores as doubles, 9 as 32-bit floats.
-        depth: Look at the first so many retrieved documents of a query only; None at all.
-        judged_only: Take the documents that are not judged out of the rankings first.
+    `run` and `qrels` are those of `rank`; measures of subtopics need qrels {query id: {document id:
+    {subtopic: grade}}}. `measures` are what `parse_measures` reads, the other arguments `Rules`.
 
     Example:
         >>> scored = score_run({"q": {"d1": 2.0, "d2": 1.0}}, {"q": {"d2": 1}}, ["mrr"])

@@ -13,7 +13,7 @@ from math import log, log2, nan
 from typing import ParamSpec
 
 from ragbench.errors import OptionError
-from ragbench.registry import declared_options
+from ragbench.registry import checked
 from ragbench.score.retrieval.options import (
     LARGEST_EXPONENT,
     Base,
@@ -38,17 +38,20 @@ Judged = Mapping[Hashable, int] | Collection[Hashable]
 _UNJUDGED = -1  # as a negative grade: it gains nothing, and bpref passes over it
 
 
-def _as_value(measure: Callable[P, float]) -> Callable[P, Value]:
-    """Let a measure return its number as all scorers do."""
+def _measure(name: str) -> Callable[[Callable[P, float]], Callable[P, Value]]:
+    """Let a measure refuse what its options forbid, and return its number as all scorers do."""
 
-    @functools.wraps(measure)
-    def run(*args: P.args, **options: P.kwargs) -> Value:
-        return Value(measure(*args, **options))
+    def declare(function: Callable[P, float]) -> Callable[P, Value]:
+        @functools.wraps(function)
+        def run(*args: P.args, **options: P.kwargs) -> Value:
+            return Value(function(*args, **options))
 
-    return run
+        return checked(name, run)
+
+    return declare
 
 
-@_as_value
+@_measure("hit_rate")
 def hit_rate(
     retrieved: Iterable[Hashable], judged: Judged, *, k: Cutoff | None = None, rel: Grade = 1
 ) -> float:
@@ -58,12 +61,11 @@ def hit_rate(
         >>> hit_rate(["d3", "d1", "d7"], {"d1"}, k=1), hit_rate(["d3", "d1", "d7"], {"d1"}, k=2)
         (0.0, 1.0)
     """
-    _check("hit_rate", k, rel)
     hits, relevant, _ = ranks_of_hits(retrieved, judged, k, rel)
     return float(bool(hits)) if relevant else nan
 
 
-@_as_value
+@_measure("mrr")
 def mrr(
     retrieved: Iterable[Hashable], judged: Judged, *, k: Cutoff | None = None, rel: Grade = 1
 ) -> float:
@@ -73,14 +75,13 @@ def mrr(
         >>> mrr(["d3", "d1", "d7"], {"d1": 2, "d7": 1})
         0.5
     """
-    _check("mrr", k, rel)
     hits, relevant, _ = ranks_of_hits(retrieved, judged, k, rel)
     if not relevant:
         return nan
     return 1.0 / hits[0] if hits else 0.0
 
 
-@_as_value
+@_measure("precision")
 def precision(
     retrieved: Iterable[Hashable], judged: Judged, *, k: Cutoff | None = None, rel: Grade = 1
 ) -> float:
@@ -90,12 +91,11 @@ def precision(
         >>> precision(["d3", "d1"], {"d1", "d3"}, k=4), precision(["d3", "d1"], {"d1", "d3"})
         (0.5, 1.0)
     """
-    _check("precision", k, rel)
     hits, relevant, retrieved_count = ranks_of_hits(retrieved, judged, k, rel)
     return len(hits) / (k or retrieved_count or 1) if relevant else nan
 
 
-@_as_value
+@_measure("recall")
 def recall(
     retrieved: Iterable[Hashable], judged: Judged, *, k: Cutoff | None = None, rel: Grade = 1
 ) -> float:
@@ -105,12 +105,11 @@ def recall(
         >>> recall(["d3", "d1", "d7"], {"d1", "d5"}, k=10)
         0.5
     """
-    _check("recall", k, rel)
     hits, relevant, _ = ranks_of_hits(retrieved, judged, k, rel)
     return len(hits) / relevant if relevant else nan
 
 
-@_as_value
+@_measure("f1")
 def f1(
     retrieved: Iterable[Hashable], judged: Judged, *, k: Cutoff | None = None, rel: Grade = 1
 ) -> float:
@@ -122,13 +121,12 @@ def f1(
         >>> f1(["d3", "d1", "d7"], {"d1", "d5"}, k=3)
         0.4
     """
-    _check("f1", k, rel)
     hits, relevant, retrieved_count = ranks_of_hits(retrieved, judged, k, rel)
     depth = retrieved_count if k is None else k
     return 2.0 * len(hits) / (relevant + depth) if relevant else nan
 
 
-@_as_value
+@_measure("map")
 def average_precision(
     retrieved: Iterable[Hashable],
     judged: Judged,
@@ -147,15 +145,14 @@ def average_precision(
         >>> round(average_precision(["d1", "d7", "d2"], {"d1", "d2"}), 4)
         0.8333
     """
-    _check("map", k, divide, rel)
-    check_divide("map", divide, k)
+    check_divide(divide, k)
     hits, relevant, _ = ranks_of_hits(retrieved, judged, k, rel)
     total = sum(count / rank for count, rank in enumerate(hits, 1))
     divisor = relevant if divide is None or k is None else min(k, relevant)
     return total / divisor if relevant else nan
 
 
-@_as_value
+@_measure("r_precision")
 def r_precision(retrieved: Iterable[Hashable], judged: Judged, *, rel: Grade = 1) -> float:
     """Return the precision at R, the number of relevant documents.
 
@@ -163,13 +160,12 @@ def r_precision(retrieved: Iterable[Hashable], judged: Judged, *, rel: Grade = 1
         >>> r_precision(["d1", "d7", "d2"], {"d1", "d2"})
         0.5
     """
-    _check("r_precision", rel)
     grades, pool = grades_of(retrieved, judged)
     relevant = sum(grade >= rel for grade in pool)
     return sum(grade >= rel for grade in grades[:relevant]) / relevant if relevant else nan
 
 
-@_as_value
+@_measure("dcg")
 def dcg(
     retrieved: Iterable[Hashable],
     judged: Judged,
@@ -187,7 +183,6 @@ def dcg(
         >>> dcg(["d1", "d7", "d2"], {"d1": 3, "d2": 2}, k=3)
         4.0
     """
-    _check("dcg", k, gain, discount, base)
     check_base("dcg", discount, base)
     grades, pool = grades_of(retrieved, judged)
     if not any(grade > 0 for grade in pool):
@@ -195,7 +190,7 @@ def dcg(
     return discounted_gain("dcg", grades[:k], gain, discount, base)
 
 
-@_as_value
+@_measure("ndcg")
 def ndcg(
     retrieved: Iterable[Hashable],
     judged: Judged,
@@ -213,7 +208,6 @@ def ndcg(
         >>> round(ndcg(["d3", "d1", "d7"], {"d1": 3, "d5": 1}, k=10), 4)
         0.5213
     """
-    _check("ndcg", k, gain, discount, base)
     check_base("ndcg", discount, base)
     grades, pool = grades_of(retrieved, judged)
     pool.sort(reverse=True)
@@ -221,7 +215,7 @@ def ndcg(
     return discounted_gain("ndcg", grades[:k], gain, discount, base) / best if best else nan
 
 
-@_as_value
+@_measure("bpref")
 def bpref(retrieved: Iterable[Hashable], judged: Judged, *, rel: Grade = 1) -> float:
     """Return how rarely a document judged not relevant precedes a relevant one.
 
@@ -231,7 +225,6 @@ def bpref(retrieved: Iterable[Hashable], judged: Judged, *, rel: Grade = 1) -> f
         >>> bpref(["a", "new", "x", "b"], {"a": 1, "b": 1, "x": 0, "y": 0})
         0.75
     """
-    _check("bpref", rel)
     grades, pool = grades_of(retrieved, judged)
     relevant = sum(grade >= rel for grade in pool)
     worst = min(relevant, sum(0 <= grade < rel for grade in pool))
@@ -244,7 +237,7 @@ def bpref(retrieved: Iterable[Hashable], judged: Judged, *, rel: Grade = 1) -> f
     return total / relevant if relevant else nan
 
 
-@_as_value
+@_measure("rbp")
 def rbp(
     retrieved: Iterable[Hashable],
     judged: Judged,
@@ -261,12 +254,11 @@ def rbp(
         >>> rbp(["d1", "d7", "d2"], {"d1", "d2"}, p=0.5)
         0.625
     """
-    _check("rbp", k, p, rel)
     hits, relevant, _ = ranks_of_hits(retrieved, judged, k, rel)
     return sum(((1.0 - p) * p ** (rank - 1) for rank in hits), 0.0) if relevant else nan
 
 
-@_as_value
+@_measure("err")
 def err(
     retrieved: Iterable[Hashable],
     judged: Judged,
@@ -284,7 +276,6 @@ def err(
         >>> err(["d1", "d2"], {"d1", "d2"})
         0.625
     """
-    _check("err", k, max)
     grades, pool = grades_of(retrieved, judged)
     best = sorted(pool)[-1] if pool else 0
     if best < 1:
@@ -306,21 +297,6 @@ def ranks_of_hits(
     grades, pool = grades_of(retrieved, judged)
     hits = [rank for rank, grade in enumerate(grades[:k], 1) if grade >= rel]
     return hits, sum(grade >= rel for grade in pool), len(grades)
-
-
-def _check(owner: str, *values: object) -> None:
-    """Refuse a value that the measure's declaration of its options, in their order, forbids."""
-    try:
-        _allow(owner, *values)
-    except TypeError:  # a value that cannot be remembered, as a list
-        _allow.__wrapped__(owner, *values)
-
-
-@functools.lru_cache(maxsize=1024, typed=True)  # to look at a declaration takes as long as to score
-def _allow(owner: str, *values: object) -> None:
-    function = average_precision if owner == "map" else globals()[owner]
-    for option, value in zip(declared_options(function).values(), values, strict=True):
-        option.check(owner, value)
 
 
 def grades_of(retrieved: Iterable[Hashable], judged: Judged) -> tuple[list[int], list[int]]:

@@ -239,11 +239,8 @@ def metric(*names: str, **declared: Any) -> Callable[[Function], Function]:
     """Declare a function as a metric.
 
     Called by its name, it refuses a bad option with an `OptionError`; what the names of metrics
-    say was checked when they were read, so that rows are scored without another look.
-
-    Args:
-        *names: The metrics that it computes.
-        **declared: Further fields of `Declaration`.
+    say was checked when they were read, so that rows are scored without another look. `names` are
+    the metrics that it computes, `declared` has further fields of `Declaration`.
     """
 
     def declare(function: Function) -> Function:
@@ -401,11 +398,7 @@ def contributions(
 ) -> Column:
     """Return each row's jackknife pseudo-value, moved so that their mean is the corpus score.
 
-    Args:
-        parts: The statistics of each row.
-        whole: Those of all rows together.
-        without: Takes the statistics of one row away from those of all.
-        score: The score of some statistics.
+    `parts` are the statistics of each row, and `without` takes one away from those of the `whole`.
 
     References:
         Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapter 11.

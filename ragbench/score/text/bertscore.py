@@ -280,7 +280,6 @@ def _facts(options: Options) -> Mapping[str, str]:
 
 
 def _notes(texts: Sequence[str], options: Options) -> list[str]:
-    """Say how many texts are longer than the model can read."""
     scorer = BERTScorer(**options)
     cut, lost = scorer.count_truncated(texts), ", and were cut there"
     notes = truncation_notes(cut, len(texts), "texts", scorer.limit, lost, options["model"])

@@ -210,13 +210,8 @@ def _check(options: Options) -> None:
 
 
 def _facts(options: Options) -> dict[str, str]:
-    """The stemmer, and the release and content of the database."""
     wordnet = load_wordnet(locate_wordnet(options["wordnet"]))
     return {"references": "best", "stemmer": "porter", "wordnet": wordnet.version}
-
-
-def _notes(texts: Sequence[str], options: Options) -> list[str]:
-    return note_not_english("meteor", texts)
 
 
 @metric(
@@ -226,7 +221,7 @@ def _notes(texts: Sequence[str], options: Options) -> list[str]:
     check=_check,
     facts=_facts,
     unsigned=frozenset({"wordnet"}),
-    notes=_notes,
+    notes=lambda texts, options: note_not_english("meteor", texts),
     equals="nltk's meteor_score on the same tokens and the same WordNet, bit for bit",
     not_for="other languages than English; comparing with papers that use Java METEOR 1.5, which "
     "has other weights and paraphrases",

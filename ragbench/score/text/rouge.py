@@ -91,12 +91,10 @@ class _Tokenizers:
         self._rows: Sequence[Row] = ()
 
     def expect(self, rows: Sequence[Row]) -> None:
-        """Look at the rows to come."""
         self._first.counted.expect(rows)
         self._rows = rows
 
     def of(self, reference: str) -> _Texts:
-        """Return the one for a reference."""
         if self._second is None or reference.isascii():
             return self._first
         if _is_seen(reference, self._first.counted(reference).tokens):
@@ -231,6 +229,8 @@ def rouge(
     References:
         Lin (2004), ROUGE: A Package for Automatic Evaluation of Summaries.
     """
+    if isinstance(types, str):
+        raise OptionError("rouge", "types", types, f"a list, such as ['{types}']")
     for name in types:
         if name not in TYPES:
             raise OptionError("rouge", "types", name, ", ".join(TYPES), nearest(name, TYPES))

@@ -140,13 +140,11 @@ def _check(options: Options) -> None:
 
 
 def _facts(options: Options) -> Mapping[str, str]:
-    """The model, wherever it lies."""
     identity = embed.find_checkpoint(_OWNER, options["model"]).identity
     return {"model": identity, "references": "best"}
 
 
 def _notes(texts: Sequence[str], options: Options) -> list[str]:
-    """Say how many texts are longer than the model can read."""
     scorer = SemanticSimilarity(**options)
     cut, lost = scorer.count_truncated(texts), ", and were cut there"
     notes = truncation_notes(cut, len(texts), "texts", scorer.limit, lost, options["model"])

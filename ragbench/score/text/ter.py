@@ -61,7 +61,6 @@ class _Rows:
         return [Column(values) for _ in metrics]
 
     def count(self, rows: Sequence[Row], advance: Advance) -> Iterator[_Edits]:
-        """Count the edits of each prediction."""
         self._references.expect(rows)
         for prediction, references in rows:
             gold = [self._references(text).tokens for text in references]
@@ -231,7 +230,6 @@ class _Shift(NamedTuple):
     target: int
 
     def of(self, words: Sequence[int]) -> list[int]:
-        """Return the words with the run moved."""
         start, length, target = self
         run, end = [*words[start : start + length]], start + length
         if target < start:
@@ -244,7 +242,6 @@ class _Shift(NamedTuple):
 
     @property
     def first(self) -> int:
-        """The first word that changes."""
         return min(self.start, self.target)
 
 

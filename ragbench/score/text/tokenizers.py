@@ -296,7 +296,6 @@ class TokenizedTexts:
     """
 
     def __init__(self, tokenize: Callable[[str], list[str]]) -> None:
-        """Remember nothing until `expect` says what comes again."""
         self._tokenize = tokenize
         self._references: dict[str, list[str]] = {}
         self._repeated: set[str] = set()

@@ -32,7 +32,7 @@ def test_sentences_and_what_they_cite(text, expected):
 
 
 def test_markers_and_text_are_parted():
-    assert markers("a [1] b [3, 2]") == {1, 2, 3}
+    assert set(markers("a [1] b [3, 2]")) == {1, 2, 3}
     assert without_markers("a [1] b [3, 2].") == "a b."
 
 
@@ -44,7 +44,7 @@ def test_without_markers_sentences_are_what_they_are(text):
 @given(st.text(alphabet="ab. [1,2-]\u3010\u3011", max_size=60))
 def test_what_sentences_cite_is_what_the_text_cites(text):
     found = cited_sentences(text)
-    assert markers(text) >= {number for _, cited in found for number in cited}
+    assert set(markers(text)) >= {number for _, cited in found for number in cited}
     assert all(sentence for sentence, _ in found)
 
 
@@ -54,7 +54,7 @@ def test_an_answer_that_repeats_blanks_takes_no_longer_than_others(blank):
     text = f"It is red [1].{blank * 100_000}It is old [2]."
     start = time.process_time()
 
-    assert markers(text) == {1, 2}
+    assert set(markers(text)) == {1, 2}
     assert without_markers(text).startswith("It is red.")
     assert [set(cited) for _, cited in cited_sentences(text)] == [{1}, {2}]
     assert time.process_time() - start < 5

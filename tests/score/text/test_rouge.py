@@ -138,6 +138,10 @@ def test_only_words_of_more_than_three_letters_are_stemmed():
 
 
 def test_bad_arguments_say_what_is_allowed():
+    with pytest.raises(
+        OptionError, match=r"types: found .rougeL., allowed: a list, such as \['rougeL'\]"
+    ):
+        rouge("a", "b", types="rougeL")
     with pytest.raises(OptionError, match=r"types: found 'rouge-1', allowed: rouge1, .*'rouge1'"):
         rouge("a", "b", ["rouge-1"])
     with pytest.raises(OptionError, match=r"references: found \[\], allowed: a text, or a list"):

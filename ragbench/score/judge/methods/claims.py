@@ -31,8 +31,6 @@ _PER_PASSAGE = 16  # tokens of its tags
 
 @dataclass(frozen=True, slots=True)
 class _Claims:
-    """The claims of one text, in order."""
-
     texts: tuple[str, ...] = ()
     sentences: tuple[int, ...] = ()
     """The sentence that each comes from."""
@@ -198,7 +196,6 @@ def _windows(passages: _Texts, room: int) -> Iterator[tuple[str, ...]]:
 def _read(
     claims: Mapping[str, _Claims], calls: Sequence[_Call], replies: Sequence[StructuredReply]
 ) -> _Checked:
-    """What the replies say of each claim."""
     checked: dict[tuple[str, str], list[list[_Said]]] = {}
     for call, reply in zip(calls, replies, strict=True):
         count = len(claims[call.whose].texts)

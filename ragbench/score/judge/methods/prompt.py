@@ -37,7 +37,6 @@ _JUDGED = {
 _Shape = dict[str, Any]
 """A JSON Schema."""
 _TEXT: _Shape = {"type": "string"}
-_LABELS = {"contexts": "passage", "guidelines": "guideline", "queries": "query"}
 
 RULINGS: tuple[str, ...] = get_args(Ruling)
 """What a source says of a claim."""
@@ -297,28 +296,17 @@ def example_item(example: Mapping[str, Any]) -> Item:
 
 def _material(rubric: Rubric, item: Item, passage: int | None) -> Material:
     """What a rubric needs of an item, in the order of `NEEDS`."""
-    contexts = item.contexts or []
-    several = {
-        "guidelines": item.guidelines,
-        "contexts": contexts,
-        "reference": item.references,
-        "queries": item.queries or [],
+    contexts = numbered("passage", item.contexts or [])
+    parts: Mapping[str, list[tuple[str, str]]] = {
+        "question": item.asked,  # with the turns before it
+        "guidelines": numbered("guideline", item.guidelines),
+        "contexts": contexts if passage is None else [("passage", contexts[passage][1])],
+        "reference": numbered("reference", item.references),
+        "queries": numbered("query", item.queries or []),
+        "answer": [] if item.answer is None else [("answer", item.answer)],
+        "other": [] if item.other is None else [("other", item.other)],
     }
-    several["turns"] = []  # they stand before the question
-    single = {"answer": item.answer, "other": item.other}
-    found: list[tuple[str, str]] = []
-    for need in NEEDS:
-        if need not in rubric.needs:
-            continue
-        if need == "contexts" and passage is not None:
-            found.append(("passage", contexts[passage]))
-        elif need == "question":
-            found += item.asked
-        elif need in several:
-            found += numbered(_LABELS.get(need, need), several[need])
-        elif (text := single[need]) is not None:
-            found.append((need, text))
-    return found
+    return [part for need in NEEDS if need in rubric.needs for part in parts.get(need, ())]
 
 
 def _pair(rubric: Rubric, item: Item, *, swapped: bool) -> Material:

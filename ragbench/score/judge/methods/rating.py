@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from ragbench.llm import ChatReply, StructuredReply, TokenLogprob
-from ragbench.score.judge.base import Item, Rubric
+from ragbench.score.judge.base import Item, Rubric, both_orders
 from ragbench.score.judge.methods.prompt import pairwise_prompt, rating_prompt
 from ragbench.score.judge.methods.session import ReplyLog
 from ragbench.types.scores import Verdict
@@ -99,9 +99,8 @@ def _token_of_level(tokens: Sequence[TokenLogprob], said: int) -> TokenLogprob |
     return None
 
 
-_WIN, _TIE, _LOSS = 1.0, 0.5, 0.0
-_FIRST = {"A": _WIN, "B": _LOSS, "tie": _TIE}
-_SECOND = {"A": _LOSS, "B": _WIN, "tie": _TIE}
+_FIRST = {"A": 1.0, "B": 0.0, "tie": 0.5}
+_SECOND = {"A": 0.0, "B": 1.0, "tie": 0.5}
 
 
 async def compare_pair(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
@@ -119,13 +118,5 @@ async def compare_pair(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
         ]
     )
     scores = (_FIRST[one.value["outcome"]], _SECOND[two.value["outcome"]])
-    agree = scores[0] == scores[1]
-    lines = [
-        f"in this order: {one.value['outcome']}: {one.value['reasoning']}",
-        f"in the other order: {two.value['outcome']}: {two.value['reasoning']}",
-    ]
-    if not agree:
-        lines.append("the two orders disagree: a tie")
-    score = scores[0] if agree else _TIE
-    level = 1 + score * (rubric.levels - 1)
-    return Verdict(score, level=level, reasoning="\n".join(lines), orders=scores)
+    said = [f"{each.value['outcome']}: {each.value['reasoning']}" for each in (one, two)]
+    return both_orders(rubric, scores, said)

@@ -6,9 +6,9 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from sys import intern
-from typing import Any
+from typing import Annotated, Any
 
 from ragbench.errors import OptionError
 from ragbench.llm import (
@@ -20,6 +20,8 @@ from ragbench.llm import (
     ask_structured,
 )
 from ragbench.llm.calls import Ask
+from ragbench.llm.server import SamplingOptions
+from ragbench.registry import Option
 from ragbench.score.judge.base import Item, Rubric
 from ragbench.score.judge.methods.prompt import Prompt, Shown
 from ragbench.score.judge.methods.templates import Together, harmless, taken_apart
@@ -28,28 +30,47 @@ from ragbench.types.scores import SentPrompt, named_text
 _LANGUAGE = re.compile(r"[^\W\d_](?:[^\W\d_]|[ ()-]){0,39}")
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
+@dataclass(frozen=True, kw_only=True)
+class ExampleOptions:
+    """What prompts say besides the task."""
+
+    few_shot: Annotated[bool, Option("Whether prompts show examples.")] = True
+    language: Annotated[
+        str | None,
+        Option(
+            "The language of reasons and claims, such as German, or item: that of the judged "
+            "texts; null says nothing of it."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassageOptions:
+    """How claims are checked against passages."""
+
+    passages: Annotated[
+        Together,
+        Option(
+            "Whether claims are checked against all passages at once, so that one may need "
+            "several, or against each by itself: one request a passage."
+        ),
+    ] = "together"
+    window: Annotated[
+        int,
+        Option(
+            "Longest prompt about passages, in tokens, estimated at 3 bytes each; more passages "
+            "are read in several requests.",
+            ge=1_000,
+        ),
+    ] = 32_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asking(SamplingOptions, ExampleOptions, PassageOptions):
     """How prompts become requests: the same for all items, models and samples."""
 
-    temperature: float | None = 0.0
-    """None leaves it to the server."""
-    max_tokens: int | None = None
-    """Longest reply; None leaves it to the server."""
-    seed: int | None = None
-    """Seed of the first sample."""
-    few_shot: bool = True
-    """Whether prompts show examples."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further parameters that the server knows."""
-    reasoning_effort: str | None = None
-    """How long a model thinks that can; None leaves it to the server."""
-    language: str | None = None
-    """What replies are worded in: a language, or `item`, that of the judged texts; None: unsaid."""
-    passages: Together = "together"
-    """Whether claims are checked against all passages at once, or against each by itself."""
-    window: int = 32_000
-    """Longest prompt about passages, in tokens of three bytes."""
     rehearsal: bool = False
     """Whether requests are only counted: nothing is computed from the replies."""
 
@@ -58,6 +79,16 @@ class Asking:
         if self.language is not None and not _LANGUAGE.fullmatch(self.language):
             allowed = "the name of a language, such as German, or item"
             raise OptionError("judge", "language", self.language, allowed)
+
+    @classmethod
+    def by(cls, options: object, **more: Any) -> Asking:
+        """Return what the options of a judge say of it, as far as `more` does not say otherwise."""
+        own = {
+            each.name: getattr(options, each.name)
+            for each in fields(cls)
+            if hasattr(options, each.name)
+        }
+        return cls(**own | more)
 
     def request(self, model: str, prompt: Prompt, sample: int, top_logprobs: int) -> ChatRequest:
         """Return the request that carries a prompt."""
@@ -138,9 +169,9 @@ class ReplyLog:
         """Return what the prompts of a rubric show besides what is judged."""
         return {"steps": rubric.own_steps, "few_shot": self.few_shot}
 
-    async def ask(self, prompt: Prompt, *, top_logprobs: int = 0) -> StructuredReply:
+    async def ask(self, prompt: Prompt) -> StructuredReply:
         """Return the reply to one prompt, as `ask_all` does."""
-        return (await self.ask_all([prompt], top_logprobs=top_logprobs))[0]
+        return (await self.ask_all([prompt]))[0]
 
     async def ask_all(
         self, prompts: Sequence[Prompt], *, top_logprobs: int = 0
