@@ -42,7 +42,7 @@ Families = Literal["measure", "all"]
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How systems are compared."""
+    """How systems are compared; `comparisons.json` has it in fields of these names."""
 
     confidence: float = 0.95
     """Level of every interval; 1 minus it is the error rate of every family of tests."""
