@@ -127,7 +127,6 @@ def _check(value: object, deepest: int, most: float = math.inf) -> None:
 
 
 def _inside(level: list[_Node]) -> list[_Node]:
-    """The lists and objects in some others."""
     return [
         part
         for each in level

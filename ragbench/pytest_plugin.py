@@ -143,12 +143,11 @@ def assert_retrieval(
     by: Decide = "interval" if decide == "interval" else "mean"
     columns = evaluate_run(run, qrels, list(at_least)).columns
     gates = [Limit(measure=name, min=least, decide=by) for name, least in at_least.items()]
-    _judge(
-        [
-            (f"{gate.measure} >= {gate.limit:g}", gate.decide_column(columns[gate.measure]))
-            for gate in gates
-        ]
-    )
+    findings = [
+        (f"{gate.measure} >= {gate.limit:g}", gate.decide_column(columns[gate.measure]))
+        for gate in gates
+    ]
+    _judge(findings)
 
 
 def assert_not_worse(

@@ -46,8 +46,6 @@ _LOOK = 4096
 
 @dataclass(frozen=True, slots=True)
 class _Needle:
-    """One form of a secret."""
-
     anchor: str
     """What stands in every text that holds it: looked for first, which is quick."""
     pattern: Callable[[], str]
@@ -274,7 +272,6 @@ def _bytes_of(data: bytes) -> Iterator[str]:
 
 
 def _hex(digits: str) -> str:
-    """Hexadecimal digits in small and large letters."""
     return "".join(f"[{d}{d.upper()}]" if d.isalpha() else d for d in digits)
 
 
@@ -310,9 +307,8 @@ def mask_addresses(text: str) -> str:
 
     def masked(match: re.Match[str]) -> str:
         name, value = match.groups()
-        return (
-            f"{name}={MASK}" if is_secret_in_query(unquote(name), value, named=True) else match[0]
-        )
+        is_secret = is_secret_in_query(unquote(name), value, named=True)
+        return f"{name}={MASK}" if is_secret else match[0]
 
     return _IN_QUERY.sub(masked, _CREDENTIALS.sub(MASK, text))
 

@@ -202,17 +202,7 @@ def looks_secret(value: str) -> bool:
         >>> [looks_secret(v) for v in ("cranfield", "http://h/?api-version=2024-10-21", "http://h")]
         [False, False, False]
     """
-    return _KNOWN_FORM.match(value) is not None or bool(secrets_in(value))
-
-
-def secrets_in(value: str) -> tuple[str, ...]:
-    """Return the parts of an address, or of another text, that are secret.
-
-    Example:
-        >>> secrets_in("Server=db;User ID=me;Password=hunter2"), secrets_in("the password: yours")
-        (('hunter2',), ())
-    """
-    return secrets_in_url(value) or secrets_in_text(value)
+    return bool(_KNOWN_FORM.match(value) or secrets_in_url(value) or secrets_in_text(value))
 
 
 @functools.lru_cache(maxsize=256)
@@ -220,6 +210,10 @@ def secrets_in_text(value: str) -> tuple[str, ...]:
     """Return the parts of a text that are secret: by the names before them, or by their form.
 
     In prose, a name alone does not tell: what follows it has to look like a key.
+
+    Example:
+        >>> secrets_in_text("Server=db;Password=hunter2"), secrets_in_text("the password: yours")
+        (('hunter2',), ())
     """
     if "://" in value.partition(" ")[0] or _KNOWN_FORM.fullmatch(value):
         return ()

@@ -33,9 +33,8 @@ class Signature:
     @classmethod
     def of(cls, name: str, **parts: Any) -> Signature:
         """Build a signature; None leaves a part out, true and false read yes and no."""
-        return cls(
-            name, tuple((key, _word(value)) for key, value in parts.items() if value is not None)
-        )
+        said = ((key, _word(value)) for key, value in parts.items() if value is not None)
+        return cls(name, tuple(said))
 
     @classmethod
     def parse(cls, text: str) -> Signature:

@@ -35,7 +35,7 @@ LIMITS: dict[str, float] = {
     # without modules that it does not use; searches over chunks, and by rm3, on workers; questions
     # and gold of many records, which are read one by one
     "files": 340,
-    "lines": 85_166,
+    "lines": 84_879,
     "imports, % of code": 10,
     "modules in a folder": 15,
     "modules in a family's folder": 17,
@@ -47,8 +47,8 @@ LIMITS: dict[str, float] = {
     "modules under 100 lines with one user": 0,
     "circles inside folders": 0,
     # bodies of requests and errors, which clients and servers write as they like
-    "Any": 997,
-    "dict[str, Any]": 330,
+    "Any": 991,
+    "dict[str, Any]": 329,
     "results read by string key": 0,
 }
 """Figure -> the most that it may be."""

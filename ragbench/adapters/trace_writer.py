@@ -6,12 +6,12 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
 from ragbench import secrets
@@ -159,16 +159,10 @@ def _passages(prefix: str, found: Mapping[int, Mapping[str, Json]]) -> dict[str,
     }
 
 
-class _Heard(Protocol):
-    """A method of a callback handler."""
-
-    def __call__(self, handler: object, *given: Json, run_id: object, **told: Json) -> None: ...
-
-
-def _langchain_methods(writer: TraceWriter) -> dict[str, _Heard]:
+def _langchain_methods(writer: TraceWriter) -> dict[str, Callable[..., None]]:
     """The methods of a callback handler by what they hear."""
 
-    def starting(kind: str) -> _Heard:
+    def starting(kind: str) -> Callable[..., None]:
         def start(handler: object, *given: Json, run_id: object, **told: Json) -> None:
             serialized, value = given[0], given[1] if len(given) > 1 else None
             about = told.get("metadata") or {}

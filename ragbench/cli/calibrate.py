@@ -188,7 +188,6 @@ def command(
 
 
 def _check_uses(uses: Mapping[str, bool], run: Path | None, given: Iterable[str]) -> None:
-    """Refuse what does not go together."""
     drawing, labelled, rated, paired, probing = uses.values()
     if drawing + (labelled or probing) + rated + paired != 1:
         raise click.UsageError(

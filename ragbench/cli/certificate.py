@@ -273,11 +273,9 @@ def _read_questions(run: JudgedRun) -> Mapping[str, Question]:
     for part in ("queries", "answers"):
         then, now = run.data.get(part), collection.fingerprints.get(part)
         if then != now:
-            raise DataError(
-                f"the {part} are no longer those of the run: fingerprint {then} then, {now} now",
-                file=run.folder / "config.yaml",
-                allowed="the data as they were, or a new run",
-            )
+            found = f"the {part} are no longer those of the run: fingerprint {then} then, {now} now"
+            allowed, file = "the data as they were, or a new run", run.folder / "config.yaml"
+            raise DataError(found, file=file, allowed=allowed)
     return {
         query.id: Question(query.text, collection.answers.get(query.id, ()), query.turns)
         for query in collection.queries

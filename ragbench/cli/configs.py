@@ -221,7 +221,6 @@ def _value(value: Any) -> str:
 
 
 def _short(text: str) -> str:
-    """A text on one line, cut where it is long."""
     line = " ".join(text.split())
     return line if len(line) <= _WIDEST else f"{line[: _WIDEST - 3]}..."
 

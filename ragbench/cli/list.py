@@ -114,7 +114,6 @@ def _show(names: str, entry: Listed) -> None:
 
 
 def _wrapped(line: str, indent: str) -> str:
-    """A line in the width of the terminal."""
     width = max(terminal_width(), 40)
     return textwrap.fill(line.rstrip(), width, subsequent_indent=indent, break_on_hyphens=False)
 
@@ -148,7 +147,6 @@ def _components(kind: str) -> list[Listed]:
 
 
 def _facts(name: str, component: Any) -> dict[str, Any]:
-    """What a metric says about itself, for the docs."""
     declared = getattr(component, "declaration", None)
     if declared is None:
         return {}

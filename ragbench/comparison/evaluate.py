@@ -9,10 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeGuard, cast, overload
 
+from ragbench.comparison.method import Confidence
 from ragbench.comparison.run_file import RankedFile, rank_run_file
 from ragbench.comparison.systems import ScoreSummary, finite, summarize
 from ragbench.data.files import trec_files
 from ragbench.errors import DataError, OptionError
+from ragbench.registry import check_values, declared_options
 from ragbench.score.base import ScoreColumn
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules, RunCounts, score_ranked, score_run
@@ -64,12 +66,14 @@ class Evaluation:
     """Score -> its values, causes and signature."""
     read: RunCounts | PairCounts
     """How the input was read."""
-    confidence: float = 0.95
-    """Level of the intervals."""
+    confidence: Confidence = 0.95
     fingerprints: QueryFingerprints = field(default_factory=dict, repr=False)
     """What each item was scored against, so that only the same is compared."""
     notes: tuple[str, ...] = ()
     """What the metrics do not see in the texts, such as words in other letters."""
+
+    def __post_init__(self) -> None:
+        check_values("evaluate", declared_options(Evaluation), {"confidence": self.confidence})
 
     @cached_property
     def summary(self) -> dict[str, ScoreSummary]:

@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragbench import stats
+from ragbench.registry import Option, check_values, declared_options
 from ragbench.score.base import Look, ScoreColumn
 from ragbench.types import FloatArray
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 Test = Literal["randomization", "t", "wilcoxon", "mcnemar"]
 Correction = Literal["holm", "benjamini_hochberg", "bh", "max_t", "none"]
-"""`bh` is short for `benjamini_hochberg`; `none` leaves each p-value as it is."""
 
 # by name: `ragbench score` needs none of them, and is started as often as anything
 _WITHOUT_RESAMPLES: Mapping[str, str] = {
@@ -40,22 +40,42 @@ Families = Literal["measure", "all"]
 """What is corrected for together: the comparisons by one measure, or by all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
+Confidence = Annotated[float, Option("Level of the intervals.", gt=0, lt=1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntervalsAndTests:
+    """How intervals and tests are computed; 1 - `confidence` is the error rate of each family."""
+
+    confidence: Confidence = 0.95
+    resamples: Annotated[int, Option("Resamples and sign flips.", ge=100)] = 10_000
+    test: Annotated[Test, Option("Paired test over queries; `mcnemar`: of hits and misses.")] = (
+        "randomization"
+    )
+    correction: Annotated[
+        Correction,
+        Option(
+            "Correction for several comparisons; `bh` is short for benjamini_hochberg, `none` "
+            "leaves each p-value as it is."
+        ),
+    ] = "holm"
+    family: Annotated[
+        Families,
+        Option("Comparisons that are corrected together: those of one measure, or of all."),
+    ] = "measure"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method(IntervalsAndTests):
     """How systems are compared; `comparisons.json` has it in fields of these names."""
 
-    confidence: float = 0.95
-    """Level of every interval; 1 minus it is the error rate of every family of tests."""
-    resamples: int = 10_000
-    """Sign flips of a randomization test, and bootstrap resamples."""
-    seed: int = 13
-    test: Test = "randomization"
-    correction: Correction = "holm"
-    """How the p-values of a family are adjusted."""
-    family: Families = "measure"
-    """`measure`: the comparisons by one measure; `all`: those by all measures together."""
+    seed: Annotated[int, Option("Seed of resamples and sign flips.", ge=0)] = 13
     cluster: str | None = None
     """What names the clusters; None where each query stands for itself."""
+
+    def __post_init__(self) -> None:
+        options = declared_options(Method)
+        check_values("compare", options, {name: getattr(self, name) for name in options})
 
 
 @dataclass(frozen=True, slots=True)

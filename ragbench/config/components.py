@@ -115,7 +115,7 @@ def check_component(name: str, entry: Entry, family: Family, context: Context) -
         example = next(iter(family.names()), "...")
         report.wrong(item, f"{item.shown()} is not a mapping", f"{{type: {example}, ...}}")
         return Checked(None, {})
-    if (loaded := load_type(item, family, entry.key_place, context)) is None:
+    if (loaded := load_type(item, family, entry.place, context)) is None:
         return Checked(None, {})
     type_name, cls = loaded
     own, common = options_of(cls), common_keys(family)
@@ -124,9 +124,9 @@ def check_component(name: str, entry: Entry, family: Family, context: Context) -
     item = item.without(CHUNK) if is_chunked else item
     declared = {**own, **{key: option for key, option in common.items() if key not in own}}
     is_built_in = type_name in family.table
-    extra = [] if is_built_in else _undeclared(item, cls, declared, entry.key_place, report)
+    extra = [] if is_built_in else _undeclared(item, cls, declared, entry.place, report)
     others = ["type", *extra, *([CHUNK] if family.noun == "retriever" and indexes(cls) else [])]
-    values = check_options(item, declared, report, at=entry.key_place, others=others)
+    values = check_options(item, declared, report, at=entry.place, others=others)
     values |= {key: item.entries[key].item.plain() for key in extra}
     references = references_of(item, declared, values, context)
     resolve_options(item, declared, values, context)
@@ -190,7 +190,7 @@ def _build(
         type=type_name,
         cls=cls,
         options={key: values[key] for key in own if key in values},
-        place=entry.key_place,
+        place=entry.place,
         **common,
     )
 
@@ -312,6 +312,6 @@ def check_dataset_options(dataset: Item, report: Report) -> None:
                 report.wrong(value, f"found {value.shown()}", error.allowed, error.nearest)
             elif (entry := item.entries.get(str(error.found))) is not None:
                 found = f"unknown key '{error.found}'"
-                report.add(entry.key_place, item.path, found, error.allowed, error.nearest)
+                report.add(entry.place, item.path, found, error.allowed, error.nearest)
             else:
                 report.wrong(item, "not complete", error.allowed, error.nearest)

@@ -135,12 +135,8 @@ def _move_paths(config: ExperimentConfig, resolved: dict[str, Any], folder: Path
     _move_options(config.dataset.cls, config.dataset.options, resolved["dataset"], folder)
     if config.cache_also:
         resolved["cache_also"] = [_relative(path, folder) for path in config.cache_also]
-    for block, components in (
-        ("retrievers", config.retrievers),
-        ("generators", config.generators),
-        ("apps", config.apps),
-    ):
-        for name, component in components.items():
+    for block in ("retrievers", "generators", "apps"):
+        for name, component in getattr(config, block).items():
             written = resolved[block][name]
             _move_options(component.cls, component.options, written, folder)
             if component.chunk is not None:

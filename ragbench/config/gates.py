@@ -175,7 +175,7 @@ class _WrittenGate:
         at_key: bool = False,
     ) -> None:
         item = self.value(key, part)
-        place = self.item.entries[str(key)].key_place if at_key else item.place
+        place = self.item.entries[str(key)].place if at_key else item.place
         names = allowed if allowed is None or isinstance(allowed, str) else some_of(allowed)
         self.report.add(place, item.path, found, names, nearest)
 

@@ -93,7 +93,7 @@ def _judge(
         found = f"{item.shown()} is not a mapping"
         report.wrong(item, found, "{type: nli, rubrics: [faithfulness]}")
         return None, {}
-    loaded = load_type(item, JUDGES, entry.key_place, context)
+    loaded = load_type(item, JUDGES, entry.place, context)
     own = options_of(loaded[1]) if loaded else {}
     own = {key: option for key, option in own.items() if key not in common}
     known = {**common, **own}
@@ -101,7 +101,7 @@ def _judge(
         item,
         known,
         report,
-        at=entry.key_place,
+        at=entry.place,
         # without a type the other keys cannot be checked
         others=["type"] if loaded else list(dict.fromkeys(["type", *item.entries])),
     )
@@ -130,7 +130,7 @@ def _judge(
         options={key: values[key] for key in own},
         rubrics=rubrics,
         **{key: values[key] for key in common if key != "rubrics"},
-        place=entry.key_place,
+        place=entry.place,
     )
     return block, written
 

@@ -270,10 +270,8 @@ class TreeCheck:
             return None
         systems = {"retrievers": retrievers, "generators": generators, "apps": apps}
         written = {key: self._as_written(key, value) for key, value in top.items()}
-        written |= {
-            block: {key: each.written for key, each in made.items()}
-            for block, made in systems.items()
-        }
+        for block, made in systems.items():
+            written[block] = {key: each.written for key, each in made.items()}
         written |= {
             "name": self._as_written("name", name),
             "dataset": dataset.written,
@@ -355,7 +353,7 @@ class TreeCheck:
         for name, entry in item.entries.items():
             if not (_NAME.fullmatch(name) or _SWEPT_NAME.fullmatch(name)) or set(name) == {"."}:
                 found = f"{name!r} is not a name"
-                self.report.add(entry.key_place, item.path, found, _NAME_ALLOWED)
+                self.report.add(entry.place, item.path, found, _NAME_ALLOWED)
         return expand_sweeps(item, self.report)
 
     def _components(self, block: str, family_of: Callable[[Item], Family]) -> dict[str, Checked]:

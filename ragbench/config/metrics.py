@@ -56,15 +56,13 @@ def check_metrics(item: Item | None, context: Context) -> tuple[schema.Metrics, 
         generation = _generation(names, context)
         result["generation"] = names.as_written()
     if (judge := block.get("judge")) is not None:
-        judges, result["judge"] = check_judges(judge, block.entries["judge"].key_place, context)
-    metrics = schema.Metrics(
-        retrieval=retrieval, generation=generation, judges=judges, verify=verify
-    )
+        judges, result["judge"] = check_judges(judge, block.entries["judge"].place, context)
+    made = schema.Metrics(retrieval=retrieval, generation=generation, judges=judges, verify=verify)
     fill = None if (rules := block.get("retrieval")) is None else rules.get("fill")
     if fill is not None:
-        checked, written["fill"] = _fill(fill, metrics, judge is not None, context)
-        metrics = replace(metrics, retrieval=replace(retrieval, fill=checked))
-    return metrics, result
+        checked, written["fill"] = _fill(fill, made, judge is not None, context)
+        made = replace(made, retrieval=replace(retrieval, fill=checked))
+    return made, result
 
 
 def _retrieval(
@@ -74,9 +72,8 @@ def _retrieval(
 
     report = context.report
     block = item or Item({}, Place(), ("metrics", "retrieval"))
-    values, written = check_block(
-        block, schema.RetrievalMetrics, report, tuple(schema.RetrievalMetrics.blocks)
-    )
+    others = tuple(schema.RetrievalMetrics.blocks)
+    values, written = check_block(block, schema.RetrievalMetrics, report, others)
     match = block.get("match")
     if match is not None:
         checked, written["match"] = _match(match, values.get("ties"), report)
@@ -220,11 +217,8 @@ def _fill(
         report.wrong(item, found, "metrics.judge: {type: openai, ...}")
     name, judge = _judge(item, values, metrics.judges, context)
     source = _rubric(item, values, judge, context)
-    depth, top_k, level = (
-        values.get("depth"),
-        metrics.retrieval.top_k,
-        metrics.retrieval.match.level,
-    )
+    depth, top_k = values.get("depth"), metrics.retrieval.top_k
+    level = metrics.retrieval.match.level
     if depth is not None and depth > top_k:
         report.wrong(item.get("depth") or item, f"{depth} is deeper than top_k", f"up to {top_k}")
     if level != "id":

@@ -46,7 +46,7 @@ def check_options(
         return {}
     for key, entry in item.entries.items():
         if key not in declared and key not in others:
-            report.unknown_key(entry.key_place, item.path, key, [*others, *declared])
+            report.unknown_key(entry.place, item.path, key, [*others, *declared])
     values = {}
     for key, option in declared.items():
         value = item.get(key)
@@ -120,7 +120,7 @@ class Trial:
             if keys and report.under((*item.path, keys[0])):
                 return  # the checks of the values have said more of it
             at = item.get(error.option)
-            place = self.entry.key_place if at is None else at.place
+            place = self.entry.place if at is None else at.place
             found = f"found {error.found!r}"
             report.add(place, (*item.path, *keys), found, error.allowed, error.nearest)
         except RagbenchError:
@@ -329,7 +329,7 @@ def _check_arguments(found: Any, item: Item, args: Item | None, report: Report) 
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for key, entry in args.entries.items():
         if key not in named and not takes_any:
-            report.unknown_key(entry.key_place, args.path, key, list(named))
+            report.unknown_key(entry.place, args.path, key, list(named))
     for name, parameter in named.items():
         if parameter.default is parameter.empty and name not in args.entries:
             allowed = f"{name}: what {item.written} takes"

@@ -158,11 +158,8 @@ def _settle_answer(
         return
     context = next((column for column in free if column.casefold() == "context"), None)
     if context is None:
-        raise DataError(
-            "is 'answer' gold, or what a system wrote?",
-            file=records,
-            allowed="--column reference=answer (gold) or --column answer=answer (of a system)",
-        )
+        allowed = "--column reference=answer (gold) or --column answer=answer (of a system)"
+        raise DataError("is 'answer' gold, or what a system wrote?", file=records, allowed=allowed)
     found["contexts"] = context
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from ragbench.comparison.cause_rules import CauseRules
+from ragbench.comparison.method import IntervalsAndTests
 from ragbench.errors import Place
 from ragbench.files import DEFAULT_CACHE
 from ragbench.records.manifest import EnvironmentVariable
 from ragbench.registry import Option
 from ragbench.score.retrieval.passage_matching import DEFAULT_OVERLAP
-from ragbench.score.retrieval.ranking import Ties, TrecEval
-from ragbench.score.retrieval.score_run import Missing, NoRelevant
+from ragbench.score.retrieval.score_run import ScoringRules
 from ragbench.text.chunk import Chunking
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Fill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetrievalMetrics:
+class RetrievalMetrics(ScoringRules):
     """How rankings are scored."""
 
     blocks: ClassVar[Mapping[str, str]] = {
@@ -99,39 +99,14 @@ class RetrievalMetrics:
     measures: Annotated[
         tuple[str, ...] | None, Option("Names of measures; default: all that the data allow.")
     ] = None
-    ties: Annotated[Ties, Option("Order of documents with equal scores.")] = "docid"
-    trec_eval: Annotated[TrecEval, Option("Version of trec_eval whose rounding is used.")] = 10
-    missing: Annotated[Missing, Option("What happens to a judged query that the run lacks.")] = (
-        "zero"
-    )
-    no_relevant: Annotated[
-        NoRelevant, Option("What happens to a query without a relevant document.")
-    ] = "skip"
     match: Match = field(default_factory=Match)
     fill: Fill | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statistics:
+class Statistics(IntervalsAndTests):
     """How intervals and tests are computed."""
 
-    confidence: Annotated[float, Option("Level of the intervals.", gt=0, lt=1)] = 0.95
-    resamples: Annotated[int, Option("Resamples and sign flips.", ge=100)] = 10_000
-    test: Annotated[
-        Literal["randomization", "t", "wilcoxon", "mcnemar"],
-        Option("Paired test over queries; `mcnemar`: of hits and misses."),
-    ] = "randomization"
-    correction: Annotated[
-        Literal["holm", "benjamini_hochberg", "bh", "max_t", "none"],
-        Option(
-            "Correction for several comparisons; `bh` is short for benjamini_hochberg, `none` "
-            "leaves each p-value as it is."
-        ),
-    ] = "holm"
-    family: Annotated[
-        Literal["measure", "all"],
-        Option("Comparisons that are corrected together: those of one measure, or of all."),
-    ] = "measure"
     baseline: Annotated[
         str | None,
         Option(

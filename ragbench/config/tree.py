@@ -21,11 +21,9 @@ _WORDS |= dict.fromkeys(("false", "False", "FALSE"), False)
 
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9](?:_?[0-9])*)")
 _LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
-_OCTAL = re.compile(r"0o[0-7]+")
-_HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]+")
+_OF_ANOTHER_BASE = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_INFINITY = re.compile(r"[-+]?\.(?:inf|Inf|INF)")
-_NAN = re.compile(r"\.(?:nan|NaN|NAN)")
+_NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _LONGEST = 300  # digits; Python itself refuses to read integers beyond 4,300
 
 
@@ -57,15 +55,11 @@ def resolve(text: str) -> Scalar:
     if _LEADING_ZERO.fullmatch(text):
         number = int(text.replace("_", ""))
         raise ScalarError(f"{text} has a leading zero", f"{number}, or '{text}' in quotes for text")
-    if _OCTAL.fullmatch(text):
-        return int(text[2:], 8)
-    if _HEXADECIMAL.fullmatch(text):
-        return int(text[2:], 16)
+    if _OF_ANOTHER_BASE.fullmatch(text):
+        return int(text, 0)
     if _FLOAT.fullmatch(text):
         return float(text)
-    if _INFINITY.fullmatch(text):
-        return float(text.replace(".", ""))
-    return float("nan") if _NAN.fullmatch(text) else text
+    return float(text.replace(".", "")) if _NOT_FINITE.fullmatch(text) else text
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -112,14 +106,10 @@ def text_of(parts: Sequence[str | Reference]) -> str:
 class Entry:
     """One key of a mapping with its value, and the same key again where it is repeated."""
 
-    key_place: Place
+    place: Place
+    """Where the key stands."""
     item: Item
     repeats: tuple[Entry, ...] = ()
-
-    @property
-    def place(self) -> Place:
-        """Where the key stands."""
-        return self.key_place
 
     @property
     def path(self) -> KeyPath:
@@ -222,10 +212,10 @@ class Item:
             return Quoted(self.written) if self.quoted else self.written
         return self.value
 
-    def with_entry(self, key: str, item: Item, key_place: Place | None = None) -> Item:
+    def with_entry(self, key: str, item: Item, place: Place | None = None) -> Item:
         """Return the mapping with one value put in or replaced, in its old position."""
         old = self.entries.get(key)
-        place = key_place or (old.key_place if old else item.place)
+        place = place or (old.place if old else item.place)
         return replace(self, value={**self.entries, key: Entry(place, item)})
 
     def without(self, key: str) -> Item:
@@ -263,7 +253,7 @@ def variants(item: Item) -> Iterator[tuple[KeyPath, Item]]:
             yield path, item.with_entry(key, other)
         for again in entry.repeats:
             for path, other in variants(again.item):
-                yield path or again.item.path, item.with_entry(key, other, again.key_place)
+                yield path or again.item.path, item.with_entry(key, other, again.place)
 
 
 @dataclass(slots=True)
@@ -272,19 +262,11 @@ class PythonReader:
 
     report: Report
     place: Place = field(default_factory=Place)
-    depth: int = 0
 
-    def read(self, value: Any, path: KeyPath = ()) -> Item:
+    def read(self, value: Any, path: KeyPath = (), depth: int = 0) -> Item:
         """Return the tree; what cannot stand in a config is reported and becomes null."""
-        if self.depth > MAX_DEPTH:
+        if depth > MAX_DEPTH:
             return self._refuse(f"more than {MAX_DEPTH} levels", path)
-        self.depth += 1
-        try:
-            return self._read(value, path)
-        finally:
-            self.depth -= 1
-
-    def _read(self, value: Any, path: KeyPath) -> Item:
         if isinstance(value, os.PathLike):
             value = os.fspath(value)
         if isinstance(value, str):
@@ -293,9 +275,10 @@ class PythonReader:
             text = str.__str__(value)  # of an enumeration's member: the value, not its name
             return Item(text, self.place, path, text, isinstance(value, Quoted))
         if isinstance(value, Mapping):
-            return self._mapping(value, path)
+            return self._mapping(value, path, depth + 1)
         if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
-            items = tuple(self.read(part, (*path, str(i))) for i, part in enumerate(value))
+            parts = enumerate(value)
+            items = tuple(self.read(part, (*path, str(i)), depth + 1) for i, part in parts)
             return Item(items, self.place, path)
         if hasattr(value, "dtype") and callable(getattr(value, "item", None)):
             value = value.item() if getattr(value, "ndim", 1) == 0 else value
@@ -305,13 +288,13 @@ class PythonReader:
             return Item(value, self.place, path, _word(value))
         return self._refuse(f"an object of type {type(value).__name__}", path)
 
-    def _mapping(self, value: Mapping[Any, Any], path: KeyPath) -> Item:
+    def _mapping(self, value: Mapping[Any, Any], path: KeyPath, depth: int) -> Item:
         entries = {}
         for key, part in value.items():
             if is_level(key, path):
-                entries[str(key)] = Entry(self.place, self.read(part, (*path, str(key))))
-            elif isinstance(key, str) and not _SURROGATE.search(key):
-                entries[key] = Entry(self.place, self.read(part, (*path, key)))
+                key = str(key)
+            if isinstance(key, str) and not _SURROGATE.search(key):
+                entries[key] = Entry(self.place, self.read(part, (*path, key), depth))
             else:
                 self.report.add(self.place, path, f"the key {key!r} is not text", "text")
         return Item(entries, self.place, path)

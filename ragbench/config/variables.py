@@ -90,7 +90,7 @@ def interpolate(item: Item, environment: Mapping[str, str], report: Report) -> I
 
     def replaced(entry: Entry) -> Entry:
         value = interpolate(entry.item, environment, report)
-        return Entry(entry.key_place, value, tuple(map(replaced, entry.repeats)))
+        return Entry(entry.place, value, tuple(map(replaced, entry.repeats)))
 
     if isinstance(item.value, dict):
         return replace(item, value={key: replaced(entry) for key, entry in item.value.items()})
@@ -234,8 +234,6 @@ _PART = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Override:
-    """One override, read: where it goes and what goes there."""
-
     path: KeyPath
     item: Item
     place: Place
@@ -268,9 +266,8 @@ def _read(overrides: Overrides, report: Report) -> Iterable[_Override]:
         place = Place(f"--set {secrets.mask_secrets(text)}")
         path, rest = _split(text, place, report)
         if rest and (in_secret_option(path) or ": " in rest):
-            place = Place(
-                f"--set {dotted(path)}={secrets.MASK if in_secret_option(path) else '...'}"
-            )
+            shown = secrets.MASK if in_secret_option(path) else "..."
+            place = Place(f"--set {dotted(path)}={shown}")
         if path and rest is None:
             report.add(place, (), "no '=' in it", "dotted.key=value")
         elif path and (item := read_value(rest or "", place, path, report)) is not None:
@@ -306,15 +303,12 @@ def _put(
         return node
     if is_last:
         return node.with_entry(part, override.item, override.place)
-    entry = node.entries.get(part)
+    entry, path = node.entries.get(part), override.path[: depth + 1]
+    if entry is None and path in blocks:
+        entry = Entry(override.place, Item({}, override.place, path))
     if entry is not None:
         child = _put(entry.item, override, depth + 1, blocks, report)
-        return node.with_entry(part, child, entry.key_place)
-    path = override.path[: depth + 1]
-    if path in blocks:
-        empty = Item({}, override.place, path)
-        child = _put(empty, override, depth + 1, blocks, report)
-        return node.with_entry(part, child, override.place)
+        return node.with_entry(part, child, entry.place)
     absent = sorted(block[-1] for block in blocks if block[:-1] == here)  # blocks are a set
     names = list(dict.fromkeys([*node.entries, *absent]))
     found = f"no '{part}' in {dotted(here) or 'the config'}"
@@ -376,14 +370,13 @@ def _grid(name: str, entry: Entry, sweep: Item, report: Report) -> dict[str, Ent
     for values in itertools.product(*axes.values()):
         item, full_name = base, name
         for key, value in zip(axes, values, strict=True):
-            item = _with(item, key, value, sweep.entries[key].key_place)
+            item = _with(item, key, value, sweep.entries[key].place)
             full_name += f"-{key}={_as_name(value)}"
         # two values may read the same
         numbered = itertools.chain([full_name], (f"{full_name}_{n}" for n in itertools.count(2)))
         taken = {each.casefold() for each in made}  # files may not tell capitals apart
-        made[next(each for each in numbered if each.casefold() not in taken)] = Entry(
-            entry.key_place, item
-        )
+        new = next(each for each in numbered if each.casefold() not in taken)
+        made[new] = Entry(entry.place, item)
     return made
 
 

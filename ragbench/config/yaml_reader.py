@@ -187,10 +187,10 @@ class _Reader:
             entry = Entry(key.place, item)
             if name in entries:
                 first = entries[name]
-                where = f"line {first.key_place.line}" if first.key_place.line else "before"
+                where = f"line {first.place.line}" if first.place.line else "before"
                 found = f"the key '{name}' is repeated; its first place is {where}"
                 self.report.add(key.place, path, found, "each key once")
-                entry = Entry(first.key_place, first.item, (*first.repeats, entry))
+                entry = Entry(first.place, first.item, (*first.repeats, entry))
             entries[name] = entry
         return Item(entries, place, path)
 

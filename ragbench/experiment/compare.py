@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Any, get_args
+from typing import Annotated, Any
 
 from ragbench.comparison.comparable import Met, find_measure, meet
 from ragbench.comparison.compare_runs import compare_met, moved_most, with_changes
@@ -26,13 +26,12 @@ from ragbench.errors import (
     EXIT_OK,
     EXIT_UNDECIDED,
     DataError,
-    OptionError,
 )
 from ragbench.experiment.plan.groups import common_clusters
 from ragbench.gates.decide import FailIf, decide_all, undecided, why_skipped
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import ComparedRuns
-from ragbench.registry import nearest
+from ragbench.registry import Option, check_values, declared_options
 from ragbench.report.comparison import lay_out_comparison, render_table
 from ragbench.report.headline import outcome_of
 from ragbench.report.pictures.draw import difference_pictures
@@ -40,7 +39,6 @@ from ragbench.report.text import printable
 from ragbench.types import Qrels
 from ragbench.types.tables import html_table, number
 
-FAMILIES = get_args(Families)
 MOVED = 5
 """How many queries of each comparison are shown."""
 _FEW = 6
@@ -140,9 +138,9 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     *runs: Source,
     measures: Sequence[str] | None = None,
     qrels: Qrels | str | Path | None = None,
-    intersect: bool = False,
+    intersect: Annotated[bool, Option("Compare the common queries alone.")] = False,
     fail_if: Sequence[str] = (),
-    moved: int = MOVED,
+    moved: Annotated[int, Option("How many of the queries that moved most to list.", ge=0)] = MOVED,
     family: Families = "measure",
     cluster: str | None = None,
     confidence: float = 0.95,
@@ -187,9 +185,10 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
         >>> compare(first, better, measures=["mrr"]).differences[0]["difference"]
         0.5
     """
-    if family not in FAMILIES:
-        close = nearest(str(family), FAMILIES)
-        raise OptionError("compare", "family", family, ", ".join(FAMILIES), close)
+    check_values("compare", declared_options(compare), {"moved": moved, "intersect": intersect})
+    method = Method(
+        confidence=confidence, resamples=resamples, seed=seed, family=family, cluster=cluster
+    )
     conditions = [FailIf.parse(text) for text in fail_if]
     scores = [*(measures or ()), *(condition.gate.measure for condition in conditions)]
     sources = read_all([base, *runs], qrels, scores)
@@ -197,7 +196,6 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     open_ = [condition for condition in conditions if condition not in skipped]
     asked = [*measures, *(condition.gate.measure for condition in open_)] if measures else None
     met = _meet(sources, asked, intersect)
-    method = Method(confidence, resamples, seed, family=family, cluster=cluster)
     clusters = None if cluster is None else common_clusters(cluster, met)
     found = compare_met(met, method, clusters)
     named = [(condition, find_measure(condition.gate.measure, met.measures)) for condition in open_]

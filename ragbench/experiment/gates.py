@@ -236,4 +236,4 @@ def _method(run: Source, held: ScoredSystems) -> Method:
         known = {"confidence": confidence, "resamples": resamples, "seed": seed}
         missing = next(key for key, value in known.items() if value is None)
         raise DataError(f"no '{missing}'", file=folder / COMPARISONS)
-    return Method(confidence, resamples, seed, cluster=made.cluster)
+    return Method(confidence=confidence, resamples=resamples, seed=seed, cluster=made.cluster)

@@ -38,8 +38,6 @@ _LINE = {"batch_expired": Cause.TIMEOUT, "batch_cancelled": Cause.SERVER_ERROR}
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A request that waits for its answer."""
-
     key: str
     request: ChatRequest
     answer: asyncio.Future[ChatReply]
@@ -117,30 +115,24 @@ class BatchChat:
 
     def _follow_new(self, model: str, waiting: Sequence[_Asked]) -> None:
         refused = self._refused.get(model, Refused())
-        some: list[_Asked] = []
-        lines: list[bytes] = []
+        parts: list[list[tuple[_Asked, bytes]]] = []
         size = 0
         for asked in waiting:
             body = word(asked.request, refused).body
             sent = {"custom_id": asked.key, "method": "POST", "url": self._endpoint, "body": body}
             line = json.dumps(sent).encode() + b"\n"
-            if some and (len(some) >= _MOST_LINES or size + len(line) > _MOST_BYTES):
-                self._follow(self._noted(some, refused), some, lines)
-                some, lines, size = [], [], 0
-            some.append(asked)
-            lines.append(line)
             size += len(line)
-        if some:
-            self._follow(self._noted(some, refused), some, lines)
-
-    def _noted(self, some: Sequence[_Asked], refused: Refused) -> BatchNote:
-        keys = tuple(asked.key for asked in some)
-        names = tuple(sorted(refused.names))
-        note = BatchNote(uuid.uuid4().hex, None, keys, names, refused.formats)
-        # before anything is sent: a kill between here and the server's answer pays nothing twice
-        if self._notes is not None:
-            self._notes.write(note)
-        return note
+            if not parts or len(parts[-1]) >= _MOST_LINES or size > _MOST_BYTES:
+                parts.append([])
+                size = len(line)
+            parts[-1].append((asked, line))
+        for part in parts:
+            keys, names = tuple(asked.key for asked, _ in part), tuple(sorted(refused.names))
+            note = BatchNote(uuid.uuid4().hex, None, keys, names, refused.formats)
+            # before anything is sent: a kill until the server's answer pays nothing twice
+            if self._notes is not None:
+                self._notes.write(note)
+            self._follow(note, [asked for asked, _ in part], [line for _, line in part])
 
     def _follow(
         self, note: BatchNote, some: Sequence[_Asked], lines: Sequence[bytes] | None = None
@@ -230,7 +222,6 @@ class BatchChat:
         return note
 
     async def _ended(self, note: BatchNote) -> Any:
-        """The batch, once it has ended."""
         wait_s = _FIRST_POLL_S
         while True:
             batch = await self._steadily("batches.retrieve", batch_id=note.batch)

@@ -37,7 +37,7 @@ class Sender:
     ) -> None:
         self._model, self._limits, self._clock = model, limits, clock
         self.limit = AdaptiveLimit(limits.concurrency, clock)
-        self._backoff = Backoff(limits.seed)
+        self._backoff = Backoff(seed=0)
         self._hopeless: CallFailure | None = None
         self._answered, self._refusals = False, 0
         self._nobody_there = False
@@ -270,9 +270,8 @@ async def ask_structured(
         except CallFailure as failure:
             if problem and failure.cause is Cause.TOO_LONG:
                 # the item is not: only with its reply beside it
-                failure = failure.but(
-                    cause=Cause.UNREADABLE, detail=f"{problem}; too long to be asked again"
-                )
+                detail = f"{problem}; too long to be asked again"
+                failure = failure.but(cause=Cause.UNREADABLE, detail=detail)
             raise failure.but(replies=(*replies, *failure.replies)) from None
         replies.append(reply)
         if reply.refused:

@@ -159,10 +159,6 @@ class ChatEngine:
         """Run a coroutine in the engine's own loop and return its value."""
         return self._loop.run(coroutine)
 
-    async def arun(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
-        """Run a coroutine in the engine's own loop, from another one."""
-        return await self._loop.arun(coroutine)
-
     def close(self) -> None:
         """Cancel what is under way and give back the connections."""
         if not self._closed:
@@ -175,12 +171,6 @@ class ChatEngine:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    async def __aenter__(self) -> ChatEngine:
-        return self
-
-    async def __aexit__(self, *exception: object) -> None:
-        await asyncio.to_thread(self.close)
 
     @property
     def _size(self) -> int:

@@ -57,13 +57,9 @@ def failure_of_status(
     if status != 429 and _TOO_LONG.search(f"{code or ''} {message}"):
         return CallFailure(Cause.TOO_LONG, _too_long(message, body), status=status)
     if 300 <= status < 400:
-        detail = f"the server answered {status}: it redirects, which is not followed"
-        return CallFailure(
-            Cause.SERVER_ERROR,
-            f"{detail}: give the address that answers",
-            fatal=True,
-            status=status,
-        )
+        what = "it redirects, which is not followed: give the address that answers"
+        detail = f"the server answered {status}: {what}"
+        return CallFailure(Cause.SERVER_ERROR, detail, fatal=True, status=status)
     throttled = status in THROTTLED
     return CallFailure(
         Cause.SERVER_ERROR,

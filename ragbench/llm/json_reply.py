@@ -27,15 +27,16 @@ _WORD = re.compile(r"[-+]?[A-Za-z_][A-Za-z_0-9]*", re.ASCII)
 _WORDS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
 _NO_NUMBERS = frozenset({"nan", "infinity", "inf"})
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_TYPES: dict[str, tuple[type, ...]] = {
-    "object": (dict,),
-    "array": (list,),
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "null": (type(None),),
+_TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
+    "object": ("an object", (dict,)),
+    "array": ("an array", (list,)),
+    "string": ("a string", (str,)),
+    "integer": ("an integer", (int,)),
+    "number": ("a number", (int, float)),
+    "boolean": ("a boolean", (bool,)),
+    "null": ("null", (type(None),)),
 }
+"""Type of a JSON schema -> what it is called, and what it is in Python."""
 _KEYWORDS = (
     *("type", "enum", "properties", "required", "additionalProperties", "items"),
     *("minItems", "maxItems", "minimum", "maximum", "title", "description"),
@@ -321,10 +322,9 @@ def check_schema(schema: Any, path: str = "schema") -> None:
             raise OptionError(path, "keyword", keyword, ", ".join(_KEYWORDS))
     if "type" in schema and schema["type"] not in _TYPES:
         raise OptionError(path, "type", schema["type"], ", ".join(_TYPES))
-    if not isinstance(schema.get("additionalProperties", True), bool):
-        raise OptionError(
-            path, "additionalProperties", schema["additionalProperties"], "true or false"
-        )
+    others = schema.get("additionalProperties", True)
+    if not isinstance(others, bool):
+        raise OptionError(path, "additionalProperties", others, "true or false")
     properties = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in properties:
@@ -344,9 +344,11 @@ def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
     wanted = schema.get("type")
     if wanted == "integer":
         value = _whole(value)
-    if wanted is not None and not _has_type(value, wanted):
-        raise _unfit(value, path, _phrase(wanted))
     is_truth = isinstance(value, bool)  # to Python, true is 1
+    if wanted is not None:
+        called, kinds = _TYPES[wanted]
+        if not isinstance(value, kinds) or (is_truth and wanted != "boolean"):
+            raise _unfit(value, path, called)
     same = [each for each in schema.get("enum", ()) if isinstance(each, bool) is is_truth]
     if "enum" in schema and value not in same:
         raise _unfit(value, path, "one of " + ", ".join(map(json.dumps, schema["enum"])))
@@ -391,16 +393,6 @@ def _whole(value: Any) -> Any:
     if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
         return int(value)
     return value
-
-
-def _has_type(value: Any, wanted: str) -> bool:
-    is_truth = isinstance(value, bool)
-    return isinstance(value, _TYPES[wanted]) and (not is_truth or wanted == "boolean")
-
-
-def _phrase(wanted: str) -> str:
-    article = "an" if wanted[0] in "aio" else "a"
-    return wanted if wanted == "null" else f"{article} {wanted}"
 
 
 def _unfit(value: Any, path: str, wanted: str) -> Unreadable:

@@ -90,7 +90,6 @@ class LangchainChat:
 
 
 def _named(model: Any) -> str:
-    """The class of an object, or the function itself."""
     kind = model if inspect.isroutine(model) else type(model)
     return f"{kind.__module__}.{kind.__qualname__}"
 

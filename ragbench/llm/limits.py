@@ -55,7 +55,6 @@ class Limits:
     """How often an item is tried again, if a try can succeed."""
     longest_wait: float = 300.0
     """Seconds; a server that asks to wait longer fails the item."""
-    seed: int = 0
 
     def __post_init__(self) -> None:
         if self.concurrency < 1:

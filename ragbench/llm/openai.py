@@ -82,9 +82,8 @@ class OpenAIChat:
             Address.parse(str(client.base_url))
             self._owns_client = isinstance(client, openai.AsyncOpenAI)
             http = _http_client() if self._owns_client else _guarded(client._client)
-            self._client = self._client.with_options(
-                max_retries=0, timeout=patience, http_client=http
-            )
+            options = {"max_retries": 0, "timeout": patience, "http_client": http}
+            self._client = self._client.with_options(**options)
         self._waits = isinstance(self._client, openai.OpenAI)
         if self._waits and stream:
             found = "a synchronous client with stream"

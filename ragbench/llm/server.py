@@ -168,11 +168,6 @@ def speaks_openai(client: object) -> bool:
     return callable(getattr(completions, "create", None))
 
 
-def _is_of_openai(client: object) -> bool:
-    openai = sys.modules.get("openai")  # who has made a client has imported it
-    return openai is not None and isinstance(client, (openai.OpenAI, openai.AsyncOpenAI))
-
-
 class Connected:
     """The base of judges and generators that ask one chat model, which `connect` makes."""
 
@@ -263,7 +258,9 @@ class Server:
 
     def connect(self, replies: Replies | None) -> ChatModel:
         """Return the chat model behind it."""
-        if self.client is not None and not _is_of_openai(self.client):
+        openai = sys.modules.get("openai")  # who has made a client has imported it
+        kinds = () if openai is None else (openai.OpenAI, openai.AsyncOpenAI)
+        if self.client is not None and not isinstance(self.client, kinds):
             if self.mode == "batch":
                 found = type(self.client).__name__
                 raise OptionError("openai", "client", found, "with mode: batch, one of openai")

@@ -7,6 +7,7 @@ import contextlib
 import queue
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 Value = TypeVar("Value")
@@ -79,9 +80,6 @@ class LoopThread:
         if threading.current_thread() is self._thread:
             coroutine.close()
             raise RuntimeError(f"{self._name}: a call that blocks, from inside its own event loop")
-        return self._started()
-
-    def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -150,22 +148,17 @@ class _Steps(Generic[Value]):
     """An asynchronous generator, step by step: one that is cancelled ends before the next."""
 
     def __init__(self, values: AsyncGenerator[Value, None]) -> None:
-        self._values = values
-        self._lock: asyncio.Lock | None = None  # made in the loop that it belongs to
+        self._values, self._lock = values, asyncio.Lock()
 
     async def next(self) -> tuple[Value] | None:
-        async with self._turn():
+        async with self._lock:
             async for value in self._values:
                 return (value,)
             return None
 
     async def close(self) -> None:
-        async with self._turn():
+        async with self._lock:
             await self._values.aclose()
-
-    def _turn(self) -> asyncio.Lock:
-        self._lock = self._lock or asyncio.Lock()
-        return self._lock
 
 
 async def _cancel_all() -> None:
@@ -180,24 +173,14 @@ async def in_thread(function: Callable[[], Value]) -> Value:
 
     Its thread is a daemon: it cannot be stopped from outside, and ends with the program.
     """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Value] = loop.create_future()
-
-    def tell(result: Value | None, error: BaseException | None) -> None:
-        if done.done():
-            return
-        if error is None:
-            done.set_result(result)  # type: ignore[arg-type]  # None only where it is the Value
-        else:
-            done.set_exception(error)
+    done: Future[Value] = Future()
+    done.set_running_or_notify_cancel()  # from here on it ends with a result or an error
 
     def run() -> None:
         try:
-            outcome: tuple[Value | None, BaseException | None] = (function(), None)
+            done.set_result(function())
         except Exception as error:  # noqa: BLE001 - handed to who waits
-            outcome = (None, error)
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(tell, *outcome)
+            done.set_exception(error)
 
     threading.Thread(target=run, name="ragbench-call", daemon=True).start()
-    return await done
+    return await asyncio.wrap_future(done)

@@ -221,9 +221,8 @@ class Counting:
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Answer and count."""
         text = json.dumps(self._made(request.schema or {"type": "string"}))
-        sent = (
-            sum(len(m.content.encode("utf-8", "replace")) for m in request.messages) / self._bytes
-        )
+        size = sum(len(each.content.encode("utf-8", "replace")) for each in request.messages)
+        sent = size / self._bytes
         received = max(self._reply, len(text) / self._bytes)
         self.calls += 1
         self.tokens += sent + received
@@ -329,9 +328,8 @@ class Budget:
         """Give back what was held, and count what was used; what is not known, as reserved."""
         known = usage.input_tokens is not None and usage.output_tokens is not None
         used = (usage.input_tokens or 0) + (usage.output_tokens or 0)
-        self._give_back(
-            held, used if known else held.tokens, held.usd if cost_usd is None else cost_usd
-        )
+        usd = held.usd if cost_usd is None else cost_usd
+        self._give_back(held, used if known else held.tokens, usd)
 
     def release(self, held: Reservation) -> None:
         """Give back what was held by a call that was not answered."""

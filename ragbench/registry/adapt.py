@@ -43,9 +43,8 @@ def adapt(
     if callable(made):
         bound = made is target and options
         return wrap(functools.partial(made, **_known(made, options, owner)) if bound else made)
-    allowed = (
-        f"a class or object with {methods[0]}{of_method or arguments}, or a function {arguments}"
-    )
+    method = f"{methods[0]}{of_method or arguments}"
+    allowed = f"a class or object with {method}, or a function {arguments}"
     raise AdapterError(f"{owner}: found {type(made).__name__}, allowed: {allowed}")
 
 

@@ -54,9 +54,8 @@ class Family:
             except BaseException as error:  # a module of theirs may raise anything, also SystemExit
                 reason = f"{type(error).__name__}: {error}"
                 package = getattr(point.dist, "name", "an installed package")
-                raise DataError(
-                    f"{self.noun} '{point.name}' of {package} cannot be loaded: {reason}"
-                ) from error
+                what = f"{self.noun} '{point.name}' of {package}"
+                raise DataError(f"{what} cannot be loaded: {reason}") from error
         names = [*self.names(), f"{PYTHON}module:Name"]
         close = nearest(type_name, self.names())
         raise OptionError(self.noun, "type", type_name, ", ".join(names), close)

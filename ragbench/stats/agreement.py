@@ -129,10 +129,6 @@ def raw_agreement(
 
     It flatters: two who always say 'good' agree fully. Kappa takes off what chance explains.
 
-    Args:
-        x: Ratings of n items; NaN where missing.
-        y: Ratings of the same items by another.
-
     Returns:
         A share in [0, 1]; NaN where no item has both ratings. Constants are no special case.
 
@@ -208,8 +204,6 @@ def cohen_kappa(
     1 - (observed disagreement) / (disagreement if each kept his frequencies but rated blindly).
 
     Args:
-        x: Levels that one rater gave to n items, as numbers; NaN where missing.
-        y: Levels that another gave to the same items.
         weights: `equal`, `linear` or `quadratic` in the distance of the two numbers; levels that
             no rater used count as distance all the same.
 

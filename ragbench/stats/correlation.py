@@ -30,10 +30,6 @@ def pearson(
     It asks for a straight line: a judge that orders all items well on a bent scale loses here, and
     not by rank. A single far item can make it.
 
-    Args:
-        x: n numbers; NaN where missing.
-        y: Numbers for the same items.
-
     Returns:
         A value in [-1, 1]; NaN with the reason where all x or all y are equal, or n < 2.
 
@@ -111,8 +107,6 @@ def mean_correlation(
     SummEval's users does.
 
     Args:
-        x: n numbers; NaN where missing.
-        y: Numbers for the same items.
         coefficient: What is computed in each group.
 
     Example:

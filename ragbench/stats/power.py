@@ -34,7 +34,6 @@ def minimum_detectable_difference(
 
     Args:
         sd: Standard deviation of the paired differences.
-        n: Number of queries.
         confidence: Confidence of the two-sided interval that has to leave 0 out.
         power: Probability that it does.
 

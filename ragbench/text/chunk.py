@@ -156,10 +156,12 @@ class Chunker:
         chunking = self.chunking
         size = chunking.size or 1  # there is one: only code can do without
         step = size - chunking.overlap
-        spans_of: Callable[[str], list[Span]] = {
-            "words": word_spans,
+        known: dict[str, Callable[[str], list[Span]]] = {
+            "words": functools.partial(pattern_spans, _WORD),
             "sentences": sentence_spans,
-        }.get(chunking.by, token_spans)
+            "tokens": functools.partial(pattern_spans, _TOKEN),
+        }
+        spans_of = known[chunking.by]
         if chunking.tokenizer is not None:
             spans_of = tokenizer_spans(chunking.tokenizer)
 
@@ -273,27 +275,17 @@ def _placed(pieces: list[str], text: str) -> list[Chunk]:
     return chunks
 
 
-def word_spans(text: str) -> list[Span]:
-    """Return the places of what stands between spaces, and of each letter of unspaced scripts.
+def pattern_spans(pattern: re.Pattern[str], text: str) -> list[Span]:
+    """Return the places of words, or of tokens that depend on no model.
 
     Example:
-        >>> word_spans("Io, a moon")
-        [(0, 3), (4, 5), (6, 10)]
-        >>> len(word_spans("東京都 is Tokyo"))
-        5
-    """
-    return [match.span() for match in _WORD.finditer(text)]
-
-
-def token_spans(text: str) -> list[Span]:
-    """Return the places of words and punctuation marks: tokens that depend on no model.
-
-    Example:
+        >>> pattern_spans(_WORD, "Io, a moon"), len(pattern_spans(_WORD, "東京都 is Tokyo"))
+        ([(0, 3), (4, 5), (6, 10)], 5)
         >>> text = "Io's 3.6 Mm."
-        >>> [text[start:end] for start, end in token_spans(text)]
+        >>> [text[start:end] for start, end in pattern_spans(_TOKEN, text)]
         ['Io', "'", 's', '3', '.', '6', 'Mm', '.']
     """
-    return [match.span() for match in _TOKEN.finditer(text)]
+    return [match.span() for match in pattern.finditer(text)]
 
 
 def sentence_spans(text: str) -> list[Span]:

@@ -220,7 +220,7 @@ def load(name: str) -> frozenset[str]:
     if name == "none":
         return frozenset()
     if (language := language_name(name)) in built_in():
-        return _read_built_in(language)
+        return _read_built_in(_FOLDER / f"{language}.txt")
     path = Path(name)
     if path.is_file():
         return _read(path)
@@ -234,11 +234,6 @@ def built_in() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.txt")))
 
 
-@functools.cache
-def _read_built_in(language: str) -> frozenset[str]:
-    return _read(_FOLDER / f"{language}.txt")
-
-
 def _read(path: Path) -> frozenset[str]:
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -246,3 +241,6 @@ def _read(path: Path) -> frozenset[str]:
         raise DataError(f"cannot be read as UTF-8 text: {error}", file=path) from error
     lines = (unicodedata.normalize("NFC", line.strip().lower()) for line in text.splitlines())
     return frozenset(line for line in lines if line and not line.startswith("#"))
+
+
+_read_built_in = functools.cache(_read)

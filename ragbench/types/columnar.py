@@ -15,7 +15,6 @@ from itertools import chain
 from typing import Any, TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragbench.errors import DataError
 from ragbench.types import tables
@@ -267,9 +266,16 @@ class Qrels:
                 query and document.
         """
         check_ids(qrels, "qrels")
-        if has_subtopics(qrels):
-            subtopics = check_subtopics(qrels)
-            return replace(cls.from_dict(best_grades(subtopics)), subtopics=subtopics)
+        if _has_subtopics(qrels):
+            subtopics = {
+                query: {name: _checked(topics, query, name) for name, topics in judged.items()}
+                for query, judged in qrels.items()
+            }
+            best = {
+                query: {name: max(topics.values(), default=0) for name, topics in judged.items()}
+                for query, judged in subtopics.items()
+            }
+            return replace(cls.from_dict(best), subtopics=subtopics)
         starts = borders(map(len, qrels.values()), len(qrels))
         rows = chain.from_iterable(map(grade_row, qrels.values(), qrels))
         grades = np.fromiter(rows, np.int64, int(starts[-1]))
@@ -307,10 +313,22 @@ class Qrels:
 
     @cached_property
     def _digest(self) -> str:
-        return qrels_digest(self.query_ids, self.starts, self.document_hashes, self.grades)
+        # sorting hashes instead of ids makes it a few milliseconds per 100,000 judgements
+        queries = ByteIds.of(self.query_ids).hashes()
+        rows = (self.document_hashes ^ np.repeat(queries, np.diff(self.starts)) * GOLDEN) * GOLDEN
+        rows ^= rows >> np.uint64(32)
+        rows = (rows + self.grades.astype(np.uint64)) * GOLDEN
+        digest = hashlib.sha256()
+        for column in (queries, rows):
+            digest.update(len(column).to_bytes(8, "little"))
+            digest.update(np.sort(column).astype("<u8", copy=False).tobytes())
+        return digest.hexdigest()[:12]
 
     def fingerprint(self) -> str:
-        """Return 12 hexadecimal digits of the content, whatever the order of the rows."""
+        """Return 12 hexadecimal digits of the content, whatever the order of the rows.
+
+        Queries without judgements count too.
+        """
         return self._digest
 
     def query_fingerprints(self) -> QueryFingerprints:
@@ -324,11 +342,19 @@ class Qrels:
             >>> [one["judgements"][q] == other["judgements"][q] for q in ("q1", "q2")]
             [True, False]
         """
-        hashes = self.document_hashes
-        found = {"judgements": query_digests(self.query_ids, self.starts, hashes, self.grades)}
+        grades = (self.grades.astype(np.uint64) + np.uint64(1)) * GOLDEN
+        # mixed well enough that no two grades can be exchanged unseen, the rows are added up
+        rows = _mixed(self.document_hashes ^ grades)
+        # sums wrap around, and so do their differences
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(rows, dtype=np.uint64)])
+        sizes = np.diff(self.starts)
+        own = sums[self.starts[1:]] - sums[self.starts[:-1]] + sizes.astype(np.uint64) * GOLDEN
+        words = (_mixed(own) >> np.uint64(16)).tolist()
+        judged = np.flatnonzero(sizes).tolist()
+        found = {"judgements": {self.query_ids[row]: f"{words[row]:012x}" for row in judged}}
         if self.subtopics is not None:
             found["subtopics"] = {
-                query: subtopics_digest({"": judged})
+                query: _subtopics_digest({"": judged})
                 for query, judged in self.subtopics.items()
                 if judged
             }
@@ -337,24 +363,16 @@ class Qrels:
     @cached_property
     def subtopics_fingerprint(self) -> str | None:
         """The fingerprint of the subtopics, which `fingerprint` leaves out; None without any."""
-        return None if self.subtopics is None else subtopics_digest(self.subtopics)
+        return None if self.subtopics is None else _subtopics_digest(self.subtopics)
 
 
-def has_subtopics(qrels: Mapping[Any, Any]) -> TypeGuard[Mapping[str, Mapping[str, Any]]]:
+def _has_subtopics(qrels: Mapping[Any, Any]) -> TypeGuard[Mapping[str, Mapping[str, Any]]]:
     """Tell {query: {document: {subtopic: grade}}} from {query: {document: grade}}.
 
     The first judgement tells: to look at all would cost every caller a pass.
     """
     judged = next((row for row in qrels.values() if row), None)
     return isinstance(judged, Mapping) and isinstance(next(iter(judged.values())), Mapping)
-
-
-def check_subtopics(qrels: Mapping[str, Mapping[str, Any]]) -> Subtopics:
-    """Return judgements with text subtopics and integer grades."""
-    return {
-        query: {document: _checked(topics, query, document) for document, topics in judged.items()}
-        for query, judged in qrels.items()
-    }
 
 
 def _checked(topics: Any, query: str, document: str) -> dict[str, int]:
@@ -368,66 +386,9 @@ def _checked(topics: Any, query: str, document: str) -> dict[str, int]:
     return dict(zip(map(str, topics), grade_row(topics, query), strict=True))
 
 
-def best_grades(subtopics: Subtopics) -> dict[str, dict[str, int]]:
-    """Return query -> document -> its best grade, 0 where it has no subtopic.
-
-    Example:
-        >>> best_grades({"q": {"d1": {"a": 1, "b": 3}, "d2": {}}})
-        {'q': {'d1': 3, 'd2': 0}}
-    """
-    return {
-        query: {document: max(topics.values(), default=0) for document, topics in judged.items()}
-        for query, judged in subtopics.items()
-    }
-
-
-def subtopics_digest(subtopics: Subtopics) -> str:
-    """Return 12 hexadecimal digits of the content, whatever the order of the rows."""
+def _subtopics_digest(subtopics: Subtopics) -> str:
     text = json.dumps(subtopics, sort_keys=True)
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:12]
-
-
-def qrels_digest(
-    query_ids: Sequence[str],
-    starts: NDArray[np.int64],
-    hashes: HashArray,
-    grades: NDArray[np.int64],
-) -> str:
-    """Return 12 hexadecimal digits: a SHA-256 over sorted 64-bit hashes of queries and rows.
-
-    Sorting hashes instead of ids makes it a few milliseconds per 100,000 judgements. Queries
-    without judgements count too.
-    """
-    queries = ByteIds.of(query_ids).hashes()
-    rows = (hashes ^ np.repeat(queries, np.diff(starts)) * GOLDEN) * GOLDEN
-    rows ^= rows >> np.uint64(32)
-    rows = (rows + grades.astype(np.uint64)) * GOLDEN
-    digest = hashlib.sha256()
-    for column in (queries, rows):
-        digest.update(len(column).to_bytes(8, "little"))
-        digest.update(np.sort(column).astype("<u8", copy=False).tobytes())
-    return digest.hexdigest()[:12]
-
-
-def query_digests(
-    query_ids: Sequence[str],
-    starts: NDArray[np.int64],
-    hashes: HashArray,
-    grades: NDArray[np.int64],
-) -> dict[str, str]:
-    """Return query -> 12 hexadecimal digits of its judgements, whatever the order of its rows.
-
-    A query without judgements is absent. The hashes of its rows, each mixed well enough that no
-    two grades can be exchanged unseen, are added up.
-    """
-    rows = _mixed(hashes ^ (grades.astype(np.uint64) + np.uint64(1)) * GOLDEN)
-    # sums wrap around, and so do their differences
-    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(rows, dtype=np.uint64)])
-    sizes = np.diff(starts)
-    digests = _mixed(sums[starts[1:]] - sums[starts[:-1]] + sizes.astype(np.uint64) * GOLDEN)
-    judged = np.flatnonzero(sizes).tolist()
-    words = (digests >> np.uint64(16)).tolist()
-    return {query_ids[row]: f"{words[row]:012x}" for row in judged}
 
 
 def _mixed(words: HashArray) -> HashArray:

@@ -149,7 +149,6 @@ class _Draft:
         self.ids.append(named)
 
     def done(self) -> Turn:
-        """Return the turn."""
         text = "\n\n".join(text for text in self.texts if text.strip())
         return Turn(self.role, text, tuple(self.contexts), tuple(self.calls))
 
@@ -316,7 +315,6 @@ class _Reader:
         return found
 
     def _call(self, item: Json, place: str) -> tuple[object, ToolCall]:
-        """A call with its id."""
         if isinstance(item, ToolCall):
             return None, item
         found = _plain(item)

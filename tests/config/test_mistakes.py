@@ -1,5 +1,7 @@
 """Every kind of mistake alone, with its place, and ten of them at once."""
 
+import functools
+
 import pytest
 
 from ragbench.config.load import load_config
@@ -366,9 +368,13 @@ def test_a_file_is_read_for_that_only_where_the_config_is_refused_anyway(tmp_pat
     answers.write_text('{"query_id": "q1", "answer": "a"}\n')
     text = HEAD + f"generators: {{told: {{type: predictions, path: {answers}, samples: 2}}}}\n"
     init = Predictions.__init__
-    monkeypatch.setattr(
-        Predictions, "__init__", lambda self, **given: (made.append(1), init(self, **given))[1]
-    )
+
+    @functools.wraps(init)  # its options are read off its signature
+    def counted(self, **given):
+        made.append(1)
+        init(self, **given)
+
+    monkeypatch.setattr(Predictions, "__init__", counted)
     (tmp_path / "c.yaml").write_text(text)
 
     load_config(tmp_path / "c.yaml")

@@ -2,10 +2,14 @@
 
 import itertools
 import math
+import re
+from typing import get_args
 
 import pytest
 
 import ragbench
+from ragbench.cli import compare, score
+from ragbench.comparison import evaluate, method
 from ragbench.config import components, judges, schema
 from ragbench.config.gates import gate_options
 from ragbench.config.options import INVALID, check_value
@@ -18,11 +22,12 @@ from ragbench.registry import declared_options
 from ragbench.rerank import RERANKERS
 from ragbench.retrieve import RETRIEVERS
 from ragbench.score.judge import JUDGES
-from ragbench.score.retrieval import MEASURES
+from ragbench.score.retrieval import MEASURES, score_run
 from ragbench.score.text import METRICS
 
 FAMILIES = (LOADERS, RETRIEVERS, RERANKERS, GENERATORS, APPS, JUDGES, MEASURES, METRICS)
 BLOCKS = (
+    *(method.Method, score_run.Rules, evaluate.Evaluation),
     *(components.Common, components.RerankerCommon, components.GeneratorCommon),
     *(judges.JudgeCommon, schema.Top, schema.BudgetLimits, schema.Match),
     *(schema.Fill, schema.RetrievalMetrics, schema.Statistics),
@@ -83,3 +88,48 @@ def test_elements_of_lists_are_checked_before_anything_is_made():
         ragbench.Judge(type="openai", models=[1, 2])
 
     assert str(caught.value) == "openai: models: found [1, 2], allowed: a list of text, or null"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"resamples": 5}, "compare: resamples: found 5, allowed: an integer >= 100"),
+        ({"confidence": 2}, "compare: confidence: found 2, allowed: a number > 0 and < 1"),
+        ({"confidence": "0.9"}, "compare: confidence: found '0.9', allowed: a number"),
+        ({"family": "al"}, "compare: family: found 'al', allowed: measure, all"),
+        ({"seed": -1}, "compare: seed: found -1, allowed: an integer >= 0"),
+        ({"moved": -1}, "compare: moved: found -1, allowed: an integer >= 0"),
+        ({"intersect": "x"}, "compare: intersect: found 'x', allowed: true or false"),
+    ],
+)
+def test_compare_judges_its_options_as_the_yaml_does(options, message):
+    scored = ragbench.evaluate_run({"q": {"d": 1.0}}, {"q": {"d": 1}}, ["mrr"])
+
+    with pytest.raises(OptionError, match=f"^{re.escape(message)}"):
+        ragbench.compare(scored, scored, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"confidence": "0.9"}, "confidence: found '0.9', allowed: a number > 0 and < 1"),
+        ({"judged_only": "x"}, "judged_only: found 'x', allowed: true or false"),
+        ({"ties": "last"}, "ties: found 'last', allowed: docid, stable, average"),
+        ({"trec_eval": True}, "trec_eval: found True, allowed: 9, 10"),
+        ({"missing": "no"}, "missing: found 'no', allowed: zero, skip"),
+    ],
+)
+def test_evaluate_run_judges_its_options_as_the_yaml_does(options, message):
+    with pytest.raises(OptionError, match=re.escape(message)):
+        ragbench.evaluate_run({"q": {"d": 1.0}}, {"q": {"d": 1}}, ["mrr"], **options)
+
+
+def test_the_command_line_offers_the_words_that_are_declared():
+    def words(command, option):
+        (found,) = (each for each in command.params if each.name == option)
+        return {*found.type.choices}
+
+    rules, method_options = declared_options(score_run.Rules), declared_options(method.Method)
+    for option in ("ties", "trec_eval", "missing", "no_relevant"):
+        assert words(score.command, option) == {*map(str, get_args(rules[option].annotation))}
+    assert words(compare.command, "family") == {*get_args(method_options["family"].annotation)}

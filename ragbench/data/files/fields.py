@@ -60,19 +60,20 @@ def read_list(entry: Entry, column: str, *, cells: bool) -> list[Any] | None:
         if not value.strip():
             return None
         if value.lstrip().startswith("["):
-            value = _parse_cell(entry, column, value)
+            allowed = 'a list in a CSV cell is JSON: ["first", "second"]'
+            value = parse_cell(entry, column, value, allowed)
     if value is None:
         return None
     return value if isinstance(value, list) else [value]
 
 
-def _parse_cell(entry: Entry, column: str, cell: str) -> Any:
+def parse_cell(entry: Entry, column: str, cell: str, allowed: str) -> Any:
+    """Read what a text holds as JSON, or as Python or NumPy print a list."""
     try:
         return parse_json(cell)
     except ValueError as error:
         if (found := read_printed_list(cell)) is not None:
             return found
-        allowed = 'a list in a CSV cell is JSON: ["first", "second"]'
         raise entry.error(f"column '{column}': {error}", allowed=allowed) from error
 
 

@@ -12,8 +12,9 @@ from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from ragbench.data.files.fields import read_printed_list
-from ragbench.data.files.rows import ID_ALLOWED, Entry, encode_spaces, id_problem, parse_json
+from ragbench.data.files.fields import parse_cell
+from ragbench.data.files.rows import ID_ALLOWED, Entry, encode_spaces, id_problem
+from ragbench.errors import DataError
 from ragbench.records.codec import kind
 from ragbench.types import Document
 from ragbench.types.packed_documents import by_id_of
@@ -238,14 +239,11 @@ class GoldIds:
 
 def _parsed(entry: Entry, column: str, text: str) -> Any:
     try:
-        return parse_json(text)
-    except ValueError as error:
-        found = read_printed_list(text)
-        if found is None and (inner := re.fullmatch(r"\[([^\[\]{}\"']*)\]", text)):
-            found = [piece.strip() for piece in re.split(r"[,;|]", inner[1]) if piece.strip()]
-        if found is None:
-            raise entry.error(f"column '{column}': {error}", allowed=_LISTED) from error
-        return found
+        return parse_cell(entry, column, text, _LISTED)
+    except DataError:
+        if (inner := re.fullmatch(r"\[([^\[\]{}\"']*)\]", text)) is None:
+            raise
+        return [piece.strip() for piece in re.split(r"[,;|]", inner[1]) if piece.strip()]
 
 
 def read_grade(entry: Entry, column: str, value: object) -> int:

@@ -68,7 +68,7 @@ def _read_alike(
     """
     shown = data[int(starts[0]) : int(ends[0])].tobytes() if len(starts) else b""
     places = len(shown) - shown.find(b".") - 1
-    if not 0 < places < min(_WORD, len(shown)) or len(data) < 3 * _WORD:
+    if not 0 < places < min(_WORD, len(shown)) or len(data) < 3 * _WORD or shown[:1] == b"-":
         return None
     n_before = ends - starts
     n_before -= places + 1

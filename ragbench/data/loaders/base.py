@@ -152,8 +152,10 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
     """Return the fingerprint of every part that a data set has."""
     # without metadata of queries: a CSV file has them as text where JSON has numbers
     found = {"queries": _rows(map(_query, collection.queries))}
-    if collection.documents is not None:
-        found["corpus"] = fingerprint_documents(collection.documents)
+    if isinstance(collection.documents, PackedDocuments):
+        found["corpus"] = collection.documents.fingerprint
+    elif collection.documents is not None:
+        found["corpus"] = fingerprint(sorted(map(document_digest, collection.documents)))
     if collection.qrels is not None:
         found["qrels"] = collection.qrels.fingerprint()
     if collection.answers:
@@ -165,13 +167,6 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
         systems = collection.given.items()
         found["given"] = _rows([name, *sorted(map(_answered, given))] for name, given in systems)
     return found
-
-
-def fingerprint_documents(documents: Sequence[Document]) -> str:
-    """Return the fingerprint of a corpus; at hand where it is packed."""
-    if isinstance(documents, PackedDocuments):
-        return documents.fingerprint
-    return fingerprint(sorted(map(document_digest, documents)))
 
 
 def _rows(rows: Iterable[list[str]]) -> str:

@@ -236,7 +236,6 @@ def _metadata(trace: Traced) -> dict[str, Json]:
 
 
 def _parts(trace: Traced, turns: Sequence[Turn]) -> dict[str, Json]:
-    """The parts of a trace, for people."""
     hops = [f"{each.span.name}: {len(each.documents)} passages" for each in trace.retrievals]
     return {
         "trace": trace.id,

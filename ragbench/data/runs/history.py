@@ -130,7 +130,6 @@ def _looks_like_run(folder: Path) -> bool:
 def _read(
     path: Path, score: str | None, names: dict[str, None]
 ) -> RunEntry | tuple[RunEntry, RunFacts]:
-    """Read a run, and note the names of its scores."""
     try:
         summary, facts = read_summary(path), read_facts(path)
     except DataError as error:

@@ -87,16 +87,6 @@ IDENTIFYING = (QUERIES, "qrels", "answers")
 """Parts of a data set that scores depend on; systems may search different corpora."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unscored:
-    """Why there is no value."""
-
-    causes: dict[tuple[str, str, str], Cause] = field(default_factory=dict)
-    """(system, score, query id) -> why the query has none."""
-    of_answers: dict[tuple[str, str, str], dict[int, Cause]] = field(default_factory=dict)
-    """The same -> which of its several answers have none, and why."""
-
-
 def read_run_scores(path: str | Path) -> StoredScores:
     """Read a run folder, or the newest run in the folder of an experiment."""
     folder = resolve_run_folder(Path(path))
@@ -116,10 +106,36 @@ class _Reader:
     def __init__(self, folder: Path) -> None:
         self._file, self._unscored_file = folder / "per_query.csv", folder / "unscored.jsonl"
         self._cells = read_per_query(self._file)
-        self._unscored = _read_unscored(self._unscored_file)
+        self._causes: dict[tuple[str, str, str], Cause] = {}
+        """(system, score, query id) -> why the query has no value."""
+        self._of_answers: dict[tuple[str, str, str], dict[int, Cause]] = {}
+        """The same -> which of its several answers have none, and why."""
+        self._read_unscored()
         self._costs_file = folder / "costs.csv"  # older versions did not write it
         self._all_costs = read_per_query(self._costs_file) if self._costs_file.is_file() else {}
         self.query_ids = list(next(iter(self._cells.values()), {}))
+
+    def _read_unscored(self) -> None:
+        """Read why values are missing; a run that scored everything has an empty file."""
+        path, words = self._unscored_file, {cause.word: cause for cause in Cause}
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except OSError as error:
+            raise DataError("no such file", file=path, allowed="a whole run folder") from error
+        except UnicodeDecodeError as error:
+            raise DataError("not UTF-8", file=path, allowed="a file of ragbench run") from error
+        for number, line in enumerate(lines, start=1):
+            try:
+                row = from_json(UnscoredRow, load_json(line))
+                key = (row.system, row.measure, row.query_id)
+                if row.sample is None:
+                    self._causes[key] = words[row.cause]
+                else:  # one of several answers; the query has a line of its own
+                    self._of_answers.setdefault(key, {})[row.sample] = words[row.cause]
+            except (ValueError, KeyError, DataError) as error:
+                found = f"not a line of ours: {shown(line)}"
+                allowed = f"system, query_id, measure and a cause: {', '.join(words)}"
+                raise DataError(found, file=path, line=number, allowed=allowed) from error
 
     def system(self, system: SystemSummary) -> StoredSystem:
         rows = self._cells.get(system.name, {})
@@ -159,7 +175,7 @@ class _Reader:
                 raise DataError(f"no column '{name}'", file=self._file)
             scored, key = row[name] is not None, (system.name, name, query)
             values.append(row[name])
-            codes.append(Cause.SCORED if scored else self._unscored.causes.get(key))
+            codes.append(Cause.SCORED if scored else self._causes.get(key))
             if codes[-1] is None:
                 found = f"query '{query}' has no '{name}' in system '{system.name}', and no cause"
                 allowed = "a value here, or a line in unscored.jsonl"
@@ -175,7 +191,7 @@ class _Reader:
         samples = system.answers.per_query
         found = np.full((len(self.query_ids), samples), Cause.SCORED, np.uint8)
         for row, query in enumerate(self.query_ids):
-            lacking = self._unscored.of_answers.get((system.name, name, query), {})
+            lacking = self._of_answers.get((system.name, name, query), {})
             for sample, cause in lacking.items():
                 if not 0 <= sample < samples:
                     wrong = f"sample {sample} of query '{query}' in system '{system.name}'"
@@ -202,32 +218,3 @@ def stored_score(
         causes=causes,
         early=head.early,
     )
-
-
-def _read_unscored(path: Path) -> Unscored:
-    """Read why values are missing; a run that scored everything has an empty file."""
-    words = {cause.word: cause for cause in Cause}
-    found = Unscored()
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise DataError("no such file", file=path, allowed="a whole run folder") from error
-    except UnicodeDecodeError as error:
-        raise DataError("not UTF-8", file=path, allowed="a file of ragbench run") from error
-    for number, line in enumerate(lines, start=1):
-        try:
-            row = from_json(UnscoredRow, load_json(line))
-            key = (row.system, row.measure, row.query_id)
-            if row.sample is None:
-                found.causes[key] = words[row.cause]
-            else:  # one of several answers; the query has a line of its own
-                found.of_answers.setdefault(key, {})[row.sample] = words[row.cause]
-        except (ValueError, KeyError, DataError) as error:
-            allowed = f"system, query_id, measure and a cause: {', '.join(words)}"
-            raise DataError(
-                f"not a line that a run writes: {shown(line)}",
-                file=path,
-                line=number,
-                allowed=allowed,
-            ) from error
-    return found

@@ -215,7 +215,6 @@ def _otlp_row(span: Tree) -> dict[str, Json]:
 
 
 def _attributes(listed: Json) -> dict[str, Json]:
-    """Attributes of the list of keys and values that OTLP has."""
     return {each["key"]: _any_value(each.get("value")) for each in listed or ()}
 
 

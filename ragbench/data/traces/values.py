@@ -130,7 +130,6 @@ def _conversation(value: Json) -> list[Message] | None:
 
 
 def _message(value: Json) -> Message | None:
-    """One message in any of the usual forms."""
     if not isinstance(value, Mapping):
         return None
     inner = next(

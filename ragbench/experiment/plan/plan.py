@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import abc
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
-from ragbench.comparison.method import Method
+from ragbench.comparison.method import IntervalsAndTests, Method
 from ragbench.config.schema import ExperimentConfig, Match
 from ragbench.data.loaders.base import CorpusReader
 from ragbench.data.loaders.python import as_loader
@@ -156,15 +156,8 @@ def _make_generators(
 def method_of(plan: Plan) -> Method:
     """Return how the systems of a run are compared, in tables and by gates."""
     chosen = plan.config.statistics
-    return Method(
-        confidence=chosen.confidence,
-        resamples=chosen.resamples,
-        seed=plan.config.seed,
-        test=chosen.test,
-        correction=chosen.correction,
-        family=chosen.family,
-        cluster=chosen.cluster,
-    )
+    shared = {each.name: getattr(chosen, each.name) for each in fields(IntervalsAndTests)}
+    return Method(**shared, seed=plan.config.seed, cluster=chosen.cluster)
 
 
 def _scores(plan: Plan) -> list[str]:

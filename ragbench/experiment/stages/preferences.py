@@ -142,7 +142,8 @@ def _prefer(
     systems = {answers.name for pair in pairs for answers in pair}
     baseline = pairs[0][1].name if _against_baseline(judge, len(systems)) else None
     statistics = plan.config.statistics
-    method = Method(statistics.confidence, statistics.resamples, plan.config.seed)
+    confidence, resamples = statistics.confidence, statistics.resamples
+    method = Method(confidence=confidence, resamples=resamples, seed=plan.config.seed)
     entries = [
         replace(
             compare_preferences(found, method),

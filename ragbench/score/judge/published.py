@@ -53,10 +53,9 @@ def nugget_score(nuggets: Iterable[Nugget], score: NuggetScore = "strict_vital")
 SupportScore = Literal["precision", "recall"]
 """Over which sentences support is averaged."""
 
-SUPPORT_LEVELS = ("full_support", "partial_support", "no_support")
-"""How far a passage supports a sentence, as TREC RAG words it."""
-
 _SUPPORT = {"full_support": 1.0, "partial_support": 0.5, "no_support": 0.0}
+SUPPORT_LEVELS = tuple(_SUPPORT)
+"""How far a passage supports a sentence, as TREC RAG words it."""
 
 
 def support_score(levels: Sequence[str | None], score: SupportScore) -> float | None:

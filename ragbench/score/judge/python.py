@@ -93,15 +93,12 @@ def rubric_of(function: Callable[..., object]) -> dict[str, object] | None:
 def judge_maker(found: Any, name: str = "") -> Any:
     """Return what makes a judge of what the user named or passed; its options are declared.
 
-    A class or function that makes a judge and declares its options is returned as it is.
-
-    Args:
-        found: A class or function that makes a judge, a judge, or a function that is one: one that
-            cannot do without a part of an item.
-        name: How it was named; default: its module and name.
+    A class or function that makes a judge and declares its options is returned as it is. A function
+    that cannot do without a part of an item is a judge itself. `name` is how it was named; default:
+    its module and name.
 
     Raises:
-        DataError: It is none of these.
+        DataError: It is neither a judge nor makes one.
     """
     name = name or name_of(found)
     if not inspect.isclass(found) and callable(getattr(found, "judge", None)):

@@ -108,8 +108,7 @@ def geometric_map(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
 
 def floored_logarithms(scores: FloatArray) -> FloatArray:
     """Return natural logarithms, none below that of `FLOOR`."""
-    logarithms: FloatArray = np.log(np.maximum(scores, FLOOR))
-    return logarithms
+    return np.log(np.maximum(scores, FLOOR))
 
 
 @_measure("yaap", range=(-np.inf, np.inf), of_nothing=0.0)
@@ -133,8 +132,7 @@ def yet_another_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> Fl
     """
     relevant = ranked.count_relevant(rel)
     total = average_precision(ranked, rel=rel) * relevant
-    scores: FloatArray = np.log((1.0 + total) / (1.0 + relevant - total))
-    return scores
+    return np.log((1.0 + total) / (1.0 + relevant - total))
 
 
 SMOOTHING = 1e-5

@@ -17,13 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.errors import AdapterError, DataError, OptionError
-from ragbench.registry import (
-    DeclaredOption,
-    checked,
-    declared_options,
-    plain_signature,
-    source_print,
-)
+from ragbench.registry import checked, plain_signature, source_print
 from ragbench.score.base import Aggregate
 from ragbench.score.retrieval.options import Cutoff as Cutoff
 from ragbench.score.retrieval.options import Grade as Grade
@@ -130,8 +124,7 @@ class RankedGrades:
         # one running count over all queries, minus what earlier queries left in it: no loop over
         # queries, and whole numbers lose no digits in it, as running sums of floats would
         count = np.concatenate(([0], np.cumsum(hit)))
-        so_far: IntArray = count[1:] - count[self.starts[self.query]]
-        return so_far
+        return count[1:] - count[self.starts[self.query]]
 
     def sum(self, values: FloatArray) -> FloatArray:
         """Add up the rows' values query by query."""
@@ -287,13 +280,8 @@ def measure(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare a function of a record and options to be a retrieval measure.
 
-    A bad option raises an `OptionError` before the function runs.
-
-    Args:
-        name: The canonical name.
-        range: The smallest and the largest possible value of one query.
-        group: The measures among which `ragbench list` shows it.
-        **declared: Further fields of `MeasureSpec`, such as the record that it `reads`.
+    A bad option raises an `OptionError` before the function runs. `range` is the smallest and the
+    largest possible value of one query, `declared` has further fields of `MeasureSpec`.
     """
     if group not in get_args(Group):
         raise OptionError(name, "group", group, ", ".join(get_args(Group)))
@@ -375,9 +363,3 @@ def spec_of(kernel: Callable[..., Any]) -> MeasureSpec | None:
     """Return what `@measure` declared about a function; None where it is not a measure."""
     spec = getattr(kernel, "measure_spec", None)
     return spec if isinstance(spec, MeasureSpec) else None
-
-
-@functools.cache
-def options_of(kernel: Callable[..., Any]) -> Mapping[str, DeclaredOption]:
-    """Return the options that a measure declares, by name."""
-    return declared_options(kernel)

@@ -88,27 +88,17 @@ class Gained:
         """Keep the scores of the queries for which a document can gain anything; NaN elsewhere."""
         return np.where(self.n_gaining > 0, scores, np.nan)
 
-    def sum_ideal(self, terms: FloatArray | None = None) -> FloatArray:
-        """Add up the best ranking query by query; 0 where nothing gains.
-
-        `terms` are what its documents add, in its order; their gains where there are none.
-        """
-        values = self.ideal if terms is None else terms
-        total = np.bincount(self.ranked.judged_query, values, minlength=self.ranked.n_queries)
+    def sum_ideal(self, terms: FloatArray) -> FloatArray:
+        """Add up what the documents of the best ranking add, in its order, query by query."""
+        total = np.bincount(self.ranked.judged_query, terms, minlength=self.ranked.n_queries)
         return total.astype(np.float64, copy=False)
 
-    def ideal_down_to(
-        self, query: IntArray, rank: IntArray, terms: FloatArray | None = None
-    ) -> FloatArray:
-        """Add up the best rankings of some queries down to some ranks from 1 on.
-
-        Ranks may lie beyond the judged documents; `terms` as in `sum_ideal`.
-        """
+    def ideal_down_to(self, query: IntArray, rank: IntArray, terms: FloatArray) -> FloatArray:
+        """Add up the same of some queries down to some ranks from 1 on, also beyond the judged."""
         starts = self.ranked.judged_starts
-        sums = running_sums(self.ideal if terms is None else terms, starts)
+        sums = running_sums(terms, starts)
         last = np.minimum(rank, self.n_gaining[query])
-        down_to: FloatArray = sums[starts[query] + last - 1]
-        return down_to
+        return sums[starts[query] + last - 1]
 
 
 def _gains(owner: str, grades: IntArray, gain: str, mapping: dict[int, float]) -> FloatArray:
@@ -350,8 +340,7 @@ def _dcg_down_to(gained: Gained, query: IntArray, rank: IntArray) -> FloatArray:
 
 
 def _place(query: IntArray, rank: IntArray) -> IntArray:
-    place: IntArray = (query << 32) + rank
-    return place
+    return (query << 32) + rank
 
 
 @_measure("g", aliases=("normalized_gain",), range=(0.0, 1.0), cutoff="none")
@@ -382,7 +371,7 @@ def normalized_gain(ranked: RankedGrades, *, gains: Gains | None = None) -> Floa
     best = best + LEAST_COST * np.maximum(rank - gained.n_gaining[query], 0)
     worth = gained.rows[hit] / np.log2(2.0 + best - found)
     total = np.bincount(query, worth, minlength=ranked.n_queries)
-    return ranked.divide(total, gained.sum_ideal())
+    return ranked.divide(total, gained.sum_ideal(gained.ideal))
 
 
 @_measure("bing", aliases=("binary_gain",), range=(0.0, 1.0), cutoff="none")

@@ -99,7 +99,6 @@ def redundancy(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None) -
 
 
 def _repeated(relevant: Iterable[Subtopics]) -> int:
-    """Count the documents whose subtopics were all covered before."""
     seen: set[Hashable] = set()
     repeated = 0
     for covers in relevant:

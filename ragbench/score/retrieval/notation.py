@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ragbench.errors import AdapterError, OptionError
-from ragbench.registry import PYTHON, nearest
+from ragbench.registry import PYTHON, declared_options, nearest
 from ragbench.score.base import read_options, read_value, split_options
 from ragbench.score.retrieval import MEASURES
 from ragbench.score.retrieval.base import (
@@ -20,7 +20,6 @@ from ragbench.score.retrieval.base import (
     RankedGrades,
     Reads,
     RetrievedPassages,
-    options_of,
     plain_measure,
     spec_of,
 )
@@ -117,7 +116,7 @@ class Measure:
 
         `ranked` fills in the options that are read off the qrels, such as `max` of `err`.
         """
-        declared = options_of(self.kernel)
+        declared = declared_options(self.kernel)
         parts = {name: option.default for name, option in declared.items() if name != "k"}
         parts |= {"code": self.spec.code} if self.spec.code else {}
         if ranked is not None:
@@ -243,7 +242,8 @@ def _measure(
     if spec is None:
         raise AdapterError(f"'{name}' is not a measure: declare it with @measure")
     parts = [*split_options(spelt), *split_options(options)]
-    declared = {name: option for name, option in options_of(kernel).items() if name != spec.at}
+    declared = declared_options(kernel)
+    declared.pop(spec.at, None)
     # those at their default are left out, the others come in their order
     given = read_options(spec.name, parts, declared, _respell, implied)
     cutoff = _cutoff(spec, kernel, k)
@@ -266,17 +266,11 @@ def _load(name: str, written: str) -> Callable[..., FloatArray]:
     if not known and name not in MEASURES.names():
         close = nearest(name, [*_built_in_names(), *SPELLINGS])
         whole = written.replace(name, close, 1) if close else None
-        raise OptionError("measure", "", written, ", ".join(_forms()), whole)
+        specs = ((each, spec_of(MEASURES.load(each))) for each in MEASURES.names())
+        forms = (f"{each}@{s.at}" if s and s.cutoff == "required" else each for each, s in specs)
+        raise OptionError("measure", "", written, ", ".join(forms), whole)
     kernel: Callable[..., FloatArray] = MEASURES.load(name)
     return kernel
-
-
-def _forms() -> list[str]:
-    """Every measure as it may be written: `precision@k`, `map`."""
-    specs = ((name, spec_of(MEASURES.load(name))) for name in MEASURES.names())
-    return [
-        f"{name}@{spec.at}" if spec and spec.cutoff == "required" else name for name, spec in specs
-    ]
 
 
 def _respell(key: str, text: str) -> tuple[str, str]:
@@ -296,7 +290,7 @@ def _cutoff(spec: MeasureSpec, kernel: Callable[..., Any], k: str | None) -> Any
         raise OptionError(spec.name, "k", k, f"no cut-off: {spec.name}")
     digits = k.strip()
     if spec.at != "k":
-        return read_value(spec.name, options_of(kernel)[spec.at], digits)
+        return read_value(spec.name, declared_options(kernel)[spec.at], digits)
     if not (digits.isascii() and digits.isdigit() and int(digits) >= 1):
         found: object = int(k) if re.fullmatch(r"-?\d+", k) else k
         raise OptionError(spec.name, "k", found, "an integer >= 1")

@@ -117,8 +117,7 @@ def _falling_order(scores: FloatArray, starts: IntArray, rises: NDArray[np.bool_
     if len(scores) < _LONG * (len(starts) - 1):
         query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         # one integer of query and score for the whole run: many short sorts cost more than one
-        order: IntArray = np.argsort((query << 32) + numbered(-scores))
-        return order
+        return np.argsort((query << 32) + numbered(-scores))
     order = np.arange(len(scores))
     # how often scores rise before each list: equal at both ends of one that is sorted
     before = np.concatenate(([0, 0], np.cumsum(rises)))[starts]
@@ -219,5 +218,4 @@ class TieGroups:
         before, until = self.first - 1, self.last
         if k is not None:
             before, until = np.minimum(before, k), np.minimum(until, k)
-        expected: FloatArray = (sums[until] - sums[before]) / self.size
-        return expected
+        return (sums[until] - sums[before]) / self.size

@@ -82,7 +82,7 @@ def ranked_documents(
 def check_ties(ties: str, trec_eval: int, depth: int | None = None) -> None:
     """Refuse tie rules that do not exist, and a depth that would cut through an average."""
     if ties not in get_args(Ties):
-        raise OptionError("rank", "ties", ties, "docid, stable, average")
+        raise OptionError("rank", "ties", ties, ", ".join(get_args(Ties)))
     if trec_eval not in get_args(TrecEval) or isinstance(trec_eval, bool):
         raise OptionError("rank", "trec_eval", trec_eval, "9 or 10")
     if ties == "average" and depth is not None:
@@ -139,8 +139,7 @@ def ideal_order(grades: IntArray, starts: IntArray) -> IntArray:
 def rank_order(query: IntArray, rank: IntArray) -> IntArray:
     """Return the order that sorts by query and then by rank; no pair of them is there twice."""
     keys = (query << 32) + rank  # one number sorts quicker than two
-    order: IntArray = np.argsort(keys, kind="stable")  # quick where most of it is sorted already
-    return order
+    return np.argsort(keys, kind="stable")  # quick where most of it is sorted already
 
 
 class BlockRanker:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from ragbench.errors import DataError, OptionError
+from ragbench.registry import Option, check_values, declared_options
 from ragbench.score.base import ScoreColumn
 from ragbench.score.retrieval.base import (
     RankedGrades,
@@ -184,32 +185,32 @@ class ScoredRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ScoringRules:
+    """How a ranking is scored, as a config says it; see `rank` and `score_run`."""
+
+    ties: Annotated[Ties, Option("Order of documents with equal scores.")] = "docid"
+    trec_eval: Annotated[TrecEval, Option("Version of trec_eval whose rounding is used.")] = 10
+    missing: Annotated[Missing, Option("What happens to a judged query that the run lacks.")] = (
+        "zero"
+    )
+    no_relevant: Annotated[
+        NoRelevant, Option("What happens to a query without a relevant document.")
+    ] = "skip"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules(ScoringRules):
     """The rules of one call, all of them part of the signature."""
 
-    ties: Ties = "docid"
-    """How equal scores are ordered; see `rank`."""
-    trec_eval: TrecEval = 10
-    """Whether scores are compared as doubles, or as 32-bit floats: 9."""
-    missing: Missing = "zero"
-    """What a judged query that the run lacks gets: the value of an empty ranking, or none."""
-    no_relevant: NoRelevant = "skip"
-    """What a query without a relevant document gets: no value, or 0."""
-    depth: int | None = None
-    """How many documents of a query are looked at; None at all."""
-    judged_only: bool = False
-    """Whether documents without judgement are taken out of the rankings, after `depth`."""
+    depth: Annotated[
+        int | None, Option("How many documents of a query are looked at; null: all.", ge=1)
+    ] = None
+    judged_only: Annotated[
+        bool, Option("Take documents that are not judged out of the rankings, after `depth`.")
+    ] = False
 
     def __post_init__(self) -> None:
-        depth = self.depth
-        if depth is not None and (type(depth) is not int or depth < 1):
-            raise OptionError("score_run", "depth", depth, "an integer >= 1")
-        for name, value, words in (
-            ("missing", self.missing, Missing),
-            ("no_relevant", self.no_relevant, NoRelevant),
-        ):
-            if value not in get_args(words):
-                raise OptionError("score_run", name, value, ", ".join(get_args(words)))
+        check_values("score_run", declared_options(Rules), asdict(self))
 
     def signature_parts(self) -> dict[str, Any]:
         """Return every rule; one that most calls do without only where it is used."""

@@ -129,16 +129,15 @@ class Asked:
     """What stands behind `@` in our notation."""
 
 
-def _coefficients(text: str) -> str:
-    return ",".join(f"{name}={value}" for name, value in zip("abcd", text.split(","), strict=True))
-
-
 _OPTIONS: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
     (
         re.compile(rf"(ndcg|Rndcg|ndcg_rel|G)[._]({_PAIRS})", re.IGNORECASE),
         lambda text: f"gains={{{text.replace('=', ':')}}}",
     ),
-    (re.compile(rf"(utility)[._]({_SIGNED}(?:,{_SIGNED}){{3}})", re.IGNORECASE), _coefficients),
+    (
+        re.compile(rf"(utility)[._]({_SIGNED}(?:,{_SIGNED}){{3}})", re.IGNORECASE),
+        lambda text: ",".join(map("=".join, zip("abcd", text.split(","), strict=True))),
+    ),
     (
         re.compile(rf"(11pt_avg)[._]({_NUMBER}(?:,{_NUMBER})*)", re.IGNORECASE),
         lambda text: f"levels={{{text}}}",

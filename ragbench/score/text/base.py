@@ -239,11 +239,8 @@ def metric(*names: str, **declared: Any) -> Callable[[Function], Function]:
     """Declare a function as a metric.
 
     Called by its name, it refuses a bad option with an `OptionError`; what the names of metrics
-    say was checked when they were read, so that rows are scored without another look.
-
-    Args:
-        *names: The metrics that it computes.
-        **declared: Further fields of `Declaration`.
+    say was checked when they were read, so that rows are scored without another look. `names` are
+    the metrics that it computes, `declared` has further fields of `Declaration`.
     """
 
     def declare(function: Function) -> Function:

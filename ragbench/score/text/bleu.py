@@ -177,13 +177,11 @@ class BleuRows:
             advance(1)
 
 
-def check_tokenizer(options: Options) -> None:
-    """See whether the tokenizer is installed."""
+def _check(options: Options) -> None:
     tokenizer("bleu", options["tokenize"], options["lowercase"])
 
 
-def note_words(texts: Sequence[str], options: Options) -> list[str]:
-    """Say where the tokenizer finds no words."""
+def _notes(texts: Sequence[str], options: Options) -> list[str]:
     if options["tokenize"] not in WORD_TOKENIZERS:
         return []
     return note_unspaced("bleu", texts, "bleu(tokenize=char) splits them, tokenize=zh Chinese")
@@ -220,9 +218,9 @@ def _reader(metric: Metric, max_order: int) -> tuple[int, Callable[[BleuScore], 
     parts=("score", "precision1", "precision2", "precision3", "precision4"),
     open=BleuRows,
     computes=True,
-    check=check_tokenizer,
+    check=_check,
     facts={"order": "effective"},
-    notes=note_words,
+    notes=_notes,
     equals="sacrebleu's sentence BLEU with effective order, divided by 100, bit for bit",
     not_for="short answers (one changed word of four leaves little); text without spaces, unless "
     "`tokenize` fits it",
@@ -272,9 +270,9 @@ def bleu(
     "bleu.corpus",
     aggregate="corpus",
     open=_Corpus,
-    check=check_tokenizer,
+    check=_check,
     facts={"order": "all"},
-    notes=note_words,
+    notes=_notes,
     equals="sacrebleu's corpus BLEU, divided by 100, bit for bit",
     not_for="single answers: it is one number of a whole set, in which long texts weigh more",
 )

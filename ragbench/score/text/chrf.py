@@ -317,11 +317,9 @@ Text = TypeVar("Text", bound=Sequence[str])
 def shared_ngrams(pairs: Sequence[tuple[Text, Text]], order: int) -> Iterator[list[int] | None]:
     """Count the n-grams that the two texts of a pair share, each at most as often as both have it.
 
-    The symbols of a string are its characters, those of a list its tokens.
-
-    Yields:
-        For each pair in order its counts for n = 1 to `order`; None where it has too many different
-        symbols for n-grams of this length to be one integer.
+    The symbols of a string are its characters, those of a list its tokens. Yields for each pair its
+    counts for n = 1 to `order`; None where it has too many different symbols for n-grams of this
+    length to be one integer.
 
     Example:
         `an` occurs in both twice, `ba` and `na` once.

@@ -71,18 +71,12 @@ class TextScorer:
         advance: Advance | None = None,
         calls: CallRows | None = None,
     ) -> list[ScoreColumn]:
-        """Score predictions against their references.
+        """Score predictions against their references: a column per metric, in their order.
 
-        Args:
-            predictions: One text per item; None where the system has no answer, which is not
-                scored. An empty text is an answer, and scores 0.
-            references: The gold texts of each item; an item without any is not scored by metrics
-                that need one. A text may stand for a list of one.
-            advance: Is told how many steps are done, `steps(len(predictions))` in all.
-            calls: The tool calls of each item, for metrics that read them.
-
-        Returns:
-            A column per metric, in their order, named as the caller wrote them.
+        A prediction is None where the system has no answer, which is not scored. An empty text is
+        an answer, and scores 0. An item without a reference is not scored by metrics that need one;
+        a text may stand for a list of one. `advance` is told of `steps(len(predictions))` in all;
+        `calls` are for metrics that read tool calls.
 
         Example:
             >>> scorer = TextScorer(["rouge1", "rouge1(stemmer=true)"])

@@ -210,7 +210,6 @@ def _check(options: Options) -> None:
 
 
 def _facts(options: Options) -> dict[str, str]:
-    """The stemmer, and the release and content of the database."""
     wordnet = load_wordnet(locate_wordnet(options["wordnet"]))
     return {"references": "best", "stemmer": "porter", "wordnet": wordnet.version}
 

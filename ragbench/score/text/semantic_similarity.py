@@ -140,7 +140,6 @@ def _check(options: Options) -> None:
 
 
 def _facts(options: Options) -> Mapping[str, str]:
-    """The model, wherever it lies."""
     identity = embed.find_checkpoint(_OWNER, options["model"]).identity
     return {"model": identity, "references": "best"}
 

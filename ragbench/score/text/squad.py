@@ -77,23 +77,17 @@ def holds_run(tokens: Sequence[str], wanted: Sequence[str]) -> bool:
     return bool(wanted) and f" {' '.join(wanted)} " in f" {' '.join(tokens)} "
 
 
-def _check(owner: str) -> Callable[[Options], None]:
-    def check(options: Options) -> None:
-        _splitter(owner, options["tokenize"])
-
-    return check
+def _check(owner: str, options: Options) -> None:
+    _splitter(owner, options["tokenize"])
 
 
-def _notes(owner: str) -> Callable[[Sequence[str], Options], list[str]]:
-    def notes(texts: Sequence[str], options: Options) -> list[str]:
-        found = []
-        if options["tokenize"] in ("none", "13a", "intl") and owner != "exact_match":
-            found = note_unspaced(owner, texts, f"{owner}(tokenize=auto) splits them")
-        if options["articles"] == "en" and owner != "contains":
-            found += note_articles(owner, texts)
-        return found + note_only_articles(owner, texts, options["articles"])
-
-    return notes
+def _notes(owner: str, texts: Sequence[str], options: Options) -> list[str]:
+    found = []
+    if options["tokenize"] in ("none", "13a", "intl") and owner != "exact_match":
+        found = note_unspaced(owner, texts, f"{owner}(tokenize=auto) splits them")
+    if options["articles"] == "en" and owner != "contains":
+        found += note_articles(owner, texts)
+    return found + note_only_articles(owner, texts, options["articles"])
 
 
 _EQUALS = "the SQuAD script on ASCII; beyond it, letters of every script are normalised"
@@ -101,9 +95,9 @@ _EQUALS = "the SQuAD script on ASCII; beyond it, letters of every script are nor
 
 @metric(
     "exact_match",
-    check=_check("exact_match"),
+    check=functools.partial(_check, "exact_match"),
     facts={"normalize": "squad", "references": "best"},
-    notes=_notes("exact_match"),
+    notes=functools.partial(_notes, "exact_match"),
     equals=_EQUALS,
     not_for="answers in whole sentences",
 )
@@ -141,9 +135,9 @@ def exact_match(
 
 @metric(
     "contains",
-    check=_check("contains"),
+    check=functools.partial(_check, "contains"),
     facts={"normalize": "squad", "references": "any"},
-    notes=_notes("contains"),
+    notes=functools.partial(_notes, "contains"),
     equals="its definition, by brute force",
     not_for="long answers that name everything; references of one common word",
 )
@@ -195,9 +189,9 @@ class _TokenF1Rows:
     "token_f1",
     parts=("fmeasure", "precision", "recall"),
     open=_TokenF1Rows,
-    check=_check("token_f1"),
+    check=functools.partial(_check, "token_f1"),
     facts={"normalize": "squad", "references": "best"},
-    notes=_notes("token_f1"),
+    notes=functools.partial(_notes, "token_f1"),
     equals=_EQUALS,
     not_for="long answers, whose words overlap by chance",
 )

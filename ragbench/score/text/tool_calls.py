@@ -210,7 +210,6 @@ def _read(calls: Calls, name: str) -> list[ToolCall]:
 
 
 def _identity(call: ToolCall, arguments: str) -> tuple[str, str]:
-    """What makes a call the same as another one."""
     if arguments == "ignore":
         return call.name, ""
     compared = call.arguments if arguments == "exact" else sorted(call.arguments)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.registry import REQUIRED
+from ragbench.registry import REQUIRED, declared_options
 from ragbench.score.retrieval import MEASURES
-from ragbench.score.retrieval.base import options_of, spec_of
+from ragbench.score.retrieval.base import spec_of
 from ragbench.score.retrieval.notation import parse_measure
 from tests.score.retrieval.records import record
 from tests.strategies import qrels_and_run
@@ -171,7 +171,7 @@ def test_declaration_is_complete(name):
     kernel = parsed(name).kernel
 
     assert kernel.__doc__
-    for option in options_of(kernel).values():
+    for option in declared_options(kernel).values():
         assert option.option.help.endswith(".")
         assert option.default is not REQUIRED
     assert spec_of(kernel).name in MEASURES.table

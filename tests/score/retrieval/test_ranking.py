@@ -109,6 +109,11 @@ def test_queries_are_those_of_the_qrels_in_their_order():
     assert ranked.n_retrieved.tolist() == [0, 1, 0]
 
 
+def test_a_depth_may_be_any_integer():
+    ranked = rank({"q": {"a": 1}}, {"q": {"a": 1.0, "b": 2.0}}, depth=10**30)
+    assert (ranked.rank.tolist(), ranked.n_retrieved.tolist()) == ([2], [2])
+
+
 def test_nothing_at_all():
     ranked = rank({}, {})
 

@@ -245,5 +245,4 @@ def _environment() -> Environment:
 
 @functools.cache
 def _examples() -> Any:
-
     return load_yaml((_FOLDER / "examples.yaml").read_text(encoding="utf-8"), typed=True)

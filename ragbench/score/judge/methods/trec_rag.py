@@ -13,8 +13,7 @@ from ragbench.score.judge.sentences import first_cited
 from ragbench.types.records import Nugget
 from ragbench.types.scores import Cause, Verdict
 
-MOST_NUGGETS = 20
-"""How many nuggets of a query are kept."""
+_MOST_NUGGETS = 20  # of a query that are kept
 _MOST_IN_CREATION = 30
 _WINDOW = 10  # passages that are read at once, and nuggets that are marked at once
 
@@ -98,7 +97,7 @@ async def pooled_nuggets(log: ReplyLog, item: Item) -> tuple[Nugget, ...]:
 
 def _best(nuggets: Sequence[Nugget]) -> tuple[Nugget, ...]:
     """The vital nuggets and then the others, in their order, as many as are kept."""
-    return tuple(sorted(nuggets, key=lambda each: each.importance != "vital")[:MOST_NUGGETS])
+    return tuple(sorted(nuggets, key=lambda each: each.importance != "vital")[:_MOST_NUGGETS])
 
 
 async def check_support(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
