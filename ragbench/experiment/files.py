@@ -261,7 +261,6 @@ def _ranking_lines(ranking: Ranked) -> Iterator[str]:
 
 
 def _judgements(plan: Plan, results: Results) -> Iterator[tuple[str, Iterable[VerdictRow]]]:
-    """The verdicts by file: on answers, on pairs of systems, and on passages."""
     for name, rows in results.judgements.items():
         yield file_name(name), chain.from_iterable(rows)
     for preferences in results.preferences:
@@ -371,7 +370,6 @@ def _predicted(
 
 
 def _question_rows(plan: Plan, results: Results) -> Iterator[QuestionRow]:
-    """Yield what each query asks, its gold answers, and how its documents are judged."""
     qrels = results.qrels(plan)
     judged = {} if qrels is None else qrels.by_query
     for query in plan.queries:
