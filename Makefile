@@ -57,9 +57,10 @@ doctest:  ## the examples in docstrings alone
 golden:  ## rewrite the golden files; review the diff
 	$(BIN)/pytest -q --update-golden
 
-generated:  ## rewrite what is generated from the code: JSON Schema, docs/reference.md, docs/metrics.md
+generated:  ## rewrite what is generated from the code: JSON Schema, pages of docs/
 	$(BIN)/ragbench schema -o configs/ragbench.schema.json
 	$(BIN)/python docs/generate.py
+	$(BIN)/python -m tests.conformance --new
 
 conformance:  ## compare everything with its reference implementation; rewrite docs/conformance.md
 	$(BIN)/python -m tests.conformance

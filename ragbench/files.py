@@ -238,7 +238,7 @@ def _wait_for(stream: IO[bytes], told: Callable[[str], object] | None = None) ->
         fcntl.flock(stream, fcntl.LOCK_EX)
         return
     start, wait_s, due_s = time.monotonic(), 0.02, TOLD_AFTER_S
-    while not _taken(stream):
+    while not taken(stream):
         time.sleep(wait_s)
         wait_s = min(2 * wait_s, 0.5)
         waited_s = time.monotonic() - start
@@ -265,13 +265,17 @@ def _holder(stream: IO[bytes]) -> str:
         return "another process"
 
 
-def _taken(stream: IO[bytes]) -> bool:
-    """Take a lock; False where another process has it."""
+_FAR = 1 << 20
+"""Where Windows locks a file: far behind its text, since what is locked is unreadable there."""
+
+
+def taken(stream: IO[bytes]) -> bool:
+    """Take the lock of a file; False where another process has it."""
     try:
         if sys.platform == "win32":
             import msvcrt
 
-            stream.seek(0)
+            stream.seek(_FAR)
             msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
         else:
             import fcntl

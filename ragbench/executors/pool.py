@@ -152,8 +152,6 @@ class _Job:
 
 @dataclass(slots=True)
 class _Told:
-    """What is known of a worker."""
-
     messages: deque[_Message] = field(default_factory=deque)
     opened: set[str] = field(default_factory=set)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, Generic, Protocol, TypeVar, overload, runtime_checkable
@@ -17,7 +17,7 @@ from ragbench.errors import AdapterError, is_interrupt
 from ragbench.executors.base import Json, Lost, Task
 from ragbench.executors.pool import Pool
 from ragbench.llm import CallFailure
-from ragbench.types import Cause, Retrieved, Run, ScoredDocument
+from ragbench.types import Cause, Query, Retrieved, Run, ScoredDocument
 from ragbench.types.rows import Mapped
 
 _LOOK_UP_S = 0.2
@@ -215,10 +215,13 @@ def call_on(
         yield left, Outcome(None, Cause.OVER_BUDGET, f"{calls.owner}: {calls.refused()}")
 
 
-def naming(query_id: str, outcome: Outcome[Value]) -> Outcome[Value]:
-    """Return an outcome whose detail, where it has one, names the query that it came of."""
-    detail = f"{outcome.detail} (query {query_id!r})" if outcome.detail else ""
-    return replace(outcome, detail=detail)
+def naming(
+    queries: Sequence[Query], told: Iterable[tuple[int, Outcome[Value]]]
+) -> Iterator[tuple[int, Outcome[Value]]]:
+    """Yield outcomes whose detail, where they have one, names the query that they came of."""
+    for position, outcome in told:
+        detail = f"{outcome.detail} (query {queries[position].id!r})" if outcome.detail else ""
+        yield position, replace(outcome, detail=detail)
 
 
 def as_told(outcome: Outcome[Any]) -> Outcome[Any]:

@@ -99,7 +99,6 @@ def write_list(path: Path, entries: Sequence[RunEntry], folder: Path) -> None:
 
 
 def _drawer(kind: str) -> Callable[[Picture], bytes]:
-    """What makes a file of a picture."""
     if kind == "svg":
         return lambda picture: picture.svg(alone=True).encode("utf-8", "backslashreplace")
     try:

@@ -305,8 +305,6 @@ def _repeated(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Written(Record):
-    """What a config says of where it writes."""
-
     output: str = ""
 
 
@@ -349,10 +347,7 @@ def _is_used(path: KeyPath, config: ExperimentConfig, choices: Choices, summary:
     """Whether what stands in a config is part of the run, of which there may be less."""
     if path[:2] == ("metrics", "judge"):
         return choices.judge
-    block = {"retrievers": config.retrievers, "generators": config.generators}.get(path[0])
-    if path[0] == "apps":
-        block = config.apps
-    if block is None or not choices.only:
+    if path[0] not in ("retrievers", "generators", "apps") or not choices.only:
         return True
     systems = summary.systems
     names = [name for each in systems for name in (each.name, each.retriever, each.generator)]
@@ -375,7 +370,6 @@ def _is_used(path: KeyPath, config: ExperimentConfig, choices: Choices, summary:
 def _environment(
     config: ExperimentConfig, known: Mapping[str, EnvironmentVariable], folder: Path
 ) -> Iterator[str]:
-    """What the environment has otherwise, and what was used instead."""
     for name, was in known.items():
         value = os.environ.get(name)
         yield from _secret(name, was, value) if was.secret else _plain(name, was, value)

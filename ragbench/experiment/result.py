@@ -97,7 +97,7 @@ class Experiment:
             {
                 "system": system,
                 "query_id": query,
-                "cause": lost.cause if (lost := self._cause(system, query)) else None,
+                "cause": lost.cause if (lost := self.causes.get(system, {}).get(query)) else None,
                 **{name: columns.get(name, {}).get(query, math.nan) for name in scores},
             }
             for system, columns in self.per_query.items()
@@ -105,9 +105,6 @@ class Experiment:
         ]
         columns = ["system", "query_id", "cause", *scores]
         return pd.DataFrame(rows, columns=columns).set_index(["system", "query_id"])
-
-    def _cause(self, system: str, query: str) -> CauseRow | None:
-        return self.causes.get(system, {}).get(query)
 
     def __repr__(self) -> str:
         systems = "; ".join(

@@ -197,7 +197,6 @@ def _budget(config: ExperimentConfig, parts: int = 1) -> Budget:
 def _connected(
     plan: Plan, budget: Budget, *, replay: bool
 ) -> AbstractContextManager[Replies | None]:
-    """Connect all that asks models to servers, and to the replies in the caches."""
     generators = {
         name: (plan.component("generator", name), generator)
         for name, generator in plan.generators.items()

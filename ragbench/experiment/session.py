@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -22,6 +21,7 @@ from ragbench.files import (
     naming_unwritable,
     opened_to_append,
     remove_left_over,
+    taken,
     write_atomically,
 )
 from ragbench.json_yaml import load_json
@@ -72,8 +72,6 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _State(Record):
-    """What the folder of a run says while it is not finished."""
-
     token: str
     started: str
 
@@ -206,7 +204,7 @@ def _locked(folder: Path) -> IO[bytes]:
     path = folder / _LOCK
     while True:
         stream = opened_to_append(path)
-        if not _lock(stream):
+        if not taken(stream):
             stream.seek(0)
             holder = stream.read(20).decode("utf-8", "replace").strip()
             stream.close()
@@ -224,25 +222,3 @@ def _locked(folder: Path) -> IO[bytes]:
         os.ftruncate(stream.fileno(), 0)
         os.write(stream.fileno(), str(os.getpid()).encode())
     return stream
-
-
-def _lock(stream: IO[bytes]) -> bool:
-    """Take the lock of the operating system; False where another process has it."""
-    if sys.platform == "win32":
-        import msvcrt
-
-        try:
-            # far behind the text, since Windows makes locked bytes unreadable
-            stream.seek(1 << 20)
-            msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-    else:
-        import fcntl
-
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True

@@ -262,7 +262,6 @@ def _concurrency(plan: Plan, system: System) -> int:
 
 
 def _throughput(latencies: Sequence[float], concurrency: int) -> float | None:
-    """Queries a second."""
     total = sum(latencies)
     if not total:
         return None

@@ -105,7 +105,6 @@ def claims_beside(path: Path) -> Claims:
 
 
 def _set_lock(file: int, at: int, *, held: bool) -> None:
-    """Take a byte or give it back."""
     if sys.platform == "win32":
         import msvcrt
 

@@ -27,12 +27,9 @@ _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}  # serial type -> bytes
 _BROKEN = (IndexError, ValueError, struct.error)  # what reading a damaged page raises
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A row of a table, or an entry of an index, which ends with the row's number."""
-
-    values: tuple[Value, ...]
-    in_table: bool
+Record = tuple[tuple[Value, ...], bool]
+"""The values of a row of a table, or of an entry of an index, which ends with the row's number; and
+whether it is a row."""
 
 
 def log_of(path: Path) -> Path:
@@ -168,7 +165,7 @@ class _Pages:
             for find in (self._latest, self._stored) if self.log else (self._stored,):
                 try:
                     payload = self._payload(page, cell, in_table, find)
-                    yield Record(tuple(_values(payload)), in_table)
+                    yield tuple(_values(payload)), in_table
                 except _BROKEN:
                     continue
 
@@ -281,11 +278,10 @@ def whole_rows(path: Path, kind: FileKind, seen: set[object]) -> Iterator[tuple[
     """Yield the rows whose checksum fits; the keys of all rows and index entries go to `seen`."""
     names = kind.names
     key, content, checksum = (names.index(name) for name in ("key", kind.content, "checksum"))
-    for record in records(path, kind.page_bytes):
-        values = record.values
-        if not record.in_table and len(values) == 2 and isinstance(values[1], int):
+    for values, in_table in records(path, kind.page_bytes):
+        if not in_table and len(values) == 2 and isinstance(values[1], int):
             seen.add(values[0])
-        elif record.in_table and len(values) == len(names):
+        elif in_table and len(values) == len(names):
             seen.add(values[key])
             if kind.fits(values[key], values[content], values[checksum]):
                 yield values

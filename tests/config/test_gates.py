@@ -69,7 +69,6 @@ def test_a_sweep_is_all_that_it_stands_for(load):
     assert gate.systems == ("swept-k1=0.9", "swept-k1=1.2", "bm25")
 
 
-@pytest.mark.costly
 @pytest.mark.parametrize(
     ("line", "found", "hint"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.conformance.page import PAGE, SECTIONS, above_their_bar, render, rewritten
+from tests.conformance.page import PAGE, above_their_bar, render
 
 
 def main() -> int:
@@ -15,12 +15,9 @@ def main() -> int:
     what.add_argument(
         "--times", type=int, default=1, metavar="N", help="N times the cases; print, write nothing"
     )
-    what.add_argument("--section", choices=SECTIONS, help="write this section of the page alone")
+    what.add_argument("--new", action="store_true", help="compare only what the page does not have")
     asked = parser.parse_args()
-    if asked.section:
-        page = rewritten(PAGE.read_text(encoding="utf-8"), asked.section)
-    else:
-        page = render(asked.times)
+    page = render(asked.times, PAGE.read_text(encoding="utf-8") if asked.new else "")
     if asked.times == 1:
         PAGE.write_text(page, encoding="utf-8", newline="\n")
     else:

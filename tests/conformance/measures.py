@@ -24,7 +24,7 @@ from ragbench.score.retrieval.score_run import score_run
 from tests.conformance import plainly
 from tests.conformance.cases import ROUGH, draw
 from tests.conformance.oracles import ENGINE, TREC_EVAL
-from tests.conformance.reference import ROUNDING, Pairs, Reference
+from tests.conformance.reference import ROUNDING, Pairs, Reference, declared_by_tests
 from tests.score.retrieval.test_average_ties import AVERAGED, orders
 
 RULES = {"missing": "skip", "no_relevant": "zero"}  # as pytrec_eval does
@@ -32,8 +32,8 @@ LOGARITHMS = ("ndcg", "ndcg_rel", "rndcg", "g", "bing", "gmap", "gm_bpref", "yaa
 """Measures that take logarithms, whose last bit is the C library's."""
 CUTS = ("P", "recall", "success", "ndcg_cut", "map_cut", "relative_P")
 
-WITHOUT_REFERENCE: dict[str, str] = {}
-"""Measure -> where it is worked by hand, and why there is nothing to hold it against."""
+_BY_TESTS, WITHOUT_REFERENCE = declared_by_tests("score/retrieval")
+"""Of measures whose tests say it: what they are held against; why there is nothing."""
 
 
 def base_of(name: str) -> str:
@@ -304,5 +304,6 @@ REFERENCES = [
     Reference("answer_hit", "plainly: every window of words of every passage", 0.0, _answer_hit),
     *_defined(),
     *_all_orders(),
+    *_BY_TESTS,
 ]
 """In the order of the page: by measure, and in this order within one."""

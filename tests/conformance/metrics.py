@@ -23,7 +23,7 @@ from ragbench.score.text.rouge import TYPES, rouge
 from ragbench.score.text.squad import contains, exact_match, token_f1
 from ragbench.score.text.ter import corpus_ter
 from tests.conformance.oracles import squad_f1, squad_tokens
-from tests.conformance.reference import Pairs, Reference
+from tests.conformance.reference import Pairs, Reference, declared_by_tests
 from tests.models import build_tiny_bert, build_tiny_embedder
 from tests.score.text.strategies import SPACES, WORDS
 from tests.text.test_wordnet import read_with_nltk
@@ -31,8 +31,8 @@ from tests.text.wordnet_files import write_wordnet
 
 SINGLE_PRECISION = 1e-5
 """What 32-bit floats change, in batches of other sizes."""
-WITHOUT_REFERENCE: dict[str, str] = {}
-"""Metric -> where it is worked by hand, and why there is nothing to hold it against."""
+_BY_TESTS, WITHOUT_REFERENCE = declared_by_tests("score/text")
+"""Of metrics whose tests say it: what they are held against; why there is nothing."""
 
 Row = tuple[str, list[str]]
 
@@ -253,4 +253,5 @@ REFERENCES = [
     Reference(
         "tool_call_correctness", "deepeval 4.3.1, stored values", 1e-12, _calls("correctness")
     ),
+    *_BY_TESTS,
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,8 +23,9 @@ INTRODUCTION = """\
 
 What every measure, metric, statistic and coefficient of agreement is compared with, how many values
 were compared, and the largest difference that was found. Written by one command, `make
-conformance` (`python -m tests.conformance`); a test computes it again and is red when it is stale,
-when a difference is above its bar, or when something is computed here that is not on this page.
+conformance` (`python -m tests.conformance`); `make generated` adds what is new. A test computes it
+all again and is red when it is stale, when a difference is above its bar, or when something is
+computed here that is not on this page.
 `python -m tests.conformance --times 20` compares twenty times as many cases, and writes nothing.
 
 A bar of 0 asks for the same bits. 1e-12 is what another order of the same sums, or the logarithm
@@ -77,37 +78,28 @@ def public_statistics() -> list[str]:
     return [name for name in stats.__all__ if not isinstance(getattr(stats, name), type)]
 
 
-def compared(module: ModuleType, times: int = 1) -> list[Found]:
-    """Compare everything of one module with what it has to agree with."""
-    return [compare(reference, times) for reference in module.REFERENCES]
-
-
-def comparison_table(names: Iterable[str], found: list[Found]) -> str:
-    """Return a line for each comparison, by name."""
-    rows = [_line(each) for name in names for each in found if each.reference.name == name]
+def _comparisons(module: ModuleType, names: Iterable[str], times: int, page: str) -> str:
+    """A line for each comparison, by name; what a page has is not compared again."""
+    there = {(line[1], line[2], line[5]): line.groups() for line in _LINE.finditer(page)}
+    rows = []
+    for name in names:
+        for reference in module.REFERENCES:
+            if reference.name == name:
+                head = (f"`{name}`", reference.by, _number(reference.bar))
+                rows.append(there.get(head) or _row(head, compare(reference, times)))
     return _table(["", "compared with", "values", "largest difference", "bar"], rows)
 
 
-def _line(found: Found) -> list[str]:
-    reference = found.reference
-    return [
-        f"`{reference.name}`",
-        reference.by,
-        f"{found.values:,}",
-        _number(found.largest),
-        _number(reference.bar),
-    ]
+def _row(head: tuple[str, str, str], found: Found) -> tuple[str, ...]:
+    name, by, bar = head
+    return name, by, f"{found.values:,}", _number(found.largest), bar
 
 
 def _number(value: float) -> str:
     return f"{value:.1e}" if value else "0"
 
 
-def _of(module: ModuleType, names: Iterable[str], text: str, times: int) -> str:
-    return f"{text}\n{comparison_table(names, compared(module, times))}"
-
-
-def _without_reference(_: int) -> str:
+def _without_reference(*_: object) -> str:
     reasons: dict[str, str] = {}
     for module in (measures, metrics, statistics):
         reasons |= module.WITHOUT_REFERENCE
@@ -115,13 +107,13 @@ def _without_reference(_: int) -> str:
     return f"{WITHOUT_TEXT}\n{_table(['', 'why, and what is tested instead'], rows)}"
 
 
-def _odd_inputs(_: int) -> str:
+def _odd_inputs(*_: object) -> str:
     rows = [[odd.by, odd.what, shown(odd.theirs), shown(odd.ours), odd.why] for odd in ODD_INPUTS]
     head = ["reference", "input", "it gives", "ragbench gives", "what ragbench does"]
     return f"{ODD_TEXT}\n{_table(head, rows)}"
 
 
-def _examples(_: int) -> str:
+def _examples(*_: object) -> str:
     rows = []
     for example in EXAMPLES:
         values = score(example)
@@ -137,31 +129,33 @@ def _setting(example: dict[str, Any]) -> str:
     return f"{example['example']} (`ties: {ties}`)" if ties else example["example"]
 
 
-def _table(head: list[str], rows: list[list[str]]) -> str:
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-SECTIONS: dict[str, Callable[[int], str]] = {
-    "Measures of rankings": lambda n: _of(measures, MEASURES.table, MEASURES_TEXT, n),
-    "Metrics of answers": lambda n: _of(metrics, METRICS.table, METRICS_TEXT, n),
-    "Statistics and agreement": lambda n: _of(statistics, public_statistics(), STATISTICS_TEXT, n),
+def _section_of(text: str, module: ModuleType, names: Iterable[str]) -> Callable[[int, str], str]:
+    return lambda times, page: f"{text}\n{_comparisons(module, names, times, page)}"
+
+
+SECTIONS: dict[str, Callable[[int, str], str]] = {
+    "Measures of rankings": _section_of(MEASURES_TEXT, measures, MEASURES.table),
+    "Metrics of answers": _section_of(METRICS_TEXT, metrics, METRICS.table),
+    "Statistics and agreement": _section_of(STATISTICS_TEXT, statistics, public_statistics()),
     "Without a reference": _without_reference,
     "Odd inputs": _odd_inputs,
     "Published examples": _examples,
 }
-"""Heading -> what stands below it, given how many times the cases."""
+"""Heading -> what stands below it, given how many times the cases, and a page to keep lines of."""
 
 
-def render(times: int = 1) -> str:
-    """Return the page."""
-    parts = [f"## {heading}\n\n{text(times)}" for heading, text in SECTIONS.items()]
+def render(times: int = 1, page: str = "") -> str:
+    """Return the page; what one has already is not compared again."""
+    parts = [
+        f"## {heading}\n\n{text(times, section(page, heading))}"
+        for heading, text in SECTIONS.items()
+    ]
     return "\n".join([INTRODUCTION, *parts])
-
-
-def rewritten(page: str, heading: str) -> str:
-    """Return a page with one section made again."""
-    return page.replace(section(page, heading), SECTIONS[heading](1).rstrip(), 1)
 
 
 def section(page: str, heading: str) -> str:
@@ -169,14 +163,15 @@ def section(page: str, heading: str) -> str:
     return re.split(r"^## ", page.partition(f"## {heading}\n\n")[2], flags=re.MULTILINE)[0].rstrip()
 
 
-_LINE = re.compile(r"^(\| `[^|]+ \| [^|]+ \| [\d,]+ \| )(\S+)( \| (\S+) \|)$", re.MULTILINE)
+_LINE = re.compile(r"^\| (`[^|]+`) \| ([^|]+) \| ([\d,]+) \| (\S+) \| (\S+) \|$", re.MULTILINE)
+"""A comparison: name, with what, values, largest difference, bar."""
 
 
 def without_differences(text: str) -> str:
     """Leave out the largest differences: their last bits are those of one machine's libraries."""
-    return _LINE.sub(r"\1\3", text)
+    return _LINE.sub(r"| \1 | \2 | \3 | \5 |", text)
 
 
 def above_their_bar(text: str) -> list[str]:
     """Return the lines whose largest difference is above its bar."""
-    return [line[0] for line in _LINE.finditer(text) if float(line[2]) > float(line[4])]
+    return [line[0] for line in _LINE.finditer(text) if float(line[4]) > float(line[5])]

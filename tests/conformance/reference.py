@@ -1,16 +1,19 @@
 """What is compared with what: a name of ours, an implementation that is not, and how close.
 
-A new measure, metric or statistic needs a `Reference` in `measures.py`, `metrics.py`,
-`statistics.py`, `significance.py` or `agreement.py`, or a line in a `WITHOUT_REFERENCE` that says
-why it has none.
+A new measure, metric or statistic needs a `Reference` in the list `CONFORMS_TO` of its test, or a
+line in its `WITHOUT_REFERENCE` that says why it has none. Those that share their oracles stand
+together in `measures.py`, `metrics.py`, `statistics.py`, `significance.py` and `agreement.py`.
 """
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,6 +55,24 @@ class Found:
     def holds(self) -> bool:
         """Whether something was compared, and nothing is further apart than the bar."""
         return self.values > 0 and self.largest <= self.reference.bar
+
+
+_TESTS = Path(__file__).parents[1]
+_DECLARES = re.compile(r"^(CONFORMS_TO|WITHOUT_REFERENCE)\b", re.MULTILINE)
+
+
+def declared_by_tests(folder: str) -> tuple[list[Reference], dict[str, str]]:
+    """Return what the tests of a folder hold things against, and why not, by name."""
+    references: list[Reference] = []
+    reasons: dict[str, str] = {}
+    for path in sorted((_TESTS / folder).glob("test_*.py")):
+        if _DECLARES.search(path.read_text(encoding="utf-8")):  # the others are not imported
+            place = path.relative_to(_TESTS.parent)
+            module = importlib.import_module(".".join(place.with_suffix("").parts))
+            references += getattr(module, "CONFORMS_TO", ())
+            for name, why in getattr(module, "WITHOUT_REFERENCE", {}).items():
+                reasons[name] = f"{why}; {place.as_posix()}"
+    return references, reasons
 
 
 def compare(reference: Reference, times: int = 1) -> Found:

@@ -15,12 +15,21 @@ from ragbench.stats.bradley_terry import win_matrix
 from ragbench.stats.score_intervals import TIE_BEYOND, TIE_WITHIN
 from tests.conformance import agreement, significance
 from tests.conformance.cases import differences, samples
-from tests.conformance.reference import ROUNDING, Pairs, Reference, grid, of_cases
+from tests.conformance.reference import (
+    ROUNDING,
+    Pairs,
+    Reference,
+    declared_by_tests,
+    grid,
+    of_cases,
+)
 from tests.stats.test_paired_proportions import tail
 
 Array = np.ndarray
 
+_BY_TESTS, _REASONS = declared_by_tests("stats")
 WITHOUT_REFERENCE: dict[str, str] = {
+    **_REASONS,
     "betting_interval": "no package here has it; by simulation in tests/stats/test_betting.py",
     "cheapest_design": "every design tried in turn in tests/stats/test_variance.py",
     "difference_interval": (
@@ -346,4 +355,5 @@ REFERENCES = [
     ),
     Reference("bradley_terry_strengths", "SciPy `minimize` of the likelihood", 1e-5, _strengths),
     *agreement.REFERENCES,
+    *_BY_TESTS,
 ]

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from ragbench.cli.run import plan as plan_command
 from ragbench.executors.local import Processes
 from ragbench.executors.pool import Pool
-from ragbench.experiment.calls import Calls
+from ragbench.experiment.calls import Calls, naming
 from ragbench.experiment.plan.records import Share
 from ragbench.experiment.runner import run_experiment, run_share
 from ragbench.experiment.stages.retrieval import retrieve, search
@@ -292,10 +292,11 @@ def test_a_query_that_cannot_be_expanded_fails_alone_as_without_workers(tmp_path
     queries = [Query("q1", "fox"), Query("q2", "hen"), Query("q3", "sea")]
     first = [[[ScoredDocument("d1", 1.0)], [ScoredDocument("d9", 1.0)], []]]
     calls = Calls("retriever 'rm3'")
-    here = dict(retrieve(rm3, queries, 2, calls, first))
+    here = dict(naming(queries, retrieve(rm3, queries, 2, calls, first)))
 
     with closing(Pool(Processes(1))) as pool:
-        found = dict(search(pool, rm3.search_task(2), rm3, queries, calls, first))
+        told = search(pool, rm3.search_task(2), rm3, queries, calls, first)
+        found = dict(naming(queries, told))
 
     assert {n: (each.value, each.cause, each.detail) for n, each in found.items()} == {
         n: (each.value, each.cause, each.detail) for n, each in here.items()

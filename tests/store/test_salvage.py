@@ -93,7 +93,7 @@ def held(path):
 
 def whole_in(path):
     """The replies that the bytes hold whole, whatever SQLite can make of them."""
-    rows = [r.values for r in records(path, 4096) if r.in_table and len(r.values) == 5]
+    rows = [row for row, in_table in records(path, 4096) if in_table and len(row) == 5]
     found = {row[0] for row in rows if REPLIES.fits(row[0], row[2], row[3])}
     return {i for i, key in enumerate(KEYS) if key in found}
 

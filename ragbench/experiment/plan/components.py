@@ -191,7 +191,6 @@ def _check(made: Metric | CheckedJudge | Generator, place: Place, path: str) -> 
 
 
 def _at(error: OptionError, place: Place, owner: str) -> ConfigError:
-    """An option that its component refuses, as an error of the config."""
     path = f"{owner}.{error.option}"
     return _problem(f"found {error.found!r}", place, path, error.allowed, error.nearest)
 
@@ -274,7 +273,6 @@ def connect(planned: PlannedJudge, replies: Replies | None) -> None:
 
 
 def _path_of(block: JudgeBlock) -> str:
-    """Where its options stand in the config."""
     return "metrics.judge" if block.name is None else f"metrics.judge.{block.name}"
 
 

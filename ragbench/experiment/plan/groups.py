@@ -70,7 +70,6 @@ def cluster_labels(
 
 
 def _metadata(queries: Sequence[Query]) -> Sequence[Entries]:
-    """The metadata of each query, which may be read one by one."""
     return Mapped(lambda query: query.metadata, queries)
 
 

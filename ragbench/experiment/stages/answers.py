@@ -74,7 +74,6 @@ def generate(
 def _asked_on(
     pool: Pool, component: Component, generator: Generator, asked: Sequence[Ask], calls: Calls
 ) -> Iterator[tuple[int, Outcome[Prediction]]]:
-    """The answers of workers."""
     options = {key: str(v) if isinstance(v, Path) else v for key, v in component.options.items()}
     called = [calls.owner, calls.timeout]
     given = {"type_name": component.type, "options": options, "called": called}
@@ -159,8 +158,7 @@ def ask_app(
         told = [d if d.full_text else corpus.get(d.id, d) for d in prediction.contexts]
         return replace(prediction, contexts=told)
 
-    for position, outcome in calling(ask, queries, calls):
-        yield position, naming(queries[position].id, as_told(outcome))
+    return naming(queries, ((at, as_told(told)) for at, told in calling(ask, queries, calls)))
 
 
 def _ranking(outcome: Outcome[Prediction]) -> Outcome[Retrieved]:

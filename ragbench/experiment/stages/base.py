@@ -387,7 +387,6 @@ class StoredStage(Stage, ABC):
             space.shared[self.title] = SharedWork(n, 0, 0, self.unit)
 
     def _shared(self, wanted: Iterable[Slot]) -> SharedWork:
-        """What has become of a share's items."""
         n, left, n_failed = 0, 0, 0
         for slot in wanted:
             n, stored = n + 1, slot.file.get(slot.key)

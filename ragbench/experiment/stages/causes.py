@@ -242,8 +242,6 @@ def _text(document: Document | None) -> str | None:
 
 @dataclass
 class _Answering:
-    """A system that answers, with what is known of its answers."""
-
     gold: _Gold
     source: System
     answers: Answers

@@ -13,7 +13,7 @@ from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import ComparedPair, compare_preferences
 from ragbench.experiment.calls import Outcome, without_value
 from ragbench.experiment.costs import totals_of, use_of
-from ragbench.experiment.plan.records import Plan, PlannedJudge, System
+from ragbench.experiment.plan.records import PlannedJudge, System
 from ragbench.experiment.records import Answers, Preferences, Results
 from ragbench.experiment.stages.base import Node, Stage, Workspace
 from ragbench.experiment.stages.columns import (
@@ -57,10 +57,46 @@ class JudgePairs(Stage):
         pairs = choose_pairs(answers, judge, _baseline(self._rivals, plan.baseline))
         size = sum(len(plan.queries) * _samples(one, other) for one, other in pairs)
         with self.workspace.timed(self.title, size, "pairs") as stage:
-            preferences, warnings, words = _prefer(plan, name, judge, pairs, stage.advance)
-        self.workspace.prompts.update(words)
+            preferences, whole = self._prefer(pairs, stage.advance)
+        self.workspace.prompts.update(whole.words)
         results.preferences.append(preferences)
-        results.warnings += warnings
+        results.warnings += warnings_on("pairs", name, judge, whole)
+
+    def _prefer(
+        self, pairs: Sequence[tuple[Answers, Answers]], advance: Advance
+    ) -> tuple[Preferences, Judged]:
+        plan, name, judge = self.plan, self.name, self.judge
+        before = totals_of(judge)
+        compared: dict[str, list[ComparedPair]] = {rubric.name: [] for rubric in judge.pairwise}
+        judgements = []
+        for one, other in pairs:
+            items = _items(plan.queries, one, other, plan.collection.answers)
+            judged = judge_pairs(
+                judge.judge, items, judge.pairwise, type_name=judge.type, advance=advance
+            )
+            rows = _rows(one.name, other.name, judged)
+            judgements.append(replace(judged, rows=rows))
+            for rubric, column in judged.columns.items():
+                compared[rubric].append(_compared(plan.queries, one, other, items, column))
+        whole = _joined(judgements, name)
+        systems = {answers.name for pair in pairs for answers in pair}
+        baseline = pairs[0][1].name if _against_baseline(judge, len(systems)) else None
+        statistics = plan.config.statistics
+        confidence, resamples = statistics.confidence, statistics.resamples
+        method = Method(confidence=confidence, resamples=resamples, seed=plan.config.seed)
+        entries = [
+            replace(
+                compare_preferences(found, method),
+                name=plan.judge_score(rubric, name),
+                rubric=rubric,
+                judge=name,
+                model="+".join(whole.models),
+                pairs="all" if baseline is None else "baseline",
+                baseline=baseline,
+            )
+            for rubric, found in compared.items()
+        ]
+        return Preferences(name, entries, whole.rows, use_of(judge, whole, before)), whole
 
     @property
     def computes(self) -> bool:
@@ -117,47 +153,6 @@ def _baseline(answering: Sequence[System], named: str | None) -> str:
     """
     own = [s.name for s in answering if named in (s.retriever, s.name)]
     return [*own, *(s.name for s in answering)][0]
-
-
-def _prefer(
-    plan: Plan,
-    name: str,
-    judge: PlannedJudge,
-    pairs: Sequence[tuple[Answers, Answers]],
-    advance: Advance,
-) -> tuple[Preferences, list[str], Mapping[str, tuple[str, str]]]:
-    before = totals_of(judge)
-    compared: dict[str, list[ComparedPair]] = {rubric.name: [] for rubric in judge.pairwise}
-    judgements = []
-    for one, other in pairs:
-        items = _items(plan.queries, one, other, plan.collection.answers)
-        judged = judge_pairs(
-            judge.judge, items, judge.pairwise, type_name=judge.type, advance=advance
-        )
-        rows = _rows(one.name, other.name, judged)
-        judgements.append(replace(judged, rows=rows))
-        for rubric, column in judged.columns.items():
-            compared[rubric].append(_compared(plan.queries, one, other, items, column))
-    whole = _joined(judgements, name)
-    systems = {answers.name for pair in pairs for answers in pair}
-    baseline = pairs[0][1].name if _against_baseline(judge, len(systems)) else None
-    statistics = plan.config.statistics
-    confidence, resamples = statistics.confidence, statistics.resamples
-    method = Method(confidence=confidence, resamples=resamples, seed=plan.config.seed)
-    entries = [
-        replace(
-            compare_preferences(found, method),
-            name=plan.judge_score(rubric, name),
-            rubric=rubric,
-            judge=name,
-            model="+".join(whole.models),
-            pairs="all" if baseline is None else "baseline",
-            baseline=baseline,
-        )
-        for rubric, found in compared.items()
-    ]
-    preferences = Preferences(name, entries, whole.rows, use_of(judge, whole, before))
-    return preferences, warnings_on("pairs", name, judge, whole), whole.words
 
 
 def _rows(one: str, other: str, judged: Judged) -> list[VerdictRow]:

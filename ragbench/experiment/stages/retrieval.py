@@ -63,21 +63,10 @@ def retrieve(
     """Ask a retriever every query; yield each query's position and outcome as soon as it is there.
 
     A retriever that answers in batches is asked in blocks; where a block raises, hangs or has the
-    wrong length, its queries are asked one by one, so that only the guilty one fails. What went
-    wrong names the retriever and the query. `rankings` are for a retriever over others: for each of
-    its sources a list of hits for each query.
+    wrong length, its queries are asked one by one, so that only the guilty one fails. `rankings`
+    are for a retriever over others: for each of its sources a list of hits for each query.
     """
-    for position, outcome in _asked(retriever, queries, top_k, calls, rankings):
-        yield position, naming(queries[position].id, outcome)
 
-
-def _asked(
-    retriever: Retriever,
-    queries: Sequence[Query],
-    top_k: int,
-    calls: Calls,
-    rankings: Sequence[Sequence[Sequence[ScoredDocument]]] | None,
-) -> Iterator[Told]:
     def answers_to(positions: Sequence[int]) -> list[Any]:
         asked = [queries[position] for position in positions]
         if rankings is None:
@@ -133,12 +122,12 @@ def search(
     made = dict(calling(asked, range(len(queries)), Calls(calls.owner)))
     ready = [position for position, outcome in made.items() if outcome.value is not None]
     for position in sorted(made.keys() - ready):
-        yield position, naming(queries[position].id, cast("Outcome[Retrieved]", made[position]))
+        yield position, cast("Outcome[Retrieved]", made[position])
     items = [made[position].value for position in ready]
     for number, outcome in call_on(pool, task, items, calls, read):
         position = ready[number]
         latency_ms = (made[position].latency_ms or 0.0) + (outcome.latency_ms or 0.0)
-        yield position, naming(queries[position].id, replace(outcome, latency_ms=latency_ms))
+        yield position, replace(outcome, latency_ms=latency_ms)
 
 
 def _read(answer: Any, top_k: int, owner: str, latency_ms: float) -> Outcome[Retrieved]:
@@ -334,7 +323,7 @@ class Retrieve(StoredStage):
             found = search(pool, task, self.retriever, queries, calls, hits)
         else:
             found = retrieve(self.retriever, queries, self.top_k, calls, hits or None)
-        keep_all(found, todo, keep, advance)
+        keep_all(naming(queries, found), todo, keep, advance)
         self._retrievers.note_encodings(self.name)
         if notes := [*map(self.workspace.clean, self.retriever.notes)]:
             self._file.put(_NOTES, {_NOTES: list(dict.fromkeys([*self.notes, *notes]))})

@@ -58,66 +58,82 @@ class _Stored(Record):
 
 
 @dataclass(slots=True)
-class ScoredRanking:
+class RankingScores:
     """What a retriever's rankings are worth."""
 
+    ranked: Ranked
+    gold: Gold
+    rules: RetrievalMetrics
     columns: dict[str, ScoreColumn] = field(default_factory=dict)
     """Measure -> its column, one row per query in the order of the queries."""
     counts: dict[str, Json] = field(default_factory=dict)
     """How the run was read: missing queries, judged share and the like; empty without qrels."""
     warnings: list[str] = field(default_factory=list)
 
+    def score(self, measures: Sequence[Measure]) -> None:
+        """Add the columns of some measures."""
+        of_texts = [measure for measure in measures if measure.spec.reads == "passages"]
+        of_ids = [measure for measure in measures if measure.spec.reads != "passages"]
+        if of_ids and self.gold.qrels is not None:
+            self._score_ids(self.gold.qrels, of_ids)
+        if of_texts:
+            self._score_texts(of_texts)
+        failed = dict(without_value(self.ranked.outcomes))
+        for measure in measures:
+            column = self.columns[measure.written]
+            if measure.k is None:
+                signature = column.signature.with_parts(top_k=self.rules.top_k)
+                column = replace(column, signature=signature)
+            self.columns[measure.written] = with_failures(column, failed)
 
-def score_ranking(
-    ranked: Ranked, gold: Gold, measures: Sequence[str], rules: RetrievalMetrics
-) -> ScoredRanking:
-    """Score a retriever's run by each measure, in their order."""
-    parsed = parse_measures(measures)
-    of_texts = [measure for measure in parsed if measure.spec.reads == "passages"]
-    of_ids = [measure for measure in parsed if measure.spec.reads != "passages"]
-    found = ScoredRanking()
-    if of_ids and gold.qrels is not None:
-        _score_ids(ranked, gold, gold.qrels, of_ids, rules, found)
-    if of_texts:
-        _score_texts(ranked, gold, of_texts, rules, found)
-    failed = dict(without_value(ranked.outcomes))
-    found.columns = {
-        measure.written: with_failures(
-            _with_depth(found.columns[measure.written], measure, rules.top_k), failed
+    def _score_ids(self, qrels: Qrels, measures: Sequence[Measure]) -> None:
+        rules = self.rules
+        scored = score_run(
+            self.ranked.run,
+            qrels,
+            measures,
+            missing=rules.missing,
+            no_relevant=rules.no_relevant,
+            ties=rules.ties,
+            trec_eval=rules.trec_eval,
         )
-        for measure in parsed
-    }
-    return found
+        if scored.ranked is not None:
+            self.ranked.note_ranks(qrels, scored.ranked)
+        row_of = {query_id: row for row, query_id in enumerate(scored.query_ids)}
+        names = ids_of(self.gold.queries)
+        rows = np.array([row_of.get(name, -1) for name in names], dtype=np.int64)
+        for column in scored.columns:
+            signature = column.signature.with_parts(match=rules.match.rule)
+            if self.gold.source is not None:
+                signature = signature.replacing(qrels=self.gold.source)
+            self.columns[column.name] = replace(_aligned(column, rows), signature=signature)
+        self.counts = scored.counts.to_dict()
 
-
-def _score_ids(
-    ranked: Ranked,
-    gold: Gold,
-    qrels: Qrels,
-    measures: Sequence[Measure],
-    rules: RetrievalMetrics,
-    found: ScoredRanking,
-) -> None:
-    scored = score_run(
-        ranked.run,
-        qrels,
-        measures,
-        missing=rules.missing,
-        no_relevant=rules.no_relevant,
-        ties=rules.ties,
-        trec_eval=rules.trec_eval,
-    )
-    if scored.ranked is not None:
-        ranked.note_ranks(qrels, scored.ranked)
-    row_of = {query_id: row for row, query_id in enumerate(scored.query_ids)}
-    names = ids_of(gold.queries)
-    rows = np.array([row_of.get(name, -1) for name in names], dtype=np.int64)
-    for column in scored.columns:
-        signature = column.signature.with_parts(match=rules.match.rule)
-        if gold.source is not None:
-            signature = signature.replacing(qrels=gold.source)
-        found.columns[column.name] = replace(_aligned(column, rows), signature=signature)
-    found.counts = scored.counts.to_dict()
+    def _score_texts(self, measures: Sequence[Measure]) -> None:
+        """Look into passages as they were retrieved, whatever judgements call a document."""
+        rules, names = self.rules, ids_of(self.gold.queries)
+        run = self.ranked.run if self.ranked.unmatched is None else self.ranked.unmatched
+        order = ranked_documents(run, ties=rules.ties, trec_eval=rules.trec_eval)
+        passages = [
+            [texts.get(document) for document in order.get(name, ())]
+            for name, texts in zip(names, _texts(self.ranked, self.gold.corpus), strict=True)
+        ]
+        deepest = max((measure.k or rules.top_k) for measure in measures)
+        looked_at = [text for texts in passages for text in texts[:deepest]]
+        if unknown := sum(text is None for text in looked_at):
+            what = f"{self.ranked.name}: {unknown} of {len(looked_at)} passages have no text"
+            if unknown == len(looked_at):
+                allowed = "a retriever that returns texts, or a data set with these documents"
+                raise DataError(f"{what} for {measures[0].written}", allowed=allowed)
+            self.warnings.append(f"{what}: {measures[0].written} cannot find an answer in them")
+        retrieved = RetrievedPassages(
+            [[text or "" for text in texts] for texts in passages],
+            [self.gold.answers.get(name, ()) for name in names],
+        )
+        missing = [row for row, name in enumerate(names) if name not in order]
+        kept = Rules(rules.ties, rules.trec_eval, rules.missing, rules.no_relevant)
+        for column in score_passages(retrieved, measures, kept, missing=missing):
+            self.columns[column.name] = column
 
 
 def _aligned(column: ScoreColumn, rows: np.ndarray[Any, np.dtype[np.int64]]) -> ScoreColumn:
@@ -125,44 +141,6 @@ def _aligned(column: ScoreColumn, rows: np.ndarray[Any, np.dtype[np.int64]]) -> 
     values = np.append(column.values, np.nan)[rows]
     causes = np.append(column.causes, np.uint8(Cause.NO_JUDGEMENTS))[rows]
     return replace(column, values=values, causes=causes)
-
-
-def _with_depth(column: ScoreColumn, measure: Measure, top_k: int) -> ScoreColumn:
-    if measure.k is not None:
-        return column
-    return replace(column, signature=column.signature.with_parts(top_k=top_k))
-
-
-def _score_texts(
-    ranked: Ranked,
-    gold: Gold,
-    measures: Sequence[Measure],
-    rules: RetrievalMetrics,
-    found: ScoredRanking,
-) -> None:
-    """Look into the passages as they were retrieved, whatever the judgements call a document."""
-    run, names = ranked.run if ranked.unmatched is None else ranked.unmatched, ids_of(gold.queries)
-    order = ranked_documents(run, ties=rules.ties, trec_eval=rules.trec_eval)
-    passages = [
-        [texts.get(document) for document in order.get(name, ())]
-        for name, texts in zip(names, _texts(ranked, gold.corpus), strict=True)
-    ]
-    deepest = max((measure.k or rules.top_k) for measure in measures)
-    looked_at = [text for texts in passages for text in texts[:deepest]]
-    if unknown := sum(text is None for text in looked_at):
-        what = f"{ranked.name}: {unknown} of {len(looked_at)} passages have no text"
-        if unknown == len(looked_at):
-            allowed = "a retriever that returns texts, or a data set with these documents"
-            raise DataError(f"{what} for {measures[0].written}", allowed=allowed)
-        found.warnings.append(f"{what}: {measures[0].written} cannot find an answer in them")
-    retrieved = RetrievedPassages(
-        [[text or "" for text in texts] for texts in passages],
-        [gold.answers.get(name, ()) for name in names],
-    )
-    missing = [row for row, name in enumerate(names) if name not in order]
-    kept = Rules(rules.ties, rules.trec_eval, rules.missing, rules.no_relevant)
-    for column in score_passages(retrieved, measures, kept, missing=missing):
-        found.columns[column.name] = column
 
 
 def _texts(ranked: Ranked, corpus: Mapping[str, Document]) -> Iterator[dict[str, str]]:
@@ -205,7 +183,8 @@ class ScoreRanking(StoredStage):
         """Score by all measures that are missing."""
         names = [self.plan.measures[at] for at in todo]
         rules = self.plan.config.metrics.retrieval
-        found = score_ranking(self._ranking, self._judgements.gold, names, rules)
+        found = RankingScores(self._ranking, self._judgements.gold, rules)
+        found.score(parse_measures(names))
         for at, name in zip(todo, names, strict=True):
             column, said = write_column(found.columns[name]), tuple(found.warnings)
             keep(at, to_json(_Stored(column=column, counts=found.counts, warnings=said)))
@@ -374,7 +353,6 @@ def _ranking_parts(ranking: Ranked, gold: Gold, plan: Plan) -> list[str]:
 
 
 def _pieces(ranking: Ranked) -> Iterator[str | bytes]:
-    """What a ranking holds."""
     if isinstance(ranking.outcomes, Recorded):
         run = ranking.outcomes.run(ranking.name)
         yield from ("recorded", run.starts.tobytes(), run.scores.tobytes())

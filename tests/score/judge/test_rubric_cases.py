@@ -16,7 +16,6 @@ def test_every_rubric_has_its_cases():
     assert set(CASES) == set(built_in_rubrics())
 
 
-@pytest.mark.costly
 @pytest.mark.parametrize("name", built_in_rubrics())
 @pytest.mark.parametrize("side", ["good", "bad"])
 def test_a_case_has_what_the_rubric_needs_and_is_no_example(name, side):

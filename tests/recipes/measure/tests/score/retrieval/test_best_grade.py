@@ -5,6 +5,8 @@ from ragbench.score.retrieval.best_grade import best_grade
 
 from ragbench.score.retrieval.ranking import rank
 
+WITHOUT_REFERENCE = {"best_grade": "a measure of these tests alone, worked by hand"}
+
 
 @pytest.mark.parametrize(
     ("ranking", "k", "expected"),

@@ -4,6 +4,15 @@ import pytest
 from ragbench.score.text.same_length import same_length
 
 from ragbench.errors import OptionError
+from tests.conformance.reference import Reference
+
+
+def by_str_split(times):
+    for prediction, reference in [("a b", "c  d"), ("a", "b c"), ("", " ")] * times:
+        yield same_length(prediction, reference), len(prediction.split()) == len(reference.split())
+
+
+CONFORMS_TO = [Reference("same_length", "Python's `str.split`", 0.0, by_str_split)]
 
 
 @pytest.mark.parametrize(
