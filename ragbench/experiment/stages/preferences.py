@@ -27,7 +27,7 @@ from ragbench.records.manifest import VerdictRow
 from ragbench.score.base import Advance, ScoreColumn
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
-from ragbench.score.judge.verdicts import Judged, computes, judge_pairs, same_answers
+from ragbench.score.judge.verdicts import Judged, judge_pairs, same_answers
 from ragbench.types import Prediction, Query
 from ragbench.types.records import add_usage
 
@@ -101,7 +101,7 @@ class JudgePairs(Stage):
     @property
     def computes(self) -> bool:
         """Whether the judge computes here, and asks no server."""
-        return computes(self.judge.judge)
+        return self.judge.judge.computes
 
     @property
     def _rivals(self) -> list[System]:

@@ -15,7 +15,7 @@ from ragbench.registry import check_values, declared_options
 from ragbench.score.judge import JUDGES, base
 from ragbench.score.judge.base import AskingJudge, CheckedJudge, Rubric
 from ragbench.score.judge.items import MoreOfAnItem, Rows, check_row, item_of, items_of
-from ragbench.score.judge.python import judge_maker, name_of
+from ragbench.score.judge.python import declared, judge_maker, name_of
 from ragbench.score.judge.rubric import (
     default_rubrics,
     embedding_identity,
@@ -55,7 +55,7 @@ class Judge:
         model: str | None = None,
         rubrics: Sequence[str | Path | Mapping[str, Any]] | None = None,
         *,
-        type: str | Callable[..., object] | base.Judge = "openai",
+        type: str | Callable[..., object] | base.PlainJudge = "openai",
         replies: str | Path | None = None,
         client: Any = None,
         **options: Any,
@@ -230,9 +230,7 @@ class Judge:
 
     def close(self) -> None:
         """Give back what the judge holds: connections, a model, the file of replies."""
-        close = getattr(self._judge, "close", None)
-        if close is not None:
-            close()
+        self._judge.close()
         if self._replies is not None:
             self._replies.close()
 
@@ -262,7 +260,7 @@ class Judge:
 
 
 def make_judge(
-    named: str | Callable[..., object] | base.Judge,
+    named: str | Callable[..., object] | base.PlainJudge,
     options: Mapping[str, Any],
     *,
     inputs: Mapping[str, Any] | None = None,
@@ -277,8 +275,7 @@ def make_judge(
     for name in (given := inputs or {}):
         if name not in inspect.signature(factory).parameters:
             raise OptionError(type_name, name, given[name], "a judge that takes one")
-    judge: base.Judge = factory(**options, **given)
-    return judge
+    return declared(factory(**options, **given))
 
 
 def load_rubrics(
@@ -287,7 +284,7 @@ def load_rubrics(
     """Load rubrics and check that a judge can apply them."""
     if isinstance(names, (str, Path, Mapping)):
         names = [names]
-    own = getattr(judge, "own_rubric", None)
+    own = judge.own_rubric
     rubrics = [load_rubric(own if own and name == own["name"] else name) for name in names]
     seen: set[str] = set()
     for rubric in rubrics:
