@@ -82,6 +82,7 @@ def mean_agreement(
         span: Smallest and largest possible value.
         groups: What the n items belong to; items of a group vary together, so that the groups
             are what is sampled. By default each item is its own group.
+        confidence: Coverage that is aimed at.
         rare: Whether ratings have few levels, of which one may be rare. Without, `plus_two` is
             only for what varies in no item: of means of many ratings, normal and correlated by 0
             to .95, the jackknife covers 93 % or more from 5 items on, and adding two to them makes
@@ -90,6 +91,9 @@ def mean_agreement(
     Returns:
         The mean over the tables in which the statistic is defined, with the number of items. NaN
         with the reason where it is defined in none.
+
+    Raises:
+        OptionError: groups are not as many as items, or confidence is outside (0, 1).
     """
     arguments.probability("agreement", "confidence", confidence)
     labels = _group_numbers(groups, len(tables[0]))
@@ -129,8 +133,17 @@ def raw_agreement(
 
     It flatters: two who always say 'good' agree fully. Kappa takes off what chance explains.
 
+    Args:
+        x: Ratings of n items; NaN where missing.
+        y: Ratings of the same items by another.
+        groups: What the items belong to, see `mean_agreement`.
+        confidence: Coverage that is aimed at.
+
     Returns:
         A share in [0, 1]; NaN where no item has both ratings. Constants are no special case.
+
+    Raises:
+        OptionError: x and y are not of one length, or hold an infinity.
 
     Example:
         >>> raw_agreement([1, 1, 2, 2], [1, 2, 2, 2]).value
@@ -204,12 +217,19 @@ def cohen_kappa(
     1 - (observed disagreement) / (disagreement if each kept his frequencies but rated blindly).
 
     Args:
+        x: Levels that one rater gave to n items, as numbers; NaN where missing.
+        y: Levels that another gave to the same items.
         weights: `equal`, `linear` or `quadratic` in the distance of the two numbers; levels that
             no rater used count as distance all the same.
+        groups: What the items belong to, see `mean_agreement`.
+        confidence: Coverage that is aimed at.
 
     Returns:
         A value in [-1, 1]; 0 is chance. NaN with the reason where a rater gave one level to all
         items: kappa would be 0 or 0 / 0, whatever the other one said.
+
+    Raises:
+        OptionError: x and y are not of one length, or weights is another word.
 
     Example:
         Agreement .7; by chance .5 x .6 + .5 x .4 = .5: (.7 - .5) / (1 - .5).
@@ -257,8 +277,13 @@ def kappa(table: FloatArray, weights: Weights = "equal") -> resampling.LeftOut:
 def confusion_table(x: ArrayLike, y: ArrayLike, levels: ArrayLike) -> IntArray:
     """Count the items by the level of one rater (row) and of the other (column).
 
-    Items with a missing level, NaN, are not counted. `levels` are all that there are, in the order
-    of rows and columns.
+    Args:
+        x: Levels of n items, NaN where missing: such items are not counted.
+        y: Levels that another gave to the same items.
+        levels: All levels, in the order of rows and columns.
+
+    Raises:
+        OptionError: A rating is none of the levels.
 
     Example:
         >>> confusion_table([1, 1, 2], [1, 2, 2], [1, 2, 3]).tolist()
@@ -321,10 +346,15 @@ def krippendorff_alpha(
             fewer than two ratings are left out.
         level: `nominal` (equal or not), `ordinal` (how many ratings lie between), or `interval`
             (squared distance).
+        groups: What the items belong to, see `mean_agreement`.
+        confidence: Coverage that is aimed at.
 
     Returns:
         At most 1; 0 is chance. NaN with the reason where all ratings are equal, which is no
         proof of agreement, or where no item has two.
+
+    Raises:
+        OptionError: ratings has not two dimensions, or level is another word.
 
     Example:
         Three of four items alike; of the 8 x 7 ordered pairs of ratings 2 x 3 x 5 differ, so

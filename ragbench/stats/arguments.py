@@ -99,10 +99,15 @@ def cluster_sums(differences: ArrayLike, clusters: ArrayLike) -> FloatArray:
 
     Args:
         differences: Table (n queries, m pairs of systems); NaN where a pair is not scored.
+        clusters: n labels; equal ones belong together.
 
     Returns:
         Table (clusters, m) in the order of the sorted labels; NaN where no query of a cluster is
         scored. Sums of rounding errors are 0.
+
+    Raises:
+        OptionError: differences is no table or holds an infinity, or clusters has other than n
+            labels.
 
     Example:
         >>> cluster_sums([[0.5], [0.25], [-0.5]], ["a", "b", "a"]).tolist()

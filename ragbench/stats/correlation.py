@@ -30,8 +30,17 @@ def pearson(
     It asks for a straight line: a judge that orders all items well on a bent scale loses here, and
     not by rank. A single far item can make it.
 
+    Args:
+        x: n numbers; NaN where missing.
+        y: Numbers for the same items.
+        groups: What the items belong to, see `mean_agreement`.
+        confidence: Coverage that is aimed at.
+
     Returns:
         A value in [-1, 1]; NaN with the reason where all x or all y are equal, or n < 2.
+
+    Raises:
+        OptionError: x and y are not of one length, or hold an infinity.
 
     Example:
         Deviations -1, 0, 1 and -4, -1, 5: 9 / sqrt(2 x 42).
@@ -56,6 +65,9 @@ def spearman(
     Arguments and result are those of `pearson`. The time is O(n^2): ten thousand items take
     seconds.
 
+    Raises:
+        OptionError: x and y are not of one length, or hold an infinity.
+
     Example:
         Squares of the differences of ranks: 0, 1, 1, 0; 1 - 6 x 2 / (4 x 15).
 
@@ -77,6 +89,9 @@ def kendall_tau_b(
     A pair that is tied in x or y is in neither; the divisor is the geometric mean of the pairs
     that are not tied in x, and in y. Arguments and result are those of `pearson`. The time is
     O(n^2).
+
+    Raises:
+        OptionError: x and y are not of one length, or hold an infinity.
 
     Example:
         Five of six pairs in order, one reversed: (5 - 1) / 6.
@@ -107,7 +122,14 @@ def mean_correlation(
     SummEval's users does.
 
     Args:
+        x: n numbers; NaN where missing.
+        y: Numbers for the same items.
+        groups: What each item belongs to.
         coefficient: What is computed in each group.
+        confidence: Coverage of the interval of the mean over groups.
+
+    Raises:
+        OptionError: x, y and groups are not of one length, or coefficient is another word.
 
     Example:
         Group a in order, group b reversed, in c nothing can be ordered.
@@ -316,10 +338,15 @@ def roc_auc(
     Args:
         scores: n numbers; NaN where missing.
         good: 1 or 0 for the same items; NaN where missing.
+        groups: What the items belong to, see `mean_agreement`.
+        confidence: Coverage that is aimed at.
 
     Returns:
         A value in [0, 1]; NaN with the reason where all items are good, or all bad. A constant
         score gives 0.5 without an interval: it tells nothing apart.
+
+    Raises:
+        OptionError: The two are not of one length, or good holds something else than 0 and 1.
 
     Example:
         Good: .9 and .4, bad: .4 and .1. Of four pairs three are in order, one is tied.
