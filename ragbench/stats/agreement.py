@@ -119,6 +119,7 @@ def mean_agreement(
     if spread.carriers < resampling.CARRIERS and (rare or limits[0] is None):
         rule = "plus_two"
         limits.append(resampling.plus_two(statistic, tables, used, labels, span).limits(confidence))
+    # with two items added the estimate shifts: its limits may leave the value out
     ends = [value, *(end for pair in limits if pair is not None for end in pair)]
     if len(ends) == 1:
         why = "too few items differ to see how it varies"
@@ -149,7 +150,7 @@ def raw_agreement(
         >>> raw_agreement([1, 1, 2, 2], [1, 2, 2, 2]).value
         0.75
     """
-    table = pair_of("raw_agreement", x, y)
+    table = arguments.pair_of("raw_agreement", x, y)
     return mean_agreement(
         raw_share, [table], level="nominal", span=(0.0, 1.0), groups=groups, confidence=confidence
     )
@@ -167,17 +168,6 @@ def raw_share(table: FloatArray) -> resampling.LeftOut:
 
 
 NO_ITEMS = "no item has two ratings"
-
-
-def pair_of(owner: str, x: ArrayLike, y: ArrayLike) -> FloatArray:
-    """Give two columns of ratings as a table (n, 2), or refuse them."""
-    columns = [np.asarray(column, dtype=np.float64) for column in (x, y)]
-    for option, column in zip("xy", columns, strict=True):
-        if column.ndim != 1:
-            raise OptionError(owner, option, f"{column.ndim} dimensions", "one dimension")
-    if len(columns[0]) != len(columns[1]):
-        raise OptionError(owner, "y", f"{len(columns[1])} ratings", f"{len(columns[0])}, as in x")
-    return arguments.matrix(owner, "x and y", np.column_stack(columns))
 
 
 def constant(column: FloatArray) -> bool:
@@ -247,7 +237,7 @@ def cohen_kappa(
         raise OptionError("cohen_kappa", "weights", weights, ", ".join(KAPPA_LEVEL))
     return mean_agreement(
         partial(kappa, weights=weights),
-        [pair_of("cohen_kappa", x, y)],
+        [arguments.pair_of("cohen_kappa", x, y)],
         level=KAPPA_LEVEL[weights],
         groups=groups,
         confidence=confidence,
@@ -267,9 +257,11 @@ def kappa(table: FloatArray, weights: Weights = "equal") -> resampling.LeftOut:
     against_y, against_x = _sums_against(x, y, weights), _sums_against(y, x, weights)
     expected = float(against_y.sum())
     value = 1 - n * float(observed.sum()) / expected
+    # the row with itself is in both sums, and was taken off twice
     left = expected - against_y - against_x + observed
     with np.errstate(divide="ignore", invalid="ignore"):
         without = 1 - (n - 1) * (observed.sum() - observed) / left
+    # who gives one level to all others makes kappa undefined, though the formula gives 0
     without[_last_of_two(x) | _last_of_two(y)] = np.nan
     return resampling.LeftOut(value, without)
 
@@ -289,10 +281,11 @@ def confusion_table(x: ArrayLike, y: ArrayLike, levels: ArrayLike) -> IntArray:
         >>> confusion_table([1, 1, 2], [1, 2, 2], [1, 2, 3]).tolist()
         [[1, 1, 0], [0, 1, 0], [0, 0, 0]]
     """
-    table = pair_of("confusion_table", x, y)
+    table = arguments.pair_of("confusion_table", x, y)
     table = table[np.isfinite(table).all(axis=1)]
     known = np.asarray(levels, dtype=np.float64)
     order = np.argsort(known)
+    # a level above all known ones lands behind them; what it is not equal to is strange
     places = np.searchsorted(known, table, sorter=order).clip(max=len(known) - 1)
     places = order[places]
     strange = table[known[places] != table]
@@ -407,6 +400,7 @@ def _interval_parts(table: FloatArray) -> tuple[FloatArray, float, FloatArray, F
     total = float(2 * (n * q - s**2))
     left_n = n - count
     left = 2 * (left_n * (q - second) - (s - first) ** 2)
+    # where all other ratings are equal, rounding leaves no exact 0, at times a negative number
     left[left <= 1e-12 * total] = 0.0
     return observed, total, left, left_n
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ragbench.errors import OptionError
-from ragbench.stats.agreement import FEWEST, Agreement, Level, constant, mean_agreement, pair_of
+from ragbench.stats import arguments
+from ragbench.stats.agreement import FEWEST, Agreement, Level, constant, mean_agreement
 from ragbench.stats.mean import mean_interval
 from ragbench.stats.resampling import LeftOut, Statistic, undefined
 from ragbench.types import FloatArray
@@ -51,7 +52,7 @@ def pearson(
     References:
         Pearson (1895), Notes on regression and inheritance in the case of two parents.
     """
-    pairs = [pair_of("pearson", x, y)]
+    pairs = [arguments.pair_of("pearson", x, y)]
     return mean_agreement(
         product_moment, pairs, level="interval", groups=groups, confidence=confidence
     )
@@ -77,7 +78,7 @@ def spearman(
     References:
         Spearman (1904), The proof and measurement of association between two things.
     """
-    pairs = [pair_of("spearman", x, y)]
+    pairs = [arguments.pair_of("spearman", x, y)]
     return mean_agreement(rank_rho, pairs, level="ordinal", groups=groups, confidence=confidence)
 
 
@@ -102,7 +103,7 @@ def kendall_tau_b(
     References:
         Kendall (1945), The treatment of ties in ranking problems.
     """
-    pairs = [pair_of("kendall_tau_b", x, y)]
+    pairs = [arguments.pair_of("kendall_tau_b", x, y)]
     return mean_agreement(rank_tau, pairs, level="ordinal", groups=groups, confidence=confidence)
 
 
@@ -146,7 +147,7 @@ def mean_correlation(
     if coefficient not in _COEFFICIENTS:
         raise OptionError("mean_correlation", "coefficient", coefficient, ", ".join(_COEFFICIENTS))
     statistic, level = _COEFFICIENTS[coefficient]
-    table = pair_of("mean_correlation", x, y)
+    table = arguments.pair_of("mean_correlation", x, y)
     labels: np.ndarray[Any, Any] = np.asarray(groups)
     if labels.shape != (len(table),):
         allowed = f"one for each of {len(table)}"
@@ -357,7 +358,7 @@ def roc_auc(
     References:
         Hanley and McNeil (1982), The meaning and use of the area under a ROC curve.
     """
-    table = pair_of("roc_auc", scores, good)
+    table = arguments.pair_of("roc_auc", scores, good)
     strange = table[~np.isin(table[:, 1], (0.0, 1.0)) & np.isfinite(table[:, 1]), 1]
     if strange.size:
         raise OptionError("roc_auc", "good", float(strange[0]), "0 and 1, or NaN")
