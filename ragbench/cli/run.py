@@ -276,7 +276,8 @@ def plan(
     from ragbench.experiment.plan.plan import load_collection, make_plan
     from ragbench.experiment.plan.records import LiveComponents, Share
     from ragbench.experiment.plan.uncalled import loads_by_code, uncalled_components
-    from ragbench.experiment.stages.graph import forecast, nothing_known
+    from ragbench.experiment.stages.graph import PlanRecord, forecast
+    from ragbench.records import codec
     from ragbench.records.manifest import Choices
 
     share = None if shard is None else Share.parse(shard)
@@ -285,7 +286,8 @@ def plan(
     if loads_by_code(checked):
         unknown = f"data set ({checked.dataset.type})"
         if as_json:
-            output.write_json(to_json(nothing_known(checked, [unknown, *uncalled])))
+            record = PlanRecord(name=checked.name, not_made=(unknown, *uncalled))
+            output.write_json(to_json(codec.to_json(record)))
             return
         output.echo(f"{checked.name}: queries and stages are not known; nothing is sent")
         for name in (unknown, *uncalled):
@@ -295,7 +297,7 @@ def plan(
     plan = make_plan(checked, load_collection(checked), chosen, LiveComponents(), calls=False)
     found = forecast(plan, retry_failed=chosen.retry_failed, share=share, token=token)
     if as_json:
-        output.write_json(to_json(found.to_dict() | {"not_made": uncalled}))
+        output.write_json(to_json(codec.to_json(found.record(uncalled))))
         return
     part = "" if share is None else f"part {share} of "
     output.echo(f"{checked.name}: {part}{len(plan.queries)} queries; nothing is sent")

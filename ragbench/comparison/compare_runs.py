@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -123,13 +123,7 @@ def compare_met(met: Met, method: Method, clusters: Sequence[str] | None = None)
     found = compare_systems(systems, "0" if several else base.baseline, method, clusters, tested)
     return ComparedRuns(
         baseline=base.source if several else base.baseline,
-        confidence=found.confidence,
-        test=found.test,
-        correction=found.correction,
-        family=found.family,
-        cluster=found.cluster,
-        resamples=found.resamples,
-        seed=found.seed,
+        **asdict(method),
         measures=tuple(_whole(family, rows, met, tested) for family in found.measures),
         sources=tuple(source.source for source in met.sources),
         queries=len(base.query_ids),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,13 +86,7 @@ def compare_systems(
             compared[pair.measure].append(comparison)
     return Comparisons(
         baseline=baseline,
-        confidence=method.confidence,
-        test=method.test,
-        correction=method.correction,
-        family=method.family,
-        cluster=method.cluster,
-        resamples=method.resamples,
-        seed=method.seed,
+        **asdict(method),
         measures=tuple(
             _measure(name, having(name, systems), comparisons, labels, tested)
             for name, comparisons in compared.items()

@@ -67,7 +67,7 @@ class IntervalsAndTests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method(IntervalsAndTests):
-    """How systems are compared."""
+    """How systems are compared; `comparisons.json` has it in fields of these names."""
 
     seed: Annotated[int, Option("Seed of resamples and sign flips.", ge=0)] = 13
     cluster: str | None = None

@@ -28,8 +28,8 @@ from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
     csv_tables,
     file_name,
-    format_query_metadata,
     json_lines,
+    metadata_rows,
     to_json,
     write_run_folder,
 )
@@ -177,7 +177,7 @@ def write_run(
         "junit.xml": render_junit(summary, manifest.seconds),
     }
     texts = _lines(_text_rows(plan, results), clean)
-    metadata = map(clean, format_query_metadata(plan.queries))
+    metadata = map(clean, json_lines(map(codec.to_json, metadata_rows(plan.queries))))
     for name, lines in ((QUERIES_FILE, metadata), (TEXTS_FILE, texts)):
         if (first := next(lines, None)) is not None:
             contents[name] = chain([first], lines)

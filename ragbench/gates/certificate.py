@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
-from ragbench.data.runs.run_folder import read_json
+from ragbench.data.runs.run_folder import read_record
 from ragbench.errors import DataError
 from ragbench.gates.base import (
     DecideBy,
@@ -19,12 +19,10 @@ from ragbench.gates.base import (
     within,
 )
 from ragbench.records.certificate import (
-    CERTIFICATE_SCHEMA,
     KAPPA,
     AgreementFound,
     RequiredCertificate,
 )
-from ragbench.records.codec import from_json
 from ragbench.registry import Option, nearest
 
 
@@ -70,8 +68,7 @@ class Certificate(Gate):
         """Read the certificate, which has to have the rubric with its kappa."""
         if self.file is None:
             return
-        content = read_json(self.file, CERTIFICATE_SCHEMA)
-        certificate = from_json(RequiredCertificate, content, file=self.certificate)
+        certificate = read_record(self.file, RequiredCertificate)
         rubrics = certificate.rubrics
         if self.rubric not in rubrics:
             raise DataError(

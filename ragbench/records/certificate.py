@@ -318,5 +318,6 @@ class RequiredRubric(Record):
 class RequiredCertificate(Record):
     """What a gate asks of a certificate, which may be of an older version."""
 
+    schema: str = CERTIFICATE_SCHEMA
     rubrics: Mapping[str, RequiredRubric] = field(default_factory=dict)
     """Score -> what is known of it."""

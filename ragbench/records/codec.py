@@ -35,6 +35,7 @@ Prose = Annotated[str, _MayHoldSecrets]
 ProseTree = Annotated[object, _MayHoldSecrets]
 """Any JSON value, whose texts and keys may all hold it: what somebody's tool was given."""
 
+_SCHEMA = "schema"  # says of which kind a file is, and in which version
 _OMITTED = "omitted"  # key of a field's metadata
 _KINDS = {dict: "an object", list: "a list", str: "text", bool: "a truth value", int: "an integer"}
 
@@ -133,6 +134,15 @@ def from_json(
         raise DataError(
             found, file=file, line=line, record=place, allowed=wrong.allowed, nearest=wrong.near
         ) from None
+
+
+def from_file(made: type[T], value: object, *, file: object, line: int | None = None) -> T:
+    """Read what a whole file, or a line of it, holds: its `schema` has to be that of the record."""
+    [schema] = (str(each.default) for each in fields(made) if each.name == _SCHEMA)
+    found = f"schema {value.get(_SCHEMA)!r}" if isinstance(value, dict) else kind(value)
+    if found != f"schema {schema!r}":
+        raise DataError(f"found {found}", file=file, line=line, allowed=schema)
+    return from_json(made, value, file=file, line=line)
 
 
 def cleaned(record: T, clean: Callable[[str], str]) -> T:

@@ -345,6 +345,15 @@ class QuestionRow(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataRow(Record):
+    """What may name a group of queries, as `queries.jsonl` has it."""
+
+    query_id: str
+    metadata: Mapping[str, object]
+    """Texts, numbers and truth values, also in mappings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TextRow(Passage):
     """A line of `texts.jsonl`: the text of a gold document, or of a hit near the top."""
 

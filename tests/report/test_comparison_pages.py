@@ -107,7 +107,7 @@ def test_csv_holds_all_digits(tmp_path):
 @settings(max_examples=25)
 def test_latex_of_any_name_is_balanced_and_holds_only_known_commands(tmp_path_factory, one, other):
     names = (f"x{one}", f"y{other}")
-    text = render_latex(example(tmp_path_factory.mktemp("made"), names, 50))
+    text = render_latex(example(tmp_path_factory.mktemp("made"), names, 100))
 
     body = re.sub(r"^%.*\n", "", text)
     bare = re.sub(r"\\[&%$#_{}]", "", body)  # what was escaped

@@ -37,8 +37,8 @@ from ragbench.data.runs.run_scores import StoredScore, StoredScores, StoredSyste
 from ragbench.errors import DataError
 from ragbench.files import write_file
 from ragbench.json_yaml import load_json
-from ragbench.records.codec import from_json, to_json
-from ragbench.records.score import BASELINE_SCHEMA, BaselineFile, BaselineScore, BaselineSystem
+from ragbench.records.codec import from_file, to_json
+from ragbench.records.score import BaselineFile, BaselineScore, BaselineSystem
 from ragbench.registry import nearest
 from ragbench.types import Cause, CauseArray, FloatArray, IntArray
 
@@ -173,11 +173,7 @@ def _cells(score: StoredScore, rows: IntArray) -> Iterator[float | str]:
 
 def read_baseline(path: str | Path) -> StoredScores:
     """Read a baseline file strictly."""
-    value = _parse(Path(path))
-    schema = value.get("schema") if isinstance(value, dict) else None
-    if schema != BASELINE_SCHEMA and isinstance(value, dict):
-        raise DataError(f"found schema {schema!r}", file=path, allowed=BASELINE_SCHEMA)
-    return stored_scores(from_json(BaselineFile, value, file=path), path)
+    return stored_scores(from_file(BaselineFile, _parse(Path(path)), file=path), path)
 
 
 def stored_scores(record: BaselineFile, path: str | Path, line: int | None = None) -> StoredScores:

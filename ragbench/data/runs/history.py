@@ -15,7 +15,7 @@ from ragbench.data.runs.run_scores import StoredScores
 from ragbench.errors import DataError, OptionError
 from ragbench.files import locked_beside, names_in, write_file
 from ragbench.json_yaml import load_yaml
-from ragbench.records.codec import from_json, kind, to_json
+from ragbench.records.codec import from_file, to_json
 from ragbench.records.manifest import Manifest
 from ragbench.records.score import HISTORY_SCHEMA, HistoryLine, SystemScore
 from ragbench.records.summary import Summary
@@ -357,10 +357,7 @@ def _read_line(path: str | Path, number: int, line: str) -> HistoryEntry:
         value = parse_json(line)
     except ValueError as error:
         raise DataError(str(error), file=path, line=number) from error
-    if not isinstance(value, dict) or value.get("schema") != HISTORY_SCHEMA:
-        found = f"schema {value.get('schema')!r}" if isinstance(value, dict) else kind(value)
-        raise DataError(f"found {found}", file=path, line=number, allowed=HISTORY_SCHEMA)
-    record = from_json(HistoryLine, value, file=path, line=number)
+    record = from_file(HistoryLine, value, file=path, line=number)
     return HistoryEntry(number, record.run_id, stored_scores(record, path, number))
 
 

@@ -36,6 +36,7 @@ from ragbench.data.runs.run_lines import (
 from ragbench.errors import DataError
 from ragbench.records.causes import AnswerCause, CauseRow, Lost
 from ragbench.records.manifest import (
+    MetadataRow,
     Passage,
     PromptForm,
     QuestionRow,
@@ -323,13 +324,8 @@ class QueryViews:
         return read_latency(self.folder / "costs.csv")
 
     def _metadata(self, query: str) -> Mapping[str, object]:
-        lines, found = self._lines(QUERIES_FILE), dict[str, object]()
-        for line, number in lines.values(query):
-            if not isinstance(line.get("metadata"), dict):
-                what, allowed = "a line without metadata", "query_id and metadata"
-                raise DataError(what, file=lines.path, line=number, allowed=allowed)
-            found = line["metadata"]
-        return found
+        rows = self._lines(QUERIES_FILE).read(MetadataRow, query)
+        return rows[-1].metadata if rows else {}
 
     @property
     def _questions(self) -> Lines:

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,31 +19,32 @@ from ragbench.data.files.rows import no_constant
 from ragbench.errors import DataError
 from ragbench.files import check_writable, folder_written_atomically, names_in, odd_file, point_at
 from ragbench.json_yaml import load_json
-from ragbench.records.codec import from_json
-from ragbench.records.comparison import COMPARISON_SCHEMA, Comparisons, fill_facts, no_comparisons
-from ragbench.records.manifest import MANIFEST_SCHEMA, Manifest
-from ragbench.records.summary import SUMMARY_SCHEMA, Summary
+from ragbench.records.codec import Record, from_file, from_json
+from ragbench.records.comparison import Comparisons, fill_facts, no_comparisons
+from ragbench.records.manifest import Manifest, MetadataRow
+from ragbench.records.summary import Summary
 from ragbench.registry import nearest, shown
 from ragbench.types import FloatArray, Query
 from ragbench.types.byte_ids import distinct
 
 QUERIES_FILE = "queries.jsonl"
+R = TypeVar("R", bound=Record)
 
 
-def format_query_metadata(queries: Sequence[Query]) -> Iterator[str]:
-    """Yield a line for each query; none where no query has metadata.
+def metadata_rows(queries: Sequence[Query]) -> Iterator[MetadataRow]:
+    """Yield a row for each query; none where no query has metadata.
 
     Text, numbers and truth values stay, also in mappings; nothing can be grouped by what else there
     is, such as lists.
 
     Example:
         >>> query = Query("q1", "?", {"topic": "law", "tags": ["a"]})
-        >>> print(*format_query_metadata([query]), end="")
-        {"query_id": "q1", "metadata": {"topic": "law"}}
+        >>> [row.metadata for row in metadata_rows([query])]
+        [{'topic': 'law'}]
     """
     if any(plain_metadata(query.metadata) for query in queries):
-        known = ((query.id, plain_metadata(query.metadata)) for query in queries)
-        yield from json_lines({"query_id": name, "metadata": own} for name, own in known)
+        for query in queries:
+            yield MetadataRow(query_id=query.id, metadata=plain_metadata(query.metadata))
 
 
 def read_query_metadata(path: Path) -> dict[str, Mapping[str, Any]]:
@@ -55,13 +56,11 @@ def read_query_metadata(path: Path) -> dict[str, Mapping[str, Any]]:
         raise DataError(f"cannot be read: {error}", file=path) from error
     for number, line in enumerate(lines, start=1):
         try:
-            row = load_json(line)
-            found[str(row["query_id"])] = dict(row["metadata"])
-        except (ValueError, KeyError, TypeError) as error:
-            what = f"not a line that a run writes: {shown(line)}"
-            raise DataError(
-                what, file=path, line=number, allowed="query_id and metadata"
-            ) from error
+            row = from_json(MetadataRow, load_json(line))
+        except (ValueError, DataError) as error:
+            what, allowed = f"not a line that a run writes: {shown(line)}", "query_id and metadata"
+            raise DataError(what, file=path, line=number, allowed=allowed) from error
+        found[row.query_id] = row.metadata
     return found
 
 
@@ -352,8 +351,8 @@ def _pointed_at(path: Path) -> Path:
     return path.parent / name
 
 
-def read_json(path: Path, schema: str) -> dict[str, Any]:
-    """Read a versioned JSON file of a run folder."""
+def read_record(path: Path, made: type[R]) -> R:
+    """Read a versioned JSON file, such as those of a run folder."""
     try:
         value = load_json(path.read_text(encoding="utf-8"), parse_constant=no_constant)
     except FileNotFoundError as error:
@@ -362,16 +361,12 @@ def read_json(path: Path, schema: str) -> dict[str, Any]:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from error
     except ValueError as error:
         raise DataError(f"not JSON: {error}", file=path) from error
-    found = value.get("schema") if isinstance(value, dict) else None
-    if found != schema:
-        raise DataError(f"found schema {found!r}", file=path, allowed=schema)
-    return dict(value)
+    return from_file(made, value, file=path)
 
 
 def read_summary(folder: Path) -> Summary:
     """Read the summary of a run folder; what an older version did not write is filled in."""
-    path = folder / "summary.json"
-    found = from_json(Summary, read_json(path, SUMMARY_SCHEMA), file=path)
+    found = read_record(folder / "summary.json", Summary)
     kinds = [score.kind for system in found.systems for score in system.scores.values()]
     if None not in kinds:
         return found
@@ -391,13 +386,12 @@ def read_comparisons(folder: Path) -> Comparisons:
         raise DataError(f"no such file, and the run has {n} systems", file=path, allowed=allowed)
     if not path.is_file():
         return no_comparisons()
-    return from_json(Comparisons, read_json(path, COMPARISON_SCHEMA), file=path)
+    return read_record(path, Comparisons)
 
 
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of a run folder."""
-    path = folder / "manifest.json"
-    return from_json(Manifest, read_json(path, MANIFEST_SCHEMA), file=path)
+    return read_record(folder / "manifest.json", Manifest)
 
 
 def read_per_query(path: Path) -> dict[str, dict[str, dict[str, float | None]]]:

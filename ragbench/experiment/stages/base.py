@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,6 +23,7 @@ from ragbench.experiment.session import Stage as Shown
 from ragbench.experiment.stages.item_json import cause_of, without_secrets
 from ragbench.experiment.stages.keys import KEY_DIGITS, component_key
 from ragbench.llm import Budget, Estimate, Replies
+from ragbench.records.codec import Record, optional
 from ragbench.redaction import Redactor, redactor
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item
@@ -60,6 +61,20 @@ class Slot:
     """The query, or answer, that it is of; items of one row are made together."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedStage(Record):
+    """A `Node` in `ragbench.plan/1`."""
+
+    stage: str
+    items: int
+    stored: int
+    unit: str
+    at_most: bool = optional(False)
+    by_workers: bool = optional(False)
+    cost: Mapping[str, object] | None = optional()
+    after: tuple[PlannedStage, ...]
+
+
 @dataclass(slots=True)
 class Node:
     """One stage as `ragbench plan` shows it."""
@@ -78,18 +93,18 @@ class Node:
     at_most: bool = False
     """Whether what is stored of it could not be looked up: it may be less, and cost less."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping."""
-        return {
-            "stage": self.name,
-            "items": self.items,
-            "stored": self.stored,
-            "unit": self.unit,
-            **({"at_most": True} if self.at_most else {}),
-            **({"by_workers": True} if self.by_workers else {}),
-            **({} if self.cost is None else {"cost": self.cost.to_dict()}),
-            "after": [node.to_dict() for node in self.after],
-        }
+    def record(self) -> PlannedStage:
+        """Return what `ragbench plan --json` says of it."""
+        return PlannedStage(
+            stage=self.name,
+            items=self.items,
+            stored=self.stored,
+            unit=self.unit,
+            at_most=self.at_most,
+            by_workers=self.by_workers,
+            cost=None if self.cost is None else self.cost.to_dict(),
+            after=tuple(node.record() for node in self.after),
+        )
 
 
 @dataclass(kw_only=True)

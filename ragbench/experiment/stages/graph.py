@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
 
-from ragbench.config.schema import BudgetLimits, ExperimentConfig
+from ragbench.config.schema import BudgetLimits
 from ragbench.experiment.costs import spending_of, with_costs
 from ragbench.experiment.plan.components import build_executor
 from ragbench.experiment.plan.records import Plan, Share, System
 from ragbench.experiment.records import Results, SharedRun
 from ragbench.experiment.session import Silent, known_token
 from ragbench.experiment.stages.answers import Answer, AskApp, Generate, Recorded
-from ragbench.experiment.stages.base import Node, Stage, Workspace
+from ragbench.experiment.stages.base import Node, PlannedStage, Stage, Workspace
 from ragbench.experiment.stages.causes import FindCauses
 from ragbench.experiment.stages.columns import CountFailed
 from ragbench.experiment.stages.comparison import Compare
@@ -26,6 +25,7 @@ from ragbench.experiment.stages.retrieval import Rank, Retrieve, Retrievers
 from ragbench.experiment.stages.scores import ScoreAnswers, ScoreRanking, Scorers
 from ragbench.files import cache_folder
 from ragbench.llm import Estimate
+from ragbench.records.codec import Record, optional
 from ragbench.store.items import StageStore
 
 _ROUNDS = 10
@@ -157,6 +157,22 @@ def _rounds(workspace: Workspace) -> list[list[int]]:
     return [order[:size] for size in dict.fromkeys(sizes)]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRecord(Record):
+    """A `Forecast` as JSON; without stages where code of the user's makes the data set."""
+
+    schema: str = "ragbench.plan/1"
+    name: str
+    shard: str | None = optional()
+    queries: int | None = None
+    stages: tuple[PlannedStage, ...] = ()
+    cost: Mapping[str, object] | None = None
+    workers: str | None = optional()
+    warnings: tuple[str, ...] = ()
+    not_made: tuple[str, ...]
+    """What is made of code of the user's, which is not called before a run."""
+
+
 @dataclass(slots=True)
 class Forecast:
     """What a run would do: its stages, what is stored of them, and what the rest will cost."""
@@ -184,31 +200,18 @@ class Forecast:
         """Whether any stage asks models."""
         return any(node.cost is not None for node in _every(self.nodes))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping."""
-        return {
-            "schema": "ragbench.plan/1",
-            "name": self.plan.config.name,
-            **({} if self.share is None else {"shard": str(self.share)}),
-            "queries": len(self.plan.queries),
-            "stages": [node.to_dict() for node in self.nodes],
-            "cost": self.cost.to_dict(),
-            **({} if self.workers is None else {"workers": self.workers}),
-            "warnings": list(self.plan.warnings),
-        }
-
-
-def nothing_known(config: ExperimentConfig, not_made: list[str]) -> dict[str, Any]:
-    """Return what `Forecast.to_dict` does, where the data set is made by code of the user's."""
-    return {
-        "schema": "ragbench.plan/1",
-        "name": config.name,
-        "queries": None,
-        "stages": [],
-        "cost": None,
-        "warnings": [],
-        "not_made": not_made,
-    }
+    def record(self, not_made: Sequence[str]) -> PlanRecord:
+        """Return what `ragbench plan --json` prints."""
+        return PlanRecord(
+            name=self.plan.config.name,
+            shard=None if self.share is None else str(self.share),
+            queries=len(self.plan.queries),
+            stages=tuple(node.record() for node in self.nodes),
+            cost=self.cost.to_dict(),
+            workers=self.workers,
+            warnings=tuple(self.plan.warnings),
+            not_made=tuple(not_made),
+        )
 
 
 def _every(nodes: list[Node]) -> Iterator[Node]:

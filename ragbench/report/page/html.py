@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 MAILED = 12_000_000
 """Bytes of data that a page holds; in base64 and mailed this is 21 MB, where 25 MB is usual."""
 _TRIPLES = 3 << 16
+Shown = tuple[Picture, str]
+"""A picture with its element."""
 _DATA = "<!--data-->"
 
 
@@ -170,11 +172,12 @@ def _drawn(page: Layout, drawn: Sequence[Picture], *, asks: bool = False) -> str
         "require-trusted-types-for 'script'",
         "trusted-types 'none'",
     ]
+    shown = [(picture, picture.shown()) for picture in drawn]
     return _template().render(
         page=page,
         asks=asks,
-        pictures=[(picture, picture.shown()) for picture in drawn],
-        drawn=_grouped(drawn),
+        pictures=shown,
+        drawn=_grouped(shown),
         css=css,
         script=script,
         policy="; ".join(policy),
@@ -199,13 +202,13 @@ _GROUPS = {
 """Part of a picture's name -> the heading that it stands under."""
 
 
-def _grouped(drawn: Sequence[Picture]) -> list[tuple[str, list[tuple[Picture, str]]]]:
+def _grouped(shown: Sequence[Shown]) -> list[tuple[str, list[Shown]]]:
     """Put the pictures under headings; causes and trends stand with what they are about."""
-    found: dict[str, list[tuple[Picture, str]]] = {title: [] for title in _GROUPS.values()}
-    for picture in drawn:
+    found: dict[str, list[Shown]] = {title: [] for title in _GROUPS.values()}
+    for picture, element in shown:
         title = next((title for part, title in _GROUPS.items() if part in picture.name), None)
         if title is not None:
-            found[title].append((picture, picture.shown()))
+            found[title].append((picture, element))
     return [(title, own) for title, own in found.items() if own]
 
 
