@@ -50,7 +50,8 @@ LIMITS: dict[str, float] = {
     # bodies of requests and errors, which clients and servers write as they like
     "Any": 987,
     "dict[str, Any]": 325,
-    "results read by string key": 0,
+    # summaries of older versions, before their record is made; columns of costs; words of prompts
+    "results read by string key": 9,
 }
 """Figure -> the most that it may be."""
 
