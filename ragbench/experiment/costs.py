@@ -52,12 +52,12 @@ def _costs_of(results: Results, system: str) -> dict[str, FloatArray]:
     if answers is None:
         rows = rows.repeat(len(results.rankings[system].outcomes) // len(rows), axis=0)
     # all queries of the first sample stand before those of the next
-    found = dict(zip(COST_COLUMNS, rows.T.reshape(len(COST_COLUMNS), samples, -1), strict=True))
-    times = found.pop("latency_ms")
+    times, *spent = rows.T.reshape(len(COST_COLUMNS), samples, -1)
     known = ~np.isnan(times)
     total, n = np.where(known, times, 0.0).sum(axis=0), known.sum(axis=0)
     mean = np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0)
-    return {"latency_ms": mean.round(3), **{name: each.sum(axis=0) for name, each in found.items()}}
+    costs = [mean.round(3), *(each.sum(axis=0) for each in spent)]
+    return dict(zip(COST_COLUMNS, costs, strict=True))
 
 
 def with_costs(results: Results) -> list[SystemScores]:
