@@ -267,8 +267,8 @@ class QueryViews:
 
     def ranking_ms(self, system: SystemSummary) -> Mapping[str, float]:
         """Return query -> how long the retriever of a system took, where that is known."""
-        timed = system.retriever is not None and system.name in self.rankings
-        return self._latency.get(system.retriever or "", {}) if timed else {}
+        timed = system.type in ("retriever", "pair") and system.name in self.rankings
+        return self._latency.get(system.ranking_of or "", {}) if timed else {}
 
     @cached_property
     def prompts(self) -> Mapping[str, PromptForm]:

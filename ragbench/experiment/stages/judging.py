@@ -17,10 +17,7 @@ from ragbench.experiment.stages.answers import Answer
 from ragbench.experiment.stages.base import PENDING, Keep, Node, Slot, Stage, StoredStage, Workspace
 from ragbench.experiment.stages.columns import add_samples, split_samples, with_failures_of
 from ragbench.experiment.stages.comparison import warnings_on
-from ragbench.experiment.stages.item_json import (
-    Stored,
-    read_verdict,
-)
+from ragbench.experiment.stages.item_json import Stored, read_verdict
 from ragbench.experiment.stages.keys import KEY_DIGITS, code_of, item_key
 from ragbench.records.manifest import form_id
 from ragbench.redaction import redact
