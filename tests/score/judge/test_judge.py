@@ -263,13 +263,9 @@ def test_an_object_of_ones_own_gets_what_it_lacks_and_keeps_what_it_has():
 
     plain, many = declared(Plain()), declared(Many())
 
-    assert (plain.served, plain.instead, plain.own_rubric, plain.computes) == (
-        None,
-        {},
-        None,
-        False,
-    )
-    assert (plain.code, plain.label, plain.judge(Item(), None).score) == (Plain, "plain", 0.5)
+    assert (plain.served, plain.instead, plain.own_rubric) == (None, {}, None)
+    assert not plain.computes
+    assert (type(plain.made), plain.label, plain.judge(Item(), None).score) == (Plain, "plain", 0.5)
     plain.close()
     wider = (base.ManyJudge, base.CheckedJudge, base.KeyedJudge, base.AskingJudge, base.LoadedJudge)
     assert [isinstance(plain, each) for each in wider] == [False] * 5
