@@ -51,6 +51,7 @@ def _costs_of(results: Results, system: str) -> dict[str, FloatArray]:
     rows = each.reshape(len(outcomes), -1)
     if answers is None:
         rows = rows.repeat(len(results.rankings[system].outcomes) // len(rows), axis=0)
+    # all queries of the first sample stand before those of the next
     times, *spent = rows.T.reshape(len(COST_COLUMNS), samples, -1)
     known = ~np.isnan(times)
     total, n = np.where(known, times, 0.0).sum(axis=0), known.sum(axis=0)
@@ -116,6 +117,7 @@ def _left_out(plan: Plan, results: Results) -> Iterator[tuple[str, int, Usage | 
         for judge in plan.judges:
             cut, done, finished = set[tuple[str, int]](), list[Usage](), set[tuple[str, int]]()
             for row in chain.from_iterable(judged):
+                # what stopped early is left out on purpose, not for the budget
                 if row.judge != judge or row.cause == _STOPPED:
                     continue
                 if row.cause == _OVER:
@@ -123,6 +125,7 @@ def _left_out(plan: Plan, results: Results) -> Iterator[tuple[str, int, Usage | 
                 else:
                     done.append(row.usage.usage)
                     finished.add(row.answer)
+            # an answer has a row for each rubric: the answers are counted, and all rows paid
             usage = scale_usage(done, len(cut), len(finished))
             yield f"judge {system} ({judge})", len(cut), usage
     if (filled := results.filled) is not None:

@@ -87,6 +87,9 @@ def split_variance(differences: ArrayLike) -> VarianceSplit:
     Returns:
         The components and the design; a variance is NaN where fewer than two queries are left.
 
+    Raises:
+        OptionError: differences has no or over three dimensions, no runs, or holds an infinity.
+
     Example:
         Two queries that differ by 1 on average, and runs that differ by 0.2 within each.
 
@@ -141,6 +144,9 @@ def cheapest_design(
 
     Returns:
         The design; None where the variance is not known.
+
+    Raises:
+        OptionError: standard_error is not above 0, a cost is negative, or all costs are 0.
 
     Example:
         Judge noise is most of it, and judging is cheap: several runs of the judge.

@@ -112,6 +112,7 @@ class Judge:
         self._judge.keep_replies(replies)
         try:
             self._judge.check()
+        # Ctrl-C too: there will be no judge whose `close` closes the file
         except BaseException:
             replies.close()
             raise
@@ -258,6 +259,7 @@ class Judge:
     ) -> None:
         import asyncio
 
+        # closing may wait: off the loop, so that other tasks go on
         await asyncio.to_thread(self.close)
 
 
@@ -296,5 +298,6 @@ def load_rubrics(
         if rubric.name in seen:
             raise OptionError(f"judge '{type_name}'", "rubrics", rubric.name, "each name once")
         seen.add(rubric.name)
+        # raises here where its model or package is missing, not at the first answer
         embedding_identity(rubric)
     return rubrics
