@@ -188,6 +188,7 @@ def _explain(run: Path, system: str | None, cause: str | None) -> Explanation:
         if system in (None, name) and cause in (None, row.cause)
     ]
     questions = {query: views.question(query) for query in {row.query_id for row in rows}}
+    # click.Choice has let pass nothing else
     compared, chosen = read_comparisons(views.folder), cast("AnswerCause | None", cause)
     return Explanation(views.summary, compared, rows, questions, system, chosen)
 

@@ -141,6 +141,7 @@ def _bounds(shares: tuple[float, ...], alpha: float) -> tuple[float, ...]:
     # The path of the score, a Brownian motion, at the nodes between the bounds of the last look.
     places, density = np.zeros(1), np.ones(1)
     for share in shares:
+        # each side spends alpha / 2, of which hardly any early: as O'Brien and Fleming's bounds do
         error = 2 * (2 - 2 * _NORMAL.cdf(z / math.sqrt(share)))
         step = math.sqrt(share - before)
         height = _find_height(places, density, step, error - spent, _HIGHEST * math.sqrt(share))
@@ -219,8 +220,10 @@ def betting_interval(
 def _bets(x: FloatArray, alpha: float) -> FloatArray:
     """Give the stake before each query, from what the queries before it varied by."""
     t = np.arange(1, len(x) + 1)
+    # the paper's running mean and variance, which start as if one query had 0.5 and 0.25
     means = (0.5 + np.cumsum(x)) / (t + 1)
     variances = (0.25 + np.cumsum((x - means) ** 2)) / (t + 1)
+    # a stake may not know its own query, or the interval would not hold
     before = np.concatenate(([0.25], variances))[: len(x)]
     return np.sqrt(2 * math.log(2 / alpha) / (before * t * np.log(t + 1)))
 

@@ -155,6 +155,7 @@ def build_app(name: str, component: Component | None, live: Any, *, calls: bool 
 
 def _make(component: Component, kind: str) -> Any:
     """Make a built-in component; what it refuses is an error at its entry."""
+    # the executor is of no kind
     path, place = f"{kind}.{component.name}".lstrip("."), component.place
     try:
         return component.cls(**component.options)
@@ -211,6 +212,7 @@ def build_judge(block: JudgeBlock, *, calls: bool = True) -> PlannedJudge:
         made = UncalledJudge(block) if is_own and not calls else block.cls(**block.options)
     except OptionError as error:
         raise _at(error, block.place, _path_of(block)) from error
+    # the user's own code may raise anything
     except Exception as error:
         if not is_own or isinstance(error, RagbenchError):
             raise
