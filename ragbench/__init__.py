@@ -132,6 +132,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'ragbench' has no attribute {name!r}")
     from importlib import import_module
 
+    # once it is here, Python asks __getattr__ for it no more
     found = globals()[name] = getattr(import_module(f"ragbench.{home}"), name)
     return found
 

@@ -8,9 +8,10 @@ its limit in the same change; raise one only with a reason beside it.
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -35,7 +36,7 @@ LIMITS: dict[str, float] = {
     # without modules that it does not use; searches over chunks, and by rm3, on workers; questions
     # and gold of many records, which are read one by one
     "files": 340,
-    "lines": 84_806,
+    "lines": 85_226,
     "imports, % of code": 10,
     "modules in a folder": 15,
     "modules in a family's folder": 17,
@@ -47,8 +48,8 @@ LIMITS: dict[str, float] = {
     "modules under 100 lines with one user": 0,
     "circles inside folders": 0,
     # bodies of requests and errors, which clients and servers write as they like
-    "Any": 987,
-    "dict[str, Any]": 325,
+    "Any": 984,
+    "dict[str, Any]": 324,
     "results read by string key": 0,
 }
 """Figure -> the most that it may be."""
@@ -70,8 +71,16 @@ FAMILIES = {
 }
 """Folder of like files -> what each of its files is; such a folder may be larger."""
 
-RESULTS = ("calibration", "cli", "comparison", "experiment", "gates", "records", "report")
-"""The folders in which `x["name"]` or `x.get("name")` reads a result by a string key."""
+RESULTS = (
+    *("calibration", "cli", "comparison", "data.runs", "experiment", "gates", "records", "report"),
+)
+"""The folders in which a mapping that is read by a string key is a result, see `reads_by_key`."""
+
+AT_THE_BORDER = {
+    "records.summary": ("renewed", "_without_times"),  # JSON of older versions, for the codec
+    "experiment.stages.judging": ("read",),  # a stored item, of which it makes a verdict
+}
+"""Module -> its functions that are given JSON and make a record of it, so that they read keys."""
 
 LONG_MODULE, SHORT_MODULE = 450, 100
 LONG_FUNCTION, COMPLEX_FUNCTION, MANY_PARAMETERS = 60, 12, 8
@@ -155,8 +164,11 @@ class House:
         for module in self.modules.values():
             for node in module.nodes:
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    word = node.value.partition(":")[0].removeprefix(".")
-                    found |= {word, f"{module.folder}.{word}"}
+                    word, colon, _ = node.value.partition(":")
+                    # a bare word that a module happens to be called by names none
+                    found.add(word)
+                    if colon or word.startswith("."):
+                        found.add(f"{module.folder}.{word.removeprefix('.')}")
         return found & self.modules.keys()
 
     def circles(self) -> list[str]:
@@ -196,9 +208,10 @@ class House:
         return [
             module.name
             for module in self.modules.values()
-            if module.path.relative_to(self.root).parts[0] in RESULTS
-            for node in module.nodes
-            if _reads_by_key(node)
+            if f"{module.name}.".startswith(tuple(f"{self.root.name}.{f}." for f in RESULTS))
+            for _ in reads_by_key(
+                module.tree, AT_THE_BORDER.get(module.name.removeprefix(f"{self.root.name}."), ())
+            )
         ]
 
 
@@ -240,26 +253,55 @@ def _confusable(a: str, b: str) -> bool:
     return max(len(a), len(b)) - same <= 1
 
 
-_NO_RESULTS = ("options", "environ", "environment", "entry.values")
+_NO_RESULTS = ("options", "choices", "given", "rules", "environ", "environment", "entry.values")
 """What is no result: options, variables, and the rows of tables that people write."""
 
 
-def _reads_by_key(node: ast.AST) -> bool:
-    """Whether a node reads a mapping by a string key that is no table, option or variable."""
-    if isinstance(node, ast.Subscript):
-        source, key = node.value, node.slice
-        reads = isinstance(node.ctx, ast.Load)
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
-        source, key = node.func.value, node.args[0]
-        reads = node.func.attr == "get"
-    else:
-        return False
-    if not (reads and isinstance(key, ast.Constant) and isinstance(key.value, str)):
-        return False  # before the rest, which takes long
-    whole = ast.unparse(source)
-    name = whole.rpartition(".")[2]
-    # a word for a type, as in Literal["zero"], stands in an annotation and reads nothing
-    return name != "Literal" and not name.isupper() and {name, whole}.isdisjoint(_NO_RESULTS)
+def reads_by_key(tree: ast.AST, without: Collection[str] = ()) -> list[str]:
+    """Return the reads of mappings by a string key that are no tables, options or variables.
+
+    `x["name"]`, `x.get("name")` and `x.pop("name")` read one. So does `"name" in x` where `x` is
+    annotated as `dict[str, Any]`, or read by a key elsewhere in its module: of a text, a set or a
+    table of one kind of value, it asks something else. What makes a record of JSON right there is
+    exempt by name: `AT_THE_BORDER`.
+    """
+    found, asked, mappings = [], [], set()
+    left_out = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name in without
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in left_out:
+            continue
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+            source, key = node.value, node.slice
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            if node.func.attr not in ("get", "pop"):
+                continue
+            source, key = node.func.value, node.args[0]
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
+            source, key = node.comparators[0], node.left
+        elif isinstance(node, ast.arg) and node.annotation is not None:
+            if re.match(r"(dict|Mapping|MutableMapping)\[str, Any\]", ast.unparse(node.annotation)):
+                mappings.add(node.arg)
+            continue
+        else:
+            continue
+        if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
+            continue  # before the rest, which takes long
+        whole = ast.unparse(source)
+        name = whole.rpartition(".")[2]
+        # a word for a type, as in Literal["zero"], stands in an annotation and reads nothing
+        if name == "Literal" or name.isupper() or not {name, whole}.isdisjoint(_NO_RESULTS):
+            continue
+        if isinstance(node, ast.Compare):
+            asked.append((whole, ast.unparse(node)))
+        else:
+            mappings.add(whole)
+            found.append(ast.unparse(node))
+    return found + [text for whole, text in asked if whole in mappings]
 
 
 @dataclass(frozen=True)
@@ -301,7 +343,7 @@ def measure(root: Path) -> list[Figure]:
         Figure("lines", sum(lines)),
         Figure("code lines", code),
         Figure("median file, lines", median(lines)),
-        Figure("imports, % of code", round(100 * imports / code, 1)),
+        Figure("imports, % of code", 100 * imports / code),
         Figure("docstrings, % of code", round(100 * docstrings / code, 1)),
         most("modules in a folder", ordinary),
         most("modules in a family's folder", families),
@@ -334,7 +376,8 @@ def main() -> int:
         limit = "" if figure.limit is None else f"{figure.limit:,g}"
         goal = f"{GOALS[figure.name]:,g}" if figure.name in GOALS else limit
         broken = "" if figure.kept else "  broken"
-        print(f"{figure.name:<40}{figure.value:>10,g}{limit:>10}{goal:>10}{broken}")
+        value = f"{figure.value:,.2f}".removesuffix(".00")
+        print(f"{figure.name:<40}{value:>10}{limit:>10}{goal:>10}{broken}")
         if figure.shown and (broken or "-v" in sys.argv):
             for line, count in Counter(figure.shown).most_common(60):
                 print(f"    {line}{f' {count}x' if count > 1 else ''}")

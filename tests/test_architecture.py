@@ -36,14 +36,35 @@ def test_the_house_counts_results_that_are_read_by_key(tmp_path):
     """What people write is read by key: options, rows of their tables; what we write is not."""
     (tmp_path / "report").mkdir()
     (tmp_path / "report/page.py").write_text(
-        "def page(summary, entry, options, PLACES, values):\n"
+        "def page(summary, entry, options, PLACES, values: dict[str, Any], n: dict[str, int]):\n"
         '    read = [summary["scores"], summary.get("gates", ()), values["mean"]]\n'
         '    kept = {"name": summary.name}\n'
         '    kept["n"] = 1\n'
+        '    read += [entry.pop("seed"), "n" in values, "a" in entry.text, "n" in n, "n" in kept]\n'
         '    return read, entry.values.get("system"), options["k"], PLACES["a"], kept\n'
     )
 
-    assert House(tmp_path).string_keys() == [f"{tmp_path.name}.report.page"] * 3
+    assert House(tmp_path).string_keys() == [f"{tmp_path.name}.report.page"] * 5
+
+
+def test_a_word_that_a_module_is_called_by_is_no_table(tmp_path):
+    """A short module with one user is exempt where a table loads it; a text may have its name."""
+    (tmp_path / "one.py").write_text(f"from {tmp_path.name}.two import A\nX = 'two'\n")
+    (tmp_path / "two.py").write_text("A = 1\n")
+    alone = House(tmp_path).single_user()
+    (tmp_path / "table.py").write_text(f'T = {{"b": "{tmp_path.name}.two:A"}}\n')
+
+    assert (alone, House(tmp_path).single_user()) == ([f"{tmp_path.name}.two"], [])
+
+
+def test_shares_are_held_as_they_are(tmp_path):
+    """10.04 % is more than 10 %."""
+    (tmp_path / "module.py").write_text("import ast\n" * 10 + "a = 1\n" * 89)
+
+    (imports,) = [each for each in measure(tmp_path) if each.name == "imports, % of code"]
+
+    assert imports.value == pytest.approx(1000 / 99)
+    assert not imports.kept
 
 
 def test_the_house_counts_branches_as_ruff_does(tmp_path):

@@ -202,6 +202,7 @@ def _scores(
     for system, entries in rows.items():
         for entry, row in entries:
             several = add_option(row.rubric, "judge", row.judge)
+            # of a run with several judges, scores carry the judge in their names
             name = several if several in signatures else row.rubric
             firsts.setdefault(name, (entry, row))
             scores, unscored = found.setdefault(name, ({}, {}))

@@ -48,6 +48,7 @@ def sample_answers(scores: Sequence[JudgedScore], n: int, seed: int) -> list[Key
 
     Equal seeds draw the same.
     """
+    # a set has another order in every process, and equal seeds must draw the same
     keys = sorted({key for score in scores for key in score.scores})
     if n >= len(keys):
         return keys
@@ -297,6 +298,7 @@ def _difference(
     sums = np.bincount(of_item.reshape(len(values)), weights=parts)
     if len(sums) < 3:
         return None
+    # the sums add up to 0: this is their number times their sample variance
     error = math.sqrt(float((sums**2).sum()) * len(sums) / (len(sums) - 1))
     half = t_quantile((1 + confidence) / 2, len(sums) - 1) * error
     value = means[True] - means[False]

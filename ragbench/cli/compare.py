@@ -99,6 +99,7 @@ def command(base: str, runs: tuple[str, ...], form: str, strict: bool, **options
         raise click.UsageError("--strict is for --fail-if")
     if form == "junit" and not options["fail_if"]:
         raise click.UsageError("--format junit needs at least one --fail-if")
+    # click has an empty tuple where no measure was named, `compare` None
     found = compare(base, *runs, measures=options.pop("measures") or None, **options)
     text = _render(found, form)
     write_json(text) if form == "json" else write_result(text, exact=form == "csv")

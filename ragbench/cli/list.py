@@ -169,9 +169,10 @@ def _limit(value: float) -> float | None:
 def _rubrics() -> list[Listed]:
     """The built-in rubrics: what they ask of, need, and do, and which judges can apply them."""
     from ragbench.score.judge import JUDGES
+    from ragbench.score.judge.base import known_of
     from ragbench.score.judge.rubric import about, built_in_rubrics, load_rubric
 
-    served = {name: getattr(JUDGES.load(name), "served", None) for name in JUDGES.table}
+    served = {name: known_of(JUDGES.load(name)).served for name in JUDGES.table}
     found = []
     for name in built_in_rubrics():
         rubric, said = load_rubric(name), about(name)

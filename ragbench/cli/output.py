@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import click
 
-from ragbench.errors import is_interrupt, shortened, visible
+from ragbench.errors import DataError, is_interrupt, shortened, visible
 from ragbench.redaction import printed
 
 if TYPE_CHECKING:
@@ -262,7 +262,6 @@ def report_to_github(
     `GITHUB_STEP_SUMMARY` names the file of the summary; annotations are printed, on stderr, where
     `GITHUB_ACTIONS` is `true`. `config` is None where the gates are from the command line.
     """
-    from ragbench.errors import DataError
     from ragbench.report.ci import annotate, step_summary
 
     if target := environment.get("GITHUB_STEP_SUMMARY"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -170,8 +170,6 @@ def explain(run: Path, system: str | None, cause: str | None, form: str) -> None
 
 
 def _explain(run: Path, system: str | None, cause: str | None) -> Explanation:
-    from typing import cast
-
     from ragbench.data.runs.query_view import QueryViews
     from ragbench.data.runs.run_folder import read_comparisons
     from ragbench.errors import DataError
@@ -190,6 +188,7 @@ def _explain(run: Path, system: str | None, cause: str | None) -> Explanation:
         if system in (None, name) and cause in (None, row.cause)
     ]
     questions = {query: views.question(query) for query in {row.query_id for row in rows}}
+    # click.Choice has let pass nothing else
     compared, chosen = read_comparisons(views.folder), cast("AnswerCause | None", cause)
     return Explanation(views.summary, compared, rows, questions, system, chosen)
 

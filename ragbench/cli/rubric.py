@@ -167,6 +167,7 @@ def _conversation(rubric: Rubric, item: Item, few_shot: bool) -> list[Preview]:
         )
         return [Preview("list what the user wanted", listing), Preview("look for it", checking)]
     telling = conversation.facts_prompt(messages, steps=steps, few_shot=few_shot)
+    # before a first message nothing was told that it could lose
     answers = [n for n, each in enumerate(messages) if each.role == "assistant" and n]
     facts = {n: [each.text] for n, each in enumerate(messages) if each.role == "user"}
     checking = conversation.retention_prompt(

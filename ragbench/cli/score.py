@@ -5,16 +5,12 @@ from __future__ import annotations
 import gc
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ragbench import __version__
-from ragbench.cli.output import number_option, several
-
-if TYPE_CHECKING:
-    from ragbench.cli.output import Form, Output
-
+from ragbench.cli.output import Form, Output, number_option, several
 
 _LONG = {
     "query_eval_wanted": "per-query",
@@ -194,7 +190,6 @@ def command(
         raise click.UsageError("-n without -q leaves nothing to print")
     # no matrix is multiplied here: starting the threads of BLAS would cost more than the work
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from ragbench.cli.output import Output
     from ragbench.registry import looking_in
 
     output = Output(form, per_query, not no_summary)

@@ -117,6 +117,7 @@ def adjust_family(
     m = differences.shape[1]
     if correction != "max_t" and m:
         needed = stats.resamples_needed(1 if correction == "none" else m, alpha=alpha)
+        # known sums are of as many flips as were asked for: too few here
         sums = sums if resamples >= needed else None
         resamples = max(resamples, needed)
     tests = [_fitting(test, column) for column in differences.T]

@@ -20,7 +20,7 @@ from ragbench.data.runs.run_scores import StoredScore, StoredScores, read_run_sc
 from ragbench.errors import DataError
 from ragbench.files import names_in
 from ragbench.records.score import Early, Kind
-from ragbench.records.summary import Role, Summary
+from ragbench.records.summary import Summary
 from ragbench.registry import nearest
 from ragbench.score.base import Look, ScoreColumn
 from ragbench.signature import Signature, order_key
@@ -88,9 +88,6 @@ def from_stored(
     metadata: Path | None = None,
 ) -> ScoredSystems:
     """Return what a run folder or a baseline file holds."""
-    # a baseline file does not say what its systems are
-    summaries = () if stored.summary is None else stored.summary.systems
-    roles: dict[str, Role] = {each.name: each.role for each in summaries}
     systems = {
         system.name: SystemScores(
             system.name,
@@ -99,7 +96,7 @@ def from_stored(
             {name: _column(name, score, stored) for name, score in system.scores.items()},
             {name: score.kind for name, score in system.scores.items()},
             costs=system.costs,
-            role=roles.get(system.name, "system"),
+            role=system.role,
         )
         for system in stored.systems
     }

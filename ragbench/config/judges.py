@@ -135,13 +135,15 @@ def _judge(
     return block, written
 
 
-def _rubrics(item: Item | None, judge: Any, context: Context) -> tuple[RubricSource, ...]:
+def _rubrics(item: Item | None, cls: object, context: Context) -> tuple[RubricSource, ...]:
     """Built-in names and mappings as they are, files as absolute paths; each is checked."""
+    from ragbench.score.judge.base import known_of
     from ragbench.score.judge.rubric import default_rubrics, load_rubric, not_applied
 
+    judge = known_of(cls)
     if item is None or item.value is None:
         return default_rubrics(judge)
-    own = getattr(judge, "own_rubric", None)
+    own = judge.own_rubric
     found: dict[str, RubricSource] = {}
     for part in item.items:
         rubric: tuple[str, RubricSource] | None = None
@@ -154,7 +156,7 @@ def _rubrics(item: Item | None, judge: Any, context: Context) -> tuple[RubricSou
                 shown = ": ".join(filter(None, [problem.path, problem.found]))
                 context.report.wrong(part, shown, problem.allowed, problem.nearest)
         elif own is not None and part.value == own["name"]:
-            rubric = own["name"], own
+            rubric = str(own["name"]), own
         elif isinstance(part.value, str):
             rubric = check_rubric(part, context)
         if rubric is None:

@@ -255,6 +255,7 @@ def _rubric(
     item: Item, values: Mapping[str, Any], judge: schema.JudgeBlock | None, context: Context
 ) -> str | Path | None:
     """Where the rubric is; None, with a problem, where it cannot give grades."""
+    from ragbench.score.judge.base import known_of
     from ragbench.score.judge.rubric import load_rubric
 
     given = item.get("rubric")
@@ -269,8 +270,8 @@ def _rubric(
         found_text = f"rubric '{rubric.name}' does not rate passages"
         allowed = "one with asks: context, method: rating, direction: higher"
         context.report.wrong(at, found_text, allowed)
-    served = None if judge is None else getattr(judge.cls, "served", None)
-    if judge is not None and isinstance(served, (list, tuple)) and rubric.name not in served:
+    served = None if judge is None else known_of(judge.cls).served
+    if judge is not None and served is not None and rubric.name not in served:
         found_text = f"judge '{judge.type}' cannot apply '{rubric.name}'"
         context.report.wrong(at, found_text, "a judge that is a language model")
     start, written = values.get("relevant_from"), item.get("relevant_from")

@@ -62,6 +62,7 @@ class Match:
     def rule(self) -> str | None:
         """The rule as signatures have it; None for `level: id`, which they need not name."""
         if self.level == "text":
+            # 0 is not allowed, so that `or` stands for None alone
             return f"text(overlap={self.overlap or DEFAULT_OVERLAP:g})"
         if self.level == "document":
             how = f"separator={self.separator}" if self.id is None else f"id={self.id}"

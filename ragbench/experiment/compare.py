@@ -20,13 +20,7 @@ from ragbench.comparison.sources import (
     read_scored,
 )
 from ragbench.data.files.trec_files import read_qrels
-from ragbench.errors import (
-    EXIT_BAD_INPUT,
-    EXIT_GATE_FAILED,
-    EXIT_OK,
-    EXIT_UNDECIDED,
-    DataError,
-)
+from ragbench.errors import EXIT_BAD_INPUT, EXIT_GATE_FAILED, EXIT_OK, EXIT_UNDECIDED, DataError
 from ragbench.experiment.plan.groups import common_clusters
 from ragbench.gates.decide import FailIf, decide_all, undecided, why_skipped
 from ragbench.records.codec import to_json

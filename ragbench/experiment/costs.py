@@ -51,12 +51,13 @@ def _costs_of(results: Results, system: str) -> dict[str, FloatArray]:
     rows = each.reshape(len(outcomes), -1)
     if answers is None:
         rows = rows.repeat(len(results.rankings[system].outcomes) // len(rows), axis=0)
-    found = dict(zip(COST_COLUMNS, rows.T.reshape(len(COST_COLUMNS), samples, -1), strict=True))
-    times = found.pop("latency_ms")
+    # all queries of the first sample stand before those of the next
+    times, *spent = rows.T.reshape(len(COST_COLUMNS), samples, -1)
     known = ~np.isnan(times)
     total, n = np.where(known, times, 0.0).sum(axis=0), known.sum(axis=0)
     mean = np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0)
-    return {"latency_ms": mean.round(3), **{name: each.sum(axis=0) for name, each in found.items()}}
+    costs = [mean.round(3), *(each.sum(axis=0) for each in spent)]
+    return dict(zip(COST_COLUMNS, costs, strict=True))
 
 
 def with_costs(results: Results) -> list[SystemScores]:
@@ -116,6 +117,7 @@ def _left_out(plan: Plan, results: Results) -> Iterator[tuple[str, int, Usage | 
         for judge in plan.judges:
             cut, done, finished = set[tuple[str, int]](), list[Usage](), set[tuple[str, int]]()
             for row in chain.from_iterable(judged):
+                # what stopped early is left out on purpose, not for the budget
                 if row.judge != judge or row.cause == _STOPPED:
                     continue
                 if row.cause == _OVER:
@@ -123,6 +125,7 @@ def _left_out(plan: Plan, results: Results) -> Iterator[tuple[str, int, Usage | 
                 else:
                     done.append(row.usage.usage)
                     finished.add(row.answer)
+            # an answer has a row for each rubric: the answers are counted, and all rows paid
             usage = scale_usage(done, len(cut), len(finished))
             yield f"judge {system} ({judge})", len(cut), usage
     if (filled := results.filled) is not None:

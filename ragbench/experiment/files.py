@@ -322,8 +322,7 @@ def _unscored_in(
 def _predictions(plan: Plan, answers: Answers) -> Iterator[PredictionRow | FailedPrediction]:
     """The answers, those to one query together, numbered where there are several."""
     samples = answers.each()
-    owner = next((each.generator for each in plan.answering if each.name == answers.name), None)
-    generator = plan.generators.get(owner or "")
+    generator = plan.generators.get(plan.system(answers.name).generator or "")
     for row, query in enumerate(plan.queries):
         for number, sample in enumerate(samples):
             numbered = number if len(samples) > 1 else None

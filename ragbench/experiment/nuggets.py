@@ -93,6 +93,7 @@ def make_nuggets(
         allowed = "a run with answers from retrieved passages"
         raise DataError("no passages in this run", file=folder / "predictions", allowed=allowed)
     collection = load_collection(config)
+    # passages come from the run itself: its documents may have changed
     part = "queries"
     then, now = read_manifest(folder).data.get(part), collection.fingerprints.get(part)
     if then != now:

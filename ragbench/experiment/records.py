@@ -32,16 +32,7 @@ from ragbench.score.base import Look, ScoreColumn
 from ragbench.score.judge.verdicts import Judged
 from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.ranking import rank
-from ragbench.types import (
-    Answered,
-    Cause,
-    Prediction,
-    Qrels,
-    Query,
-    Retrieved,
-    Run,
-    Usage,
-)
+from ragbench.types import Answered, Cause, Prediction, Qrels, Query, Retrieved, Run, Usage
 from ragbench.types.packed_documents import ids_of
 from ragbench.types.rows import IntArray, Mapped, Places
 

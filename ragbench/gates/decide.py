@@ -121,6 +121,7 @@ class FailIf:
             margin = float(limit)
         except ValueError:
             margin = math.nan
+        # float() takes nan too, which is in no range
         if not 0 <= margin < math.inf:
             allowed = "a number from 0 on: a share of 1, not percent"
             raise OptionError("fail_if", "drop >", limit, allowed)
@@ -138,6 +139,7 @@ def why_skipped(condition: FailIf, sources: Sequence[ScoredSystems]) -> str | No
     for source in sources:
         skipped = None if source.summary is None else source.summary.skipped_judges
         has_it = any(name in system.columns for system in source.systems.values())
+        # who skipped the judge has no column of it: its kind is known from the other sources
         if judged and skipped and not has_it:
             reasons = "; ".join(f"{judge}: {why}" for judge, why in skipped.items())
             return f"a judge was skipped in {source.source}: {reasons}"

@@ -136,6 +136,7 @@ def _compiled(user: str, path: Path) -> Template:
     try:
         used = meta.find_undeclared_variables(environment.parse(user))
         template = environment.from_string(user)
+        # with a passage, so that what stands in a loop over passages is tried as well
         template.render(question="", passages=[dict.fromkeys(_FIELDS, "")])
     except Exception as error:  # noqa: BLE001 - a template divides by zero, adds texts to numbers
         line = getattr(error, "lineno", None)
@@ -197,6 +198,7 @@ def _cut(passage: Document, left: int, count: Callable[[str], int]) -> Document 
     ends = [match.end() for match in _WORD.finditer(passage.text)]
     low, high = 0, len(ends)
     while low < high:
+        # rounded up: at two neighbours the lower one would be tried for ever
         middle = (low + high + 1) // 2
         text = replace(passage, text=passage.text[: ends[middle - 1]]).full_text
         low, high = (middle, high) if count(text) <= left else (low, middle - 1)

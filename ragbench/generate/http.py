@@ -74,6 +74,7 @@ class HttpService:
         for number, (place, text) in enumerate(texts.items(), start=1):
             if not isinstance(text, str):
                 raise AdapterError(f"passage {number} is {shown(text)}, allowed: text")
+            # by place, not by number: a passage without an id would shift all others'
             hit = reader.read(own_id=ids.get(place), text=text, metadata=None, score=None)
             title = titles.get(place)
             found.append(Document(hit.id, text, title if isinstance(title, str) else ""))
@@ -88,11 +89,13 @@ class HttpService:
 
 
 def _count(value: Any) -> int | None:
+    # True is an int
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _number(value: Any) -> float | None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    # nan is in no range either
     return float(value) if is_number and 0 <= value < float("inf") else None
 
 

@@ -19,6 +19,11 @@ from ragbench.registry import adapt, shown
 from ragbench.types import Document, Prediction, Query, ScoredDocument, Usage
 from ragbench.types.conversation import read_tool_calls
 
+GENERATOR_METHODS = ("generate", "generate_for")
+"""What a generator of the user's own has one of."""
+APP_METHODS = ("answer", "invoke", "ainvoke")
+"""What an app of the user's own has one of; the last are those of LangChain."""
+
 
 class CallableGenerator(Generator):
     """A plain function `(question, contexts) -> answer` as a generator."""
@@ -88,7 +93,7 @@ def as_generator(target: Any, options: Mapping[str, Any], owner: str) -> Any:
         target,
         options,
         owner,
-        methods=("generate", "generate_for"),
+        methods=GENERATOR_METHODS,
         wrap=CallableGenerator,
         arguments="(question, contexts)",
     )
@@ -113,7 +118,7 @@ def as_app(target: Any, options: Mapping[str, Any], owner: str) -> App:
         target,
         options,
         owner,
-        methods=("answer", "invoke", "ainvoke"),
+        methods=APP_METHODS,
         wrap=CallableApp,
         arguments="(question)",
     )

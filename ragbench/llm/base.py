@@ -219,6 +219,8 @@ class ChatModel(Protocol):
 
     identity: Mapping[str, str]
     """What else than the request a reply depends on: kind, address; never a secret."""
+    price_share: float = 1.0
+    """What its calls cost, as a part of the usual price."""
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Return the reply to a request.

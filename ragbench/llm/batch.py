@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ragbench.json_yaml import MOST_NODES, load_json
-from ragbench.llm.base import CallFailure, ChatReply, ChatRequest
+from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
 from ragbench.llm.completions import Refused, as_asked, learn, read_completion, word
 from ragbench.llm.engine import Replies, request_key
 from ragbench.llm.failures import failure_of_status, shortened
@@ -43,7 +43,7 @@ class _Asked:
     answer: asyncio.Future[ChatReply]
 
 
-class BatchChat:
+class BatchChat(ChatModel):
     """Asks the server behind an `OpenAIChat` by batches; a call takes as long as its batch.
 
     Replies are those of single calls: equal requests have equal keys, and either way is answered by

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragbench.errors import OptionError
-from ragbench.llm.base import CallFailure, ChatReply, ChatRequest, Usage
+from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest, Usage
 from ragbench.llm.completions import in_words, read_count, read_logprobs, read_text, split_reasoning
 from ragbench.llm.failures import failure_of_exception
 from ragbench.llm.threads import in_thread
@@ -15,7 +15,7 @@ from ragbench.redaction import Redactor
 from ragbench.types import Cause
 
 
-class LangchainChat:
+class LangchainChat(ChatModel):
     """Asks a chat model of the user's own, by its `ainvoke(messages)` or `invoke(messages)`.
 
     A function of messages, also an asynchronous one, is one too.

@@ -15,7 +15,7 @@ from urllib.request import getproxies_environment
 
 from ragbench.errors import MissingExtra, OptionError
 from ragbench.llm import completions, failures
-from ragbench.llm.base import CallFailure, ChatReply, ChatRequest
+from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
 from ragbench.llm.threads import in_thread
 from ragbench.records.codec import clean_tree
 from ragbench.redaction import mask_addresses, redact
@@ -31,7 +31,7 @@ _TRUST_NAMES = ", ".join(_TRUST)
 _SHORTEST_SECRET = 8  # 'none' and 'local' are no keys, and stand in many texts
 
 
-class OpenAIChat:
+class OpenAIChat(ChatModel):
     """Asks an OpenAI-compatible server; one call, no retries of the client's own.
 
     What a server turns out not to know (a response format, a parameter's name) is left out of

@@ -204,7 +204,7 @@ def estimate(rehearse: Callable[[ChatModel], None], prices: Prices) -> Estimate:
     return Estimate((low.calls, high.calls), (low.tokens, high.tokens), usd)
 
 
-class Counting:
+class Counting(ChatModel):
     """A chat model that sends nothing: it answers with the shape of what is asked, and counts.
 
     A list of a reply has so many `items`; a reply has `reply` tokens, or what its shape needs.

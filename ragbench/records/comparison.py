@@ -382,6 +382,7 @@ class ComparedRuns(Comparisons):
     def firsts(self) -> list[MeasureComparison]:
         """The first measure of each kind that tells systems apart."""
         by_kind: dict[str | None, MeasureComparison] = {}
+        # a page without any measure that tells systems apart still shows one
         for family in [f for f in self.measures if not f.tells_nothing] or self.measures:
             by_kind.setdefault(family.kind, family)
         return list(by_kind.values())

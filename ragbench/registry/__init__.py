@@ -13,6 +13,7 @@ from ragbench.registry.adapt import (
     FactoryArgs as FactoryArgs,
     OwnComponent as OwnComponent,
     adapt as adapt,
+    has_method as has_method,
     is_factory as is_factory,
     make_object as make_object,
     option_parameters as option_parameters,

@@ -36,7 +36,7 @@ def adapt(
     (`of_method`, where they differ) are for messages.
     """
     made = _make(target, options, owner) if inspect.isclass(target) else target
-    if any(callable(getattr(made, method, None)) for method in methods):
+    if has_method(made, methods):
         if options and made is target:
             raise OptionError(owner, "options", ", ".join(options), "none: it is made already")
         return made
@@ -46,6 +46,11 @@ def adapt(
     method = f"{methods[0]}{of_method or arguments}"
     allowed = f"a class or object with {method}, or a function {arguments}"
     raise AdapterError(f"{owner}: found {type(made).__name__}, allowed: {allowed}")
+
+
+def has_method(found: object, methods: Sequence[str]) -> bool:
+    """Whether an object, or those of a class, has one of some methods."""
+    return any(callable(getattr(found, name, None)) for name in methods)
 
 
 class OwnComponent:

@@ -84,8 +84,9 @@ class DeclaredOption:
 
     def check(self, owner: str, value: Any) -> Any:
         """Return the value, or raise an `OptionError` that says what is allowed."""
-        if self.mismatches(value):
-            raise OptionError(owner, self.name, value, self.allowed)
+        if wrong := self.mismatches(value):
+            near = nearest(value, wrong[0].words) if isinstance(value, str) else None
+            raise OptionError(owner, self.name, value, self.allowed, near)
         return value
 
     def converted(self, value: Any) -> Any:

@@ -117,6 +117,7 @@ def _place(rubric: CertifiedPairs) -> Iterator[str]:
     if not rubric.position:
         yield "position consistency: not available: no pair was asked in both orders"
         return
+    # in the order in which `calibration.pairs` writes the two
     consistency, first = rubric.position.values()
     yield (
         f"position consistency: {_cell(consistency)} of {counted(consistency.n, 'pairs')} are "

@@ -62,6 +62,7 @@ class Explanation:
         order = {system.name: place for place, system in enumerate(self.summary.systems)}
         place = {cause: number for number, cause in enumerate(CAUSES)}
         rows = [row for row in self.rows if self.cause is not None or row.cause != "right"]
+        # groupby joins neighbours alone
         rows.sort(key=lambda row: (order[row.system], place[row.cause]))
         for (system, cause), group in groupby(rows, key=lambda row: (row.system, row.cause)):
             yield system, cause, list(group)

@@ -136,6 +136,7 @@ def _ends(found: ComparedRuns, family: MeasureComparison, made: Difference) -> t
 
 
 def _runs(found: ComparedRuns, names: Sequence[str]) -> Grid:
+    # reversed: a run that is named twice, as both sides, keeps its first name
     of_source = dict(zip(reversed(found.sources), reversed(names), strict=True))
     rows = [
         (
@@ -271,6 +272,7 @@ def trends_of(entries: Sequence[RunEntry]) -> list[Trends]:
 def _trends(name: str, runs: Sequence[RunEntry]) -> Trends:
     score = runs[-1].score or ""
     scores = [run.scores if run.score == score else {} for run in runs]
+    # newest first: what the newest run lacks stays in the order of the run that had it last
     every = dict.fromkeys(system for own in reversed(scores) for system in own)
     ordered = sorted(every, key=lambda system: _rank(scores[-1].get(system)))
     short = short_names([str(run.path) for run in runs])
@@ -329,6 +331,7 @@ def lay_out_list(entries: Sequence[RunEntry], folder: Path) -> tuple[Layout, lis
 
 def _newest(entries: Sequence[RunEntry]) -> Iterator[str]:
     """Say of each experiment what its newest run has, and what it changed."""
+    # oldest first, so that the last of a name stays
     newest = {entry.name: entry for entry in entries if entry.problem is None}
     counts = Counter(entry.name for entry in entries if entry.problem is None)
     for name, entry in newest.items():

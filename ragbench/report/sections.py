@@ -36,6 +36,7 @@ _METHOD = (
     "each pair in both orders, disagreement is a tie; win rate: wins and half the ties; strength: "
     "log-odds against the average of the systems (Bradley-Terry)"
 )
+# two systems are one pair, which the table of pairs has
 _SMALLEST_MATRIX = 3
 
 
@@ -73,6 +74,7 @@ def baselines_of(summary: Summary, scores: Scores) -> dict[str, str | None]:
 
 def _head(baseline: str | None, baselines: Mapping[str, str | None]) -> str:
     against = {name for name in baselines.values() if name is not None}
+    # a generator on the baseline is named after it: `bm25/gpt`
     usual = all(name == baseline or name.startswith(f"{baseline}/") for name in against)
     return f"vs {printable(baseline)}" if usual else "vs baseline"
 

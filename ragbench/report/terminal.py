@@ -94,6 +94,7 @@ def _tables(section: Section, width: int, color: bool) -> list[str]:
             blocks.append([names])
         blocks[-1] += columns
     drawn = [["", *_draw(block, color)] for block in blocks]
+    # the first table stands right below its title
     return [line for lines in drawn for line in lines][1:]
 
 
@@ -108,6 +109,7 @@ def _grid(grid: Grid, color: bool) -> list[str]:
 def _scores(measure: Measure) -> _Column:
     """Write value, mark and interval; the mark has its own place, so that intervals line up."""
     marked = any(cell.mark for cell in measure.scores)
+    # a mark is one place wide: `marked` is added as 0 or 1
     longest = max(len(cell.value) for cell in measure.scores)
     cells = [
         f"{cell.value + SIGNS[cell.mark]:{longest + marked}} {cell.interval}".rstrip()

@@ -19,6 +19,8 @@ from ragbench.types import Document, Query, ScoredDocument
 
 HitLists = Sequence[Sequence[ScoredDocument]]
 """The hits of each query, best first."""
+RERANKER_METHODS = ("rerank",)
+"""What a reranker of the user's own has one of."""
 
 
 class Reranker:
@@ -116,7 +118,7 @@ def as_reranker(target: Any, options: Mapping[str, Any], owner: str) -> Reranker
         target,
         options,
         owner,
-        methods=("rerank",),
+        methods=RERANKER_METHODS,
         wrap=CallableReranker,
         arguments="(question, hits)",
         of_method="(queries, hits, top_k)",

@@ -19,6 +19,10 @@ from ragbench.registry import OwnComponent, adapt, shown
 from ragbench.retrieve.base import Retriever
 from ragbench.types import Document, Query, Retrieved, ScoredDocument
 
+_FOREIGN = ("aretrieve", "invoke", "ainvoke", "similarity_search", "run", "run_async")
+RETRIEVER_METHODS = ("retrieve", "combine", *_FOREIGN)
+"""What a retriever of the user's own has one of; the last are those of libraries."""
+
 
 class CallableRetriever(Retriever):
     """A plain function `(question, top_k) -> hits` as a retriever."""
@@ -82,7 +86,7 @@ def as_retriever(target: Any, options: Mapping[str, Any], owner: str) -> Any:
         target,
         options,
         owner,
-        methods=("retrieve", "combine", *_FOREIGN),
+        methods=RETRIEVER_METHODS,
         wrap=CallableRetriever,
         arguments="(question, top_k)",
         of_method="(queries, top_k)",
@@ -100,9 +104,6 @@ def as_retriever(target: Any, options: Mapping[str, Any], owner: str) -> Any:
     if callable(made):  # `run` is a name that anything may have
         return CallableRetriever(made)
     return frameworks.HaystackRetriever(client=made)
-
-
-_FOREIGN = ("aretrieve", "invoke", "ainvoke", "similarity_search", "run", "run_async")
 
 
 def _takes_one_question(made: Any) -> bool:

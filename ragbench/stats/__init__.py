@@ -11,15 +11,6 @@ cost: `increase_interval`. A family of comparisons: `holm_p_values`, `benjamini_
 `betting_interval`; commit after commit: `drop_evidence`. Raters: `cohen_kappa`,
 `krippendorff_alpha`, `pearson`, `spearman`, `kendall_tau_b`, `mean_correlation`, `roc_auc`; their
 labels correct a judge's mean by `ppi_mean`.
-
-What many take: `differences`, the system's scores minus the baseline's, one per query;
-`confidence`, the coverage that is aimed at; `clusters`, a label per query, of which equal ones
-belong together, so that clusters are the unit; `groups`, the same of items that were rated; `x` and
-`y`, what two raters, or a rater and a judge, say of n items in numbers, NaN where one is missing;
-`resamples`, how many samples or sign flips are drawn at random; `seed`, of which equal ones give
-equal results. An argument that is no number, not finite, of another shape or length, or outside its
-range raises an `OptionError` that says what is allowed; docstrings name only what one would not
-expect.
 """
 
 # ruff: noqa: F403 - for type checkers alone: what runs reads the table

@@ -82,6 +82,7 @@ def mean_agreement(
         span: Smallest and largest possible value.
         groups: What the n items belong to; items of a group vary together, so that the groups
             are what is sampled. By default each item is its own group.
+        confidence: Coverage that is aimed at.
         rare: Whether ratings have few levels, of which one may be rare. Without, `plus_two` is
             only for what varies in no item: of means of many ratings, normal and correlated by 0
             to .95, the jackknife covers 93 % or more from 5 items on, and adding two to them makes
@@ -90,6 +91,9 @@ def mean_agreement(
     Returns:
         The mean over the tables in which the statistic is defined, with the number of items. NaN
         with the reason where it is defined in none.
+
+    Raises:
+        OptionError: groups are not as many as items, or confidence is outside (0, 1).
     """
     arguments.probability("agreement", "confidence", confidence)
     labels = _group_numbers(groups, len(tables[0]))
@@ -115,6 +119,7 @@ def mean_agreement(
     if spread.carriers < resampling.CARRIERS and (rare or limits[0] is None):
         rule = "plus_two"
         limits.append(resampling.plus_two(statistic, tables, used, labels, span).limits(confidence))
+    # with two items added the estimate shifts: its limits may leave the value out
     ends = [value, *(end for pair in limits if pair is not None for end in pair)]
     if len(ends) == 1:
         why = "too few items differ to see how it varies"
@@ -129,14 +134,23 @@ def raw_agreement(
 
     It flatters: two who always say 'good' agree fully. Kappa takes off what chance explains.
 
+    Args:
+        x: Ratings of n items; NaN where missing.
+        y: Ratings of the same items by another.
+        groups: What the items belong to, see `mean_agreement`.
+        confidence: Coverage that is aimed at.
+
     Returns:
         A share in [0, 1]; NaN where no item has both ratings. Constants are no special case.
+
+    Raises:
+        OptionError: x and y are not of one length, or hold an infinity.
 
     Example:
         >>> raw_agreement([1, 1, 2, 2], [1, 2, 2, 2]).value
         0.75
     """
-    table = pair_of("raw_agreement", x, y)
+    table = arguments.pair_of("raw_agreement", x, y)
     return mean_agreement(
         raw_share, [table], level="nominal", span=(0.0, 1.0), groups=groups, confidence=confidence
     )
@@ -154,17 +168,6 @@ def raw_share(table: FloatArray) -> resampling.LeftOut:
 
 
 NO_ITEMS = "no item has two ratings"
-
-
-def pair_of(owner: str, x: ArrayLike, y: ArrayLike) -> FloatArray:
-    """Give two columns of ratings as a table (n, 2), or refuse them."""
-    columns = [np.asarray(column, dtype=np.float64) for column in (x, y)]
-    for option, column in zip("xy", columns, strict=True):
-        if column.ndim != 1:
-            raise OptionError(owner, option, f"{column.ndim} dimensions", "one dimension")
-    if len(columns[0]) != len(columns[1]):
-        raise OptionError(owner, "y", f"{len(columns[1])} ratings", f"{len(columns[0])}, as in x")
-    return arguments.matrix(owner, "x and y", np.column_stack(columns))
 
 
 def constant(column: FloatArray) -> bool:
@@ -204,12 +207,19 @@ def cohen_kappa(
     1 - (observed disagreement) / (disagreement if each kept his frequencies but rated blindly).
 
     Args:
+        x: Levels that one rater gave to n items, as numbers; NaN where missing.
+        y: Levels that another gave to the same items.
         weights: `equal`, `linear` or `quadratic` in the distance of the two numbers; levels that
             no rater used count as distance all the same.
+        groups: What the items belong to, see `mean_agreement`.
+        confidence: Coverage that is aimed at.
 
     Returns:
         A value in [-1, 1]; 0 is chance. NaN with the reason where a rater gave one level to all
         items: kappa would be 0 or 0 / 0, whatever the other one said.
+
+    Raises:
+        OptionError: x and y are not of one length, or weights is another word.
 
     Example:
         Agreement .7; by chance .5 x .6 + .5 x .4 = .5: (.7 - .5) / (1 - .5).
@@ -227,7 +237,7 @@ def cohen_kappa(
         raise OptionError("cohen_kappa", "weights", weights, ", ".join(KAPPA_LEVEL))
     return mean_agreement(
         partial(kappa, weights=weights),
-        [pair_of("cohen_kappa", x, y)],
+        [arguments.pair_of("cohen_kappa", x, y)],
         level=KAPPA_LEVEL[weights],
         groups=groups,
         confidence=confidence,
@@ -247,9 +257,11 @@ def kappa(table: FloatArray, weights: Weights = "equal") -> resampling.LeftOut:
     against_y, against_x = _sums_against(x, y, weights), _sums_against(y, x, weights)
     expected = float(against_y.sum())
     value = 1 - n * float(observed.sum()) / expected
+    # the row with itself is in both sums, and was taken off twice
     left = expected - against_y - against_x + observed
     with np.errstate(divide="ignore", invalid="ignore"):
         without = 1 - (n - 1) * (observed.sum() - observed) / left
+    # who gives one level to all others makes kappa undefined, though the formula gives 0
     without[_last_of_two(x) | _last_of_two(y)] = np.nan
     return resampling.LeftOut(value, without)
 
@@ -257,17 +269,23 @@ def kappa(table: FloatArray, weights: Weights = "equal") -> resampling.LeftOut:
 def confusion_table(x: ArrayLike, y: ArrayLike, levels: ArrayLike) -> IntArray:
     """Count the items by the level of one rater (row) and of the other (column).
 
-    Items with a missing level, NaN, are not counted. `levels` are all that there are, in the order
-    of rows and columns.
+    Args:
+        x: Levels of n items, NaN where missing: such items are not counted.
+        y: Levels that another gave to the same items.
+        levels: All levels, in the order of rows and columns.
+
+    Raises:
+        OptionError: A rating is none of the levels.
 
     Example:
         >>> confusion_table([1, 1, 2], [1, 2, 2], [1, 2, 3]).tolist()
         [[1, 1, 0], [0, 1, 0], [0, 0, 0]]
     """
-    table = pair_of("confusion_table", x, y)
+    table = arguments.pair_of("confusion_table", x, y)
     table = table[np.isfinite(table).all(axis=1)]
     known = np.asarray(levels, dtype=np.float64)
     order = np.argsort(known)
+    # a level above all known ones lands behind them; what it is not equal to is strange
     places = np.searchsorted(known, table, sorter=order).clip(max=len(known) - 1)
     places = order[places]
     strange = table[known[places] != table]
@@ -321,10 +339,15 @@ def krippendorff_alpha(
             fewer than two ratings are left out.
         level: `nominal` (equal or not), `ordinal` (how many ratings lie between), or `interval`
             (squared distance).
+        groups: What the items belong to, see `mean_agreement`.
+        confidence: Coverage that is aimed at.
 
     Returns:
         At most 1; 0 is chance. NaN with the reason where all ratings are equal, which is no
         proof of agreement, or where no item has two.
+
+    Raises:
+        OptionError: ratings has not two dimensions, or level is another word.
 
     Example:
         Three of four items alike; of the 8 x 7 ordered pairs of ratings 2 x 3 x 5 differ, so
@@ -377,6 +400,7 @@ def _interval_parts(table: FloatArray) -> tuple[FloatArray, float, FloatArray, F
     total = float(2 * (n * q - s**2))
     left_n = n - count
     left = 2 * (left_n * (q - second) - (s - first) ** 2)
+    # where all other ratings are equal, rounding leaves no exact 0, at times a negative number
     left[left <= 1e-12 * total] = 0.0
     return observed, total, left, left_n
 

@@ -41,6 +41,17 @@ def matrix(owner: str, option: str, values: ArrayLike) -> FloatArray:
     return table
 
 
+def pair_of(owner: str, x: ArrayLike, y: ArrayLike) -> FloatArray:
+    """Give two columns of ratings as a table (n, 2), or refuse them."""
+    columns = [np.asarray(column, dtype=np.float64) for column in (x, y)]
+    for option, column in zip("xy", columns, strict=True):
+        if column.ndim != 1:
+            raise OptionError(owner, option, f"{column.ndim} dimensions", "one dimension")
+    if len(columns[0]) != len(columns[1]):
+        raise OptionError(owner, "y", f"{len(columns[1])} ratings", f"{len(columns[0])}, as in x")
+    return matrix(owner, "x and y", np.column_stack(columns))
+
+
 def p_vector(owner: str, p_values: ArrayLike) -> FloatArray:
     """Give p-values as a vector of numbers from 0 to 1 and NaN, or refuse them."""
     vector = np.asarray(p_values, dtype=np.float64)
@@ -99,10 +110,15 @@ def cluster_sums(differences: ArrayLike, clusters: ArrayLike) -> FloatArray:
 
     Args:
         differences: Table (n queries, m pairs of systems); NaN where a pair is not scored.
+        clusters: n labels; equal ones belong together.
 
     Returns:
         Table (clusters, m) in the order of the sorted labels; NaN where no query of a cluster is
         scored. Sums of rounding errors are 0.
+
+    Raises:
+        OptionError: differences is no table or holds an infinity, or clusters has other than n
+            labels.
 
     Example:
         >>> cluster_sums([[0.5], [0.25], [-0.5]], ["a", "b", "a"]).tolist()

@@ -55,9 +55,13 @@ def bradley_terry_strengths(
         outcomes: Table (queries, pairs): 1 where the first of a pair won, 0 where it lost, 0.5 for
             a tie, which counts as half a win of each; NaN where there is no outcome.
         pairs: The two systems of each column, counted from 0.
+        confidence: Coverage that is aimed at.
 
     Returns:
         Strengths with their limits; all NaN where there is no outcome at all.
+
+    Raises:
+        OptionError: An outcome outside 0..1, or pairs that do not go with the columns.
 
     Example:
         Three wins in four have odds of 3: half of log 3 above, and half below the average.

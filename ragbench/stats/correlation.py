@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ragbench.errors import OptionError
-from ragbench.stats.agreement import FEWEST, Agreement, Level, constant, mean_agreement, pair_of
+from ragbench.stats import arguments
+from ragbench.stats.agreement import FEWEST, Agreement, Level, constant, mean_agreement
 from ragbench.stats.mean import mean_interval
 from ragbench.stats.resampling import LeftOut, Statistic, undefined
 from ragbench.types import FloatArray
@@ -30,8 +31,17 @@ def pearson(
     It asks for a straight line: a judge that orders all items well on a bent scale loses here, and
     not by rank. A single far item can make it.
 
+    Args:
+        x: n numbers; NaN where missing.
+        y: Numbers for the same items.
+        groups: What the items belong to, see `mean_agreement`.
+        confidence: Coverage that is aimed at.
+
     Returns:
         A value in [-1, 1]; NaN with the reason where all x or all y are equal, or n < 2.
+
+    Raises:
+        OptionError: x and y are not of one length, or hold an infinity.
 
     Example:
         Deviations -1, 0, 1 and -4, -1, 5: 9 / sqrt(2 x 42).
@@ -42,7 +52,7 @@ def pearson(
     References:
         Pearson (1895), Notes on regression and inheritance in the case of two parents.
     """
-    pairs = [pair_of("pearson", x, y)]
+    pairs = [arguments.pair_of("pearson", x, y)]
     return mean_agreement(
         product_moment, pairs, level="interval", groups=groups, confidence=confidence
     )
@@ -56,6 +66,9 @@ def spearman(
     Arguments and result are those of `pearson`. The time is O(n^2): ten thousand items take
     seconds.
 
+    Raises:
+        OptionError: x and y are not of one length, or hold an infinity.
+
     Example:
         Squares of the differences of ranks: 0, 1, 1, 0; 1 - 6 x 2 / (4 x 15).
 
@@ -65,7 +78,7 @@ def spearman(
     References:
         Spearman (1904), The proof and measurement of association between two things.
     """
-    pairs = [pair_of("spearman", x, y)]
+    pairs = [arguments.pair_of("spearman", x, y)]
     return mean_agreement(rank_rho, pairs, level="ordinal", groups=groups, confidence=confidence)
 
 
@@ -78,6 +91,9 @@ def kendall_tau_b(
     that are not tied in x, and in y. Arguments and result are those of `pearson`. The time is
     O(n^2).
 
+    Raises:
+        OptionError: x and y are not of one length, or hold an infinity.
+
     Example:
         Five of six pairs in order, one reversed: (5 - 1) / 6.
 
@@ -87,7 +103,7 @@ def kendall_tau_b(
     References:
         Kendall (1945), The treatment of ties in ranking problems.
     """
-    pairs = [pair_of("kendall_tau_b", x, y)]
+    pairs = [arguments.pair_of("kendall_tau_b", x, y)]
     return mean_agreement(rank_tau, pairs, level="ordinal", groups=groups, confidence=confidence)
 
 
@@ -107,7 +123,14 @@ def mean_correlation(
     SummEval's users does.
 
     Args:
+        x: n numbers; NaN where missing.
+        y: Numbers for the same items.
+        groups: What each item belongs to.
         coefficient: What is computed in each group.
+        confidence: Coverage of the interval of the mean over groups.
+
+    Raises:
+        OptionError: x, y and groups are not of one length, or coefficient is another word.
 
     Example:
         Group a in order, group b reversed, in c nothing can be ordered.
@@ -124,7 +147,7 @@ def mean_correlation(
     if coefficient not in _COEFFICIENTS:
         raise OptionError("mean_correlation", "coefficient", coefficient, ", ".join(_COEFFICIENTS))
     statistic, level = _COEFFICIENTS[coefficient]
-    table = pair_of("mean_correlation", x, y)
+    table = arguments.pair_of("mean_correlation", x, y)
     labels: np.ndarray[Any, Any] = np.asarray(groups)
     if labels.shape != (len(table),):
         allowed = f"one for each of {len(table)}"
@@ -316,10 +339,15 @@ def roc_auc(
     Args:
         scores: n numbers; NaN where missing.
         good: 1 or 0 for the same items; NaN where missing.
+        groups: What the items belong to, see `mean_agreement`.
+        confidence: Coverage that is aimed at.
 
     Returns:
         A value in [0, 1]; NaN with the reason where all items are good, or all bad. A constant
         score gives 0.5 without an interval: it tells nothing apart.
+
+    Raises:
+        OptionError: The two are not of one length, or good holds something else than 0 and 1.
 
     Example:
         Good: .9 and .4, bad: .4 and .1. Of four pairs three are in order, one is tied.
@@ -330,7 +358,7 @@ def roc_auc(
     References:
         Hanley and McNeil (1982), The meaning and use of the area under a ROC curve.
     """
-    table = pair_of("roc_auc", scores, good)
+    table = arguments.pair_of("roc_auc", scores, good)
     strange = table[~np.isin(table[:, 1], (0.0, 1.0)) & np.isfinite(table[:, 1]), 1]
     if strange.size:
         raise OptionError("roc_auc", "good", float(strange[0]), "0 and 1, or NaN")

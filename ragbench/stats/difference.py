@@ -98,14 +98,23 @@ def difference_interval(
     changed.
 
     Args:
+        differences: Score of the system minus score of the baseline, for n queries.
         range: Smallest and largest possible score of ONE system, as for `mean_interval`; a
             difference is at most as large as the range is wide. An infinite end: unbounded.
+        confidence: Coverage that is aimed at.
         method: `percentile` or `bca` for that bootstrap alone: never safer, at times narrower.
             Where nothing changed, or it has no width, the default's limits are given.
+        clusters: n labels; queries with equal ones belong together.
+        resamples: Resamples of a bootstrap; `score` and `tilting` draw none.
+        seed: Equal seeds give equal intervals.
 
     Returns:
         The mean and its limits. With a bounded range and a query they are never NaN, and the
         width is never zero. Where `identical` has an unbounded range, the limits are NaN.
+
+    Raises:
+        OptionError: A difference is not finite or too large for the range, or an option is not
+            allowed.
 
     Example:
         Two of fifty queries lost their hit; that none is lost elsewhere remains possible.
@@ -232,8 +241,14 @@ def _planning_sd(d: FloatArray, alpha: float) -> float:
 def effect_size(differences: ArrayLike) -> float:
     """Give the mean paired difference in units of the standard deviation of the differences.
 
+    Args:
+        differences: Score of the system minus score of the baseline, for n queries.
+
     Returns:
         Cohen's d of paired samples; NaN where n < 2, or where all differences are equal.
+
+    Raises:
+        OptionError: A difference is not finite.
 
     Example:
         Mean 2, standard deviation 1.
@@ -260,10 +275,18 @@ def effect_size_interval(
     and long tails, the rule among score differences, are in the width. For normal differences
     the standard error is sqrt((1 + d^2 / 2) / n).
 
+    Args:
+        differences: Score of the system minus score of the baseline, for n queries.
+        confidence: Coverage that is aimed at.
+        clusters: n labels; queries with equal ones belong together.
+
     Returns:
         Lower and upper limit; NaN where there is no effect size, or a single cluster. Where few
         queries changed the limits say too little, as every bootstrap's do: read those of the
         mean difference.
+
+    Raises:
+        OptionError: A difference is not finite, or an option is not allowed.
 
     Example:
         >>> low, high = effect_size_interval([0.1, -0.1] * 50 + [0.1] * 20)

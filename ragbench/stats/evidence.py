@@ -84,7 +84,12 @@ def drop_evidence(
             the oldest first, a column per query. NaN where a query has no pair.
         max_drop: The largest drop of the mean that is allowed.
         range: Smallest and largest possible score of one query, both finite.
+        clusters: Which queries belong together; each cluster then is one unit.
         confidence: 1 minus the probability of ever showing a drop where none is.
+
+    Raises:
+        OptionError: differences is no table or holds one too large for the range, the range is
+            not finite, max_drop is outside 0..its width, or confidence is outside (0, 1).
 
     Example:
         One of ten queries is lost, other ones at each commit: each commit says little, eight

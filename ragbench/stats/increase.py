@@ -72,6 +72,13 @@ def increase_interval(
         system: n amounts, 0 or more.
         baseline: The baseline's, for the same queries.
         quantile: Such as 0.95; None compares totals.
+        confidence: Coverage that is aimed at.
+        clusters: n labels; queries with equal ones are one unit.
+        resamples: How many samples are drawn with replacement.
+        seed: Equal seeds give equal intervals.
+
+    Raises:
+        OptionError: An amount is negative or not finite, or an option is not allowed.
 
     Example:
         Every other query takes half as much again.

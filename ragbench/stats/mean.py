@@ -60,11 +60,18 @@ def mean_interval(
     Args:
         values: n finite scores inside the range. Leave failed and unscored queries out.
         range: Smallest and largest possible score; an infinite end means no bound.
+        confidence: Coverage that is aimed at.
         method: `default`, `percentile` or `bca`.
+        clusters: n labels; queries with equal ones belong together.
+        resamples: Resamples of the two bootstraps.
+        seed: Equal seeds give equal bootstrap intervals.
 
     Returns:
         The mean and its limits, inside the range. The limits are NaN (`undefined`) where there
         is no value, or where the range is unbounded and no two values differ.
+
+    Raises:
+        OptionError: A value is not finite or outside the range, or an option is not allowed.
 
     Example:
         Three hits of three do not make certain: 3 / (3 + 1.96^2) is the lower limit.
@@ -222,6 +229,7 @@ def ppi_mean(
         random: Whether the n were drawn at random from all n + N. There is no default: labels of
             the interesting cases correct nothing.
         range: Smallest and largest possible label; limits are kept inside.
+        confidence: Coverage that is aimed at.
 
     Returns:
         The mean with its limits; NaN for the limits where all labels are equal and the range has
@@ -291,9 +299,18 @@ def ppi_difference(
 ) -> CorrectedMean:
     """Estimate the mean paired difference of two systems that people would find.
 
-    It is `ppi_mean` of the differences per query, system minus baseline: each argument is a pair of
-    what that takes, for the system and for the baseline, over the same queries. `range` is that of
-    ONE system.
+    It is `ppi_mean` of the differences per query, system minus baseline.
+
+    Args:
+        labels: Labels of n queries for the system, and for the baseline.
+        judged: The judge's scores of the same.
+        unlabelled: The judge's scores of N other queries, for both.
+        random: Whether the n queries were drawn at random from all.
+        range: Smallest and largest possible label of ONE system.
+        confidence: Coverage that is aimed at.
+
+    Raises:
+        OptionError: As `ppi_mean`; also where system and baseline have not the same queries.
 
     Example:
         >>> labels = ([1.0, 0.5] * 10, [0.5, 0.5] * 10)

@@ -32,6 +32,9 @@ def holm_p_values(p_values: ArrayLike) -> FloatArray:
     Returns:
         Array of the same shape: reject where it is at most alpha.
 
+    Raises:
+        OptionError: A p-value is outside 0..1.
+
     Example:
         0.01 x 3, 0.02 x 2, and 0.03 x 1, which may not fall below the one before it.
 
@@ -53,6 +56,9 @@ def benjamini_hochberg_p_values(p_values: ArrayLike) -> FloatArray:
 
     Weaker than `holm_p_values`, of which argument and result are: for screening many comparisons,
     not for a claim about one.
+
+    Raises:
+        OptionError: A p-value is outside 0..1.
 
     Example:
         0.04 x 3 / 3, 0.02 x 3 / 2, and 0.015 x 3 / 1, which may not exceed the one after it.
@@ -76,6 +82,9 @@ def resamples_needed(n_comparisons: int, *, alpha: float = 0.05) -> int:
 
     The smallest p-value of B resamples is 1 / (B + 1); with n comparisons it has to be at most
     alpha / n. 10,000 resamples can never reject in a family above 500.
+
+    Raises:
+        OptionError: n_comparisons is below 1, or alpha is outside (0, 1).
 
     Example:
         >>> resamples_needed(500)
@@ -130,7 +139,11 @@ def max_t_p_values(
             compares each with all, which is never smaller.
         side: `both`: any difference is looked for; `lower`: only sums below 0; `upper`: only
             sums above.
+        resamples: Number of random flips.
         seed: Equal seeds give equal p-values. The order of the columns does not matter.
+
+    Raises:
+        OptionError: differences is no table or holds an infinity, or an option is not allowed.
 
     Example:
         Twice the same comparison, all of ten queries won: no price for the second, 2 / 2^10.
@@ -198,11 +211,17 @@ def tied_with_best(
         values: Table (n queries, s systems) of one measure; NaN where a system is not scored.
         higher_is_better: False for a latency or a cost.
         alpha: Chance of any false difference among all pairs.
+        clusters: n labels; queries with equal ones belong together and are flipped together.
+        resamples: Number of random flips.
+        seed: Equal seeds give equal marks.
 
     Returns:
         Array of shape (s,). True for the best system, for each system that is not significantly
         different from it, and for one that shares no scored query with it. Where several have
         the best mean, a tie with any of them counts. False where a system has no score.
+
+    Raises:
+        OptionError: values is no table or holds an infinity, or an option is not allowed.
 
     Example:
         The second system is worse on all ten queries, the third on one only.

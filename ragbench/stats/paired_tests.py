@@ -120,8 +120,16 @@ def randomization_p_values(
     queries changed, p is exact: all 2^14 signs are tried. Else the same random signs serve all
     columns, the observed ones count as one of them, and p is at least 1 / (resamples + 1).
 
-    Equal seeds give equal p-values, whatever other columns there are. 100,000 resamples of 1,000
-    queries and 45 columns take about half a second; memory stays bounded.
+    100,000 resamples of 1,000 queries and 45 columns take about half a second; memory stays
+    bounded.
+
+    Args:
+        differences: Table (n queries, m pairs of systems); NaN where a pair is not scored.
+        resamples: Number of random signs.
+        seed: Equal seeds give equal p-values, whatever other columns there are.
+
+    Raises:
+        OptionError: differences is no table or holds an infinity, or an option is not allowed.
 
     Example:
         All ten queries won: only all + and all - are as extreme, 2 / 2^10.
@@ -177,6 +185,9 @@ def t_test_p_values(differences: ArrayLike) -> FloatArray:
         Array of shape (m,), values in [0, 1]. 1 where no query changed; NaN where fewer than two
         are scored, or where all changed by the same amount: there is no spread to divide by.
 
+    Raises:
+        OptionError: differences is no table or holds an infinity.
+
     Example:
         Mean 2, standard error 1 / sqrt(3): t is 3.46 with two degrees of freedom.
 
@@ -217,6 +228,9 @@ def wilcoxon_p_values(differences: ArrayLike) -> FloatArray:
     that differ by rounding alone. Exact up to 50 changed queries, ties included; beyond, the
     normal approximation with the variance that the ties leave. One huge difference counts no
     more than the largest rank, so this is no test of the mean.
+
+    Raises:
+        OptionError: differences is no table or holds an infinity.
 
     Example:
         All of five queries won: the rank sum is as large as can be, 2 / 2^5.
@@ -268,6 +282,13 @@ def mcnemar_p_values(differences: ArrayLike) -> FloatArray:
 
     If the systems did not differ, a query that one of them alone gets right would be either's
     with equal chance, so the wins are binomial. The p-value is that of the sign-flip test.
+
+    Args:
+        differences: Table (n queries, m pairs of systems) of -1, 0 and 1; NaN where a pair is
+            not scored.
+
+    Raises:
+        OptionError: A difference is none of -1, 0 and 1, or differences is no table.
 
     Example:
         Five won, one lost: 2 x (C(6,0) + C(6,1)) / 2^6.

@@ -34,11 +34,15 @@ def minimum_detectable_difference(
 
     Args:
         sd: Standard deviation of the paired differences.
+        n: Number of queries.
         confidence: Confidence of the two-sided interval that has to leave 0 out.
         power: Probability that it does.
 
     Returns:
         A difference in the unit of sd; NaN where n < 2 or sd is NaN.
+
+    Raises:
+        OptionError: sd or n is negative, or a probability is outside (0, 1).
 
     Example:
         >>> round(minimum_detectable_difference(0.2, 225), 4)
@@ -80,6 +84,10 @@ def queries_needed(
 
     Returns:
         A number of queries, at least 2. None for never: distance is 0 or noise, or sd is NaN.
+
+    Raises:
+        OptionError: distance or sd is negative, n_observed is below 1, or a probability is
+            outside (0, 1).
 
     Example:
         To pass `max_drop: 0.05` when the systems are equal and differences vary by 0.2:
@@ -124,6 +132,9 @@ def noncentral_t_sf(t: float, df: float, noncentrality: float) -> float:
     Integrates P(Z + noncentrality > t W) over the distribution of W = sqrt(chi2 / df), with an
     error below 1e-9. The degrees of freedom are 1 or more; `noncentrality`, the true difference in
     standard errors, may be infinite.
+
+    Raises:
+        OptionError: t is not finite, df is below 1 or not finite, or noncentrality is NaN.
 
     Example:
         Without a difference the power is the error rate.
@@ -196,11 +207,16 @@ def queries_to_exclude(
         differences: Differences of n queries, from -largest to largest.
         point: A mean difference, such as -max_drop; above or below their mean.
         largest: The largest possible difference.
-        confidence: As in `queries_needed`, and so is power.
+        confidence: Confidence of the two-sided interval, of which one limit is in question.
+        power: Probability that this limit falls short of the point.
 
     Returns:
         A number of queries, at least 2. None for never: the point is the mean itself, or so near
         to it that ten million would not do.
+
+    Raises:
+        OptionError: A difference is not finite or beyond largest, point is not inside it,
+            largest is not above 0, or a probability is outside (0, 1).
 
     Example:
         Each of ten queries gains or loses .2: equal systems, which `max_drop: 0.05` should pass.

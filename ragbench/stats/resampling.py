@@ -40,6 +40,9 @@ def percentile_bootstrap(
 ) -> tuple[float, float]:
     """Give the interval between two quantiles of the resampled means.
 
+    Raises:
+        OptionError: An option is outside what is allowed, or a value is not finite.
+
     Example:
         A mean of two resampled values is 0 in one of four resamples, and 1 in another.
 
@@ -61,6 +64,9 @@ def bca_bootstrap(
     """Give the percentile interval corrected for bias and for skew.
 
     Not the better choice for sparse paired differences: there its coverage falls to 86 %.
+
+    Raises:
+        OptionError: An option is outside what is allowed, or a value is not finite.
 
     Example:
         The same range, moved up by the skew.
@@ -102,6 +108,9 @@ def studentized_bootstrap(
 
     The limits mirror each other where the values change sign, and shift and scale with them. A
     limit is infinite where so few values differ that resamples without spread reach the quantile.
+
+    Raises:
+        OptionError: An option is outside what is allowed, or a value is not finite.
 
     Example:
         Skewed upwards, so the interval reaches farther up than down.

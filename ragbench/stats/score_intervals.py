@@ -53,9 +53,14 @@ def score_interval(
         lost: How many queries only the baseline gets right.
         gained: How many only the system gets right.
         n: How many both were asked; 0 has no limits.
+        confidence: Coverage that is aimed at.
 
     Returns:
         Lower and upper limit; -1 and 1 for a single query, NaN for none.
+
+    Raises:
+        OptionError: A count is negative, lost + gained is above n, or confidence is outside (0,
+            1).
 
     Example:
         Children whose airways react too much, of Fagerland et al., after a transplantation only
@@ -206,10 +211,15 @@ def tilting_interval(
     Args:
         differences: n numbers, from -largest to largest.
         largest: The largest possible difference, above 0.
+        confidence: Coverage that is aimed at.
 
     Returns:
         Lower and upper limit; -largest and largest where n = 1, NaN where n = 0. Never of zero
         width. They mirror each other where the differences change sign.
+
+    Raises:
+        OptionError: A difference is not finite or beyond largest, largest is not above 0, or
+            confidence is outside (0, 1).
 
     Example:
         Three of fifty queries lost something, so the interval reaches farther down than up.

@@ -38,6 +38,9 @@ def look_sizes(n: int, *, looks: int = LOOKS) -> tuple[int, ...]:
 
     There are fewer looks where n is smaller.
 
+    Raises:
+        OptionError: n or looks is below 1.
+
     Example:
         >>> look_sizes(498)
         (100, 200, 299, 399, 498)
@@ -61,6 +64,9 @@ def spending_bounds(sizes: Sequence[int], *, confidence: float = 0.95) -> tuple[
 
     Returns:
         A bound per look, none above 8.
+
+    Raises:
+        OptionError: sizes are none, not rising or below 1, or confidence is outside (0, 1).
 
     Example:
         >>> [round(bound, 3) for bound in spending_bounds([20, 40, 60, 80, 100])]
@@ -93,7 +99,16 @@ def interim_interval(
     together with the confidence that the bounds were made for, so whichever look decides, and
     whether or not one stops there, its interval is as good as a single one.
 
-    The bound of this look is from `spending_bounds`; differences and clusters are those so far.
+    Args:
+        differences: Score of the system minus score of the baseline, for the queries so far.
+        bound: Of this look, from `spending_bounds`.
+        range: Smallest and largest possible score of one system.
+        clusters: The cluster of each query so far.
+        resamples: Resamples of the studentized bootstrap.
+        seed: Equal seeds give equal intervals.
+
+    Raises:
+        OptionError: bound is not above 0 or above 8, or a value is not allowed.
 
     Example:
         The first of five looks: 20 queries that gained .2 on average do not decide.
@@ -126,6 +141,7 @@ def _bounds(shares: tuple[float, ...], alpha: float) -> tuple[float, ...]:
     # The path of the score, a Brownian motion, at the nodes between the bounds of the last look.
     places, density = np.zeros(1), np.ones(1)
     for share in shares:
+        # each side spends alpha / 2, of which hardly any early: as O'Brien and Fleming's bounds do
         error = 2 * (2 - 2 * _NORMAL.cdf(z / math.sqrt(share)))
         step = math.sqrt(share - before)
         height = _find_height(places, density, step, error - spent, _HIGHEST * math.sqrt(share))
@@ -171,6 +187,10 @@ def betting_interval(
     Returns:
         Lower and upper limit; everything that is possible where there is no query.
 
+    Raises:
+        OptionError: A difference is not finite or too large for the range, the range is not
+            bounded, or confidence is outside (0, 1).
+
     Example:
         Each of 100 queries gained: the mean is above 0, whenever one looks.
 
@@ -200,8 +220,10 @@ def betting_interval(
 def _bets(x: FloatArray, alpha: float) -> FloatArray:
     """Give the stake before each query, from what the queries before it varied by."""
     t = np.arange(1, len(x) + 1)
+    # the paper's running mean and variance, which start as if one query had 0.5 and 0.25
     means = (0.5 + np.cumsum(x)) / (t + 1)
     variances = (0.25 + np.cumsum((x - means) ** 2)) / (t + 1)
+    # a stake may not know its own query, or the interval would not hold
     before = np.concatenate(([0.25], variances))[: len(x)]
     return np.sqrt(2 * math.log(2 / alpha) / (before * t * np.log(t + 1)))
 

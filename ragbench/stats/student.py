@@ -17,6 +17,9 @@ def t_sf(t: float, df: float) -> float:
     Accurate to ten digits and more, far into the tail too, for degrees of freedom from 1 up to
     millions.
 
+    Raises:
+        OptionError: df is below 1 or not finite, or t is NaN.
+
     Example:
         With one degree of freedom a quarter of the area lies above 1.
 
@@ -36,6 +39,9 @@ def t_sf(t: float, df: float) -> float:
 def t_cdf(t: float, df: float) -> float:
     """Give the probability that Student's t is at most t: `t_sf(-t, df)`.
 
+    Raises:
+        OptionError: df is below 1 or not finite, or t is NaN.
+
     Example:
         >>> round(t_cdf(1.0, 1), 12)
         0.75
@@ -46,6 +52,9 @@ def t_cdf(t: float, df: float) -> float:
 @lru_cache(maxsize=8192)
 def t_quantile(p: float, df: float) -> float:
     """Give the t that Student's t stays below with probability p, of any degrees of freedom from 1.
+
+    Raises:
+        OptionError: p is outside (0, 1), or df is below 1 or not finite.
 
     Example:
         The factor of a 95 % interval of 10 values.

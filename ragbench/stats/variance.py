@@ -87,6 +87,9 @@ def split_variance(differences: ArrayLike) -> VarianceSplit:
     Returns:
         The components and the design; a variance is NaN where fewer than two queries are left.
 
+    Raises:
+        OptionError: differences has no or over three dimensions, no runs, or holds an infinity.
+
     Example:
         Two queries that differ by 1 on average, and runs that differ by 0.2 within each.
 
@@ -103,6 +106,7 @@ def split_variance(differences: ArrayLike) -> VarianceSplit:
     squares = (
         ((x - of_answers[:, :, np.newaxis]) ** 2, n * generations * (judgements - 1)),
         (judgements * (of_answers - of_queries[:, np.newaxis]) ** 2, n * (generations - 1)),
+        # numpy warns of the mean of nothing
         (generations * judgements * (of_queries - x.mean() if n else of_queries) ** 2, n - 1),
     )
     components: list[VarianceComponent] = []
@@ -114,6 +118,7 @@ def split_variance(differences: ArrayLike) -> VarianceSplit:
             continue  # no spread at this level: it is in the one above
         mean_square = float(square.sum()) / df if df > 0 else float("nan")
         excess = (mean_square - below) / repeats
+        # a negative estimate counts as 0; written so that nan stays nan
         components.insert(0, VarianceComponent(levels, excess if not excess < 0 else 0.0, df))
         below, levels, repeats = mean_square, (), repeats * size
     return VarianceSplit(tuple(components), n, generations, judgements)
@@ -142,6 +147,9 @@ def cheapest_design(
     Returns:
         The design; None where the variance is not known.
 
+    Raises:
+        OptionError: standard_error is not above 0, a cost is negative, or all costs are 0.
+
     Example:
         Judge noise is most of it, and judging is cheap: several runs of the judge.
 
@@ -167,6 +175,7 @@ def cheapest_design(
     repeats, designs = range(1, _MOST_REPEATS + 1), []
     # Repeats of what is confounded change no standard error, so the cheapest has one of them.
     for g, j in product(repeats, repeats):
+        # 1e-9: where the ratio is whole, rounding asks for no further query
         n = max(2, int(np.ceil((split.standard_error(1, g, j) / standard_error) ** 2 - 1e-9)))
         cost = n * (query_cost + g * (generation_cost + j * judgement_cost))
         designs.append(Design(n, g, j, cost, split.standard_error(n, g, j)))

@@ -73,6 +73,7 @@ class Batches:
         for part in content.split(b"--" + found.group(1).encode()):
             head, _, value = part.partition(b"\r\n\r\n")
             if name := re.search(rb'name="([^"]+)"', head):
+                # the line end before a boundary belongs to the boundary (RFC 2046, 5.1.1)
                 fields[name.group(1).decode()] = value.removesuffix(b"\r\n")
         if fields.get("purpose") != b"batch" or "file" not in fields:
             return 400, _refusal("a file with purpose batch is wanted", "invalid_request_error")

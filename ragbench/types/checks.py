@@ -74,6 +74,7 @@ def checked_score(score: Any, query_id: str, document: str) -> float:
     if not isinstance(score, numbers.Real):
         found = f"score {plain(score)!r} is not a number"
         raise DataError(found, record=place, allowed="a number, or inf")
+    # only NaN; math.isnan raises for integers that no double holds
     if score != score:
         raise DataError("score is NaN", record=place, allowed="a number, or inf")
     try:
@@ -91,6 +92,7 @@ def falling_scores(hits: Mapping[str, Any], query_id: str) -> dict[str, float] |
             falling = False
             continue
         value = checked_score(score, query_id, document)
+        # a first score of inf is not below inf
         falling = falling and (value < last or not scores)
         scores[document] = last = value
     return scores if falling else None
@@ -99,6 +101,7 @@ def falling_scores(hits: Mapping[str, Any], query_id: str) -> dict[str, float] |
 def grade_row(judged: Mapping[Any, Any], query_id: str) -> list[int]:
     """Return one query's grades as integers."""
     grades = list(judged.values())
+    # by type: isinstance() would let True pass as an int
     if not {*map(type, grades)} <= {int}:
         grades = [_grade(grade, query_id, document) for document, grade in judged.items()]
     if grades and (max(grades) > LARGEST_GRADE or min(grades) < -LARGEST_GRADE):

@@ -204,6 +204,7 @@ def before_question(turns: Sequence[Turn], question: str) -> tuple[Turn, ...]:
     """Return the turns before a question that may stand at their end itself, answered or not."""
     for length in (1, 2):
         last = turns[-length] if len(turns) >= length else None
+        # counted from the start, as turns[-0:] are all of them
         answered = [turn.role for turn in turns[len(turns) - length + 1 :]]
         is_asked = last is not None and last.role == "user" and last.text == question.strip()
         if is_asked and answered in ([], ["assistant"]):

@@ -36,6 +36,7 @@ class _Packed(Sequence[T]):
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             return self._between(start, stop)[::step] if step > 0 else list(self)[index]
+        # a range counts from the end and raises IndexError as a list does
         row = range(len(self))[index]
         return self._between(row, row + 1)[0]
 
@@ -59,6 +60,7 @@ class PackedTexts(_Packed[str]):
         ends = [end - first for end in self.ends[start:stop].tolist()]
         data = self.data[first : first + ends[-1]].tobytes() if ends else b""
         starts = [0, *ends[:-1]]
+        # decoded at once: a character is a byte, so that the ends of bytes are those of characters
         if data.isascii():
             text = data.decode("ascii")
             return [text[a:b] for a, b in zip(starts, ends, strict=False)]
@@ -162,6 +164,7 @@ class ContentHash:
     def add(self, document: Document) -> None:
         """Take the next document, as it goes into an index."""
         name, text = encoded(document.id), encoded(document.full_text)
+        # the lengths first, so that no two documents run together to the same bytes
         self._digest.update(b"%d %d %s%s" % (len(name), len(text), name, text))
         self._size += len(text)
 

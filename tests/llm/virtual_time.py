@@ -58,6 +58,7 @@ class LimitedServer:
     stalls: tuple[float, float] = (float("inf"), 0.0)
     """From when, and for how long, nothing is answered."""
     identity: dict[str, str] = field(default_factory=dict)
+    price_share: float = 1.0
 
     def __post_init__(self) -> None:
         self.random = random.Random(0)

@@ -63,7 +63,7 @@ def test_accepts(name, value):
         ("depth", 0, "an integer from 1 to 1000, or null"),
         ("depth", 1.0, "an integer from 1 to 1000, or null"),
         ("depth", False, "an integer from 1 to 1000, or null"),
-        ("method", "rff", "rrf, sum"),
+        ("method", "rff", "rrf, sum; did you mean 'rrf'?"),
         ("path", 3, "a path"),
     ],
 )

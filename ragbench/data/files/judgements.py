@@ -59,8 +59,6 @@ class Judgements:
 
     def qrels(self) -> Qrels:
         """Return the grades as qrels, with their subtopics where there are any."""
-        from ragbench.types import Qrels
-
         qrels = Qrels.from_dict(self.grades)
         if not self.topics:
             return qrels

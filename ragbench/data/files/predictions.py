@@ -79,6 +79,7 @@ def _rows(path: Path) -> Iterator[tuple[Entry, str, StoredPrediction]]:
     calls = _column_of_calls(entries)
     for entry in entries:
         key = _key(entry)
+        # null is a failed answer, a line without the key an error
         entry.field("answer")
         prediction = StoredPrediction(
             answer=read_text(entry, "answer", entry.values["answer"]),
@@ -107,6 +108,7 @@ def _sample(entry: Entry) -> int:
     if value in (None, ""):
         return 0
     text = str(value)
+    # isdigit() takes '²' as well, and int() refuses more than 4,300 digits in its own words
     if isinstance(value, bool) or not text.isascii() or not text.isdigit() or len(text) > 6:
         raise entry.error(f"sample {value!r}", allowed="a whole number from 0")
     return int(text)

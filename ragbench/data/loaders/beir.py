@@ -82,6 +82,7 @@ class Beir(CorpusReader):
     def _qrels_files(self) -> list[Path]:
         """The files of the split: one, all for a random split, none where answers do."""
         folder = self._path / "qrels"
+        # partition: `test.tsv.gz` is the split `test` as well
         splits = sorted({path.name.partition(".tsv")[0] for path in folder.glob("*.tsv*")})
         found = {name: path for name in splits if (path := find_file(folder, f"{name}.tsv"))}
         if not found and find_file(self._path, "answers.jsonl"):

@@ -161,12 +161,14 @@ def _outcome(
     entry: Entry, column: str | None, value: object, names: Sequence[str | None]
 ) -> float | None:
     text = "" if value is None or isinstance(value, bool) else str(value).strip()
+    # true and false name no side: an error, no missing label
     if not text and not isinstance(value, bool):
         return None
     for score, words in _SIDES.items():
         if text.lower() in words:
             return score
     if text in names:
+        # the first one's names stand at the even places, the second one's at the odd
         return 1.0 if names.index(text) % 2 == 0 else 0.0
     raise entry.error(f"{column}: {value!r}", allowed=OUTCOMES)
 

@@ -89,10 +89,12 @@ class ReadTraces:
         others = [each for each in self.traces if each.session == trace.session]
         timed = [(each.start, each) for each in others if each.start is not None]
         if len(timed) < len(others) or trace.start is None:
+            # the only trace of a session needs no order
             self.unordered += len(others) > 1
             return ()
         found: list[Turn] = []
         for start, each in sorted(timed, key=lambda pair: pair[0]):
+            # strictly: the trace itself is one of its session
             if start < trace.start and each.answer is not None:
                 texts = tuple(d.full_text for d in each.passages or ())
                 found += [Turn("user", each.question), Turn("assistant", each.answer, texts)]
@@ -108,6 +110,7 @@ class ReadTraces:
 
     def systems(self, hops: Hops) -> dict[str, list[Answered]]:
         """What the traces answered and retrieved, by system."""
+        # where no trace has a tool, it is not known whether they were recorded
         has_tools = any(each.tool_calls for each in self.traces)
         found = {
             GIVEN: [
@@ -128,6 +131,7 @@ class ReadTraces:
         is_single = most < 2 and not any(each.is_reranked for each in self.traces)
         if hops == "joined" or is_single:
             return found
+        # hop 0 is the union of all
         for hop in range(most + 1):
             name = f"{GIVEN}-hop-{hop}" if hop else f"{GIVEN}-union"
             found[name] = [row for each in self.traces if (row := _of_hop(each, hop)) is not None]

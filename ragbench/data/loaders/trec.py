@@ -122,6 +122,7 @@ def read_trec_corpus(path: Path) -> Iterator[Document]:
 def _files(path: Path) -> list[Path]:
     if not os.path.isdir(path):
         return [path]
+    # the order of a folder differs between file systems
     return sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
 
 
@@ -158,5 +159,6 @@ def _document(content: bytes, path: Path, line: int) -> Document:
 
 
 def _plain(parts: list[bytes]) -> str:
+    # tags go before entities are read: `&lt;b&gt;` is text
     texts = (html.unescape(_TAG.sub(" ", part.decode("utf-8", "replace"))) for part in parts)
     return "\n".join(text.strip() for text in texts)

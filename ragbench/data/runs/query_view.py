@@ -175,6 +175,7 @@ class QueryViews:
         self._files: dict[str, Lines] = {}
         self._judges: dict[str, list[str]] = {}  # folder of `judgements/` -> its judges
         self._read: dict[Path, RankingFile] = {}
+        # under the names of cached properties, which then read no file
         vars(self).update({name: value for name, value in at_hand.items() if value is not None})
 
     @cached_property
@@ -228,6 +229,7 @@ class QueryViews:
         """
         if wanted in self._known:
             return wanted
+        # without words the text would stand in every question
         folded = " ".join(wanted.split()).casefold()
         having = [
             query
@@ -267,8 +269,8 @@ class QueryViews:
 
     def ranking_ms(self, system: SystemSummary) -> Mapping[str, float]:
         """Return query -> how long the retriever of a system took, where that is known."""
-        timed = system.retriever is not None and system.name in self.rankings
-        return self._latency.get(system.retriever or "", {}) if timed else {}
+        timed = system.type in ("retriever", "pair") and system.name in self.rankings
+        return self._latency.get(system.ranking_of or "", {}) if timed else {}
 
     @cached_property
     def prompts(self) -> Mapping[str, PromptForm]:

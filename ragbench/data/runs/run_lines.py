@@ -17,7 +17,14 @@ from typing import IO, TypeVar, cast
 
 import numpy as np
 
-from ragbench.data.runs.run_folder import csv_lines, csv_rows, csv_tables, file_name, per_query_rows
+from ragbench.data.runs.run_folder import (
+    COST_COLUMNS,
+    csv_lines,
+    csv_rows,
+    csv_tables,
+    file_name,
+    per_query_rows,
+)
 from ragbench.errors import DataError
 from ragbench.json_yaml import load_json
 from ragbench.records.causes import CAUSES, AnswerCause, CauseRow, Lost
@@ -266,7 +273,7 @@ def read_latency(path: Path) -> dict[str, dict[str, float]]:
     """Read the times in `costs.csv` as system -> query -> milliseconds, where they are known."""
     found: dict[str, dict[str, float]] = {}
     for system, query, own in per_query_rows(path) if path.is_file() else ():
-        if (ms := own.get("latency_ms")) is not None:
+        if (ms := own.get(COST_COLUMNS[0])) is not None:
             found.setdefault(system, {})[query] = ms
     return found
 

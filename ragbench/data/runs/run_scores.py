@@ -22,7 +22,7 @@ from ragbench.json_yaml import load_json
 from ragbench.records.codec import from_json
 from ragbench.records.manifest import UnscoredRow
 from ragbench.records.score import Aggregate, BaselineScore, Early, Kind, SystemScore
-from ragbench.records.summary import Summary, SystemSummary
+from ragbench.records.summary import Role, Summary, SystemSummary
 from ragbench.registry import shown
 from ragbench.types import Cause, CauseArray, Direction, FloatArray
 from ragbench.types.columnar import QueryFingerprints
@@ -63,6 +63,8 @@ class StoredSystem:
     costs: Mapping[str, FloatArray] = field(default_factory=dict)
     """`latency_ms`, `tokens.input`, ... -> of each query, NaN where not known; empty where no file
     has them."""
+    role: Role = "system"
+    """Also of an app or a control in a baseline file, which does not say what its systems are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,9 @@ class _Reader:
             raise DataError(found, file=self._file, allowed=allowed)
         scores = {name: self._score(system, name, rows) for name in system.scores}
         costs = self._costs(system.name)
-        return StoredSystem(system.name, system.retriever, system.generator, scores, costs)
+        return StoredSystem(
+            system.name, system.retriever, system.generator, scores, costs, system.role
+        )
 
     def _costs(self, system: str) -> dict[str, FloatArray]:
         """One system's columns, in the order of the queries; none of what has no costs."""

@@ -173,6 +173,7 @@ class _Tree:
             known = each.parent in self.by_id
             self.inside.setdefault(each.parent if known else None, []).append(each)
         for each in spans:
+            # raises where steps lie in a circle
             self.above(each)
 
     def above(self, span: Span) -> list[Span]:
@@ -246,6 +247,7 @@ def _question(
     if root.kind != "llm" or not any(text in asked for text in texts):
         return asked, turns
     queries = {each.query for each in retrievals}
+    # one there is: the prompt holds a text that a retriever found
     query = queries.pop()
     if queries or query is None or query not in asked:
         raise Unclear(PROMPT)

@@ -50,6 +50,8 @@ from ragbench.retrieve.chunked import with_chunks
 from ragbench.retrieve.python import as_retriever, declared
 from ragbench.score.judge.base import AskingJudge, CheckedJudge
 from ragbench.score.judge.judge import load_rubrics
+from ragbench.score.judge.python import declared as declared_judge
+from ragbench.score.judge.python import refused
 from ragbench.score.text.base import Metric
 from ragbench.store.replies import REPLIES_FILE
 from ragbench.types import Query
@@ -153,6 +155,7 @@ def build_app(name: str, component: Component | None, live: Any, *, calls: bool 
 
 def _make(component: Component, kind: str) -> Any:
     """Make a built-in component; what it refuses is an error at its entry."""
+    # the executor is of no kind
     path, place = f"{kind}.{component.name}".lstrip("."), component.place
     try:
         return component.cls(**component.options)
@@ -202,25 +205,22 @@ def _problem(
     return ConfigError([problem], place.file or "the config")
 
 
-_OF_JUDGES = ("judge", "label", "model", "options")
-"""What a judge of the user's own cannot do without."""
-
-
 def build_judge(block: JudgeBlock, *, calls: bool = True) -> PlannedJudge:
     """Make a judge and load its rubrics; see `uncalled` for `calls`."""
     is_own = block.type.startswith(PYTHON)
     try:
-        judge = UncalledJudge(block) if is_own and not calls else block.cls(**block.options)
+        made = UncalledJudge(block) if is_own and not calls else block.cls(**block.options)
     except OptionError as error:
         raise _at(error, block.place, _path_of(block)) from error
+    # the user's own code may raise anything
     except Exception as error:
         if not is_own or isinstance(error, RagbenchError):
             raise
         found = f"{_path_of(block)}: {block.type}: {type(error).__name__}: {error}"
         raise AdapterError(found) from error
-    if lacking := [name for name in _OF_JUDGES if not hasattr(judge, name)]:
-        found = f"{_path_of(block)}: {block.type} has no {', '.join(lacking)}"
-        raise AdapterError(f"{found}, allowed: an object with {', '.join(_OF_JUDGES)}")
+    if (why := refused(made)) is not None:
+        raise AdapterError(f"{_path_of(block)}: {block.type} {why}")
+    judge = declared_judge(made)
     rubrics = load_rubrics(block.rubrics, block.type, judge)
     of_pairs = [rubric for rubric in rubrics if rubric.method == "pairwise"]
     of_each = [rubric for rubric in rubrics if rubric.method != "pairwise"]

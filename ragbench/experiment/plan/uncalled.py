@@ -8,26 +8,27 @@ called when a run begins.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from ragbench.config.components import indexes
 from ragbench.config.schema import Component, ExperimentConfig, JudgeBlock
 from ragbench.errors import AdapterError
 from ragbench.experiment.plan.records import PlannedJudge
-from ragbench.registry import PYTHON
+from ragbench.generate.python import APP_METHODS, GENERATOR_METHODS
+from ragbench.registry import PYTHON, has_method
+from ragbench.rerank.base import RERANKER_METHODS
 from ragbench.retrieve.base import Retriever
-from ragbench.score.judge.base import Item, Rubric
+from ragbench.retrieve.python import RETRIEVER_METHODS
+from ragbench.score.judge.base import Item, Judge, Rubric, known_of
 from ragbench.types import Prediction
 from ragbench.types.scores import Verdict
 
 _METHODS = {
-    "retriever": ("retrieve", "combine", "aretrieve", "invoke", "ainvoke", "similarity_search",
-                  "run", "run_async"),
-    "reranker": ("rerank",),
-    "generator": ("generate", "generate_for"),
-    "app": ("answer", "invoke", "ainvoke"),
-}  # fmt: skip
-"""What an object needs one of, as `ragbench.registry.adapt` is told."""
+    "retriever": RETRIEVER_METHODS,
+    "reranker": RERANKER_METHODS,
+    "generator": GENERATOR_METHODS,
+    "app": APP_METHODS,
+}
 
 
 def calls_code(component: Component | None) -> bool:
@@ -66,16 +67,14 @@ class UncalledApp:
         raise AssertionError("a plan asks no app")
 
 
-class UncalledJudge:
+class UncalledJudge(Judge):
     """A judge of which only its entry and its class are known."""
 
     label = model = "not made before a run"
-    options: Mapping[str, object] = {}
 
     def __init__(self, block: JudgeBlock) -> None:
-        served = getattr(block.cls, "served", None)
-        self.served = served if isinstance(served, (list, tuple)) else None
-        self.own_rubric = getattr(block.cls, "own_rubric", None)
+        known = known_of(block.cls)
+        self.served, self.own_rubric = known.served, known.own_rubric
 
     def judge(self, item: Item, rubric: Rubric) -> Verdict:
         """Refuse: a plan asks no component."""
@@ -89,7 +88,7 @@ def require_method(component: Component, kind: str) -> None:
         return
     # a class is callable itself, so that `__call__` is looked for where it is defined
     calls = not inspect.isclass(cls) or any("__call__" in vars(b) for b in inspect.getmro(cls))
-    if not calls and not any(callable(getattr(cls, name, None)) for name in names):
+    if not calls and not has_method(cls, names):
         found = f"found {component.type.removeprefix(PYTHON)}"
         raise AdapterError(f"{kind} '{component.name}': {found}, allowed: a class with {names[0]}")
 
@@ -105,7 +104,7 @@ def uncalled_components(config: ExperimentConfig) -> Iterator[str]:
                     code = component.chunk.code
                 yield f"{noun} '{name}' ({code})"
     for name, judge in (config.metrics.judges or {}).items():
-        made = judge.type.startswith(PYTHON) and not getattr(judge.cls, "is_judge", False)
+        made = judge.type.startswith(PYTHON) and not known_of(judge.cls).is_judge
         code = judge.type.removeprefix(PYTHON) if made else judge.options.get("factory")
         if code is not None:
             yield f"judge '{name}' ({code})"

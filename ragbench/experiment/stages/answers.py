@@ -25,11 +25,7 @@ from ragbench.experiment.stages.base import (
     Workspace,
     keep_all,
 )
-from ragbench.experiment.stages.item_json import (
-    read_predicted,
-    write_document,
-    write_predicted,
-)
+from ragbench.experiment.stages.item_json import read_predicted, write_document, write_predicted
 from ragbench.experiment.stages.keys import passages_key, query_key
 from ragbench.experiment.stages.matching import passages_of
 from ragbench.experiment.stages.retrieval import Retrieve, key_after

@@ -62,11 +62,10 @@ def find_causes(plan: Plan, results: Results, spool: Spool) -> dict[str, SystemC
     also reading the first hits, until a gold answer is found in one.
     """
     gold = _Gold(plan, results, spool)
-    named = {each.name: each for each in plan.systems}
     found = {}
     for system in results.systems:
-        source, answers = named[system.name], results.answers.get(system.name)
-        ranking = results.rankings.get(named[system.name].ranking_of or "")
+        source, answers = plan.system(system.name), results.answers.get(system.name)
+        ranking = results.rankings.get(source.ranking_of or "")
         lost: Iterator[Lost]
         if answers is None or _only_ranks(answers, ranking):
             lost = (

@@ -81,6 +81,7 @@ def mean_over_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
     known = ~np.isnan(values)
     counts = known.sum(axis=0)
     means = np.full(values.shape[1], np.nan)
+    # nanmean warns of queries without any score
     np.divide(np.where(known, values, 0.0).sum(axis=0), counts, out=means, where=counts > 0)
     causes, details = columns[0].causes.copy(), dict[int, str]()
     for row in range(len(means)):
@@ -135,6 +136,7 @@ def _all_the_same(answers: Answers) -> bool:
         for each in answers.each()
     ]
     several = [set(row) - {None} for row in zip(*texts, strict=True)]
+    # where every answer failed, all() holds of nothing
     return any(several) and all(len(found) < 2 for found in several)
 
 

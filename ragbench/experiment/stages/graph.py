@@ -154,6 +154,7 @@ def _rounds(workspace: Workspace) -> list[list[int]]:
     """
     order = workspace.in_random_order(range(len(workspace.plan.queries)))
     sizes = [-(-len(order) * part // _ROUNDS) for part in range(1, _ROUNDS + 1)]
+    # of fewer queries than rounds some sizes are the same
     return [order[:size] for size in dict.fromkeys(sizes)]
 
 

@@ -17,17 +17,14 @@ from ragbench.experiment.stages.answers import Answer
 from ragbench.experiment.stages.base import PENDING, Keep, Node, Slot, Stage, StoredStage, Workspace
 from ragbench.experiment.stages.columns import add_samples, split_samples, with_failures_of
 from ragbench.experiment.stages.comparison import warnings_on
-from ragbench.experiment.stages.item_json import (
-    Stored,
-    read_verdict,
-)
+from ragbench.experiment.stages.item_json import Stored, read_verdict
 from ragbench.experiment.stages.keys import KEY_DIGITS, code_of, item_key
 from ragbench.records.manifest import form_id
 from ragbench.redaction import redact
 from ragbench.score.base import Advance, Look
 from ragbench.score.judge.base import AskingJudge, Item, Rubric, StreamingJudge
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
-from ragbench.score.judge.verdicts import Judged, collect_verdicts, computes, judge_all, judge_on
+from ragbench.score.judge.verdicts import Judged, collect_verdicts, judge_all, judge_on
 from ragbench.signature import fingerprint_json, order_key
 from ragbench.store.items import StageFile
 from ragbench.types import Cause, Verdict
@@ -223,7 +220,7 @@ class Verdicts(StoredStage):
                 advance(1)
                 yield [rows[number]], [own]
             return
-        if pool is None or not computes(judge.judge):
+        if pool is None or not judge.judge.computes:
             for block in self._blocks(rows, _BLOCK):
                 asked = [self._items[row] for row in block]
                 yield block, judge_all(judge.judge, asked, rubrics, advance)
@@ -280,7 +277,7 @@ class JudgeAnswers(Stage):
     @property
     def computes(self) -> bool:
         """Whether the judge computes here, and asks no server."""
-        return computes(self.judge.judge)
+        return self.judge.judge.computes
 
     @property
     def answers(self) -> Answers:
@@ -420,7 +417,7 @@ def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:
             rubric.fingerprint,
             dict(asked),
             priced,
-            code_of(type(judge.judge)),
+            code_of(type(judge.judge.made)),
         ],
         KEY_DIGITS,
     )

@@ -16,18 +16,14 @@ from ragbench.experiment.costs import totals_of, use_of
 from ragbench.experiment.plan.records import PlannedJudge, System
 from ragbench.experiment.records import Answers, Preferences, Results
 from ragbench.experiment.stages.base import Node, Stage, Workspace
-from ragbench.experiment.stages.columns import (
-    mean_over_samples,
-    split_samples,
-    with_failures,
-)
+from ragbench.experiment.stages.columns import mean_over_samples, split_samples, with_failures
 from ragbench.experiment.stages.comparison import warnings_on
 from ragbench.experiment.stages.judging import passage_texts
 from ragbench.records.manifest import VerdictRow
 from ragbench.score.base import Advance, ScoreColumn
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
-from ragbench.score.judge.verdicts import Judged, computes, judge_pairs, same_answers
+from ragbench.score.judge.verdicts import Judged, judge_pairs, same_answers
 from ragbench.types import Prediction, Query
 from ragbench.types.records import add_usage
 
@@ -101,7 +97,7 @@ class JudgePairs(Stage):
     @property
     def computes(self) -> bool:
         """Whether the judge computes here, and asks no server."""
-        return computes(self.judge.judge)
+        return self.judge.judge.computes
 
     @property
     def _rivals(self) -> list[System]:

@@ -17,11 +17,7 @@ from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Answers, Ranked, Results
 from ragbench.experiment.stages.answers import Answer, AskApp
 from ragbench.experiment.stages.base import Keep, Node, Slot, StoredStage, Workspace
-from ragbench.experiment.stages.columns import (
-    add_samples,
-    with_failures,
-    with_failures_of,
-)
+from ragbench.experiment.stages.columns import add_samples, with_failures, with_failures_of
 from ragbench.experiment.stages.item_json import read_column, write_column
 from ragbench.experiment.stages.keys import KEY_DIGITS, code_in, versions_of
 from ragbench.experiment.stages.matching import document_of

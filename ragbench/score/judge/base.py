@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ragbench.score.base import Advance
@@ -126,32 +127,63 @@ class Rubric:
         return fingerprint_json([*said, *more, *([self.model] if self.model else [])])
 
 
-class Judge(Protocol):
-    """Applies rubrics to items.
+class PlainJudge(Protocol):
+    """What a judge of the user's own cannot do without."""
+
+    @property
+    def label(self) -> str:
+        """As that of `Judge`."""
+
+    @property
+    def model(self) -> str:
+        """As that of `Judge`."""
+
+    @property
+    def options(self) -> Mapping[str, object]:
+        """As those of `Judge`."""
+
+    def judge(self, item: Item, rubric: Rubric) -> Verdict:
+        """Apply a rubric, as `Judge` does."""
+
+
+class Judge:
+    """Applies rubrics to items: all that a run asks of a judge, with what is usual.
+
+    Built-in judges inherit it. One of the user's own need not: it is a `PlainJudge` with what it
+    has of the rest, and `ragbench.score.judge.python.declared` wraps it once.
 
     A judge that gains from seeing many items at once is also a `ManyJudge`; one that needs a
     package or a model is a `CheckedJudge`, and one that asks models an `AskingJudge`.
     """
 
+    served: Sequence[str] | None = None
+    """Names of the rubrics that it can apply; None: any."""
+    instead: Mapping[str, str] = MappingProxyType({})
+    """Rubric that it cannot apply -> the one of its own that is meant, for messages."""
+    own_rubric: Mapping[str, object] | None = None
+    """The keys of the one rubric that a plain function is, under its name; else None."""
+    computes: bool = False
+    """Whether it asks no server, so that workers can be asked in its place."""
+
     @property
     def label(self) -> str:
         """One sentence that says what kind of judge this is, shown beside its scores."""
-        ...
+        raise NotImplementedError
 
     @property
     def model(self) -> str:
         """What gives the verdicts: the model that is asked, or a method with its version."""
-        ...
+        raise NotImplementedError
 
     @property
-    def served(self) -> Sequence[str] | None:
-        """Names of the rubrics that it can apply; None: any."""
-        ...
-
-    @property
-    def options(self) -> Mapping[str, Any]:
+    def options(self) -> Mapping[str, object]:
         """What else its verdicts depend on; goes into the signature."""
-        ...
+        return {}
+
+    @property
+    def made(self) -> PlainJudge:
+        """What gives the verdicts: itself, but where it stands for an object."""
+        return self
 
     def judge(self, item: Item, rubric: Rubric) -> Verdict:
         """Apply a rubric whose needs the item fulfils.
@@ -159,7 +191,43 @@ class Judge(Protocol):
         A pair comes twice in an experiment, the second time with the answers in each other's
         place, unless the judge is an `AskingJudge`, which asks in both orders itself.
         """
-        ...
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Give back what it holds: connections, a model."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownJudge:
+    """What is known of a judge before it is made; the fields are those of `Judge`."""
+
+    served: Sequence[str] | None = None
+    """None: any, or not known yet."""
+    instead: Mapping[str, str] = field(default_factory=dict)
+    own_rubric: Mapping[str, object] | None = None
+    is_judge: bool = False
+    """Whether the user gave the judge itself, a function or an object: making it calls nothing."""
+
+
+def known_of(maker: object) -> KnownJudge:
+    """Return what is known of a judge by its class, or by what makes it.
+
+    One of the user's own need not inherit what declares it: it is looked at here alone.
+
+    Example:
+        >>> class Polite:
+        ...     served = ["politeness"]
+        >>> known_of(Polite).served, known_of(Polite).own_rubric
+        (['politeness'], None)
+    """
+    if isinstance(known := getattr(maker, "known", None), KnownJudge):
+        return known
+    served = getattr(maker, "served", None)
+    return KnownJudge(
+        served=served if isinstance(served, (list, tuple)) else None,
+        instead=getattr(maker, "instead", {}),
+        own_rubric=getattr(maker, "own_rubric", None),
+    )
 
 
 @runtime_checkable
@@ -198,10 +266,6 @@ class CheckedJudge(ManyJudge, Protocol):
         """Say what is missing, before anything is judged."""
         ...
 
-    def close(self) -> None:
-        """Give back what it holds: connections, a model."""
-        ...
-
 
 @runtime_checkable
 class KeyedJudge(Protocol):
@@ -214,7 +278,7 @@ class KeyedJudge(Protocol):
 
 
 @runtime_checkable
-class LoadedJudge(Judge, Protocol):
+class LoadedJudge(Protocol):
     """A judge that computes by a model of its own."""
 
     def load(self) -> bool:

@@ -15,7 +15,7 @@ from ragbench.registry import check_values, declared_options
 from ragbench.score.judge import JUDGES, base
 from ragbench.score.judge.base import AskingJudge, CheckedJudge, Rubric
 from ragbench.score.judge.items import MoreOfAnItem, Rows, check_row, item_of, items_of
-from ragbench.score.judge.python import judge_maker, name_of
+from ragbench.score.judge.python import declared, judge_maker, name_of
 from ragbench.score.judge.rubric import (
     default_rubrics,
     embedding_identity,
@@ -55,7 +55,7 @@ class Judge:
         model: str | None = None,
         rubrics: Sequence[str | Path | Mapping[str, Any]] | None = None,
         *,
-        type: str | Callable[..., object] | base.Judge = "openai",
+        type: str | Callable[..., object] | base.PlainJudge = "openai",
         replies: str | Path | None = None,
         client: Any = None,
         **options: Any,
@@ -112,6 +112,7 @@ class Judge:
         self._judge.keep_replies(replies)
         try:
             self._judge.check()
+        # Ctrl-C too: there will be no judge whose `close` closes the file
         except BaseException:
             replies.close()
             raise
@@ -230,9 +231,7 @@ class Judge:
 
     def close(self) -> None:
         """Give back what the judge holds: connections, a model, the file of replies."""
-        close = getattr(self._judge, "close", None)
-        if close is not None:
-            close()
+        self._judge.close()
         if self._replies is not None:
             self._replies.close()
 
@@ -258,11 +257,12 @@ class Judge:
     ) -> None:
         import asyncio
 
+        # closing may wait: off the loop, so that other tasks go on
         await asyncio.to_thread(self.close)
 
 
 def make_judge(
-    named: str | Callable[..., object] | base.Judge,
+    named: str | Callable[..., object] | base.PlainJudge,
     options: Mapping[str, Any],
     *,
     inputs: Mapping[str, Any] | None = None,
@@ -277,8 +277,7 @@ def make_judge(
     for name in (given := inputs or {}):
         if name not in inspect.signature(factory).parameters:
             raise OptionError(type_name, name, given[name], "a judge that takes one")
-    judge: base.Judge = factory(**options, **given)
-    return judge
+    return declared(factory(**options, **given))
 
 
 def load_rubrics(
@@ -287,7 +286,7 @@ def load_rubrics(
     """Load rubrics and check that a judge can apply them."""
     if isinstance(names, (str, Path, Mapping)):
         names = [names]
-    own = getattr(judge, "own_rubric", None)
+    own = judge.own_rubric
     rubrics = [load_rubric(own if own and name == own["name"] else name) for name in names]
     seen: set[str] = set()
     for rubric in rubrics:
@@ -296,5 +295,6 @@ def load_rubrics(
         if rubric.name in seen:
             raise OptionError(f"judge '{type_name}'", "rubrics", rubric.name, "each name once")
         seen.add(rubric.name)
+        # raises here where its model or package is missing, not at the first answer
         embedding_identity(rubric)
     return rubrics

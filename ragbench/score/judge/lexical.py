@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 
 from ragbench.errors import OptionError
 from ragbench.registry import Option
-from ragbench.score.judge.base import Item, Rubric, not_applicable
+from ragbench.score.judge.base import Item, Judge, Rubric, not_applicable
 from ragbench.score.judge.sentences import (
     cited_sentences,
     is_refusal,
@@ -116,7 +116,7 @@ class Source:
         return -best[2], denied
 
 
-class Lexical:
+class Lexical(Judge):
     """Count the content words that an answer shares with passages, question or reference.
 
     It understands nothing: a paraphrase looks wrong to it, and a contradiction in new words right.
@@ -161,10 +161,14 @@ class Lexical:
             str, Option("ISO 639-1 code of the texts; picks stop words and stemmer.")
         ] = "en",
     ) -> None:
-        self.options = {"language": language}
         self._language = language
         self._analyze = analyze = Analyzer.for_language(language)
         self._terms = Memory(lambda word: tuple(map(plain_number, analyze(word))))
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The language, on which stop words and stems depend."""
+        return {"language": self._language}
 
     def judge(self, item: Item, rubric: Rubric) -> Verdict:
         """Apply one of the rubrics that it serves."""

@@ -24,7 +24,7 @@ from ragbench.llm import (
 from ragbench.llm.server import CallOptions
 from ragbench.registry import Option
 from ragbench.score.base import Advance
-from ragbench.score.judge.base import Item, Rubric, missing_verdict
+from ragbench.score.judge.base import Item, Judge, Rubric, missing_verdict
 from ragbench.score.judge.items import explained, with_evidence
 from ragbench.score.judge.methods.claims import check_claims
 from ragbench.score.judge.methods.conversation import count_retained, count_satisfied
@@ -101,7 +101,7 @@ class _Vote(NamedTuple):
     sent: list[Prompt]
 
 
-class ModelJudge(Connected):
+class ModelJudge(Connected, Judge):
     """Judges by language models behind one chat model.
 
     What goes wrong with an item becomes a verdict with status `failed`, its cause and the replies
@@ -110,7 +110,6 @@ class ModelJudge(Connected):
     """
 
     label = "a language model: its verdicts are opinions until they are checked against people's"
-    served: Sequence[str] | None = None
     price_share = 1.0
     """What its calls cost, as a part of the usual price."""
 

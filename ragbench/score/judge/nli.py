@@ -30,7 +30,7 @@ from ragbench.embed.sentence_transformers import (
 from ragbench.errors import OptionError, RagbenchError
 from ragbench.registry import Option, declared_options
 from ragbench.score.base import Advance
-from ragbench.score.judge.base import Item, Rubric, missing_verdict
+from ragbench.score.judge.base import Item, Judge, Rubric, missing_verdict
 from ragbench.score.judge.items import explained, with_evidence
 from ragbench.score.judge.sentences import Pair, Reader, judge_sentences
 from ragbench.score.judge.verdicts import failed_verdict
@@ -45,7 +45,7 @@ _BLOCK = 64  # items: enough pairs to find some of equal length, few enough to s
 _ALLOWED = "an entailment model, or one of sentence-transformers"
 
 
-class NLI:
+class NLI(Judge):
     """Judge claims by a local entailment model, or by the cosine of sentence embeddings.
 
     The sentences of a text are its claims, as for `lexical`. A source is the premise, a claim the

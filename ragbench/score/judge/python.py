@@ -17,7 +17,8 @@ import numpy as np
 
 from ragbench.errors import AdapterError, DataError
 from ragbench.registry import declared_options, nearest, option_parameters, shown, source_print
-from ragbench.score.judge.base import NEEDS, Item, Rubric
+from ragbench.score.judge import base
+from ragbench.score.judge.base import NEEDS, Item, Judge, Rubric, known_of
 from ragbench.types.scores import Verdict
 
 INPUTS = (*(each.name for each in dataclasses.fields(Item)), "reference", "item", "rubric")
@@ -25,22 +26,102 @@ INPUTS = (*(each.name for each in dataclasses.fields(Item)), "reference", "item"
 _RETURNS = "a number from 0 to 1, (number, reason), True or False, or a Verdict with a score"
 
 
-class FunctionJudge:
+class FunctionJudge(Judge):
     """A plain function as a judge: it is given the parts of an item that its parameters name."""
+
+    label = "a function of your own"
 
     def __init__(self, name: str, function: Callable[..., object], **options: object) -> None:
         self._function, self._bound = function, options
         self._inputs = [each for each in inspect.signature(function).parameters if each in INPUTS]
-        self.label, self.model = "a function of your own", name
+        self._name, self._options = name, {"code": source_print(function), **options}
         self.own_rubric = rubric_of(function)
         self.served = _served(self.own_rubric)
-        self.options = {"code": source_print(function), **options}
+
+    @property
+    def model(self) -> str:
+        """The function, by module and name."""
+        return self._name
+
+    @property
+    def options(self) -> Mapping[str, object]:
+        """A hash of its source, and what it is called with."""
+        return self._options
 
     def judge(self, item: Item, rubric: Rubric) -> Verdict:
         """Call the function."""
         more = {"item": item, "rubric": rubric, "reference": next(iter(item.references), None)}
         given = {each: more[each] if each in more else getattr(item, each) for each in self._inputs}
         return read_verdict(self._function(**given, **self._bound))
+
+
+def _members(*protocols: type) -> list[str]:
+    return sorted({name for each in protocols for name in vars(each) if not name.startswith("_")})
+
+
+_CANNOT_LACK = _members(base.PlainJudge)
+_WIDER = _members(
+    *(base.ManyJudge, base.StreamingJudge, base.CheckedJudge),
+    *(base.KeyedJudge, base.LoadedJudge, base.AskingJudge),
+)
+"""What makes an object more than a `PlainJudge`."""
+
+
+class OwnJudge(Judge):
+    """An object of the user's own with what it lacks of a judge: it is looked at here alone."""
+
+    def __init__(self, made: base.PlainJudge) -> None:
+        known, self._made = known_of(made), made
+        self.served, self.instead, self.own_rubric = known.served, known.instead, known.own_rubric
+        self.computes = bool(getattr(made, "computes", False))
+        # so that it is a `ManyJudge`, an `AskingJudge`, ... if and only if the object is
+        for name in _WIDER:
+            if hasattr(made, name):
+                setattr(self, name, getattr(made, name))
+
+    @property
+    def label(self) -> str:
+        """That of the object."""
+        return self._made.label
+
+    @property
+    def model(self) -> str:
+        """That of the object."""
+        return self._made.model
+
+    @property
+    def options(self) -> Mapping[str, object]:
+        """Those of the object."""
+        return self._made.options
+
+    @property
+    def made(self) -> base.PlainJudge:
+        """The object."""
+        return self._made
+
+    def judge(self, item: Item, rubric: Rubric) -> Verdict:
+        """Ask the object."""
+        return self._made.judge(item, rubric)
+
+    def close(self) -> None:
+        """Let the object give back what it holds, where it can."""
+        if callable(close := getattr(self._made, "close", None)):
+            close()
+
+
+def declared(made: Judge | base.PlainJudge) -> Judge:
+    """Return a judge of which all is known that a run asks."""
+    return made if isinstance(made, Judge) else OwnJudge(made)
+
+
+def refused(made: object) -> str | None:
+    """Say what an object lacks that no judge can do without; None where it has it all."""
+    if isinstance(made, Judge):
+        return None
+    lacking = [name for name in _CANNOT_LACK if not hasattr(made, name)]
+    if not lacking:
+        return None
+    return f"has no {', '.join(lacking)}, allowed: an object with {', '.join(_CANNOT_LACK)}"
 
 
 def read_verdict(value: object) -> Verdict:
@@ -149,10 +230,10 @@ def _maker(
 
     maker.__module__, maker.__name__ = str(getattr(found, "__module__", "")), name_of(found)
     maker.__annotations__ = {each.name: each.annotation for each in options}
-    own = rubric_of(found) if inspect.isroutine(found) and is_judge else None
-    kept = {key: getattr(found, key) for key in ("served", "instead") if hasattr(found, key)}
-    kept |= {"own_rubric": own, "served": _served(own)} if own else {}
-    maker.__dict__ |= kept | {"__signature__": inspect.Signature([*options]), "is_judge": is_judge}
+    known = dataclasses.replace(known_of(found), is_judge=is_judge)
+    if inspect.isroutine(found) and is_judge and (own := rubric_of(found)):
+        known = dataclasses.replace(known, own_rubric=own, served=_served(own))
+    maker.__dict__ |= {"__signature__": inspect.Signature([*options]), "known": known}
     return maker
 
 

@@ -15,7 +15,7 @@ from ragbench.errors import DataError, OptionError
 from ragbench.json_yaml import YamlError, load_yaml
 from ragbench.registry import DeclaredOption, Option, nearest
 from ragbench.score.base import read_options, split_options, write_options
-from ragbench.score.judge.base import NEEDS, Rubric
+from ragbench.score.judge.base import NEEDS, Judge, KnownJudge, Rubric
 from ragbench.score.judge.grounding import FORMULAS
 from ragbench.score.judge.published import RAGAS, NuggetScore, SupportScore
 from ragbench.types.conversation import Fail, read_turns
@@ -34,32 +34,30 @@ def built_in_rubrics() -> list[str]:
     return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
 
 
-def default_rubrics(judge: object) -> tuple[str | Mapping[str, Any], ...]:
-    """Return the default rubrics of a judge, or of its class.
+def default_rubrics(judge: Judge | KnownJudge) -> tuple[str | Mapping[str, Any], ...]:
+    """Return the default rubrics of a judge, or of one that is yet to be made.
 
     A plain function has its own. One that serves any has the usual three, as far as it can apply
     them, and a judge that can apply none of these is asked all that it can.
     """
-    if (own := getattr(judge, "own_rubric", None)) is not None:
-        return (own,)
-    served = getattr(judge, "served", None)
-    if not isinstance(served, (list, tuple)):
+    if judge.own_rubric is not None:
+        return (judge.own_rubric,)
+    if judge.served is None:
         return DEFAULT_RUBRICS
-    return tuple(name for name in DEFAULT_RUBRICS if name in served) or tuple(served)
+    return tuple(name for name in DEFAULT_RUBRICS if name in judge.served) or tuple(judge.served)
 
 
-def not_applied(rubric: Rubric, judge: Any) -> str | None:
-    """Say what is allowed where a judge, or its class, cannot apply a rubric; None: it can."""
-    served = getattr(judge, "served", None)
-    if not isinstance(served, (list, tuple)):  # any, or not known before the judge is made
+def not_applied(rubric: Rubric, judge: Judge | KnownJudge) -> str | None:
+    """Say what is allowed where a judge cannot apply a rubric; None: it can, as far as is known."""
+    if judge.served is None:
         if rubric.method == OVERLAP:
             return "rubrics for models; words are counted by type: lexical"
         return None
-    if rubric.name in served:
+    if rubric.name in judge.served:
         return None
-    meant = getattr(judge, "instead", {}).get(rubric.name)
+    meant = judge.instead.get(rubric.name)
     if meant is None:
-        return ", ".join(served)
+        return ", ".join(judge.served)
     able = "nli, openai or langchain" if rubric.method == "claims" else "openai or langchain"
     return f"{meant}, which is what it measures; for {rubric.name} itself type: {able}"
 

@@ -360,11 +360,6 @@ _PARTS: Mapping[str, Callable[[Json], object]] = {
 _NO_ITEM = {name: getattr(Item(), name) for name in _ITEM}
 
 
-def computes(judge: Judge) -> bool:
-    """Whether a judge asks no server, so that workers can be asked in its place."""
-    return bool(getattr(judge, "computes", False))
-
-
 def judge_on(
     pool: Pool,
     items: Iterable[Item],

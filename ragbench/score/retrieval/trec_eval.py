@@ -109,6 +109,7 @@ def expand(name: str, *, own: Collection[str] = (), trec_eval: int = 10) -> tupl
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)"
 _SIGNED = rf"-?{_NUMBER}"
+# trec_eval is asked with a dot, `P.5`, and prints an underscore, `P_5`
 _CUTOFFS = re.compile(
     rf"({'|'.join([*FAMILIES, 'set_F'])})[._]({_NUMBER}(?:,{_NUMBER})*)", re.IGNORECASE
 )
@@ -197,6 +198,7 @@ def print_parameters(
     asked = read_parameters(written)
     if len(asked) == 1 and asked[0].options:
         return written[len(asked[0].family) + 1 :]
+    # the four weights of `utility` are one parameter: each of them writes all
     found = {_WORDS[option](all_options) for option in options}
     return found.pop() if len(found) == 1 else None if found else ""
 
@@ -217,6 +219,7 @@ def relevance_strings(ranked: RankedGrades, length: int = 10) -> list[str]:
         ['-2>.']
     """
     lengths = np.minimum(ranked.n_retrieved, length)
+    # `initial`: without queries there is no largest length
     characters = np.full((ranked.n_queries, int(lengths.max(initial=0))), _NOT_IN_POOL, np.uint8)
     shown = ranked.rank <= length
     grades = ranked.grades[shown]

@@ -77,7 +77,9 @@ class SemanticSimilarity:
             report = _in_rows(advance, len(new), len(rows))
             found = self._embedder.encode(new, prompt=self._prompt, advance=report)
             vectors = {**self._gold, **dict(zip(new, found, strict=True))}
+            # references alone: they come again with the next system, predictions do not
             self._gold.update((text, vectors[text]) for text in gold if text in vectors)
+        # nothing was encoded, so that nobody has told that the rows are done
         if not new:
             report(1)
         return [_best_cosine(prediction, texts, vectors) for prediction, texts in rows]

@@ -234,6 +234,7 @@ def _same(one: Json, other: Json) -> bool:
 
 
 def _sort_key(call: ToolCall) -> tuple[str, ...]:
+    # as text: JSON values of two types have no order
     pairs = [part for name in sorted(call.arguments) for part in (name, str(call.arguments[name]))]
     return (call.name, *pairs)
 

@@ -9,8 +9,10 @@ import pytest
 
 from ragbench.errors import DataError, OptionError
 from ragbench.records.codec import to_json
+from ragbench.score.judge import JUDGES, base
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.judge import Judge, load_rubrics, make_judge
+from ragbench.score.judge.python import declared
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.judge.verdicts import apply_rubric
 from ragbench.types import Cause, Document, Verdict
@@ -237,3 +239,47 @@ def test_contexts_may_be_records():
     assert scores == [1.0, 1.0, 1.0]
     with pytest.raises(DataError, match="'contexts' holds 3"):
         judge.score(**asked, contexts=[3])
+
+
+def test_an_object_of_ones_own_gets_what_it_lacks_and_keeps_what_it_has():
+    class Plain:
+        label, model, options = "plain", "plain/1", {}
+
+        def judge(self, item, rubric):
+            return Verdict(0.5)
+
+    class Many(Plain):
+        served, instead, computes = ["fluency"], {"correctness": "fluency"}, True
+        missing_key = "MY_KEY"
+
+        def judge_all(self, items, rubrics, advance=None):
+            return [{"fluency": Verdict(0.25)} for _ in items]
+
+        async def ajudge_all(self, items, rubrics):
+            return self.judge_all(items, rubrics)
+
+        def check(self):
+            self.checked = True
+
+    plain, many = declared(Plain()), declared(Many())
+
+    assert (plain.served, plain.instead, plain.own_rubric) == (None, {}, None)
+    assert not plain.computes
+    assert (type(plain.made), plain.label, plain.judge(Item(), None).score) == (Plain, "plain", 0.5)
+    plain.close()
+    wider = (base.ManyJudge, base.CheckedJudge, base.KeyedJudge, base.AskingJudge, base.LoadedJudge)
+    assert [isinstance(plain, each) for each in wider] == [False] * 5
+    assert [isinstance(many, each) for each in wider] == [True] * 3 + [False] * 2
+    assert (many.served, many.computes, many.missing_key) == (["fluency"], True, "MY_KEY")
+    with pytest.raises(OptionError, match="found 'correctness', allowed: fluency, which is what"):
+        load_rubrics(["correctness"], "mine", many)
+    assert declared(many) is many
+
+
+@pytest.mark.parametrize("type_name", list(JUDGES.table))
+def test_what_is_known_of_a_judge_before_it_is_made_is_what_its_class_declares(type_name):
+    cls = JUDGES.load(type_name)
+    assert issubclass(cls, base.Judge)
+    known = base.known_of(cls)
+    assert (known.served, known.instead) == (cls.served, cls.instead)
+    assert not known.is_judge

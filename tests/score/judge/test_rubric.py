@@ -1,11 +1,10 @@
 """Rubrics: the built-in ones are whole, files are read, and mistakes are named with their line."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from ragbench.cli.rubric import preview
 from ragbench.errors import DataError, OptionError
+from ragbench.score.judge.base import KnownJudge
 from ragbench.score.judge.rubric import (
     DEFAULT_RUBRICS,
     about,
@@ -200,7 +199,7 @@ def test_an_unknown_name():
 
 def test_what_is_asked_by_default():
     def asked(served):
-        return default_rubrics(SimpleNamespace(served=served))
+        return default_rubrics(KnownJudge(served=served))
 
     assert asked(None) == DEFAULT_RUBRICS
     assert asked(["refusal", "correctness", "faithfulness"]) == ("faithfulness", "correctness")

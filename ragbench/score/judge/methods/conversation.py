@@ -74,6 +74,7 @@ async def count_retained(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
         said = told.value.get(_key(at)) if message.role == "user" else None
         if known := [text for text in said or () if text.strip()]:
             facts[at] = known
+    # without a fact no message comes after the first one
     first = min(facts, default=len(messages))
     answers = [
         at
