@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from typing import Annotated, ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ragbench.comparison.systems import SystemScores
 from ragbench.errors import Place
 from ragbench.gates.scores import KnownScore, KnownScores, find_score, known_score
 from ragbench.records.certificate import RequiredCertificate
-from ragbench.records.gate import Evidence, Power, Verdict, WorseQuery
+from ragbench.records.gate import Evidence, Facts, Power, Verdict, WorseQuery
 from ragbench.records.summary import Summary
 from ragbench.registry import Option, nearest
 from ragbench.score.base import ScoreColumn
@@ -47,8 +47,8 @@ class Decision:
     """`undecided` is neither: the data cannot tell."""
     why: str
     """The numbers in words."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """The other numbers in full, JSON-ready, for `summary.json`."""
+    facts: Facts = field(default_factory=Facts)
+    """The other numbers in full, for `summary.json`."""
     means: tuple[float, float] | None = None
     """Of a difference: before and after, over the queries that both have."""
     worst_queries: tuple[WorseQuery, ...] = ()
@@ -59,8 +59,6 @@ class Decision:
     """Of an undecided difference: what so many queries can decide."""
     evidence: Evidence | None = None
     """What the commits of a history say together."""
-    interval: tuple[float, float] | None = None
-    """Of a mean: its limits, NaN where it has none."""
 
 
 @dataclass(frozen=True, slots=True)

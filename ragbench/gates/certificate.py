@@ -23,6 +23,7 @@ from ragbench.records.certificate import (
     AgreementFound,
     RequiredCertificate,
 )
+from ragbench.records.gate import Facts
 from ragbench.registry import Option, nearest
 
 
@@ -112,7 +113,7 @@ class Certificate(Gate):
         """
         value, (low, high) = kappa.value, kappa.interval
         compared = low if self.decide == "interval" else value
-        facts = {"kappa": value, "interval": [low, high], "n": kappa.n}
+        facts = Facts(kappa=value, interval=kappa.interval, n=kappa.n)
         if value is None or compared is None:
             reason = f": {kappa.reason}" if kappa.reason else ""
             return Decision("undecided", f"kappa is not defined{reason}", facts)

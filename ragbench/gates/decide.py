@@ -15,9 +15,8 @@ from ragbench.errors import ConfigError, DataError, OptionError
 from ragbench.gates.base import Decision, Gate, GatedRun, GateFiles
 from ragbench.gates.drop import Drop
 from ragbench.gates.scores import find_score
-from ragbench.records.codec import to_json
 from ragbench.records.comparison import ComparedGate, Comparisons
-from ragbench.records.gate import GateVerdict
+from ragbench.records.gate import DropFacts, GateVerdict
 from ragbench.registry import nearest
 
 
@@ -46,7 +45,7 @@ def _verdict(gate: Gate, system: str | None, found: Decision) -> GateVerdict:
         means=found.means,
         worst_queries=found.worst_queries,
         evidence=found.evidence,
-        unknown=found.facts,
+        facts=found.facts,
     )
 
 
@@ -179,10 +178,6 @@ def _entry(
     system: str | None = None,
     baseline: str | None = None,
 ) -> ComparedGate:
-    facts = dict(found.facts)
-    if found.means is not None:
-        facts["worst_queries"] = [to_json(query) for query in found.worst_queries]
-        facts["means"] = list(found.means)
     return ComparedGate(
         gate=condition.text,
         system=system,
@@ -191,5 +186,10 @@ def _entry(
         max_drop=condition.gate.max_drop,
         verdict=found.verdict,
         why=found.why,
-        facts={**facts, **({} if found.power is None else to_json(found.power))},
+        facts=DropFacts(
+            numbers=found.facts,
+            worst_queries=None if found.means is None else found.worst_queries,
+            means=found.means,
+            power=found.power,
+        ),
     )

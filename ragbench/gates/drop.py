@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from ragbench.gates.change import (
     shown_power,
 )
 from ragbench.gates.scores import KnownScore
-from ragbench.records.gate import QueriesNeeded, Verdict
+from ragbench.records.gate import Facts, QueriesNeeded, Verdict
 from ragbench.registry import Option
 from ragbench.stats import DifferenceInterval, queries_to_exclude, score_interval
 from ragbench.types import FloatArray
@@ -95,12 +95,12 @@ class Drop(Change):
         d = pairs.differences()
         n_failed = int(pairs.failed.sum())
         if np.isnan(d).all():
-            return Decision("undecided", not_compared(n_failed), {"n": 0, "n_failed": n_failed})
+            return Decision("undecided", not_compared(n_failed), Facts(n=0, n_failed=n_failed))
         rule = self._by_mean if self.decide == "mean" else self._by_interval
         found = rule(d, pairs, method)
         found = replace(
             found,
-            facts={**found.facts, "n_failed": n_failed},
+            facts=replace(found.facts, n_failed=n_failed),
             means=both_means(pairs),
             worst_queries=worst_queries(pairs),
         )
@@ -163,7 +163,7 @@ class Drop(Change):
         d = d[~np.isnan(d)]
         mean, n_changed = float(d.mean()), int(np.count_nonzero(d))
         shown = pairs.sign * mean + 0.0
-        facts = {"difference": shown, "n": len(d), "n_changed": n_changed}
+        facts = Facts(difference=shown, n=len(d), n_changed=n_changed)
         why = f"{shown:+.4g} over these {len(d)} queries"
         verdict = within(mean, -self.max_drop, None)
         drop = "no drop" if verdict == "pass" else "a drop"
@@ -176,16 +176,16 @@ def _turned(found: DifferenceInterval, sign: int) -> tuple[float, float, float]:
     return sign * found.mean + 0.0, low, high
 
 
-def _facts(found: DifferenceInterval, sign: int) -> dict[str, Any]:
-    mean, *ends = _turned(found, sign)
-    return {
-        "difference": finite(mean),
-        "interval": [finite(end) for end in ends],
-        "n": found.n,
-        "n_changed": found.n_changed,
-        "rule": found.rule,
-        **({} if found.n_clusters is None else {"n_clusters": found.n_clusters}),
-    }
+def _facts(found: DifferenceInterval, sign: int) -> Facts:
+    mean, low, high = _turned(found, sign)
+    return Facts(
+        difference=finite(mean),
+        interval=(finite(low), finite(high)),
+        n=found.n,
+        n_changed=found.n_changed,
+        rule=found.rule,
+        n_clusters=found.n_clusters,
+    )
 
 
 def _identical(
@@ -264,7 +264,7 @@ class QueriesWorse(Change):
         by = f"by {self.by:g} or more" if self.by else "at all"
         why = f"{count} of {n} queries became worse {by}; allowed: {self.max_queries_worse}"
         n_failed = int(pairs.failed.sum())
-        facts = {"n": n, "n_worse": count, "n_failed": n_failed}
+        facts = Facts(n=n, n_worse=count, n_failed=n_failed)
         if not n:
             return Decision("undecided", not_compared(n_failed), facts)
         verdict: Verdict = "fail" if least > self.max_queries_worse else "pass"

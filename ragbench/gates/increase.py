@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ragbench.comparison.systems import SystemScores, finite, with_cost_column
 from ragbench.errors import DataError
 from ragbench.gates.base import Decision, within
 from ragbench.gates.change import Change, Identical, Spread, few_clusters, power_of, shown_power
-from ragbench.records.gate import Verdict
+from ragbench.records.gate import Facts, Verdict
 from ragbench.registry import Option
 from ragbench.stats import Increase as IncreaseInterval
 from ragbench.stats import increase_interval, queries_for, t_quantile
@@ -77,7 +77,7 @@ class Increase(Change):
             >>> now = column(before * np.tile([1.0, 1.2], 20))
             >>> pairs = PairedScores(now, column(before), "q" * 40)
             >>> found = Increase(measure="usd", max_increase=0.2).decide_pairs(pairs, Method())
-            >>> found.verdict, round(found.facts["increase"], 3)
+            >>> found.verdict, round(found.facts.increase, 3)
             ('pass', 0.101)
         """
         quantile, margin = _QUANTILES.get(self.measure), self.max_increase
@@ -85,7 +85,7 @@ class Increase(Change):
         now, before = pairs.system.values[known], pairs.baseline.values[known]
         clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)[known]
         if not len(now):
-            return Decision("undecided", "not compared: known of no query in both", {"n": 0})
+            return Decision("undecided", "not compared: known of no query in both", Facts(n=0))
         found = increase_interval(
             now, before, quantile=quantile, confidence=method.confidence, clusters=clusters,
             resamples=method.resamples, seed=method.seed,
@@ -161,16 +161,16 @@ def _amount(values: FloatArray, quantile: float | None) -> float:
     return float(values.sum() if quantile is None else np.quantile(values, quantile))
 
 
-def _facts(found: IncreaseInterval, amounts: Amounts, n_clusters: int | None) -> dict[str, Any]:
-    return {
-        "value": amounts[0],
-        "baseline": amounts[1],
-        "increase": finite(found.increase),
-        "interval": [finite(found.lower), finite(found.upper)],
-        "n": found.n,
-        "rule": found.rule,
-        **({} if n_clusters is None else {"n_clusters": n_clusters}),
-    }
+def _facts(found: IncreaseInterval, amounts: Amounts, n_clusters: int | None) -> Facts:
+    return Facts(
+        value=amounts[0],
+        baseline=amounts[1],
+        increase=finite(found.increase),
+        interval=(finite(found.lower), finite(found.upper)),
+        n=found.n,
+        rule=found.rule,
+        n_clusters=n_clusters,
+    )
 
 
 def _shown(found: IncreaseInterval, amounts: Amounts) -> str:

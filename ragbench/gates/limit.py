@@ -24,7 +24,7 @@ from ragbench.gates.base import (
     within,
 )
 from ragbench.gates.scores import KnownScore
-from ragbench.records.gate import WorseQuery
+from ragbench.records.gate import Facts, WorseQuery
 from ragbench.records.summary import Latency, SystemSummary, Timing, Tokens
 from ragbench.registry import Option
 from ragbench.score.base import ScoreColumn
@@ -101,34 +101,27 @@ class Limit(MeasureGate):
         """
         found = summarize(column, confidence=confidence)
         n_failed = int(is_open(column).sum())
-        facts = {
-            "mean": finite(found.mean),
-            "interval": [finite(end) for end in found.interval],
-            "n": found.n,
-            "n_failed": n_failed,
-        }
+        low, high = found.interval
+        ends = (finite(low), finite(high))
+        facts = Facts(mean=finite(found.mean), interval=ends, n=found.n, n_failed=n_failed)
         value = self._compared(found)
         if math.isnan(value):
             failed = f"; {n_failed} failed" if n_failed else ""
             nothing = "the score has no interval" if found.n else f"nothing was scored{failed}"
-            return Decision("undecided", nothing, facts, interval=found.interval)
+            return Decision("undecided", nothing, facts)
         verdict = within(value, self.min, self.max)
         why = f"mean {found.mean:.4g} over {found.n} queries"
         if self.decide == "interval":
-            low, high = found.interval
             why = f"mean {found.mean:.4g} [{low:.4g}, {high:.4g}] over {found.n} queries; "
             why += f"its {'upper' if self.min is None else 'lower'} end is compared"
-        ends = self._at_worst_and_best(column, found, confidence) if n_failed else ()
-        at_ends = (
-            "undecided" if math.isnan(end) else within(end, self.min, self.max) for end in ends
-        )
-        decision = Decision(verdict, why, facts, interval=found.interval)
-        return unless_turned(decision, n_failed, at_ends)
+        values = self._at_worst_and_best(column, found, confidence) if n_failed else ()
+        at_ends = ("undecided" if math.isnan(v) else within(v, self.min, self.max) for v in values)
+        return unless_turned(Decision(verdict, why, facts), n_failed, at_ends)
 
     def is_settled(self, found: Decision) -> bool:
         """Whether the interval does not hold the limit."""
-        low, high = found.interval or (math.nan, math.nan)
-        return math.isfinite(low) and math.isfinite(high) and not low <= self.limit <= high
+        low, high = found.facts.interval or (None, None)
+        return low is not None and high is not None and not low <= self.limit <= high
 
     def _compared(self, found: ScoreSummary) -> float:
         """The number that is compared with the limit; NaN where there is none."""
@@ -181,8 +174,8 @@ class Cost(MeasureGate):
     def decide_value(self, value: float | None) -> Decision:
         """Decide by what a system took; None where that is not known."""
         if value is None:
-            return Decision("undecided", "not known", {"value": None})
-        return Decision(within(value, None, self.max), f"it is {value:.4g}", {"value": value})
+            return Decision("undecided", "not known", Facts(value=None))
+        return Decision(within(value, None, self.max), f"it is {value:.4g}", Facts(value=value))
 
 
 def _cost(system: SystemSummary, timing: Timing, cost: str) -> float | None:
@@ -232,7 +225,7 @@ class Failed(SystemGate):
         failed = {cause.word: int(n) for cause, n in counts.items() if cause.failed}
         n_scored, n_failed = int(counts.get(Cause.SCORED, 0)), sum(failed.values())
         n = n_scored + n_failed
-        facts = {"n": n_scored, "n_failed": n_failed}
+        facts = Facts(n=n_scored, n_failed=n_failed)
         if not n:
             return Decision("undecided", "the score applies to no query", facts)
         causes = ", ".join(f"{count} {cause}" for cause, count in failed.items())

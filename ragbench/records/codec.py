@@ -3,11 +3,13 @@
 A record is a frozen dataclass whose fields have the names and the order of the keys of the file.
 A field without a default has to be there. One with a default may be missing in a file, as older
 versions did not write it; `optional` says that we leave it out as well where it has its default.
+The keys of a record that is a `flat` field stand among those of the record around it.
 Keys that no field has are kept in `unknown`, and written back behind the others.
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
 import types
 import typing
@@ -36,7 +38,7 @@ ProseTree = Annotated[object, _MayHoldSecrets]
 """Any JSON value, whose texts and keys may all hold it: what somebody's tool was given."""
 
 _SCHEMA = "schema"  # says of which kind a file is, and in which version
-_OMITTED = "omitted"  # key of a field's metadata
+_OMITTED, _FLAT = "omitted", "flat"  # keys of a field's metadata
 _KINDS = {dict: "an object", list: "a list", str: "text", bool: "a truth value", int: "an integer"}
 
 
@@ -88,6 +90,18 @@ def optional(default: Any = None) -> Any:
     return field(default_factory=made, metadata={_OMITTED: True})
 
 
+def flat(default: Record | None = None) -> Any:
+    """Declare a record whose keys stand in the object itself; the default, where none of them does.
+
+    Example:
+        >>> from ragbench.records.gate import Facts, GateVerdict
+        >>> found = GateVerdict(gate="g", system="s", verdict="pass", why="?", facts=Facts(n=3))
+        >>> to_json(found)
+        {'gate': 'g', 'system': 's', 'verdict': 'pass', 'why': '?', 'line': None, 'n': 3}
+    """
+    return field(default=default, metadata={_FLAT: True})
+
+
 def kind(value: Any) -> str:
     """Name the type of a JSON value for people.
 
@@ -108,7 +122,9 @@ def to_json(record: Record) -> dict[str, Any]:
     made: Any = type(record)
     for name, key, write, omitted in _writers(made):
         value = getattr(record, name)
-        if omitted is MISSING or value != omitted:
+        if omitted is _FLAT:
+            found.update(write(value) or {})
+        elif omitted is MISSING or value != omitted:
             found[key] = write(value)
     return {**found, **record.unknown}
 
@@ -196,7 +212,7 @@ def _hints(made: Any) -> dict[str, Any]:
 
 @cache
 def _writers(made: Any) -> tuple[tuple[str, str, Write, Any], ...]:
-    """Field, its key, how it is written, and the default with which it is left out."""
+    """Field, its key, how it is written, and the default with which it is left out, or `_FLAT`."""
     hints = _hints(made)
     return tuple(
         (each.name, _key(each.name), _writer(hints[each.name]), _omitted(each))
@@ -210,7 +226,25 @@ def _key(name: str) -> str:
     return name.rstrip("_")
 
 
+@cache
+def _keys(hint: Any) -> tuple[str, ...]:
+    """The keys of a record, or of a record or None, in the object that it is written to."""
+    if get_origin(hint) in (Union, types.UnionType):
+        return _keys(_some(hint))
+    own = [each for each in fields(hint) if each.name != "unknown"]
+    keys = (_keys(_hints(hint)[e.name]) if _FLAT in e.metadata else (_key(e.name),) for e in own)
+    return tuple(itertools.chain.from_iterable(keys))
+
+
+def _some(hint: Any) -> Any:
+    """The type that a value has where it is not None."""
+    (some,) = (each for each in get_args(hint) if each is not type(None))
+    return some
+
+
 def _omitted(declared: Any) -> Any:
+    if _FLAT in declared.metadata:
+        return _FLAT
     if not declared.metadata:
         return MISSING
     made = declared.default_factory
@@ -227,8 +261,7 @@ def _writer(hint: Any) -> Write:
     if origin is Annotated:
         return _writer(inner[0])
     if origin in (Union, types.UnionType):
-        (some,) = (each for each in inner if each is not type(None))
-        write = _writer(some)
+        write = _writer(_some(hint))
         if write is _as_it_is:
             return write
         return lambda value: None if value is None else write(value)
@@ -252,8 +285,7 @@ def _reader(hint: Any) -> Read:
         read = _reader(inner[0])
         return _worded(read, inner[1]) if isinstance(inner[1], str) else read
     if origin in (Union, types.UnionType):
-        (some,) = (each for each in inner if each is not type(None))
-        read = _reader(some)
+        read = _reader(_some(hint))
         return lambda value: None if value is None else read(value)
     if origin is Literal:
         return _word(inner)
@@ -369,10 +401,15 @@ def _mapping(inner: Read) -> Read:
 def _record(made: Any) -> Read:
     # the readers of the fields are made on first use: a record may hold records of its own class
     hints: list[tuple[str, str, Read, bool]] = []
-    names = {_key(each.name) for each in fields(made)} - {"unknown"}
+    flats: list[tuple[str, tuple[str, ...], Read]] = []
 
     def prepare() -> None:
         of_type = _hints(made)
+        flats.extend(
+            (each.name, _keys(of_type[each.name]), _reader(of_type[each.name]))
+            for each in fields(made)
+            if _FLAT in each.metadata
+        )
         hints.extend(
             (
                 each.name,
@@ -381,7 +418,7 @@ def _record(made: Any) -> Read:
                 each.default is MISSING and each.default_factory is MISSING,
             )
             for each in fields(made)
-            if each.name != "unknown"
+            if each.name != "unknown" and _FLAT not in each.metadata
         )
 
     def read(value: Any) -> Any:
@@ -400,8 +437,12 @@ def _record(made: Any) -> Read:
             elif required:
                 has = ", ".join(value) or "none"
                 raise Unfit(f"no '{key}' (keys: {has})", near=nearest(key, value))
+        for name, keys, inner in flats:
+            if part := {key: value[key] for key in keys if key in value}:
+                given[name] = inner(part)
         if len(given) < len(value):
-            given["unknown"] = {key: each for key, each in value.items() if key not in names}
+            known = _keys(made)
+            given["unknown"] = {key: each for key, each in value.items() if key not in known}
         found = made(**given)
         found.check()
         return found

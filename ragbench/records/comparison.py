@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ragbench.records.causes import CauseFlow
 from ragbench.records.codec import Prose, Record, optional
-from ragbench.records.gate import Verdict
+from ragbench.records.gate import DropFacts, Verdict
 from ragbench.records.score import Early, Ends, Kind, SystemScore
 from ragbench.records.summary import Ranking, Summary, SystemSummary
 from ragbench.types import Direction
@@ -308,7 +307,7 @@ class ComparedGate(Record):
     verdict: Verdict
     why: str
     """The numbers in words."""
-    facts: Mapping[str, Any]
+    facts: DropFacts
     """The numbers in full."""
 
 

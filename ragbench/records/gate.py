@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from ragbench.records.codec import Prose, Record, optional
+from ragbench.records.codec import ABSENT, Prose, Record, flat, optional
+from ragbench.records.score import Ends
 
 Verdict = Literal["pass", "fail", "undecided"]
 """What a gate says; `undecided` is neither: the data cannot tell."""
@@ -66,12 +66,56 @@ class WorseQuery(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateVerdict(Record):
-    """One gate, checked on one system.
+class Facts(Record):
+    """The numbers behind a verdict, in full; those that its kind of gate has.
 
-    The numbers behind the verdict depend on the kind of gate: they stand flat beside the fields in
-    the file, and in `facts` here.
+    Of a number that was looked for and is not known, None is written; `ABSENT` is not.
     """
+
+    value: float | None = optional(ABSENT)
+    """A cost."""
+    baseline: float | None = optional()
+    """What it was before."""
+    kappa: float | None = optional(ABSENT)
+    """Of a judge and people."""
+    mean: float | None = optional(ABSENT)
+    """Of a score."""
+    difference: float | None = optional(ABSENT)
+    """Mean paired difference of a score, not turned round where lower is better."""
+    increase: float | None = optional(ABSENT)
+    """Of a cost, as a share of the baseline."""
+    interval: Ends | None = optional()
+    """Of the kappa, mean, difference or increase."""
+    n: int | None = optional()
+    """Queries with a value, in both runs where two are compared; of a kappa labelled answers."""
+    n_changed: int | None = optional()
+    """Queries whose score differs."""
+    n_worse: int | None = optional()
+    """Queries that became worse, by as much as counts."""
+    rule: str | None = optional()
+    """How the interval was computed."""
+    n_clusters: int | None = optional()
+    """How many clusters these queries are in, where they are in any."""
+    n_failed: int | None = optional()
+    """Queries, or items, that a failure left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropFacts(Record):
+    """The numbers behind a condition of `--fail-if`."""
+
+    numbers: Facts = flat(Facts())
+    worst_queries: tuple[WorseQuery, ...] | None = optional()
+    """Those that lost most, the worst first; None where nothing was compared."""
+    means: tuple[float, float] | None = optional()
+    """Before and after, over the queries that both have."""
+    power: Power | None = flat()
+    """What so many queries can decide, where they do not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateVerdict(Record):
+    """One gate, checked on one system."""
 
     gate: Prose
     system: str | None
@@ -95,8 +139,5 @@ class GateVerdict(Record):
     at most five."""
     evidence: Evidence | None = optional()
     """What the history that it is compared with adds; None where it is compared with one run."""
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """The numbers in full."""
-        return self.unknown
+    facts: Facts = flat(Facts())
+    """The numbers in full, which depend on the kind of gate."""

@@ -14,6 +14,7 @@ from ragbench.experiment.compare import Comparison, compare
 from ragbench.experiment.pages import write_pages
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.comparison import ComparedGate, ComparedRuns
+from ragbench.records.gate import DropFacts
 from ragbench.records.manifest import Choices
 from ragbench.report.comparison import render_csv, render_latex, render_markdown
 from ragbench.report.terminal import render_terminal
@@ -89,7 +90,7 @@ def test_a_baseline_is_read_as_the_run_is(finished, tmp_path):
 def test_a_failure_precedes_what_is_undecided(verdicts, lenient, strict):
     gate = ComparedGate(
         gate="map drop > 0.1", system="s", baseline="b", measure="map", max_drop=0.1,
-        verdict="pass", why="", facts={},
+        verdict="pass", why="", facts=DropFacts(),
     )  # fmt: skip
     found = Comparison(
         ComparedRuns(

@@ -49,10 +49,10 @@ def test_the_interval_is_not_narrower_than_that_of_scipy():
 
     found = decide(system, base, 0.05)
 
-    low, high = found.facts["interval"]
+    low, high = found.facts.interval
     assert low <= theirs.low + 1e-12
     assert high >= theirs.high - 1e-12
-    assert found.facts["difference"] == pytest.approx((system - base).mean())
+    assert found.facts.difference == pytest.approx((system - base).mean())
 
 
 @pytest.mark.costly
@@ -73,7 +73,7 @@ def test_few_lost_hits_fail(n_lost, n_won, verdict, rule):
 
     found = decide(system, base, 0.02)
 
-    assert (found.verdict, found.facts["rule"]) == (verdict, rule)
+    assert (found.verdict, found.facts.rule) == (verdict, rule)
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,8 @@ def test_lower_is_better_turns_the_verdict_and_not_the_printed_numbers():
     found = decide(more, base, 0.02, direction="lower")
 
     assert found.verdict == "fail"
-    assert found.facts["difference"] == pytest.approx(0.05)
-    assert found.facts["interval"][0] == pytest.approx(0.036, abs=3e-3)
+    assert found.facts.difference == pytest.approx(0.05)
+    assert found.facts.interval[0] == pytest.approx(0.036, abs=3e-3)
     assert "+0.05" in found.why
     assert "lower is better" in found.why
     assert decide(base - 0.05 + NOISE, base, 0.02, direction="lower").verdict == "pass"
@@ -166,7 +166,7 @@ def test_identical_passes_and_says_what_it_excludes(n, max_drop, says):
 
     assert found.verdict == "pass"
     assert says in found.why
-    assert found.facts["n_changed"] == 0
+    assert found.facts.n_changed == 0
     assert ("leaves a drop" in found.why) == (n == 100)
 
 
@@ -236,9 +236,9 @@ def test_clusters_are_the_unit():
 
     copied, alone = decide_drop(clustered, 0.2, FAST), decide_drop(few, 0.2, FAST)
 
-    assert copied.facts["interval"] == pytest.approx(alone.facts["interval"])
-    assert copied.facts["n_clusters"] == 12
-    assert decide_drop(many, 0.2, FAST).facts["interval"] != copied.facts["interval"]
+    assert copied.facts.interval == pytest.approx(alone.facts.interval)
+    assert copied.facts.n_clusters == 12
+    assert decide_drop(many, 0.2, FAST).facts.interval != copied.facts.interval
 
 
 def test_fewer_than_ten_clusters_are_undecided():
@@ -282,8 +282,8 @@ def test_failed_queries_count_at_both_bounds(shift, max_drop, n_failed, verdict)
     found = decide(system, base, max_drop, causes)
 
     assert found.verdict == verdict
-    assert found.facts["n_failed"] == n_failed
-    assert found.facts["n"] == 200 - n_failed
+    assert found.facts.n_failed == n_failed
+    assert found.facts.n == 200 - n_failed
     assert (f"failures on {n_failed} queries could turn" in found.why) == (verdict == "undecided")
 
 
@@ -307,7 +307,7 @@ def test_what_does_not_apply_is_left_out_even_where_the_other_failed():
     found = decide(system, base, 0.02, causes)
 
     assert found.verdict == "pass"
-    assert found.facts["n_failed"] == 0
+    assert found.facts.n_failed == 0
 
 
 def test_a_failure_without_a_bound_leaves_everything_open():
@@ -329,7 +329,7 @@ def test_few_changes_without_a_bound_are_undecided():
 
     assert found.verdict == "undecided"
     assert found.why == "only 3 of 50 queries changed, and the score has no bound"
-    assert found.facts["interval"] == [None, None]
+    assert found.facts.interval == (None, None)
 
 
 def test_nothing_in_common_is_undecided():

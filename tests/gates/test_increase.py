@@ -54,7 +54,7 @@ def test_the_interval_decides_and_not_the_number(quantile):
         assert verdict(low + 1e-6) == "undecided"
         assert verdict(low - 1e-6) == "fail"
     found = decide_increase(pairs(NOW), (middle + high) / 2, METHOD, quantile=quantile)
-    assert found.facts["interval"] == [low, high]
+    assert found.facts.interval == (low, high)
     assert found.power.queries_needed.equal > 0
     assert found.power.detectable > (middle + high) / 2
 
@@ -65,7 +65,7 @@ def test_what_is_not_known_is_left_out():
 
     found = decide_increase(pairs(now), 5.0, METHOD)
 
-    assert (found.verdict, found.facts["n"]) == ("pass", 90)
+    assert (found.verdict, found.facts.n) == ("pass", 90)
     nothing = decide_increase(pairs(np.full(N, np.nan)), 5.0, METHOD)
     assert (nothing.verdict, nothing.why) == (
         "undecided", "not compared: known of no query in both"
@@ -88,4 +88,4 @@ def test_few_clusters_are_undecided():
 
     assert "9 clusters are too few" in decide_increase(pairs(NOW, clusters=few), 5.0, METHOD).why
     found = decide_increase(pairs(NOW, clusters=enough), 5.0, METHOD)
-    assert (found.verdict, found.facts["n_clusters"]) == ("pass", 30)
+    assert (found.verdict, found.facts.n_clusters) == ("pass", 30)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import ragbench as rb
 from ragbench.gates.limit import Cost, Limit
+from ragbench.records.gate import Facts
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 from ragbench.types import Cause
@@ -55,8 +56,9 @@ def test_what_does_not_apply_is_not_counted_against_a_system():
     found = decide_score(column([1, 1, NAN], Cause.NO_RELEVANT), least=1.0)
 
     assert found.verdict == "pass"
-    assert found.facts == {"mean": 1.0, "interval": pytest.approx([0.342, 1], abs=1e-3),
-                           "n": 2, "n_failed": 0}  # fmt: skip
+    assert found.facts == Facts(
+        mean=1.0, interval=pytest.approx((0.342, 1), abs=1e-3), n=2, n_failed=0
+    )
 
 
 def test_a_failure_of_a_score_without_a_bound_leaves_its_interval_open():

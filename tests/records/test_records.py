@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import ragbench.records
 from ragbench.errors import DataError
 from ragbench.records.codec import ProseTree, Record, cleaned, from_json, kind, to_json
+from ragbench.records.gate import DropFacts, Facts, GateVerdict
 from ragbench.records.manifest import ClaimRow, VerdictRow
 from ragbench.records.score import Early
 
@@ -68,6 +69,15 @@ def values(hint):
 
 def key_of(field):
     return field.name.rstrip("_")
+
+
+def keys_of(made, field):
+    """The keys of a field: those of a flat record stand in the object itself."""
+    if "flat" not in field.metadata:
+        return [key_of(field)]
+    hint = get_type_hints(made)[field.name]
+    [flat] = [each for each in (get_args(hint) or [hint]) if each is not type(None)]
+    return [key_of(each) for each in fields(flat) if each.name != "unknown"]
 
 
 def is_optional(field):
@@ -124,12 +134,13 @@ def is_read_back(made, record, written, text):
 def each_optional_field_may_be_absent(made, written):
     for field in optional_fields(made):
         default = field.default if field.default is not MISSING else field.default_factory()
-        without = {key: value for key, value in written.items() if key != key_of(field)}
+        keys = keys_of(made, field)
+        without = {key: value for key, value in written.items() if key not in keys}
         record = from_json(made, json.loads(json.dumps(without)))
 
         assert getattr(record, field.name) == default
         left_out = bool(field.metadata)
-        assert (key_of(field) not in to_json(record)) == left_out
+        assert to_json(record).keys().isdisjoint(keys) == left_out
 
 
 def each_required_field_must_be_there(made, written):
@@ -156,16 +167,19 @@ def unknown_keys_are_kept_behind_the_others(made, text, more):
 def a_wrong_type_is_named_with_its_place(made, text):
     written = json.loads(text)
     hints = get_type_hints(made, include_extras=True)
-    for field in fields(made):
-        if field.name == "unknown" or hints[field.name] in (Any, ProseTree):
-            continue
-
+    keys = [
+        key
+        for field in fields(made)
+        if field.name != "unknown" and hints[field.name] not in (Any, ProseTree)
+        for key in keys_of(made, field)
+    ]
+    for key in keys:
         with pytest.raises(DataError) as caught:
-            from_json(made, {**written, key_of(field): Odd()}, file="file.json", path="a.0")
+            from_json(made, {**written, key: Odd()}, file="file.json", path="a.0")
 
         message = str(caught.value)
         assert message.startswith("file.json: a.0"), message
-        assert key_of(field) in message, message
+        assert key in message, message
 
 
 def test_the_place_reaches_to_the_depth():
@@ -179,6 +193,32 @@ def test_the_place_reaches_to_the_depth():
     assert str(caught.value) == (
         "summary.json: systems.0.scores.map: 'mean' is text; allowed: a number"
     )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"mean": "not a number"}, "'mean' is text; allowed: a number"),
+        ({"interval": "junk"}, "interval is 'junk'; allowed: [low, high], or null"),
+        ({"n": [3]}, "'n' is a list; allowed: an integer"),
+    ],
+)
+def test_the_numbers_behind_a_verdict_have_types(wrong, says):
+    gate = {"gate": "map >= 0.2", "system": "s", "verdict": "pass", "why": "0.3", **wrong}
+    with pytest.raises(DataError) as caught:
+        from_json(GateVerdict, gate, file="summary.json", path="gates.0")
+
+    assert str(caught.value) == f"summary.json: gates.0: {says}"
+
+
+def test_a_number_that_is_not_known_is_null_and_another_is_not_there():
+    drop = DropFacts(numbers=Facts(difference=None, interval=(None, None), n=0))
+
+    written = to_json(drop)
+
+    assert written == {"difference": None, "interval": [None, None], "n": 0}
+    assert from_json(DropFacts, written | {"n_odd": 1}).unknown == {"n_odd": 1}
+    assert from_json(DropFacts, written) == drop
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Annotated
 import numpy as np
 
 from ragbench.gates.base import Candidate, Decision, MeasureGate, within
+from ragbench.records.gate import Facts
 from ragbench.registry import Option
 
 
@@ -29,5 +30,5 @@ class Zeros(MeasureGate):
         values = held.column.values
         n, zeros = int((~np.isnan(values)).sum()), int((values == 0).sum())
         if not n:
-            return Decision("undecided", "nothing was scored", {"n": 0})
-        return Decision(within(zeros / n, None, self.max_zeros), f"{zeros} of {n}", {"n": n})
+            return Decision("undecided", "nothing was scored", Facts(n=0))
+        return Decision(within(zeros / n, None, self.max_zeros), f"{zeros} of {n}", Facts(n=n))
