@@ -151,7 +151,7 @@ def made(kind: str):  # type: ignore[no-untyped-def]
     """A retriever; a dense one over vectors that are sums of those of their words."""
     import numpy as np
 
-    from ragbench.embed.cached import CachedEmbedder
+    from ragbench.embed.cache import CachedEmbedder
     from ragbench.files import cache_folder
     from ragbench.retrieve.bm25 import BM25
     from ragbench.retrieve.dense import Dense

@@ -25,7 +25,7 @@ from ragbench.executors.local import Processes
 from ragbench.executors.pool import Pool
 from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.bm25 import BM25, RM3
-from ragbench.retrieve.chunked import with_chunks
+from ragbench.retrieve.chunks import with_chunks
 from ragbench.score.judge import JUDGES
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.judge import load_rubrics

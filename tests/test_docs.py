@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from ragbench.cli import main
-from tests.cells import run_cell
 from tests.commands import run_command
+from tests.notebook import run_cell
 
 
 def blocks(text, language):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cells import PAGES, programs, run_cell
+from tests.notebook import PAGES, programs, run_cell
 
 
 def installed(program):

@@ -10,8 +10,8 @@ import pytest
 import ragbench as rb
 from ragbench.comparison.evaluate import evaluate_run_file
 from ragbench.config.schema import RetrievalMetrics
-from tests.cells import run_cell
 from tests.commands import run_command
+from tests.notebook import run_cell
 from tests.test_docs import blocks
 
 

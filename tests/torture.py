@@ -35,7 +35,7 @@ PROGRAMS = {
         "tests/store/test_items.py",
     ),
     "runs that share a store, a store that may only be read": (
-        "tests/store/test_claims.py",
+        "tests/store/test_call_locks.py",
         "tests/store/test_read_only.py",
     ),
     "servers that hang, drip, redirect, or answer with bombs": (

@@ -275,7 +275,7 @@ def plan(
     from ragbench.experiment.plan.components import missing_keys, readiness
     from ragbench.experiment.plan.plan import load_collection, make_plan
     from ragbench.experiment.plan.records import LiveComponents, Share
-    from ragbench.experiment.plan.uncalled import loads_by_code, uncalled_components
+    from ragbench.experiment.plan.stand_ins import loads_by_code, uncalled_components
     from ragbench.experiment.stages.graph import PlanRecord, forecast
     from ragbench.records import codec
     from ragbench.records.manifest import Choices

@@ -16,7 +16,7 @@ from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow, CauseMove, C
 from ragbench.score.judge.sentences import is_refusal, numbers_in, terms_of
 from ragbench.score.text.squad import answer_tokens, holds_run
 from ragbench.stats import mean_interval
-from ragbench.text.analyze import Analyzer
+from ragbench.text.analyzer import Analyzer
 from ragbench.text.tokenize import sentences
 
 SHORT = 4

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from ragbench.comparison.causes import flow_of
-from ragbench.comparison.comparable import Met
 from ragbench.comparison.differences import TestedPairs, compare_systems
+from ragbench.comparison.matching import Met
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
 from ragbench.comparison.systems import SystemScores, summarize

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench import stats
-from ragbench.comparison.comparable import meet
+from ragbench.comparison.matching import meet
 from ragbench.comparison.method import Method, look_of
 from ragbench.comparison.sources import ScoredSystems
 from ragbench.comparison.systems import (

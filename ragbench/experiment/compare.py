@@ -9,8 +9,8 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Annotated, Any
 
-from ragbench.comparison.comparable import Met, find_measure, meet
 from ragbench.comparison.compare_runs import compare_met, moved_most, with_changes
+from ragbench.comparison.matching import Met, find_measure, meet
 from ragbench.comparison.method import Families, Method
 from ragbench.comparison.sources import (
     DEFAULT_MEASURES,
@@ -23,7 +23,7 @@ from ragbench.comparison.sources import (
 from ragbench.data.files.trec_files import read_qrels
 from ragbench.errors import EXIT_BAD_INPUT, EXIT_GATE_FAILED, EXIT_OK, EXIT_UNDECIDED, DataError
 from ragbench.experiment.plan.groups import common_clusters
-from ragbench.gates.decide import FailIf, decide_all, undecided, why_skipped
+from ragbench.gates.decisions import FailIf, decide_all, undecided, why_skipped
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import ComparedRuns
 from ragbench.registry import Option, check_values, declared_options

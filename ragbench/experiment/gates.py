@@ -24,7 +24,7 @@ from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import Results
 from ragbench.gates.base import Gate, GatedRun, KnownNames
-from ragbench.gates.decide import FailIf, check_references, decide_gates, read_gate_files
+from ragbench.gates.decisions import FailIf, check_references, decide_gates, read_gate_files
 from ragbench.gates.scores import KnownScore, KnownScores
 from ragbench.llm.failures import shortened
 from ragbench.records.codec import to_json

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from ragbench.comparison.comparable import Met, meet
 from ragbench.comparison.compare_runs import (
     compare_met,
     moved_most,
@@ -15,6 +14,7 @@ from ragbench.comparison.compare_runs import (
     short_names,
     with_changes,
 )
+from ragbench.comparison.matching import Met, meet
 from ragbench.comparison.method import Method
 from ragbench.comparison.sources import ScoredSystems, read_scored
 from ragbench.data.runs.history import RunEntry

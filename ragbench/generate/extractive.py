@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 from ragbench.errors import OptionError
 from ragbench.generate.base import Generator
 from ragbench.registry import Option
-from ragbench.text.analyze import Analyzer
+from ragbench.text.analyzer import Analyzer
 from ragbench.text.tokenize import sentences
 from ragbench.types import Document, Prediction, Usage
 

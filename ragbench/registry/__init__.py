@@ -9,7 +9,7 @@ Validation, the JSON Schema, `ragbench list` and the docs all read that declarat
 `declared_options`.
 """
 
-from ragbench.registry.adapt import (
+from ragbench.registry.own_components import (
     FactoryArgs as FactoryArgs,
     OwnComponent as OwnComponent,
     adapt as adapt,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from ragbench.embed import base as embed
-from ragbench.embed.cached import CachedEmbedder, EmbedderOptions
+from ragbench.embed.cache import CachedEmbedder, EmbedderOptions
 from ragbench.embed.sentence_transformers import dot_products
 from ragbench.errors import AdapterError, OptionError
 from ragbench.files import cache_folder

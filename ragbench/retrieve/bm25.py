@@ -20,7 +20,7 @@ from ragbench.retrieve.base import Rankings, Retriever
 from ragbench.retrieve.nearest import best_rows, id_ranks
 from ragbench.signature import fingerprint
 from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
-from ragbench.text.analyze import Analyzer
+from ragbench.text.analyzer import Analyzer
 from ragbench.types import Document, FloatArray, IntArray, Query, Retrieved, ScoredDocument
 from ragbench.types.packed_documents import content_of, ids_of
 

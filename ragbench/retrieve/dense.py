@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from ragbench.embed import base as embed
-from ragbench.embed.cached import CachedEmbedder, EmbedderOptions
+from ragbench.embed.cache import CachedEmbedder, EmbedderOptions
 from ragbench.embed.encoders import count_longer, truncation_notes
 from ragbench.errors import DataError, OptionError
 from ragbench.files import cache_folder

@@ -24,7 +24,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from ragbench.errors import DataError
 from ragbench.files import write_atomically
 from ragbench.json_yaml import load_json
-from ragbench.store.claims import claims_beside
+from ragbench.store.call_locks import claims_beside
 from ragbench.store.database import (
     DamagedDatabase,
     DatabaseFile,

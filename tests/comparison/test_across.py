@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from ragbench.comparison.comparable import meet
 from ragbench.comparison.compare_runs import compare_met, moved_most, rows_of
+from ragbench.comparison.matching import meet
 from ragbench.comparison.method import Method
 from ragbench.errors import OptionError
-from ragbench.gates.decide import FailIf, decide_all, why_skipped
+from ragbench.gates.decisions import FailIf, decide_all, why_skipped
 from ragbench.records.codec import to_json
 from ragbench.records.summary import Summary
 from ragbench.types import Cause

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ragbench import evaluate_run, evaluate_texts
-from ragbench.comparison.comparable import meet
+from ragbench.comparison.matching import meet
 from ragbench.comparison.sources import ScoredSystems, from_evaluation
 from ragbench.comparison.systems import SystemScores
 from ragbench.data.loaders.base import fingerprint_collection

@@ -9,7 +9,7 @@ from ragbench.data.files.columns import with_paths
 from ragbench.data.files.rows import Entry
 from ragbench.data.loaders.records import Records
 from ragbench.errors import DataError
-from tests.cells import run_cell
+from tests.notebook import run_cell
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.embed.base import find_checkpoint, tell_nobody
-from ragbench.embed.cached import CachedEmbedder
+from ragbench.embed.cache import CachedEmbedder
 from ragbench.embed.encoders import Batches, TokenEncoder
 from ragbench.embed.entailment import EntailmentModel
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder

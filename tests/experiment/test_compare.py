@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ragbench import evaluate_run, evaluate_texts
-from ragbench.comparison.comparable import meet
+from ragbench.comparison.matching import meet
 from ragbench.comparison.sources import from_evaluation, read_scored
 from ragbench.data.runs.baseline import read_baseline, write_baseline
 from ragbench.data.runs.run_scores import read_run_scores

@@ -9,8 +9,8 @@ import yaml
 
 import ragbench as rb
 from ragbench.testing import ChatServer
-from tests.cells import run_cell
 from tests.commands import run_command
+from tests.notebook import run_cell
 from tests.score.judge.test_conversation import Script
 from tests.test_docs import blocks
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.comparison.comparable import meet
 from ragbench.comparison.compare_runs import compare_met, moved_most
+from ragbench.comparison.matching import meet
 from ragbench.comparison.method import Method
-from ragbench.gates.decide import FailIf, decide_all
+from ragbench.gates.decisions import FailIf, decide_all
 from ragbench.report.comparison import (
     COLUMNS,
     render_csv,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ragbench.data.loaders.beir import Beir
 from ragbench.errors import DataError, OptionError
 from ragbench.retrieve.bm25 import BM25
-from ragbench.retrieve.chunked import with_chunks
+from ragbench.retrieve.chunks import with_chunks
 from ragbench.store.maintenance import stored_in
 from ragbench.text.chunk import Chunking
 from ragbench.types import Document, Query

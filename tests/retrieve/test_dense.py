@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ragbench.data.files.trec_files import read_run
 from ragbench.data.loaders.beir import Beir
 from ragbench.errors import DataError, MissingExtra, OptionError
-from ragbench.retrieve.chunked import with_chunks
+from ragbench.retrieve.chunks import with_chunks
 from ragbench.retrieve.dense import Dense
 from ragbench.retrieve.nearest import InvertedFile
 from ragbench.store.arrays import DamagedArrays

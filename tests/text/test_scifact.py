@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from ragbench.text.analyze import Analyzer
+from ragbench.text.analyzer import Analyzer
 
 
 def test_bm25_on_scifact_is_where_it_should_be(lent_data):

@@ -7,7 +7,7 @@ from nltk.stem.porter import PorterStemmer
 from nltk.stem.snowball import SnowballStemmer
 
 from ragbench.errors import OptionError
-from ragbench.text.analyze import load_stemmer, porter_stem
+from ragbench.text.analyzer import load_stemmer, porter_stem
 
 WORDS = [
     "generously",

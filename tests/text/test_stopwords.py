@@ -5,7 +5,7 @@ import unicodedata
 import pytest
 
 from ragbench.errors import DataError, OptionError
-from ragbench.text.analyze import Analyzer
+from ragbench.text.analyzer import Analyzer
 from ragbench.text.languages import built_in, load
 
 

@@ -30,7 +30,7 @@ from ragbench.executors.base import Executor
 from ragbench.executors.pool import Pool
 from ragbench.experiment.calls import Calls
 from ragbench.experiment.plan.records import PlannedJudge
-from ragbench.experiment.plan.uncalled import (
+from ragbench.experiment.plan.stand_ins import (
     UncalledApp,
     UncalledJudge,
     UncalledRetriever,
@@ -46,7 +46,7 @@ from ragbench.registry import PYTHON
 from ragbench.rerank.base import Reranker, as_reranker
 from ragbench.rerank.base import declared as declared_reranker
 from ragbench.retrieve.base import Rankings, Retriever
-from ragbench.retrieve.chunked import with_chunks
+from ragbench.retrieve.chunks import with_chunks
 from ragbench.retrieve.python import as_retriever, declared
 from ragbench.score.judge.base import AskingJudge, CheckedJudge
 from ragbench.score.judge.judge import load_rubrics
@@ -94,7 +94,7 @@ class Reranked(Retriever):
 def build_retriever(
     name: str, component: Component | None, live: Any, *, calls: bool = True
 ) -> Retriever:
-    """Make a retriever from its entry, or adapt a live object; see `uncalled` for `calls`."""
+    """Make a retriever from its entry, or adapt a live object; see `stand_ins` for `calls`."""
     owner = f"retriever '{name}'"
     if component is not None and not calls and calls_code(component):
         return UncalledRetriever(component)
@@ -124,7 +124,7 @@ def build_retriever(
 def build_generator(
     name: str, component: Component | None, live: Any, *, calls: bool = True
 ) -> Generator:
-    """Make a generator from its entry, or adapt a live object; see `uncalled` for `calls`."""
+    """Make a generator from its entry, or adapt a live object; see `stand_ins` for `calls`."""
     owner = f"generator '{name}'"
     if component is not None and not calls and calls_code(component):
         require_method(component, "generator")
@@ -142,7 +142,7 @@ def build_generator(
 
 
 def build_app(name: str, component: Component | None, live: Any, *, calls: bool = True) -> Any:
-    """Make a whole app from its entry, or adapt a live object; see `uncalled` for `calls`."""
+    """Make a whole app from its entry, or adapt a live object; see `stand_ins` for `calls`."""
     owner = f"app '{name}'"
     if component is not None and not calls and calls_code(component):
         return UncalledApp(component)
@@ -206,7 +206,7 @@ def _problem(
 
 
 def build_judge(block: JudgeBlock, *, calls: bool = True) -> PlannedJudge:
-    """Make a judge and load its rubrics; see `uncalled` for `calls`."""
+    """Make a judge and load its rubrics; see `stand_ins` for `calls`."""
     is_own = block.type.startswith(PYTHON)
     try:
         made = UncalledJudge(block) if is_own and not calls else block.cls(**block.options)

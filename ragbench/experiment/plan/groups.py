@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.comparison.comparable import Met
 from ragbench.comparison.differences import Slicing
+from ragbench.comparison.matching import Met
 from ragbench.comparison.sources import ScoredSystems
 from ragbench.config.metrics import METADATA
 from ragbench.config.schema import ExperimentConfig, Match

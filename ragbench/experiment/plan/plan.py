@@ -27,7 +27,7 @@ from ragbench.experiment.plan.systems import (
     without_stored,
 )
 from ragbench.files import cache_folder
-from ragbench.gates.decide import check_gate_names, read_gate_files
+from ragbench.gates.decisions import check_gate_names, read_gate_files
 from ragbench.generate.base import Generator
 from ragbench.records.manifest import Choices
 from ragbench.registry import PYTHON, nearest

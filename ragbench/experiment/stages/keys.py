@@ -20,7 +20,7 @@ from ragbench.config.components import is_opaque, options_of
 from ragbench.config.schema import Component
 from ragbench.redaction import redact
 from ragbench.registry import PYTHON
-from ragbench.retrieve.chunked import Chunked
+from ragbench.retrieve.chunks import Chunked
 from ragbench.score.judge.base import Item
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.text.chunk import Chunker

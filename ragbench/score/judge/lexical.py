@@ -17,7 +17,7 @@ from ragbench.score.judge.sentences import (
     plain_number,
     without_item_mark,
 )
-from ragbench.text.analyze import Analyzer
+from ragbench.text.analyzer import Analyzer
 from ragbench.text.tokenize import Memory, sentences, words
 from ragbench.types.scores import Cause, Verdict
 

@@ -34,7 +34,7 @@ from ragbench.score.judge.base import Item, Judge, Rubric, missing_verdict
 from ragbench.score.judge.items import explained, with_evidence
 from ragbench.score.judge.sentences import Pair, Reader, judge_sentences
 from ragbench.score.judge.verdicts import failed_verdict
-from ragbench.text.analyze import Analyzer
+from ragbench.text.analyzer import Analyzer
 from ragbench.text.tokenize import sentences
 from ragbench.types.scores import Ruling, Verdict
 

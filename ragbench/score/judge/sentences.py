@@ -21,7 +21,7 @@ from ragbench.score.judge.grounding import (
     best_verdict,
     grounded_verdict,
 )
-from ragbench.text.analyze import Analyzer
+from ragbench.text.analyzer import Analyzer
 from ragbench.text.tokenize import sentences
 from ragbench.types.scores import Cause, Ruling, Verdict
 

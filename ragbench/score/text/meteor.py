@@ -24,7 +24,7 @@ from ragbench.score.text.tokenizers import (
     tokenizer,
 )
 from ragbench.signature import fingerprint
-from ragbench.text.analyze import load_stemmer
+from ragbench.text.analyzer import load_stemmer
 from ragbench.text.tokenize import Memory
 from ragbench.types.scores import Value
 

@@ -31,7 +31,7 @@ from ragbench.score.text.tokenizers import (
     overlap,
     tokenizer,
 )
-from ragbench.text.analyze import load_stemmer
+from ragbench.text.analyzer import load_stemmer
 from ragbench.text.languages import is_latin, unicode_words
 
 NGRAM_TYPES = {f"rouge{n}": n for n in range(1, 10)}

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from ragbench.llm import ChatEngine, OpenAIChat, Replies
-from ragbench.store import claims
+from ragbench.store import call_locks
 from ragbench.testing import ChatServer
 from tests.llm.conftest import GOOD, asking
 
@@ -138,8 +138,8 @@ def test_a_call_that_fails_is_tried_by_who_waits(tmp_path):
 
 
 def test_who_waits_too_long_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(claims, "_PATIENCE_S", 0.1)
-    held = claims.Claims(tmp_path / "claims")
+    monkeypatch.setattr(call_locks, "_PATIENCE_S", 0.1)
+    held = call_locks.Claims(tmp_path / "claims")
 
     async def both():
         async with held.of("k"):
@@ -151,7 +151,7 @@ def test_who_waits_too_long_goes_on(tmp_path, monkeypatch):
 
 
 def test_a_folder_that_takes_no_file_still_tells_threads_apart(tmp_path):
-    held = claims.Claims(tmp_path / "no such folder" / "claims")
+    held = call_locks.Claims(tmp_path / "no such folder" / "claims")
 
     assert held._take(7)
     assert not held._take(7)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.comparison.comparable import meet
+from ragbench.comparison.matching import meet
 from ragbench.errors import DataError, OptionError
 from ragbench.records.summary import Summary
 from ragbench.types import Cause

@@ -10,7 +10,7 @@ from ragbench.errors import OptionError
 from ragbench.executors.local import Processes
 from ragbench.executors.pool import Pool
 from ragbench.retrieve.bm25 import BM25
-from ragbench.retrieve.chunked import with_chunks
+from ragbench.retrieve.chunks import with_chunks
 from ragbench.retrieve.run_file import RunFile
 from ragbench.text.chunk import Chunking
 from ragbench.types import Document, Query, Retrieved

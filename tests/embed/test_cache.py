@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.embed.base import tell_nobody
-from ragbench.embed.cached import CachedEmbedder, EmbedderOptions
+from ragbench.embed.cache import CachedEmbedder, EmbedderOptions
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
 from ragbench.errors import DataError
 from ragbench.store import vectors

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ragbench.comparison.comparable import Met
 from ragbench.comparison.compare_runs import pairs_of
+from ragbench.comparison.matching import Met
 from ragbench.comparison.method import Method
 from ragbench.comparison.sources import ScoredSystems
 from ragbench.errors import ConfigError, DataError, OptionError
