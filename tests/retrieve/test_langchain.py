@@ -180,8 +180,7 @@ def test_the_bad_answers_of_one_query_fail_it_alone():
     assert {outcomes[q].cause for q in answers} == {Cause.MALFORMED}
     assert outcomes["raises"].cause is Cause.ERROR
     assert outcomes["hole"].detail == (
-        "retriever 'mine': hit 2 is None, allowed: a langchain Document, or (Document, score) "
-        "(query 'hole')"
+        "retriever 'mine': hit 2 is None, allowed: a langchain Document, or (Document, score)"
     )
 
 
