@@ -141,17 +141,20 @@ def _components(kind: str) -> list[Listed]:
             said += f" (needs {spec.needs})"
         group = spec.group if spec is not None else "others" if kind == "measures" else None
         options = _options(component, k_is_required=spec is not None and spec.cutoff == "required")
-        found.append(Listed(name, said, options, group, _facts(name, component)))
+        found.append(Listed(name, said, options, group, _facts(kind, name, component)))
     groups = get_args(Group)
     return sorted(found, key=lambda e: groups.index(e.group)) if kind == "measures" else found
 
 
-def _facts(name: str, component: Any) -> dict[str, Any]:
-    declared = getattr(component, "declaration", None)
-    if declared is None:
+def _facts(kind: str, name: str, component: object) -> dict[str, Any]:
+    if kind != "metrics":
         return {}
+    from ragbench.score.text.base import declaration_of
     from ragbench.score.text.notation import parse_metric
 
+    declared = declaration_of(component)
+    if declared is None:
+        return {}
     low, high = parse_metric(name).range
     return {
         "parts": list(declared.parts),

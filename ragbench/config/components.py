@@ -180,8 +180,8 @@ def _build(
     is_theirs = type_name.startswith(PYTHON)
     shared = frozenset[str]() if is_theirs else _SHARED
     common = {key: value for key, value in values.items() if key not in own or key in shared}
-    is_opaque = is_theirs or getattr(cls, "is_opaque", False)
-    if common.get("timeout") is None and is_opaque and "timeout" in common:
+    waits = is_theirs or is_opaque(cls)
+    if common.get("timeout") is None and waits and "timeout" in common:
         common["timeout"] = PYTHON_TIMEOUT
     if common.get("retrievers") is not None:
         common["retrievers"] = tuple(common["retrievers"])
@@ -245,7 +245,13 @@ CHUNK = "chunk"
 CHUNK_HELP = "How documents are cut into chunks, which are ranked instead."
 
 
-def indexes(component: Any) -> bool:
+def is_opaque(component: object) -> bool:
+    """Whether code or data of a component cannot be seen from here, so that it is asked again."""
+    # one of a third party need not inherit what declares it
+    return bool(getattr(component, "is_opaque", False))
+
+
+def indexes(component: object) -> bool:
     """Whether a retriever sees the documents before it answers, so that they can be cut."""
     declared = getattr(component, "indexes", None)
     # one of the user's own need not inherit what declares it

@@ -236,9 +236,11 @@ def _type(annotation: Any, option: Option | None = None) -> Schema:
     return {"type": _JSON_TYPES[kind]} if kind in _JSON_TYPES else {}
 
 
-def _example(name: str, measure: Any) -> str:
+def _example(name: str, measure: Callable[..., object]) -> str:
     """A measure as a config may name it: with a cut-off where it needs one."""
-    spec = getattr(measure, "measure_spec", None)
+    from ragbench.score.retrieval.base import spec_of
+
+    spec = spec_of(measure)
     if spec is None or spec.cutoff != "required":
         return name
     return f"{name}@10" if spec.at == "k" else f"{name}@0.5"  # @ gives a recall level

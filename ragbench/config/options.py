@@ -157,7 +157,7 @@ class Context:
         if not inspect.isclass(cls) or cls.__module__.partition(".")[0] != "ragbench":
             return
         if self.code is not None and "object" not in set_:
-            samples = values.get("samples") if hasattr(cls, "check_samples") else None
+            samples = None if "samples" in declared else values.get("samples")  # a generator's
             late |= any(str(each).startswith(("path", "folder")) for each in set_)
             self.trials.append(Trial(entry, cls, options, samples, late))
 

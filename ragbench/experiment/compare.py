@@ -14,6 +14,7 @@ from ragbench.comparison.compare_runs import compare_met, moved_most, with_chang
 from ragbench.comparison.method import Families, Method
 from ragbench.comparison.sources import (
     DEFAULT_MEASURES,
+    HasRunFolder,
     ScoredSystems,
     Source,
     needs_qrels,
@@ -281,8 +282,8 @@ def read_all(
 def _names(sources: Sequence[Source]) -> list[str]:
     """Paths as they were given; what has none is `a`, `b`, in its place."""
     return [
-        str(getattr(source, "path", source))
-        if isinstance(source, (str, Path)) or hasattr(source, "path")
+        str(source.path if isinstance(source, HasRunFolder) else source)
+        if isinstance(source, (str, Path, HasRunFolder))
         else ascii_lowercase[place % len(ascii_lowercase)]
         for place, source in enumerate(sources)
     ]

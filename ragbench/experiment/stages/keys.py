@@ -16,7 +16,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
-from ragbench.config.components import options_of
+from ragbench.config.components import is_opaque, options_of
 from ragbench.config.schema import Component
 from ragbench.redaction import redact
 from ragbench.registry import PYTHON
@@ -43,8 +43,7 @@ def is_seen(component: Component | None) -> bool:
     if component.chunk is not None and component.chunk.code is not None:
         return False
     built_in = getattr(component.cls, "__module__", "").startswith("ragbench.")
-    opaque = getattr(component.cls, "is_opaque", False)
-    return built_in and not opaque and not component.type.startswith(PYTHON)
+    return built_in and not is_opaque(component.cls) and not component.type.startswith(PYTHON)
 
 
 def component_key(

@@ -252,6 +252,12 @@ def metric(*names: str, **declared: Any) -> Callable[[Function], Function]:
     return declare
 
 
+def declaration_of(function: object) -> Declaration | None:
+    """Return what `@metric` declared about a function; None where it is not a metric."""
+    declared = getattr(function, "declaration", None)
+    return declared if isinstance(declared, Declaration) else None
+
+
 @functools.cache
 def plain_metric(name: str, function: Callable[..., Any]) -> Declaration:
     """Return the declaration of a function of the user's own that declares nothing.

@@ -10,7 +10,7 @@ from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import PYTHON, declared_options, nearest
 from ragbench.score.base import read_options, split_options
 from ragbench.score.text import METRICS
-from ragbench.score.text.base import Declaration, Metric, plain_metric
+from ragbench.score.text.base import Declaration, Metric, declaration_of, plain_metric
 
 ALIASES = {
     "em": "exact_match",
@@ -75,10 +75,10 @@ def _load(base: str, written: str) -> Declaration:
         names = METRICS.names()
         raise OptionError("metric", "name", written, ", ".join(names), nearest(base, names))
     function = METRICS.load(base)
-    declaration = getattr(function, "declaration", None)
+    declaration = declaration_of(function)
     if declaration is None and base.startswith(PYTHON):
         return plain_metric(base, function)
-    if not isinstance(declaration, Declaration):
+    if declaration is None:
         raise AdapterError(f"metric '{written}': {function!r} is not declared with @metric")
     return declaration
 
