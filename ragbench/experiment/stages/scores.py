@@ -50,13 +50,13 @@ class _Stored(Record):
     """A measure of a ranking as it is stored, with how the ranking was read."""
 
     column: Mapping[str, Json]
-    counts: RunCounts | None
+    counts: RunCounts | None = None
     warnings: tuple[str, ...]
 
     @classmethod
     def renewed(cls, value: dict[str, Json]) -> dict[str, Json]:
         """Of a measure that reads no judgements older versions wrote empty counts."""
-        return {**value, "counts": value.get("counts") or None}
+        return {key: each for key, each in value.items() if each != {}}
 
 
 @dataclass(slots=True)
