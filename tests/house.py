@@ -36,7 +36,7 @@ LIMITS: dict[str, float] = {
     # without modules that it does not use; searches over chunks, and by rm3, on workers; questions
     # and gold of many records, which are read one by one
     "files": 340,
-    "lines": 85_316,
+    "lines": 85_318,
     "imports, % of code": 10,
     "modules in a folder": 15,
     "modules in a family's folder": 17,
@@ -48,8 +48,8 @@ LIMITS: dict[str, float] = {
     "modules under 100 lines with one user": 0,
     "circles inside folders": 0,
     # bodies of requests and errors, which clients and servers write as they like
-    "Any": 980,
-    "dict[str, Any]": 319,
+    "Any": 977,
+    "dict[str, Any]": 316,
     "results read by string key": 0,
 }
 """Figure -> the most that it may be."""

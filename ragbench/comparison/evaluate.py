@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeGuard, cast, overload
@@ -14,10 +14,12 @@ from ragbench.comparison.run_file import RankedFile, rank_run_file
 from ragbench.comparison.systems import ScoreSummary, finite, summarize
 from ragbench.data.files import trec_files
 from ragbench.errors import DataError, OptionError
+from ragbench.records.codec import Record, to_json
+from ragbench.records.score import RunCounts
 from ragbench.registry import check_values, declared_options
 from ragbench.score.base import ScoreColumn
 from ragbench.score.retrieval.notation import Measure, parse_measures
-from ragbench.score.retrieval.score_run import Rules, RunCounts, score_ranked, score_run
+from ragbench.score.retrieval.score_run import Rules, score_ranked, score_run
 from ragbench.types import Qrels, Run
 from ragbench.types.checks import ids_of, no_ids
 from ragbench.types.columnar import QueryFingerprints
@@ -38,8 +40,8 @@ Nested = Mapping[str, Mapping[str, Any]]
 """Query -> document -> number."""
 
 
-@dataclass(frozen=True, slots=True)
-class PairCounts:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairCounts(Record):
     """How predictions and references were read."""
 
     predictions: int
@@ -47,10 +49,6 @@ class PairCounts:
     """References without a prediction."""
     without_reference: int
     """Predictions without a reference."""
-
-    def to_dict(self) -> dict[str, int]:
-        """Return a JSON-ready mapping."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,7 +84,7 @@ class Evaluation:
     @property
     def counts(self) -> dict[str, Any]:
         """How the input was read: queries, missing ones, repeated documents and the like."""
-        return self.read.to_dict()
+        return to_json(self.read)
 
     @property
     def mean(self) -> dict[str, float]:

@@ -14,16 +14,11 @@ from ragbench.comparison.sources import ScoredSystems
 from ragbench.comparison.systems import SystemScores
 from ragbench.data.runs.run_scores import QUERIES
 from ragbench.errors import DataError, OptionError
+from ragbench.records.score import RunCounts
 from ragbench.registry import PYTHON, nearest
 from ragbench.score.retrieval.notation import parse_measure
 from ragbench.signature import Signature
 from ragbench.types import Cause
-
-_COUNTED = {
-    "missing": "judged queries that the run lacks",
-    "duplicates": "repeated documents, each counted once at its best score",
-}
-"""How a run was read -> what a reader should know of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +208,9 @@ def _notes(
         f"{source.source}: {text}: {count}"
         for source in sources
         for system in source.systems.values()
-        for key, text in _COUNTED.items()
-        if (count := system.counts.get(key))
+        if system.counts is not None
+        for text, count in _counted(system.counts)
+        if count
     ]
     for place, source in enumerate(sources):
         matched = {group[place] for group in groups.values()}
@@ -222,6 +218,14 @@ def _notes(
         if alone:
             notes.append(f"{source.source}: not compared, as no other has them: {', '.join(alone)}")
     return notes
+
+
+def _counted(counts: RunCounts) -> list[tuple[str, int]]:
+    """What a reader should know of how a run was read, and how often it was so."""
+    return [
+        ("judged queries that the run lacks", counts.missing),
+        ("repeated documents, each counted once at its best score", counts.duplicates),
+    ]
 
 
 def match_systems(

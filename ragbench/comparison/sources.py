@@ -131,12 +131,12 @@ def from_history(shown: str, commits: Sequence[ScoredSystems]) -> ScoredSystems:
 def from_evaluation(source: str, evaluation: Evaluation, run: Path | None = None) -> ScoredSystems:
     """Return the one system of an evaluation, under the tag of its run file or its source."""
     read = evaluation.read
-    of_texts = isinstance(read, PairCounts)
-    name = (None if isinstance(read, PairCounts) else read.tag) or source
-    kind: Kind = "generation" if of_texts else "retrieval"
+    counts = None if isinstance(read, PairCounts) else read
+    name = (counts and counts.tag) or source
+    kind: Kind = "generation" if counts is None else "retrieval"
     kinds = dict.fromkeys(evaluation.columns, kind)
-    retriever = None if of_texts else name
-    system = SystemScores(name, retriever, None, evaluation.columns, kinds, evaluation.counts)
+    retriever = None if counts is None else name
+    system = SystemScores(name, retriever, None, evaluation.columns, kinds, counts)
     rankings = {} if run is None else {name: run}
     return ScoredSystems(
         source,

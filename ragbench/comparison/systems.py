@@ -21,7 +21,7 @@ from ragbench.stats import mean_interval
 from ragbench.types import Cause, Direction, FloatArray
 
 if TYPE_CHECKING:
-    from ragbench.records.score import Kind, SystemScore
+    from ragbench.records.score import Kind, RunCounts, SystemScore
     from ragbench.records.summary import Role
 
 
@@ -48,8 +48,8 @@ class SystemScores(SystemParts):
     """Score name -> its column, in the order of the config."""
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     """Score name -> what it looks at."""
-    counts: Mapping[str, Any] = field(default_factory=dict)
-    """How a run was read: missing queries, repeated documents, judged share."""
+    counts: RunCounts | None = None
+    """How a run was read; None where no judgements were."""
     costs: Mapping[str, FloatArray] = field(default_factory=dict, repr=False)
     """`latency_ms`, `tokens.input`, `tokens.output`, `usd` -> of each query; NaN: not known."""
 

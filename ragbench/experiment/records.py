@@ -19,7 +19,7 @@ from ragbench.experiment.plan.records import Plan, Share, System
 from ragbench.llm import Totals
 from ragbench.records.comparison import Comparisons, Preference, no_comparisons
 from ragbench.records.manifest import JudgePayment, VerdictRow
-from ragbench.records.score import JudgedBy, Kind
+from ragbench.records.score import JudgedBy, Kind, RunCounts
 from ragbench.records.summary import (
     EarlyStopping,
     Judging,
@@ -416,7 +416,7 @@ class Results:
         system: System,
         columns: Mapping[str, ScoreColumn] = MappingProxyType({}),
         kind: Kind = "retrieval",
-        counts: Mapping[str, Any] = MappingProxyType({}),
+        counts: RunCounts | None = None,
     ) -> None:
         """Add scores of one kind; a system stands where its first ones were added."""
         if system.name not in (each.name for each in self.systems):
@@ -428,5 +428,5 @@ class Results:
             before,
             columns={**before.columns, **columns},
             kinds={**before.kinds, **dict.fromkeys(columns, kind)},
-            counts={**before.counts, **counts},
+            counts=counts or before.counts,
         )

@@ -197,7 +197,7 @@ def _system(
         ranking_of=planned.ranking_of if planned.ranking_of in results.rankings else None,
         baseline=baseline,
         scores=scores,
-        counts=dict(system.counts),
+        counts=system.counts,
         causes=causes.counts(),
         cause_shares=causes.shares(plan.config.statistics.confidence, plan.clusters),
         causes_by=causes.by_slice(plan.slicings),

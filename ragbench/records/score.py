@@ -107,6 +107,28 @@ class SystemScore(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunCounts(Record):
+    """What the values of a run rest on; printed beside them."""
+
+    queries: int
+    """Queries of the qrels."""
+    scored: int
+    """Queries that a measure of binary relevance has a value for."""
+    missing: int
+    """Judged queries that the run lacks."""
+    without_judgements: int
+    """Queries of the run that are not judged, and those of the qrels without any judgement."""
+    without_relevant: int
+    """Judged queries for which no document is relevant."""
+    duplicates: int
+    """Retrieved documents that were dropped because their query had them already."""
+    judged_share: float | None
+    """Share of the retrieved documents of judged queries that are judged; None without any."""
+    tag: str | None = optional()
+    """What the run file calls its run; None for a run that comes from no file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineScore(Record):
     """What is known of a score besides its values."""
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from ragbench.records.causes import AnswerCause, CauseShare
 from ragbench.records.codec import Prose, Record, optional
 from ragbench.records.gate import GateVerdict
-from ragbench.records.score import Ends, SystemScore
+from ragbench.records.score import Ends, RunCounts, SystemScore
 
 SUMMARY_SCHEMA = "ragbench.summary/1"
 
@@ -161,8 +161,8 @@ class SystemSummary(Record):
     """What it is compared with; None for a baseline itself."""
     scores: Mapping[str, SystemScore]
     """Score name -> what is known of it, in the order of the config."""
-    counts: Mapping[str, Any] = optional({})
-    """How its run was read: missing queries, repeated documents, judged share."""
+    counts: RunCounts | None = optional()
+    """How its run was read; None of what retrieves nothing that judgements are of."""
     causes: Mapping[AnswerCause, int] = optional({})
     """Where answers are lost: cause -> how many queries; they add up to the queries. Empty in a
     file of an older version."""

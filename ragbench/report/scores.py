@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragbench.comparison.evaluate import SCHEMA, Evaluation
 from ragbench.comparison.systems import finite
+from ragbench.records.score import RunCounts
 from ragbench.report.text import interval, printable, side_by_side, significant
-from ragbench.score.retrieval.score_run import RunCounts
 from ragbench.score.retrieval.trec_eval import FAMILIES, print_parameters
 from ragbench.types.checks import id_bytes
 from ragbench.types.scores import Cause

@@ -16,6 +16,7 @@ from ragbench.comparison.evaluate import evaluate_run, evaluate_run_file
 from ragbench.data.files import trec_files as trec_stream
 from ragbench.data.files.trec_files import format_run, read_qrels, read_run
 from ragbench.errors import DataError, OptionError
+from ragbench.records.codec import to_json
 from ragbench.score.retrieval.score_run import score_run
 from ragbench.types import Qrels
 from ragbench.types.byte_ids import ByteIds
@@ -90,7 +91,7 @@ def assert_same(file, run, qrels=QRELS, chunk_bytes=64, **rules):
     found = evaluate_run_file(file, qrels, MEASURES, _chunk_bytes=chunk_bytes, **rules)
     expected = score_run(run, qrels, MEASURES, **rules)
 
-    assert found.counts == expected.counts.to_dict() | {"tag": run.name}
+    assert found.counts == to_json(expected.counts) | {"tag": run.name}
     assert tuple(found.query_ids) == expected.query_ids
     for column in expected.columns:
         np.testing.assert_array_equal(found.columns[column.name].values, column.values)

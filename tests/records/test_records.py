@@ -18,6 +18,7 @@ from ragbench.records.codec import ProseTree, Record, cleaned, from_json, kind, 
 from ragbench.records.gate import DropFacts, Facts, GateVerdict
 from ragbench.records.manifest import ClaimRow, VerdictRow
 from ragbench.records.score import Early
+from ragbench.records.summary import SystemSummary
 
 MODULES = [
     importlib.import_module(f"ragbench.records.{module.name}")
@@ -209,6 +210,14 @@ def test_the_numbers_behind_a_verdict_have_types(wrong, says):
         from_json(GateVerdict, gate, file="summary.json", path="gates.0")
 
     assert str(caught.value) == f"summary.json: gates.0: {says}"
+
+
+def test_how_a_run_was_read_has_types():
+    system = {"name": "s", "retriever": None, "generator": None, "scores": {}}
+    with pytest.raises(DataError) as caught:
+        from_json(SystemSummary, {**system, "counts": {"queries": "3"}}, path="systems.0")
+
+    assert str(caught.value) == "systems.0.counts: 'queries' is text; allowed: an integer"
 
 
 def test_a_number_that_is_not_known_is_null_and_another_is_not_there():

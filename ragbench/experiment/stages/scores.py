@@ -24,6 +24,7 @@ from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.stages.model_judgements import Gold, Judgements
 from ragbench.experiment.stages.retrieval import Rank
 from ragbench.records.codec import Record, from_json, to_json
+from ragbench.records.score import RunCounts
 from ragbench.score.base import Advance, ScoreColumn
 from ragbench.score.retrieval.base import RetrievedPassages
 from ragbench.score.retrieval.notation import Measure, parse_measures
@@ -49,8 +50,13 @@ class _Stored(Record):
     """A measure of a ranking as it is stored, with how the ranking was read."""
 
     column: Mapping[str, Json]
-    counts: Mapping[str, Json] | None
+    counts: RunCounts | None = None
     warnings: tuple[str, ...]
+
+    @classmethod
+    def renewed(cls, value: dict[str, Json]) -> dict[str, Json]:
+        """Of a measure that reads no judgements older versions wrote empty counts."""
+        return {key: each for key, each in value.items() if each != {}}
 
 
 @dataclass(slots=True)
@@ -62,8 +68,8 @@ class RankingScores:
     rules: RetrievalMetrics
     columns: dict[str, ScoreColumn] = field(default_factory=dict)
     """Measure -> its column, one row per query in the order of the queries."""
-    counts: dict[str, Json] = field(default_factory=dict)
-    """How the run was read: missing queries, judged share and the like; empty without qrels."""
+    counts: RunCounts | None = None
+    """How the run was read; None without qrels."""
     warnings: list[str] = field(default_factory=list)
 
     def score(self, measures: Sequence[Measure]) -> None:
@@ -103,7 +109,7 @@ class RankingScores:
             if self.gold.source is not None:
                 signature = signature.replacing(qrels=self.gold.source)
             self.columns[column.name] = replace(_aligned(column, rows), signature=signature)
-        self.counts = scored.counts.to_dict()
+        self.counts = scored.counts
 
     def _score_texts(self, measures: Sequence[Measure]) -> None:
         """Look into passages as they were retrieved, whatever judgements call a document."""
@@ -197,7 +203,7 @@ class ScoreRanking(StoredStage):
             return
         kept = self.items() if self.plan.measures else []
         columns = {name: each[0] for name, each in zip(self.plan.measures, kept, strict=True)}
-        counts: Mapping[str, Json] = next((a.counts for _, a in kept if a.counts), {})
+        counts = next((about.counts for _, about in kept if about.counts), None)
         results.add_scores(self.system, columns, "retrieval", counts)
         results.warnings += dict.fromkeys(said for _, about in kept for said in about.warnings)
 

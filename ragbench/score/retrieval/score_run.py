@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from ragbench.errors import DataError, OptionError
+from ragbench.records.score import RunCounts
 from ragbench.registry import Option, check_values, declared_options
 from ragbench.score.base import ScoreColumn
 from ragbench.score.retrieval.base import (
@@ -138,35 +139,6 @@ def without_unjudged(ranked: RankedGrades) -> RankedGrades:
         n_retrieved=counts,
         ties=TieGroups(rank[edges[:-1]][group], rank[edges[1:] - 1][group]),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class RunCounts:
-    """What the values of a run rest on; printed beside them."""
-
-    queries: int
-    """Queries of the qrels."""
-    scored: int
-    """Queries that a measure of binary relevance has a value for."""
-    missing: int
-    """Judged queries that the run lacks."""
-    without_judgements: int
-    """Queries of the run that are not judged, and those of the qrels without any judgement."""
-    without_relevant: int
-    """Judged queries for which no document is relevant."""
-    duplicates: int
-    """Retrieved documents that were dropped because their query had them already."""
-    judged_share: float | None
-    """Share of the retrieved documents of judged queries that are judged; None without any."""
-    tag: str | None = None
-    """What the run file calls its run; None for a run that comes from no file."""
-
-    def to_dict(self) -> dict[str, int | float | str | None]:
-        """Return a JSON-ready mapping; without a tag where there is none."""
-        found = asdict(self)
-        if self.tag is None:
-            del found["tag"]
-        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from ragbench.errors import OptionError
+from ragbench.records.codec import to_json
 from ragbench.score.retrieval.score_run import score_run
 from ragbench.types import Cause, Qrels, Run
 
@@ -58,7 +59,7 @@ def test_rules(rules, expected, scored):
 def test_counts():
     counts = score_run(RUN, QRELS, ["mrr"]).counts
 
-    assert counts.to_dict() == {
+    assert to_json(counts) == {
         "queries": 5,
         "scored": 2,
         "missing": 2,
