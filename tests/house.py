@@ -78,6 +78,7 @@ RESULTS = (
 
 AT_THE_BORDER = {
     "records.summary": ("renewed", "_without_times"),  # JSON of older versions, for the codec
+    "experiment.stages.item_json": ("has_value",),  # of each item that is spooled: it must be quick
     "experiment.stages.judging": ("read",),  # a stored item, of which it makes a verdict
 }
 """Module -> its functions that are given JSON and make a record of it, so that they read keys."""

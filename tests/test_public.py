@@ -112,3 +112,14 @@ run_experiment({str(config)!r}, {{"output": {str(tmp_path / "runs")!r}}})"""
 
 def test_types_are_shipped():
     assert (Path(ragbench.__file__).parent / "py.typed").exists()
+
+
+def test_the_modules_of_statistics_offer_what_the_package_does():
+    """Type checkers read the modules, Python the table of the package."""
+    offered = [
+        name
+        for home in ragbench.stats._HOMES
+        for name in importlib.import_module(f"ragbench.stats.{home}").__all__
+    ]
+
+    assert sorted(offered) == sorted(ragbench.stats.__all__)

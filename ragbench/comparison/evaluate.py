@@ -9,14 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeGuard, cast, overload
 
-from ragbench.comparison.method import Confidence
+from ragbench.comparison.method import Confidence, check_options
 from ragbench.comparison.run_file import RankedFile, rank_run_file
 from ragbench.comparison.systems import ScoreSummary, finite, summarize
 from ragbench.data.files import trec_files
 from ragbench.errors import DataError, OptionError
 from ragbench.records.codec import Record, to_json
 from ragbench.records.score import RunCounts
-from ragbench.registry import check_values, declared_options
 from ragbench.score.base import ScoreColumn
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules, score_ranked, score_run
@@ -71,7 +70,7 @@ class Evaluation:
     """What the metrics do not see in the texts, such as words in other letters."""
 
     def __post_init__(self) -> None:
-        check_values("evaluate", declared_options(Evaluation), {"confidence": self.confidence})
+        check_options("evaluate", self)
 
     @cached_property
     def summary(self) -> dict[str, ScoreSummary]:

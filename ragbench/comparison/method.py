@@ -40,6 +40,20 @@ Families = Literal["measure", "all"]
 """What is corrected for together: the comparisons by one measure, or by all."""
 
 
+def check_options(owner: str, record: object) -> None:
+    """Check the options of a frozen record; numbers of NumPy become Python's own first.
+
+    Raises:
+        OptionError: A value is not allowed.
+    """
+    values = {name: getattr(record, name) for name in declared_options(type(record))}
+    for name, value in values.items():
+        if isinstance(value, np.generic):  # seeds and levels come out of arrays and tables
+            values[name] = value.item()
+            object.__setattr__(record, name, values[name])
+    check_values(owner, declared_options(type(record)), values)
+
+
 Confidence = Annotated[float, Option("Level of the intervals.", gt=0, lt=1)]
 
 
@@ -74,8 +88,7 @@ class Method(IntervalsAndTests):
     """What names the clusters; None where each query stands for itself."""
 
     def __post_init__(self) -> None:
-        options = declared_options(Method)
-        check_values("compare", options, {name: getattr(self, name) for name in options})
+        check_options("compare", self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,7 +162,7 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
         cluster: `metadata.<key>`: queries with equal values are one unit, as `statistics.cluster`
             of the YAML has it. One of the runs has to be a run folder, which has the metadata.
         confidence: Level of intervals and tests.
-        resamples: Sign flips and bootstrap resamples.
+        resamples: Sign flips and bootstrap resamples; at least 100, as in the YAML.
         seed: Equal seeds give equal results.
 
     Returns:

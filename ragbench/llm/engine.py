@@ -264,7 +264,8 @@ class ChatEngine:
             usd: float | None = 0.0
         else:
             usual = self.prices.cost_usd(request.model, usage)
-            usd = None if usual is None else usual * self.model.price_share
+            # a model may be one by its shape alone
+            usd = None if usual is None else usual * getattr(self.model, "price_share", 1.0)
         if usd is None:
             found = f"a limit, with {request.model!r}, whose price is not known"
             allowed = (

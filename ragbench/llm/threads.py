@@ -8,7 +8,8 @@ import queue
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from typing import Any, Generic, TypeVar
+from functools import partial
+from typing import Any, Generic, NoReturn, TypeVar
 
 Value = TypeVar("Value")
 
@@ -173,14 +174,21 @@ async def in_thread(function: Callable[[], Value]) -> Value:
 
     Its thread is a daemon: it cannot be stopped from outside, and ends with the program.
     """
-    done: Future[Value] = Future()
+    done: Future[Callable[[], Value]] = Future()
     done.set_running_or_notify_cancel()  # from here on it ends with a result or an error
 
     def run() -> None:
         try:
-            done.set_result(function())
+            value = function()
         except Exception as error:  # noqa: BLE001 - handed to who waits
-            done.set_exception(error)
+            # as a value: asyncio takes a cancelled future of the user's code for its own
+            done.set_result(partial(_raise, error))
+        else:
+            done.set_result(lambda: value)
 
     threading.Thread(target=run, name="ragbench-call", daemon=True).start()
-    return await asyncio.wrap_future(done)
+    return (await asyncio.wrap_future(done))()
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error

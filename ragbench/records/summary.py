@@ -180,6 +180,7 @@ class SystemSummary(Record):
     @classmethod
     def renewed(cls, value: dict[str, object]) -> dict[str, object]:
         """Say what a system is, and whose ranking it has, which older versions left to readers."""
+        value = {key: part for key, part in value.items() if key != "counts" or part}
         if "type" in value:
             return value
         keys = ("name", "retriever", "generator", "role")

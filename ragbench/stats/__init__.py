@@ -39,15 +39,16 @@ if TYPE_CHECKING:
     from ragbench.stats.variance import *
 
 _HOMES = {
-    "agreement": "cohen_kappa confusion_table krippendorff_alpha mean_agreement raw_agreement",
+    "agreement": "Agreement cohen_kappa confusion_table krippendorff_alpha mean_agreement "
+    "raw_agreement",
     "arguments": "cluster_sums",
     "bradley_terry": "Strengths bradley_terry_strengths",
-    "correlation": "kendall_tau_b mean_correlation pearson roc_auc spearman",
+    "correlation": "GroupedCorrelation kendall_tau_b mean_correlation pearson roc_auc spearman",
     "difference": "DifferenceInterval difference_interval paired_differences effect_size "
     "effect_size_interval",
-    "evidence": "drop_evidence",
+    "evidence": "DropEvidence drop_evidence",
     "increase": "Increase increase_interval queries_for",
-    "mean": "mean_interval ppi_difference ppi_mean",
+    "mean": "CorrectedMean MeanInterval mean_interval ppi_difference ppi_mean",
     "multiple_comparisons": "benjamini_hochberg_p_values can_reject holm_p_values max_t_p_values "
     "resamples_needed tied_with_best",
     "paired_tests": "mcnemar_p_values randomization_p_values t_test_p_values wilcoxon_p_values",
@@ -56,7 +57,7 @@ _HOMES = {
     "score_intervals": "score_interval tilting_interval",
     "sequential": "betting_interval interim_interval look_sizes spending_bounds",
     "student": "t_cdf t_quantile t_sf",
-    "variance": "VarianceComponent VarianceSplit cheapest_design split_variance",
+    "variance": "Design VarianceComponent VarianceSplit cheapest_design split_variance",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

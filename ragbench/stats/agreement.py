@@ -16,6 +16,11 @@ from ragbench.stats import arguments, resampling
 from ragbench.stats.mean import finite
 from ragbench.types import FloatArray, IntArray
 
+__all__ = [
+    "Agreement", "cohen_kappa", "confusion_table", "krippendorff_alpha", "mean_agreement",
+    "raw_agreement",
+]  # fmt: skip
+
 Level = Literal["nominal", "ordinal", "interval"]
 """What a statistic takes from ratings: whether they are equal, their order, or their distances."""
 
@@ -170,11 +175,6 @@ def raw_share(table: FloatArray) -> resampling.LeftOut:
 NO_ITEMS = "no item has two ratings"
 
 
-def constant(column: FloatArray) -> bool:
-    """Whether all values of a column are equal."""
-    return bool(column.min() == column.max())
-
-
 def _group_numbers(groups: ArrayLike | None, n: int) -> IntArray:
     if groups is None:
         return np.arange(n)
@@ -251,7 +251,7 @@ def kappa(table: FloatArray, weights: Weights = "equal") -> resampling.LeftOut:
         return resampling.undefined(NO_ITEMS)
     x, y = table[:, 0], table[:, 1]
     for column in (x, y):
-        if constant(column):
+        if arguments.constant(column):
             return resampling.undefined(f"a rater gives {column[0]:g} to all {n} items")
     observed = _apart(x, y, weights)
     against_y, against_x = _sums_against(x, y, weights), _sums_against(y, x, weights)
@@ -375,7 +375,7 @@ def alpha(table: FloatArray, level: Level = "nominal") -> resampling.LeftOut:
     if len(table) == 0:
         return resampling.undefined(NO_ITEMS)
     rated = table[np.isfinite(table)]
-    if constant(rated):
+    if arguments.constant(rated):
         return resampling.undefined(f"all {len(rated)} ratings are {rated[0]:g}")
     if level != "interval":
         return _by_coincidence(table, level)

@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from ragbench.errors import OptionError
 from ragbench.types import FloatArray
 
+__all__ = ["cluster_sums"]
+
 _ROUNDING = 1e-6
 """A value this far outside its range, relative to the width of the range, is a rounding error:
 cosines in single precision exceed 1 by 1e-7."""
@@ -161,3 +163,8 @@ def cluster_units(d: FloatArray, codes: NDArray[np.intp], n_clusters: int) -> Fl
     rounding = _NO_CHANGE * np.bincount(codes, weights=np.abs(d), minlength=n_clusters)
     residuals[np.abs(residuals) <= rounding] = 0.0  # equal scores have no spread
     return np.asarray(mean + residuals * (n_clusters / len(d)), dtype=np.float64)
+
+
+def constant(column: FloatArray) -> bool:
+    """Whether all values of a column are equal."""
+    return bool(column.min() == column.max())

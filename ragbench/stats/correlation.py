@@ -11,10 +11,14 @@ from numpy.typing import ArrayLike
 
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
-from ragbench.stats.agreement import FEWEST, Agreement, Level, constant, mean_agreement
+from ragbench.stats.agreement import FEWEST, Agreement, Level, mean_agreement
 from ragbench.stats.mean import mean_interval
 from ragbench.stats.resampling import LeftOut, Statistic, undefined
 from ragbench.types import FloatArray
+
+__all__ = [
+    "GroupedCorrelation", "kendall_tau_b", "mean_correlation", "pearson", "roc_auc", "spearman",
+]  # fmt: skip
 
 Coefficient = Literal["pearson", "spearman", "kendall"]
 
@@ -225,7 +229,7 @@ def _flat(column: FloatArray) -> bool:
 
 
 def _without(table: FloatArray) -> float:
-    if len(table) < 2 or any(constant(column) for column in table.T):
+    if len(table) < 2 or any(arguments.constant(column) for column in table.T):
         return math.nan
     d = _deviations(table)
     return _correlation(float(d[:, 0] @ d[:, 1]), *map(float, (d**2).sum(axis=0)))
@@ -311,7 +315,7 @@ def _no_order(table: FloatArray) -> str:
     if n < 2:
         return "one item has no order" if n == 1 else f"{n} items have no order"
     for column in table.T:
-        if constant(column):
+        if arguments.constant(column):
             return f"all {n} items have one value: they have no order"
     return ""
 

@@ -16,6 +16,8 @@ from ragbench.stats import arguments
 from ragbench.stats.arguments import cluster_codes
 from ragbench.types import FloatArray
 
+__all__ = ["DropEvidence", "drop_evidence"]
+
 ENOUGH_UNITS = 12
 """A commit with fewer scored queries, or clusters, is not bet on."""
 

@@ -20,6 +20,8 @@ from ragbench.stats.difference import DifferenceInterval, difference_interval
 from ragbench.stats.resampling import RESAMPLES
 from ragbench.types import FloatArray
 
+__all__ = ["betting_interval", "interim_interval", "look_sizes", "spending_bounds"]
+
 LOOKS = 5
 """More looks save little, and each costs a little of the last one's width."""
 

@@ -13,6 +13,8 @@ from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.types import FloatArray
 
+__all__ = ["Design", "VarianceComponent", "VarianceSplit", "cheapest_design", "split_variance"]
+
 Level = Literal["query", "generator", "judge"]
 _LEVELS: tuple[Level, ...] = ("query", "generator", "judge")
 

@@ -199,7 +199,6 @@ def test_what_failed_after_its_asker_had_gone_is_not_printed(tmp_path, caplog):
 
     class Model:
         identity: ClassVar = {"type": "test"}
-        price_share = 1.0
         asker = None
 
         async def complete(self, request):

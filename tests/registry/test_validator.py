@@ -5,6 +5,7 @@ import math
 import re
 from typing import get_args
 
+import numpy as np
 import pytest
 
 import ragbench
@@ -133,3 +134,15 @@ def test_the_command_line_offers_the_words_that_are_declared():
     for option in ("ties", "trec_eval", "missing", "no_relevant"):
         assert words(score.command, option) == {*map(str, get_args(rules[option].annotation))}
     assert words(compare.command, "family") == {*get_args(method_options["family"].annotation)}
+
+
+def test_numbers_of_numpy_are_numbers():
+    scored = ragbench.evaluate_run(
+        {"q": {"d": 1.0}}, {"q": {"d": 1}}, ["mrr"], confidence=np.float32(0.9)
+    )
+    options = {"seed": np.int64(3), "resamples": np.int64(500), "confidence": np.float32(0.9)}
+
+    found = ragbench.compare(scored, scored, **options).to_dict()
+
+    assert (found["seed"], found["resamples"]) == (3, 500)
+    assert type(found["seed"]) is int

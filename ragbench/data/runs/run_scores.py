@@ -135,7 +135,7 @@ class _Reader:
                 else:  # one of several answers; the query has a line of its own
                     self._of_answers.setdefault(key, {})[row.sample] = words[row.cause]
             except (ValueError, KeyError, DataError) as error:
-                found = f"not a line of ours: {shown(line)}"
+                found = f"not a line that a run writes: {shown(line)}"
                 allowed = f"system, query_id, measure and a cause: {', '.join(words)}"
                 raise DataError(found, file=path, line=number, allowed=allowed) from error
 

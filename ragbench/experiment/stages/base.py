@@ -20,7 +20,7 @@ from ragbench.experiment.plan.records import Noun, Plan, Share
 from ragbench.experiment.records import Results, SharedWork, Work
 from ragbench.experiment.session import Progress
 from ragbench.experiment.session import Stage as Shown
-from ragbench.experiment.stages.item_json import cause_of, without_secrets
+from ragbench.experiment.stages.item_json import cause_of, has_value, without_secrets
 from ragbench.experiment.stages.keys import KEY_DIGITS, component_key
 from ragbench.llm import Budget, Estimate, Replies
 from ragbench.records.codec import Record, optional
@@ -268,7 +268,8 @@ class StoredStage(Stage, ABC):
     has_texts: ClassVar[bool] = True
     """Whether its items hold texts of others, in which a secret may stand."""
     spools = False
-    """Whether the spool of the run has what is stored, too, in place of values in memory."""
+    """Whether the spool of the run has what is stored, in place of values in memory: what is put
+    there is what `write` gives."""
 
     def file(self, of: str, parts: Sequence[str]) -> StageFile:
         """Return the file of what depends on nothing but `parts`; `of` is for who looks at it."""
@@ -335,9 +336,6 @@ class StoredStage(Stage, ABC):
     def _room(self, n: int, default: Json) -> Values:
         if not self.spools:
             return [default] * n
-
-        def has_value(stored: Json) -> bool:
-            return cause_of(stored) is Cause.SCORED
 
         form = Form(lambda stored: stored, self.read, has_value)
         return Spooled(self.workspace.store.spool, form, n, default)
