@@ -36,7 +36,7 @@ LIMITS: dict[str, float] = {
     # without modules that it does not use; searches over chunks, and by rm3, on workers; questions
     # and gold of many records, which are read one by one
     "files": 340,
-    "lines": 85_318,
+    "lines": 85_392,
     "imports, % of code": 10,
     "modules in a folder": 15,
     "modules in a family's folder": 17,
