@@ -1,11 +1,13 @@
 """The same blocks on actors of Ray: started here for the run, or on a cluster that is there."""
 
+import gc
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from contextlib import closing
 from pathlib import Path
 
@@ -35,6 +37,27 @@ def alone(tmp_path_factory):
         yield
 
 
+def started(ray):
+    """Start Ray; why it did not, where sandboxes forbid what its servers need."""
+    try:
+        ray.init(
+            address="local",
+            num_cpus=2,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="ERROR",
+        )
+    except (OSError, RuntimeError) as error:
+        why = str(error) or type(error).__name__
+    else:
+        return ""
+    ray.shutdown()
+    with warnings.catch_warnings():  # of processes of its own that it leaves behind
+        warnings.simplefilter("ignore")
+        gc.collect()
+    return why
+
+
 @pytest.fixture(scope="module")
 def cluster(alone):
     """A Ray with two CPUs; its files, and its token, go with it."""
@@ -49,16 +72,11 @@ def cluster(alone):
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         }.items():
             patch.setenv(name, value)
-        try:
-            ray.init(
-                address="local",
-                num_cpus=2,
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level="ERROR",
-            )
-        except (OSError, RuntimeError) as error:  # sandboxes forbid what its servers need
-            pytest.skip(f"Ray does not start here: {error}")
+        why = started(ray)
+        if why:  # its servers may wait for a cold disk: the next start finds them in memory
+            why = started(ray)
+        if why:
+            pytest.skip(f"Ray does not start here: {why}")
         yield ray.get_runtime_context().gcs_address
         ray.shutdown()
     shutil.rmtree(folder, ignore_errors=True)
