@@ -38,7 +38,14 @@ def alone(tmp_path_factory):
 
 
 def started(ray):
+    """Why Ray does not start here; empty where it does."""
+    with warnings.catch_warnings():
+        return _started(ray)
+
+
+def _started(ray):
     """Start Ray; why it did not, where sandboxes forbid what its servers need."""
+    warnings.simplefilter("ignore")  # of processes of its own that it leaves behind
     try:
         ray.init(
             address="local",
@@ -52,9 +59,7 @@ def started(ray):
     else:
         return ""
     ray.shutdown()
-    with warnings.catch_warnings():  # of processes of its own that it leaves behind
-        warnings.simplefilter("ignore")
-        gc.collect()
+    gc.collect()
     return why
 
 
