@@ -37,29 +37,24 @@ def alone(tmp_path_factory):
         yield
 
 
-def started(ray):
-    """Why Ray does not start here; empty where it does."""
+def why_not_started(ray):
+    """Start Ray; why it did not, where sandboxes forbid what its servers need, else nothing."""
     with warnings.catch_warnings():
-        return _started(ray)
-
-
-def _started(ray):
-    """Start Ray; why it did not, where sandboxes forbid what its servers need."""
-    warnings.simplefilter("ignore")  # of processes of its own that it leaves behind
-    try:
-        ray.init(
-            address="local",
-            num_cpus=2,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level="ERROR",
-        )
-    except (OSError, RuntimeError) as error:
-        why = str(error) or type(error).__name__
-    else:
-        return ""
-    ray.shutdown()
-    gc.collect()
+        warnings.simplefilter("ignore")  # of processes of its own that it leaves behind
+        try:
+            ray.init(
+                address="local",
+                num_cpus=2,
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level="ERROR",
+            )
+        except (OSError, RuntimeError) as error:
+            why = str(error) or type(error).__name__
+        else:
+            return ""
+        ray.shutdown()
+        gc.collect()
     return why
 
 
@@ -67,8 +62,11 @@ def _started(ray):
 def cluster(alone):
     """A Ray with two CPUs; its files, and its token, go with it."""
     ray = pytest.importorskip("ray", reason="needs ray: pip install 'ragbench[ray]'")
-    # short: a path of a socket has 107 bytes at most
-    folder = tempfile.mkdtemp(prefix="rb", dir="/tmp")
+    # in memory: Ray gives its servers 30 s, which a busy disk takes alone; and short, as a path of
+    # a socket has 107 bytes at most
+    memory = Path("/dev/shm")
+    within = memory if os.access(memory, os.W_OK) else Path("/tmp")
+    folder = tempfile.mkdtemp(prefix="rb", dir=within)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {
             "HOME": folder,
@@ -77,10 +75,7 @@ def cluster(alone):
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         }.items():
             patch.setenv(name, value)
-        why = started(ray)
-        if why:  # its servers may wait for a cold disk: the next start finds them in memory
-            why = started(ray)
-        if why:
+        if why := why_not_started(ray):
             pytest.skip(f"Ray does not start here: {why}")
         yield ray.get_runtime_context().gcs_address
         ray.shutdown()
