@@ -171,15 +171,9 @@ _OF_RUNS = {
     default="table",
     help="A table for people (default), trec_eval's lines, JSON, or CSV.",
 )
-@click.option(
-    "--verify",
-    is_flag=True,
-    help="Compute the values again with pytrec_eval, rouge-score, sacrebleu or nltk; print the "
-    "largest difference; exit 1 if it is more than rounding.",
-)
 def command(
     files: tuple[str, ...], form: Form, per_query: bool, no_summary: bool, **options: Any
-) -> int:
+) -> None:
     """Score runs against qrels, or predictions against references.
 
     The rules are trec_eval's: queries that are missing from a run are left out unless -c is given,
@@ -196,10 +190,10 @@ def command(
     given = {name: value for name, value in options.items() if value not in (None, (), False)}
     score = _predictions if "predictions" in given or "references" in given else _runs
     with looking_in([Path.cwd()]):  # where `run` looks, too, for names with `python:`
-        return score(files, output, given)
+        score(files, output, given)
 
 
-def _runs(files: tuple[str, ...], output: Output, options: dict[str, Any]) -> int:
+def _runs(files: tuple[str, ...], output: Output, options: dict[str, Any]) -> None:
     if files and ("qrels" in options or "runs" in options):
         raise click.UsageError("QRELS RUN... or --qrels and --run: one form, not both")
     qrels, runs = options.pop("qrels", None), options.pop("runs", ())
@@ -211,8 +205,6 @@ def _runs(files: tuple[str, ...], output: Output, options: dict[str, Any]) -> in
         raise click.UsageError(f"no run beside the judgements {qrels}: give RUN..., or --run")
     if qrels == "-":
         raise click.UsageError("- is for a run: the judgements must be a file")
-    if "-" in runs and "verify" in options:
-        raise click.UsageError("--verify reads a run again, which standard input cannot")
     seen: set[str] = set()
     for run in runs:
         place = run if run == "-" else os.path.realpath(run)
@@ -226,12 +218,12 @@ def _runs(files: tuple[str, ...], output: Output, options: dict[str, Any]) -> in
     try:
         from ragbench.cli.score_files import score_runs
 
-        return score_runs(qrels, runs, output, **options)
+        score_runs(qrels, runs, output, **options)
     finally:
         gc.enable()
 
 
-def _predictions(files: tuple[str, ...], output: Output, options: dict[str, Any]) -> int:
+def _predictions(files: tuple[str, ...], output: Output, options: dict[str, Any]) -> None:
     others = [*files[:1], *(_OF_RUNS[name] for name in _OF_RUNS if name in options)]
     if others:
         raise click.UsageError(f"{others[0]} is for runs, not for --predictions and --references")
@@ -243,4 +235,4 @@ def _predictions(files: tuple[str, ...], output: Output, options: dict[str, Any]
     from ragbench.cli.score_files import score_predictions
 
     predictions, references = options.pop("predictions"), options.pop("references")
-    return score_predictions(predictions, references, output, **options)
+    score_predictions(predictions, references, output, **options)

@@ -37,11 +37,10 @@ def score_runs(
     measures: Sequence[str] = ("official",),
     level: int = 1,
     documents: int | None = None,
-    verify: bool = False,
     workers: int | None = None,
     **rules: Any,
-) -> int:
-    """Score run files and print them; 1 where `verify` finds more than rounding."""
+) -> None:
+    """Score run files and print them."""
     # what is not given is trec_eval's default
     missing = "zero" if rules.pop("complete", False) else "skip"
     version = int(rules.pop("trec_eval", 10))
@@ -81,12 +80,6 @@ def score_runs(
         write_result(page, exact=True)
     else:
         write_scores(systems, output, notes, {"qrels": qrels})
-    if not verify:
-        return 0
-    from ragbench.cli.verification import verify_runs
-
-    files = {scored.name: scored.source for scored in systems}
-    return verify_runs(judged, files, parsed, level, chosen)
 
 
 def _facts(names: Sequence[str], output: Output) -> list[str]:
@@ -178,9 +171,8 @@ def score_predictions(
     output: Output,
     *,
     measures: Sequence[str] = ("rouge1", "rouge2", "rougeL", "bleu"),
-    verify: bool = False,
-) -> int:
-    """Score predictions and print them; 1 where `verify` finds more than rounding."""
+) -> None:
+    """Score predictions and print them."""
     from ragbench.report.progress import Progress
     from ragbench.score.text.columns import TextScorer
 
@@ -203,12 +195,6 @@ def score_predictions(
     notes = list(_pair_notes(evaluation.counts))
     notes += evaluation.notes
     write_scores([scored], output, notes, {"references": list(references)})
-    if not verify:
-        return 0
-    from ragbench.cli.verification import verify_texts
-
-    ours = {name: (each.values.tolist(), each.total) for name, each in evaluation.columns.items()}
-    return verify_texts([pairs], ours)
 
 
 def _pair_notes(counts: Mapping[str, int]) -> Iterator[str]:

@@ -117,10 +117,6 @@ def _metrics() -> Schema:
             "description": "One judge, or judges by name.",
             "anyOf": [{"$ref": "#/$defs/judge"}, _mapping("judge")],
         },
-        "verify": {
-            "type": "boolean",
-            "description": "Compute every score again with its reference package.",
-        },
     }
     return {"type": "object", "properties": properties, "additionalProperties": False}
 

@@ -32,12 +32,6 @@ if TYPE_CHECKING:
 
 
 _BLOCKS = ("retrieval", "generation", "judge")
-_VERIFY = DeclaredOption(
-    "verify",
-    bool,
-    False,
-    Option("Compute every score again with the packages that define it; say how far apart."),
-)
 _QUOTE = 'a name with a comma in quotes: "ndcg(gain=exp,discount=jk)@10"'
 _NAMES = DeclaredOption("generation", tuple[str, ...], (), Option("Names of metrics."))
 
@@ -45,19 +39,16 @@ _NAMES = DeclaredOption("generation", tuple[str, ...], (), Option("Names of metr
 def check_metrics(item: Item | None, context: Context) -> tuple[schema.Metrics, dict[str, Any]]:
     """Return the block, and it as plain data with its defaults; what is wrong is reported."""
     block = item or Item({}, Place(), ("metrics",))
-    values = check_options(block, {"verify": _VERIFY}, context.report, others=_BLOCKS)
+    check_options(block, {}, context.report, others=_BLOCKS)
     retrieval, written = _retrieval(block.get("retrieval"), context)
     result: dict[str, Any] = {"retrieval": written}
-    verify = bool(values.get("verify"))
-    if verify:
-        result["verify"] = True
     generation, judges = None, None
     if (names := block.get("generation")) is not None:
         generation = _generation(names, context)
         result["generation"] = names.as_written()
     if (judge := block.get("judge")) is not None:
         judges, result["judge"] = check_judges(judge, block.entries["judge"].place, context)
-    made = schema.Metrics(retrieval=retrieval, generation=generation, judges=judges, verify=verify)
+    made = schema.Metrics(retrieval=retrieval, generation=generation, judges=judges)
     fill = None if (rules := block.get("retrieval")) is None else rules.get("fill")
     if fill is not None:
         checked, written["fill"] = _fill(fill, made, judge is not None, context)

@@ -264,7 +264,6 @@ class Metrics:
     generation: tuple[NamedMetric, ...] | None = None
     judges: Mapping[str, JudgeBlock] | None = None
     """Judges by name; a single one is named by its type."""
-    verify: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

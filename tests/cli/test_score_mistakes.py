@@ -1,12 +1,10 @@
-"""Mistakes in calls and files of `ragbench score`, and what `--verify` finds."""
+"""Mistakes in calls and files of `ragbench score`."""
 
 import subprocess
 import sys
 
 import pytest
 
-from ragbench.cli.verification import Check, report_checks
-from tests.cli.run_files import made_up, write_qrels, write_trec
 from tests.commands import run_command
 
 pytestmark = pytest.mark.usefixtures("runs")
@@ -26,7 +24,6 @@ pytestmark = pytest.mark.usefixtures("runs")
         ("- a.run", "the judgements must be a file"),
         ("qrels a.run -n", "-n without -q leaves nothing to print"),
         ("qrels a.run -c --missing skip", "-c and --missing skip contradict each other"),
-        ("qrels - --verify", "--verify reads a run again"),
         ("qrels a.run -M 0", "0 is not in the range x>=1"),
         ("qrels a.run -l 0", "0 is not in the range x>=1"),
         ("qrels a.run -N 0", "0 is not in the range x>=1"),
@@ -64,77 +61,6 @@ def test_mistakes_are_told_in_one_line_and_exit_2(runs, score, arguments, proble
     assert problem in told
     assert "Traceback" not in told
     assert text == ""
-
-
-def test_verify_compares_with_pytrec_eval(runs, score):
-    qrels, run = made_up(7)
-    write_qrels(runs / "q", qrels)
-    write_trec(runs / "r", run)
-
-    code, _, told = score(
-        *("q", "r", "--verify", "-l", "2", "-M", "5", "-c"),
-        *("-m", "map", "-m", "P.1,3", "-m", "ndcg_cut_5", "-m", "gm_map", "-m", "err@5"),
-    )
-
-    assert code == 0
-    line = "verify: pytrec_eval: 50 values of 5 scores computed again, largest difference "
-    (found,) = [each for each in told.splitlines() if each.startswith(line)]
-    assert float(found.removeprefix(line).split()[0]) <= 1e-15
-    assert "verify: not checked: err@5" in told
-
-
-def test_verify_leaves_out_what_pytrec_eval_cannot_be_asked(runs, score):
-    qrels, run = made_up(8)
-    write_qrels(runs / "q", qrels)
-    write_trec(runs / "r", run)
-
-    code, _, told = score(
-        *("q", "r", "--verify", "-J", "-m", "all_trec", "-m", "Rprec_mult.0.35,0.125"),
-        *("-m", "utility.2,-1,0,0", "-m", "ndcg.1=2", "-m", "yaap"),
-    )
-
-    assert code == 0
-    assert "r_precision_mult@0.125, utility(a=2), ndcg(gains={1:2}), yaap\n" in told
-    assert "verify: not checked: unjudged@5, unjudged@10, unjudged@20, " in told
-
-
-def test_verify_compares_floats_whatever_the_rules(runs, score):
-    """Scores that tie as floats alone: pytrec_eval knows no other way."""
-    (runs / "t.run").write_text("q1 Q0 d1 1 1.00000001 t\nq1 Q0 d3 2 1 t\n")
-
-    code, text, _ = score("qrels", "t.run", "-m", "mrr", "--verify", "--format", "csv")
-
-    assert (code, text.splitlines()[1]) == (0, "t,all,1.0")
-
-
-def test_verify_takes_ids_of_any_bytes(runs, score):
-    (runs / "q").write_bytes(b"\xe9 0 \xff 1\n\xe9 0 \xc3\xa9 0\n")
-    (runs / "r").write_bytes(b"\xe9 Q0 \xff 1 1 t\n\xe9 Q0 \xc3\xa9 1 1 t\n")
-
-    code, text, told = score("q", "r", "-m", "mrr", "--verify", "--format", "csv")
-
-    assert (code, text.splitlines()[1]) == (0, "t,all,1.0")
-    assert "verify: pytrec_eval: 1 value of 1 score computed again, largest difference 0" in told
-
-
-def test_verify_says_where_it_cannot(score, monkeypatch):
-    arguments = ("qrels", "a.run", "-m", "map", "--verify")
-
-    code, _, told = score(*arguments, "--ties", "stable")
-    assert (code, told.splitlines()[-1]) == (0, "verify: not checked: map")
-    monkeypatch.setitem(sys.modules, "pytrec_eval", None)
-    code, _, told = score(*arguments)
-    assert (code, "nothing is checked without pytrec-eval-terrier" in told) == (0, True)
-
-
-def test_a_difference_beyond_rounding_exits_1(capsys):
-    checks = [Check("map", "peer", {"a q1": 0.0, "a q2": 0.25}), Check("mrr", "peer", {"q": 0.0})]
-
-    assert report_checks(checks) == 1
-    told = capsys.readouterr().err
-    assert told == (
-        "verify: peer: 3 values of 2 scores computed again, largest difference 0.25 (map of a q2)\n"
-    )
 
 
 def test_a_depth_beyond_any_file_changes_nothing(tmp_path):

@@ -1,4 +1,4 @@
-"""`ragbench score --predictions`: pairing, formats, metrics, verification, mistakes."""
+"""`ragbench score --predictions`: pairing, formats, metrics, mistakes."""
 
 import csv
 import gzip
@@ -10,7 +10,6 @@ import sacrebleu
 from rouge_score.rouge_scorer import RougeScorer
 
 from ragbench.data.files.predictions import read_pairs
-from tests.text.wordnet_files import write_wordnet
 
 PREDICTIONS = """\
 {"query_id": "q1", "answer": "the cat sat on the mat"}
@@ -173,64 +172,6 @@ def test_texts_that_rouge_cannot_see_are_noted(here, score):
     assert "note: rouge: 2 of 2 texts have no letter a-z" in text
 
 
-def test_verify_uses_the_reference_packages(here, score, monkeypatch):
-    monkeypatch.setenv("WNSEARCHDIR", str(write_wordnet(here / "wordnet")))
-    metrics = ("rouge1", "rouge2.recall", "rougeL", "rougeLsum", "bleu", "bleu2", "bleu.precision1")
-    metrics += ("chrf.corpus(word_order=2)", "ter.corpus")
-    metrics += ("chrf", "chrf++(beta=3)", "ter(no_punct=true)", "meteor(alpha=0.5)")
-
-    code, _, told = score(
-        *("--predictions", "p.jsonl", "--references", "r.jsonl", "--verify"),
-        *(part for name in (*metrics, "token_f1") for part in ("-m", name)),
-    )
-
-    assert code == 0
-    assert told.splitlines() == [
-        "verify: rouge-score: 8 values of 4 scores computed again, largest difference 0",
-        "verify: sacrebleu: 14 values of 8 scores computed again, largest difference 0",
-        "verify: nltk: 2 values of 1 score computed again, largest difference 0",
-        "verify: not checked: token_f1",
-    ]
-
-
-def test_verify_gives_rouge_score_the_same_tokens(here, score):
-    (here / "p.txt").write_text("北京是中国的首都\n이 집은 크다\ncafé noir\nrunning cats")
-    (here / "r.txt").write_text("首都是北京\n큰 집은 이\nle café\nrun cat")
-    names = [
-        "rouge1",
-        "rouge2.recall",
-        "rougeLsum",
-        "rouge1(tokenize=rouge)",
-        "rougeL(stemmer=true)",
-    ]
-    chosen = [part for name in names for part in ("-m", name)]
-
-    code, text, told = score("--predictions", "p.txt", "--references", "r.txt", "--verify", *chosen)
-
-    assert code == 0
-    line = "verify: rouge-score: 20 values of 5 scores computed again, largest difference 0"
-    assert line in told.splitlines()
-    assert "note: rouge: 4 of 8 texts have no letter a-z" in text
-
-
-def test_verify_exits_1_where_the_values_differ(score, monkeypatch):
-    from ragbench.score.text import bleu as module
-
-    right = module.bleu_of
-    monkeypatch.setattr(module, "bleu_of", lambda *a: right(*a)._replace(score=right(*a).score / 2))
-
-    code, _, told = score(
-        *("--predictions", "p.jsonl", "--references", "r.jsonl", "-m", "bleu", "--verify")
-    )
-
-    assert code == 1
-    half = bleu("the cat sat on the mat", "a cat sat on the mat", "the cat") / 2
-    assert told == (
-        "verify: sacrebleu: 2 values of 1 score computed again, "
-        f"largest difference {half:.2g} (bleu of q1)\n"
-    )
-
-
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -268,23 +209,3 @@ def test_mistakes_are_told_in_one_line_and_exit_2(here, score, arguments, proble
     assert code == 2
     assert problem in told
     assert text == ""
-
-
-@pytest.mark.slow
-def test_verify_uses_the_packages_of_models(score, minilm):
-    names = (
-        f'bertscore(model="{minilm}",num_layers=6,idf=true)',
-        f'semantic_similarity(model="{minilm}")',
-    )
-
-    code, _, told = score(
-        *("--predictions", "p.jsonl", "--references", "r.jsonl", "--verify"),
-        *(part for name in names for part in ("-m", name)),
-    )
-
-    assert code == 0, told
-    checks = [line for line in told.splitlines() if line.startswith("verify: ")]
-    assert [line.partition(", largest")[0] for line in checks] == [
-        "verify: bert-score: 1 value of 1 score computed again",
-        "verify: sentence-transformers: 1 value of 1 score computed again",
-    ]

@@ -141,17 +141,6 @@ def test_a_judge_with_samples_does_not_share_its_noise_among_equal_answers(confi
     assert twice == (2 * SAMPLES - 1) * n, "all samples but the first, which is stored"
 
 
-def test_verify_agrees_with_the_reference_packages(config, server, tmp_path):
-    entries = asking(config, server)
-    entries["metrics"] = {"generation": ["rouge1", "bleu", "corpus_bleu"], "verify": True}
-    (tmp_path / "exp.yaml").write_text(yaml.safe_dump(entries))
-
-    result = invoke("run", tmp_path / "exp.yaml", "--no-judge")
-    assert result.exit_code == 0, result.output
-    for metric in ("rouge1", "bleu", "corpus_bleu"):
-        assert f"{metric} " in result.output
-
-
 def test_pages_say_what_their_intervals_cover(config, server):
     several = run_experiment(asking(config, server), choices=Choices(judge=False))
     once = run_experiment(asking(config, server, 1), choices=Choices(judge=False))
