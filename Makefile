@@ -113,7 +113,7 @@ audit: $(UV)  ## look for known weaknesses in what is locked; asks the database 
 
 # the tests of all code that opens a connection, beside the quickstart
 CLIENTS = tests/adapters tests/embed tests/generate tests/llm tests/rerank tests/retrieve \
-  tests/score/judge tests/testing tests/test_offline.py tests/test_public.py
+  tests/score/judge tests/chat_server tests/test_testing.py tests/test_offline.py tests/test_public.py
 
 offline:  ## the quickstart and the tests of all clients without a network, where the system allows it
 	@if unshare -n true 2>/dev/null; then \

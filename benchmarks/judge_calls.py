@@ -88,7 +88,7 @@ def script(body: Mapping[str, Any], times_asked: int) -> str:
 
 def sent(server: Any, already: int) -> tuple[int, int]:
     """Requests since so many, and the words and signs of their messages."""
-    from ragbench.testing.chat_answers import Answer, usage
+    from tests.chat_server.answers import Answer, usage
 
     new = list(server.received)[already:]
     chats = [one.body for one in new if one.path.endswith("/chat/completions")]
@@ -97,7 +97,7 @@ def sent(server: Any, already: int) -> tuple[int, int]:
 
 def own(k: int, rubrics: tuple[str, ...], **options: Any) -> tuple[int, int]:
     from ragbench.score.judge.judge import Judge
-    from ragbench.testing import ChatServer
+    from tests.chat_server import ChatServer
 
     with (
         ChatServer(script) as server,
@@ -112,7 +112,7 @@ def own(k: int, rubrics: tuple[str, ...], **options: Any) -> tuple[int, int]:
 
 def of_peer(python: str, peer: str, k: int) -> dict[str, tuple[int, int]] | str:
     """Metric -> its calls and tokens; why not, where the peer does not run."""
-    from ragbench.testing import ChatServer
+    from tests.chat_server import ChatServer
 
     with ChatServer(script) as server:
         environment = {**os.environ, "OPENAI_API_KEY": "none", "PYTHONPATH": ""}

@@ -30,7 +30,7 @@ from ragbench.llm.calls import ask_structured
 from ragbench.llm.engine import ChatEngine, Replies
 from ragbench.llm.limits import Limits
 from ragbench.llm.openai import OpenAIChat
-from ragbench.testing import Answer, ChatServer
+from tests.chat_server import Answer, ChatServer
 
 SCHEMA = {
     "type": "object",
@@ -65,7 +65,7 @@ def serving(
     options = ["--latency", str(latency_s), "--faults", str(faults)]
     options += ["--rate", str(rate)] if rate else []
     options += ["--kinds", kinds] if kinds else []
-    command = [sys.executable, "-m", "ragbench.testing", "--text", text, *options]
+    command = [sys.executable, "-m", "tests.chat_server", "--text", text, *options]
     return told_by(command)
 
 

@@ -260,7 +260,7 @@ def of_rows(counts: Sequence[int], workers: Sequence[int]) -> Iterator[Line]:
 
 
 def of_judgements(counts: Sequence[int]) -> Iterator[Line]:
-    from ragbench.testing import ChatServer
+    from tests.chat_server import ChatServer
 
     for count in counts:
         reply = '{"reasoning": "It reads well.", "level": 4}'

@@ -7,7 +7,7 @@ import pytest
 
 from ragbench import run_experiment
 from ragbench.records.manifest import Choices
-from ragbench.testing import ChatServer
+from tests.chat_server import ChatServer
 from tests.retrieve.search_server import Reply, SearchServer
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases

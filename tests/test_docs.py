@@ -147,7 +147,7 @@ def test_the_rubric_file_of_the_docs_is_one(repository, tmp_path):
 
 def test_the_page_on_judging_runs(repository, tmp_path, monkeypatch):
     from ragbench.config.load import load_config
-    from ragbench.testing import ChatServer
+    from tests.chat_server import ChatServer
     from tests.score.judge.scripted import Script
 
     monkeypatch.chdir(tmp_path)

@@ -12,7 +12,7 @@ import pytest
 
 import ragbench as rb
 from ragbench.score.text.base import UnseenText
-from ragbench.testing import ChatServer
+from tests.chat_server import ChatServer
 
 pd = pytest.importorskip("pandas")
 

@@ -18,8 +18,8 @@ from ragbench.llm import ChatReply, Replies
 from ragbench.store.database import DamagedDatabase
 from ragbench.store.items import DamagedItems, StageFile
 from ragbench.store.maintenance import remove, stored_in
-from ragbench.testing import ChatServer
 from tests import windows
+from tests.chat_server import ChatServer
 from tests.score.judge.scripted import Script
 
 

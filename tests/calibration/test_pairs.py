@@ -11,7 +11,7 @@ from ragbench.calibration.pairs import certify_pairs, verdicts_in_file
 from ragbench.data.loaders.pairs import Pairs, read_pairs
 from ragbench.errors import DataError, RagbenchError
 from ragbench.stats import mean_interval
-from ragbench.testing import ChatServer
+from tests.chat_server import ChatServer
 from tests.score.judge.scripted import Script
 
 SIDES = {"1": 1.0, "2": 0.0, "tie": 0.5}

@@ -6,8 +6,8 @@ import shutil
 import pytest
 import yaml
 
-from ragbench.testing import ChatServer
 from tests.calibration.trial import judged
+from tests.chat_server import ChatServer
 from tests.cli.bridges import bridge_records, label
 from tests.score.judge.scripted import Script
 

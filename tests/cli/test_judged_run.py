@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from ragbench.testing import ChatServer
+from tests.chat_server import ChatServer
 from tests.commands import run_command
 from tests.score.judge.scripted import Script
 

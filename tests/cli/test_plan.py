@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ragbench.testing import ChatServer
+from tests.chat_server import ChatServer
 from tests.score.judge.scripted import Script
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases

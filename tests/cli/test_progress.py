@@ -8,8 +8,8 @@ import subprocess
 import pytest
 
 from ragbench.experiment.runner import run_experiment
-from ragbench.testing import ChatServer
 from tests.calibration.trial import judged
+from tests.chat_server import ChatServer
 from tests.cli.bridges import bridge_records
 from tests.cli.run_files import QRELS, RUN_A
 from tests.experiment.conftest import config, data  # noqa: F401  fixtures

@@ -9,7 +9,7 @@ import pytest
 
 from ragbench.data.runs.baseline import read_baseline
 from ragbench.errors import DataError
-from ragbench.testing import Answer, ChatServer
+from tests.chat_server import Answer, ChatServer
 from tests.commands import run_command
 from tests.experiment.test_early_stopping import QUERIES, level
 from tests.score.judge.scripted import Script, said

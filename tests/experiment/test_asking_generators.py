@@ -8,8 +8,8 @@ import yaml
 from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices
-from ragbench.testing import ChatServer
-from ragbench.testing.chat_answers import Answer
+from tests.chat_server import ChatServer
+from tests.chat_server.answers import Answer
 from tests.experiment.test_stages import contents
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases

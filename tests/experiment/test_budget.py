@@ -7,7 +7,7 @@ import pytest
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices
 from ragbench.signature import fingerprint
-from ragbench.testing import ChatServer
+from tests.chat_server import ChatServer
 from tests.experiment.test_stages import contents
 from tests.score.judge.scripted import Script
 

@@ -9,7 +9,7 @@ import ragbench as rb
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.result import load_experiment
-from ragbench.testing import ChatServer
+from tests.chat_server import ChatServer
 from tests.experiment.moons import QUERIES, write_jsonl
 from tests.score.judge.scripted import Script
 

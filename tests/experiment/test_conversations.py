@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 import ragbench as rb
-from ragbench.testing import ChatServer
+from tests.chat_server import ChatServer
 from tests.commands import run_command
 from tests.notebook import run_cell
 from tests.score.judge.test_conversation import Script

@@ -13,7 +13,7 @@ from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices
 from ragbench.score.base import Look
 from ragbench.stats import interim_interval, spending_bounds
-from ragbench.testing import ChatServer
+from tests.chat_server import ChatServer
 from tests.score.judge.scripted import Script
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases

@@ -12,8 +12,8 @@ from ragbench.data.runs.baseline import read_baseline
 from ragbench.errors import DataError
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices
-from ragbench.testing import ChatServer
-from ragbench.testing.chat_answers import Answer
+from tests.chat_server import ChatServer
+from tests.chat_server.answers import Answer
 from tests.commands import run_command
 from tests.experiment.moons import write_jsonl
 

@@ -16,7 +16,7 @@ from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment
 from ragbench.llm import Replies
 from ragbench.store.items import DamagedItems
-from ragbench.testing import ChatServer
+from tests.chat_server import ChatServer
 from tests.commands import run_command
 from tests.experiment.test_stages import contents, work
 from tests.score.judge.scripted import Held, Script

@@ -15,7 +15,7 @@ from ragbench.experiment.plan.records import PlannedFill
 from ragbench.records.manifest import Choices
 from ragbench.report.terminal import render_terminal
 from ragbench.score.judge.rubric import load_rubric
-from ragbench.testing import ChatServer
+from tests.chat_server import ChatServer
 from tests.experiment.moons import QRELS, QUERIES, write_jsonl
 from tests.score.judge.scripted import Script
 

@@ -14,8 +14,8 @@ from ragbench.experiment.runner import run_experiment
 from ragbench.llm import Replies
 from ragbench.records.manifest import Choices
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
-from ragbench.testing import ChatServer
-from ragbench.testing.chat_answers import Answer
+from tests.chat_server import ChatServer
+from tests.chat_server.answers import Answer
 from tests.commands import run_command
 from tests.score.judge.scripted import Held, Script
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from ragbench.experiment.result import load_experiment
-from ragbench.testing import ChatServer
+from tests.chat_server import ChatServer
 from tests.experiment.test_stages import contents
 from tests.score.judge.scripted import Script
 

@@ -12,7 +12,7 @@ import ragbench as rb
 from ragbench.data.loaders.records import Records
 from ragbench.data.runs.run_folder import csv_lines
 from ragbench.data.runs.run_lines import Lines
-from ragbench.testing import ChatServer
+from tests.chat_server import ChatServer
 
 FEW, MANY = 150, 600
 

@@ -8,8 +8,8 @@ import yaml
 
 from ragbench.errors import ConfigError
 from ragbench.experiment.runner import run_experiment
-from ragbench.testing import ChatServer
-from ragbench.testing.chat_answers import Answer
+from tests.chat_server import ChatServer
+from tests.chat_server.answers import Answer
 from tests.commands import run_command
 from tests.experiment.moons import QUERIES, write_jsonl
 from tests.score.judge.scripted import Script

@@ -10,7 +10,7 @@ from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices
 from ragbench.report.markdown import escape
 from ragbench.report.terminal import render_terminal
-from ragbench.testing import ChatServer
+from tests.chat_server import ChatServer
 from tests.experiment.moons import QUERIES
 from tests.score.judge.scripted import Script
 

@@ -6,7 +6,7 @@ import pytest
 
 from ragbench.experiment.runner import run_experiment
 from ragbench.score.judge.judge import Judge
-from ragbench.testing import Answer, ChatServer, ReasoningModel
+from tests.chat_server import Answer, ChatServer, ReasoningModel
 from tests.score.judge.scripted import Script
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases

@@ -7,7 +7,7 @@ from importlib.resources import files
 import pytest
 
 from ragbench.experiment.runner import run_experiment
-from ragbench.testing import ChatServer
+from tests.chat_server import ChatServer
 from tests.experiment.moons import write_jsonl
 from tests.experiment.test_stages import work
 from tests.score.judge.scripted import Script

@@ -20,9 +20,9 @@ from ragbench.experiment.stages.columns import mean_over_samples, split_samples
 from ragbench.records.manifest import Choices
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
-from ragbench.testing import ChatServer
-from ragbench.testing.chat_answers import Answer
 from ragbench.types import Cause
+from tests.chat_server import ChatServer
+from tests.chat_server.answers import Answer
 from tests.experiment.moons import ANSWERS, QUERIES
 from tests.experiment.test_stages import contents
 

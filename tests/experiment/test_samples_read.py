@@ -14,8 +14,8 @@ from ragbench.comparison.sources import read_scored
 from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices
-from ragbench.testing import ChatServer
-from ragbench.testing.chat_answers import Answer
+from tests.chat_server import ChatServer
+from tests.chat_server.answers import Answer
 from tests.commands import run_command
 from tests.experiment.moons import QUERIES
 from tests.experiment.test_preferences import OWN

@@ -14,7 +14,7 @@ from ragbench.experiment.plan.records import Share
 from ragbench.experiment.runner import run_experiment, run_share
 from ragbench.llm import Budget
 from ragbench.records.manifest import Choices
-from ragbench.testing import ChatServer
+from tests.chat_server import ChatServer
 from tests.experiment.moons import QUERIES, part_of
 from tests.experiment.test_exact_resume import of
 from tests.experiment.test_stages import contents, work

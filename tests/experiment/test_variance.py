@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from ragbench.experiment.runner import run_experiment
-from ragbench.testing import ChatServer
-from ragbench.testing.chat_answers import Answer
+from tests.chat_server import ChatServer
+from tests.chat_server.answers import Answer
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 

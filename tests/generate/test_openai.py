@@ -7,8 +7,8 @@ from ragbench.experiment.calls import Calls
 from ragbench.generate.base import AskingGenerator
 from ragbench.generate.chat import OpenAIGenerator
 from ragbench.llm import Replies
-from ragbench.testing import FAULTS, Answer, ChatServer
 from ragbench.types import Cause, Document, Query
+from tests.chat_server import FAULTS, Answer, ChatServer
 from tests.outcomes import generate
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from ragbench.llm import ChatEngine, ChatRequest, Limits, Message, OpenAIChat
-from ragbench.testing import ChatServer
+from tests.chat_server import ChatServer
 
 SCHEMA = {
     "type": "object",

@@ -7,8 +7,8 @@ from ragbench.errors import OptionError
 from ragbench.generate.chat import OpenAIGenerator
 from ragbench.llm import CallFailure, ChatEngine, Limits, OpenAIChat, Replies
 from ragbench.score.judge.judge import Judge
-from ragbench.testing import Answer, ChatServer, exceed_context, filter_prompt
 from ragbench.types import Cause
+from tests.chat_server import Answer, ChatServer, exceed_context, filter_prompt
 from tests.llm.conftest import GOOD, asking
 
 KEY = "azure-planted-0123456789"

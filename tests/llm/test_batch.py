@@ -16,7 +16,7 @@ from ragbench.score.judge.judge import Judge
 from ragbench.score.judge.methods.prompt import rating_prompt
 from ragbench.score.judge.model_judge import rehearse
 from ragbench.score.judge.rubric import load_rubric
-from ragbench.testing import Answer, Batches, ChatServer, refuse
+from tests.chat_server import Answer, Batches, ChatServer, refuse
 from tests.score.judge.scripted import Script
 
 pytestmark = pytest.mark.slow  # seconds in all: batches settle and are looked at

@@ -12,8 +12,8 @@ from typing import ClassVar
 import pytest
 
 from ragbench.llm import CallFailure, ChatEngine, ChatReply, Limits, Replies, ask_structured
-from ragbench.testing import FAULTS, Answer, Faults
 from ragbench.types import Cause
+from tests.chat_server import FAULTS, Answer, Faults
 from tests.llm.conftest import GOOD, SCHEMA, asking
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
@@ -265,7 +265,7 @@ def test_interrupted_from_the_keyboard(repository, tmp_path):
     import subprocess
     import sys
 
-    from ragbench.testing import ChatServer
+    from tests.chat_server import ChatServer
 
     def script(request, times_asked):
         return Answer(GOOD, delay_s=0.0 if request["messages"][0]["content"] < "q5" else 300)
@@ -302,7 +302,7 @@ def test_interrupted_from_the_keyboard(repository, tmp_path):
 def test_no_thread_is_left_behind(serve):
     before = set(threading.enumerate())
     with contextlib.ExitStack() as stack:
-        from ragbench.testing import ChatServer
+        from tests.chat_server import ChatServer
         from tests.llm.conftest import engine_before
 
         server = stack.enter_context(ChatServer())

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from ragbench.llm import CallFailure, Limits, calls, limits
-from ragbench.testing import Answer
 from ragbench.types import Cause
+from tests.chat_server import Answer
 from tests.llm.conftest import asking, engine_before
 
 pytestmark = pytest.mark.slow  # seconds: replies that hang

@@ -8,8 +8,8 @@ import pytest
 
 from ragbench.errors import OptionError
 from ragbench.llm import CallFailure, ChatReply, Limits, OpenAIChat, Usage
-from ragbench.testing import FAULTS, Answer, ChatServer
 from ragbench.types import Cause
+from tests.chat_server import FAULTS, Answer, ChatServer
 from tests.llm.conftest import GOOD, SCHEMA, asking
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
@@ -49,7 +49,7 @@ def test_a_reply_with_all_its_parts(serve, stream):
 
 
 def server_tokens(text):
-    from ragbench.testing.chat_answers import usage
+    from tests.chat_server.answers import usage
 
     return usage({}, Answer(text))["completion_tokens"]
 

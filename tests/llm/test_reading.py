@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from ragbench.errors import OptionError
 from ragbench.llm import CallFailure, ChatReply, Unreadable, ask_structured
 from ragbench.llm.json_reply import check_schema, conform, read_json
-from ragbench.testing import Answer
 from ragbench.types import Cause
+from tests.chat_server import Answer
 from tests.llm.conftest import GOOD, SCHEMA, asking
 
 FOUR = {"score": 4}

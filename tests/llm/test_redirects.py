@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 import ragbench as rb
-from ragbench.testing import ChatServer
+from tests.chat_server import ChatServer
 from tests.commands import run_command
 
 

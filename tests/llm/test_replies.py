@@ -27,7 +27,7 @@ from ragbench.llm import (
 from ragbench.llm.engine import request_key
 from ragbench.store.database import open_database
 from ragbench.store.replies import REPLIES
-from ragbench.testing import ChatServer
+from tests.chat_server import ChatServer
 from tests.llm.conftest import GOOD, asking
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases

@@ -22,8 +22,8 @@ from ragbench.llm import (
 )
 from ragbench.llm.completions import in_words
 from ragbench.llm.usage import Reservation, upper_bound
-from ragbench.testing import Answer, ChatServer, ReasoningModel
 from ragbench.types import Cause
+from tests.chat_server import Answer, ChatServer, ReasoningModel
 from tests.llm.conftest import GOOD, asking
 
 

@@ -17,8 +17,8 @@ from ragbench.llm import (
 from ragbench.llm.calls import FirstCalls
 from ragbench.llm.completions import split_reasoning
 from ragbench.llm.engine import request_key
-from ragbench.testing import Answer, ChatServer, ReasoningModel, refuse
 from ragbench.types import Cause
+from tests.chat_server import Answer, ChatServer, ReasoningModel, refuse
 from tests.llm.conftest import GOOD, SCHEMA, asking
 
 ALL = {"temperature": 0.0, "max_tokens": 400, "seed": 3, "stop": ("END",), "top_logprobs": 2}

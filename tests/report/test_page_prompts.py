@@ -9,7 +9,7 @@ import pytest
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.experiment.runner import run_experiment
 from ragbench.report.query import prompts_sent, render_query
-from ragbench.testing import ChatServer
+from tests.chat_server import ChatServer
 from tests.report.chromium import expect
 from tests.score.judge.scripted import Script, kind_of
 

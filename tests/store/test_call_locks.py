@@ -10,7 +10,7 @@ import pytest
 
 from ragbench.llm import ChatEngine, OpenAIChat, Replies
 from ragbench.store import call_locks
-from ragbench.testing import ChatServer
+from tests.chat_server import ChatServer
 from tests.llm.conftest import GOOD, asking
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes

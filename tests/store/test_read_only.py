@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ragbench.store.vectors import EmbeddingCache
-from ragbench.testing import ChatServer
+from tests.chat_server import ChatServer
 from tests.commands import run_command
 from tests.llm.conftest import GOOD
 from tests.warm import PROGRAM

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import pytest
 
 from ragbench.score.judge.judge import Judge
-from ragbench.testing import ChatServer
+from tests.chat_server import ChatServer
 from tests.score.judge.scripted import Script
 
 

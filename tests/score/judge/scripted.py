@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ragbench.testing.chat_answers import Answer
+from tests.chat_server.answers import Answer
 
 KINDS = ("sentence", "claim", "nugget")
 

@@ -18,8 +18,8 @@ from ragbench.score.judge.methods.conversation import (
 )
 from ragbench.score.judge.methods.prompt import claims_prompt, rating_prompt
 from ragbench.score.judge.rubric import load_rubric
-from ragbench.testing import Answer, ChatServer
 from ragbench.types import ToolCall, Turn
+from tests.chat_server import Answer, ChatServer
 from tests.score.judge.scripted import said
 from tests.score.judge.test_grounded import fenced
 from tests.score.judge.test_injections import ATTACKS, assert_contained, token_of, written_out

@@ -9,7 +9,7 @@ from ragbench.score.judge.base import Item
 from ragbench.score.judge.chat import OpenAIJudge
 from ragbench.score.judge.methods.prompt import rating_prompt
 from ragbench.score.judge.rubric import load_rubric
-from ragbench.testing import FAULTS, ChatServer, Faults
+from tests.chat_server import FAULTS, ChatServer, Faults
 from tests.llm.test_engine import ENDS
 from tests.score.judge.judging import judge_items
 

@@ -11,8 +11,8 @@ from ragbench.errors import DataError, MissingExtra, OptionError
 from ragbench.llm import Prices
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.judge import Judge, load_rubrics, make_judge
-from ragbench.testing import ChatServer
-from ragbench.testing.chat_answers import FAULTS, Answer
+from tests.chat_server import ChatServer
+from tests.chat_server.answers import FAULTS, Answer
 from tests.score.judge.judging import judge_items
 from tests.score.judge.scripted import Script
 

@@ -12,9 +12,9 @@ from ragbench.errors import DataError, OptionError
 from ragbench.score.judge.judge import Judge
 from ragbench.score.judge.published import NuggetScore, nugget_score, support_score
 from ragbench.score.judge.rubric import load_rubric
-from ragbench.testing import ChatServer
-from ragbench.testing.chat_answers import Answer
 from ragbench.types.records import ASSIGNMENTS, IMPORTANCES, Nugget
+from tests.chat_server import ChatServer
+from tests.chat_server.answers import Answer
 from tests.score.judge.scripted import Script
 
 SCORES = get_args(NuggetScore)

@@ -13,8 +13,8 @@ from ragbench.errors import OptionError
 from ragbench.score.judge.judge import Judge
 from ragbench.score.judge.published import RAGAS, ragas_precision
 from ragbench.score.judge.rubric import load_rubric
-from ragbench.testing import ChatServer
-from ragbench.testing.chat_answers import Answer
+from tests.chat_server import ChatServer
+from tests.chat_server.answers import Answer
 
 ROW = {
     "question": "When did the bridge open, and what colour is it?",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ragbench.llm import ChatReply, TokenLogprob
 from ragbench.score.judge.methods.rating import level_probabilities
-from ragbench.testing.chat_answers import Answer
+from tests.chat_server.answers import Answer
 from tests.score.judge.scripted import Script
 
 ROW = {"question": "When did it open?", "answer": "It opened in 1932."}

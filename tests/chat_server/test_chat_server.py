@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
-from ragbench.testing import FAULTS, Answer, ChatServer, Faults
-from ragbench.testing.chat_answers import chunks, completion
+from tests.chat_server import FAULTS, Answer, ChatServer, Faults
+from tests.chat_server.answers import chunks, completion
 
 MESSAGES = [{"role": "user", "content": "Is the sky blue?"}]
 
@@ -146,7 +146,7 @@ def test_it_runs_alone(repository):
         [
             sys.executable,
             "-m",
-            "ragbench.testing",
+            "tests.chat_server",
             "--text",
             "hi",
             "--faults",

@@ -3,7 +3,7 @@
 import openai
 import pytest
 
-from ragbench.testing import ChatServer, ReasoningModel, exceed_context, filter_prompt, refuse
+from tests.chat_server import ChatServer, ReasoningModel, exceed_context, filter_prompt, refuse
 
 ASKED = {"model": "m", "messages": [{"role": "user", "content": "How many?"}]}
 

@@ -1,17 +1,17 @@
-"""`python -m ragbench.testing`: the chat server alone, for benchmarks and for clients elsewhere."""
+"""`python -m tests.chat_server`: the scripted chat server alone, for benchmarks."""
 
 from __future__ import annotations
 
 import argparse
 import threading
 
-from ragbench.testing.chat_answers import Faults
-from ragbench.testing.chat_server import ChatServer
+from tests.chat_server.answers import Faults
+from tests.chat_server.server import ChatServer
 
 
 def main() -> None:
     """Serve until interrupted; what the options say, and the counters at `/counters`."""
-    parser = argparse.ArgumentParser(prog="python -m ragbench.testing")
+    parser = argparse.ArgumentParser(prog="python -m tests.chat_server")
     parser.add_argument("--text", default="ok", help="what it answers")
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--rate", type=float, help="requests per second that it allows")
@@ -25,7 +25,7 @@ def main() -> None:
         script, requests_per_second=given.rate, latency_s=given.latency, port=given.port
     )
     with server:
-        print(server.url, flush=True)  # noqa: T201 - a command: its caller reads this
+        print(server.url, flush=True)
         try:
             threading.Event().wait()
         except KeyboardInterrupt:

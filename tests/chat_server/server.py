@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from ragbench.json_yaml import load_json
-from ragbench.testing import chat_answers
-from ragbench.testing.chat_answers import Answer, Script
-from ragbench.testing.chat_batches import Batches
+from tests.chat_server import answers
+from tests.chat_server.answers import Answer, Script
+from tests.chat_server.batches import Batches
 
 _KEPT = 1_000  # bodies that are kept for tests to look at: memory must not grow with the calls
 
@@ -84,7 +84,7 @@ class ChatServer:
         ('hello', 1)
     """
 
-    def __init__(  # noqa: PLR0913 - what a server may be like, each for itself
+    def __init__(
         self,
         script: str | Answer | Sequence[Answer | str] | Script = "ok",
         *,
@@ -259,7 +259,7 @@ class ChatProtocol(asyncio.Protocol):
             self._send(found)
             return
         if method == "GET":
-            self._send(chat_answers.response(200, {}, self._get(path)))
+            self._send(answers.response(200, {}, self._get(path)))
             return
         try:
             body = load_json(content)
@@ -267,7 +267,7 @@ class ChatProtocol(asyncio.Protocol):
             body = None
         refused = self._refused(path, headers, body)
         if refused is not None:
-            self._send(chat_answers.response(refused.status, {}, chat_answers.error(refused)))
+            self._send(answers.response(refused.status, {}, answers.error(refused)))
             return
         server = self._server
         server.received.append(Received(path, headers, body))
@@ -307,20 +307,20 @@ class ChatProtocol(asyncio.Protocol):
         server = self._server
         if server.key is not None and f"Bearer {server.key}" != headers.get("authorization"):
             refused = Answer("no valid key in authorization", 401, error_code="invalid_api_key")
-            return chat_answers.response(401, {}, chat_answers.error(refused))
+            return answers.response(401, {}, answers.error(refused))
 
         def complete(body: Mapping[str, Any]) -> tuple[int, bytes]:
             server.received.append(Received(path, headers, body))
             answer = server.answer_to(body)
             server.counters.statuses[answer.status] += 1
             if answer.status != 200:
-                return answer.status, chat_answers.error(answer)
+                return answer.status, answers.error(answer)
             server.counters.answered += 1
             number = server.counters.requests
-            return 200, chat_answers.completion(body, answer, number, server.model)
+            return 200, answers.completion(body, answer, number, server.model)
 
         status, body = server.batches.respond(method, place, headers, content, complete)
-        return chat_answers.response(status, {}, body)
+        return answers.response(status, {}, body)
 
     def _get(self, path: str) -> bytes:
         counters = self._server.counters
@@ -359,15 +359,15 @@ class ChatProtocol(asyncio.Protocol):
     def _whole(self, request: Mapping[str, Any], answer: Answer) -> bytes:
         server, number = self._server, self._server.counters.requests
         if answer.body is not None:
-            return chat_answers.response(answer.status, answer.headers, answer.body)
+            return answers.response(answer.status, answer.headers, answer.body)
         if answer.status != 200:
-            return chat_answers.response(answer.status, answer.headers, chat_answers.error(answer))
+            return answers.response(answer.status, answer.headers, answers.error(answer))
         if not request.get("stream"):
-            body = chat_answers.completion(request, answer, number, server.model)
-            return chat_answers.response(200, answer.headers, body)
+            body = answers.completion(request, answer, number, server.model)
+            return answers.response(200, answer.headers, body)
         fields = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
-        parts = [chat_answers.head(200, {**fields, **answer.headers})]
-        for event in chat_answers.chunks(request, answer, number, server.model):
+        parts = [answers.head(200, {**fields, **answer.headers})]
+        for event in answers.chunks(request, answer, number, server.model):
             parts.append(b"%x\r\n%s\r\n" % (len(event), event))
         return b"".join([*parts, b"0\r\n\r\n"])
 

@@ -1,0 +1,188 @@
+"""A chat server on loopback, to test judges, generators and applications without key or model.
+
+It speaks the chat completions of the OpenAI protocol over real HTTP, streamed ones too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from ragbench.json_yaml import load_json
+
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer of the server."""
+
+    text: str = ""
+    status: int = 200
+    """HTTP status; any other than 200 sends an error with `text` as its message."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Further response headers, such as `retry-after`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One request as it arrived."""
+
+    path: str
+    headers: Mapping[str, str]
+    """Headers by lower-case name."""
+    body: Mapping[str, Any]
+
+
+Answers = str | Answer | Sequence[str | Answer] | Callable[[Mapping[str, Any]], str | Answer]
+"""One answer for all requests, answers in order (the last is repeated), or a function of the
+request body."""
+
+
+class ChatServer:
+    """Serve chat completions on 127.0.0.1 while the `with` block runs.
+
+    Args:
+        answers: The answers: a text, an `Answer`, a sequence of them (the last is repeated), or a
+            function of the request body.
+        port: Port on 127.0.0.1; 0 takes a free one.
+
+    Example:
+        >>> import json, urllib.request
+        >>> with ChatServer("hello") as server:
+        ...     body = json.dumps({"model": "m", "messages": []}).encode()
+        ...     reply = json.load(urllib.request.urlopen(server.url + "/chat/completions", body))
+        >>> reply["choices"][0]["message"]["content"], len(server.received)
+        ('hello', 1)
+    """
+
+    def __init__(self, answers: Answers = "ok", *, port: int = 0) -> None:
+        self._answers, self._port = answers, port
+        self._lock = threading.Lock()
+        self.received: list[Received] = []
+        """Requests in the order of their arrival."""
+
+    @property
+    def url(self) -> str:
+        """The base URL for a client: `http://127.0.0.1:<port>/v1`."""
+        return f"http://127.0.0.1:{self._port}/v1"
+
+    def __enter__(self) -> ChatServer:
+        self._http = _HttpServer(("127.0.0.1", self._port), _Handler)
+        self._http.chat = self
+        self._port = self._http.server_address[1]
+        # `shutdown` waits for the end of a poll
+        serve = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+        serve.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.is_closing = True
+        self._http.shutdown()
+        self._http.server_close()
+
+    def answer(self, request: Received) -> Answer:
+        """Record a request and return its answer."""
+        with self._lock:
+            number = len(self.received)
+            self.received.append(request)
+        answers = self._answers
+        if callable(answers):
+            answer = answers(request.body)
+        elif isinstance(answers, (str, Answer)):
+            answer = answers
+        else:
+            answer = answers[min(number, len(answers) - 1)]
+        return Answer(answer) if isinstance(answer, str) else answer
+
+
+class _HttpServer(ThreadingHTTPServer):
+    chat: ChatServer
+    is_closing = False
+    daemon_threads = True
+    request_queue_size = 128
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    # headers and body are two writes: with Nagle's algorithm the second waits some 40 ms
+    disable_nagle_algorithm = True
+    server: _HttpServer
+
+    def do_POST(self) -> None:
+        """Answer one request."""
+        content = self.rfile.read(int(self.headers.get("content-length", 0)))
+        # a client that kept its connection must not reach a server that has ended
+        if self.server.is_closing:
+            self.close_connection = True
+            return
+        answer, body = Answer("no such path", 404), {}
+        if self.path.partition("?")[0].endswith("/chat/completions"):
+            try:
+                body = load_json(content)
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                answer = self.server.chat.answer(Received(self.path, headers, body))
+            except ValueError as error:
+                answer = Answer(f"the body is no JSON: {error}", 400)
+        try:
+            self._send(answer, body)
+        except ConnectionError:  # the client went away
+            self.close_connection = True
+
+    def _send(self, answer: Answer, request: Mapping[str, Any]) -> None:
+        kind = "application/json"
+        if answer.status != 200:
+            error = {"message": answer.text, "type": "error", "param": None, "code": None}
+            content = json.dumps({"error": error}).encode()
+        elif request.get("stream"):
+            kind = "text/event-stream"
+            events = [*map(json.dumps, _chunks(request, answer.text)), "[DONE]"]
+            content = "".join(f"data: {event}\n\n" for event in events).encode()
+        else:
+            content = json.dumps(_completion(request, answer.text)).encode()
+        self.send_response(answer.status)
+        fields = {"content-type": kind, **answer.headers, "content-length": str(len(content))}
+        for name, value in fields.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing: the requests are in `received`."""
+
+
+def _envelope(kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
+    return {"id": "chatcmpl-0", "object": kind, "created": 0, "model": request.get("model", "")}
+
+
+def _completion(request: Mapping[str, Any], text: str) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    usage = _usage(request, text)
+    return {**_envelope("chat.completion", request), "choices": [choice], "usage": usage}
+
+
+def _chunks(request: Mapping[str, Any], text: str) -> Iterator[dict[str, Any]]:
+    envelope = _envelope("chat.completion.chunk", request)
+    delta = {"role": "assistant", "content": text}
+    yield {**envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    yield {**envelope, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    if (request.get("stream_options") or {}).get("include_usage"):
+        yield {**envelope, "choices": [], "usage": _usage(request, text)}
+
+
+def _usage(request: Mapping[str, Any], text: str) -> dict[str, int]:
+    """Count words and signs as tokens."""
+    prompts = (str(message.get("content")) for message in request.get("messages", ()))
+    sent = sum(len(_TOKEN.findall(prompt)) for prompt in prompts)
+    received = len(_TOKEN.findall(text))
+    return {
+        "prompt_tokens": sent,
+        "completion_tokens": received,
+        "total_tokens": sent + received,
+    }
