@@ -4,16 +4,21 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fix lint types imports deps house check test fast fuzz torture doctest golden generated conformance \
+.PHONY: help setup setup-core fix lint types imports deps house check test fast fuzz torture doctest golden generated conformance \
   quickstart bench wheel pythons lowest lock audit offline ci
 
 help:  ## list these commands
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 CONSTRAINTS ?= constraints.txt
 setup:  ## make .venv with all that the tests need; CONSTRAINTS=requirements.lock: as locked
 	python3 -m venv $(VENV)
 	$(BIN)/pip install -q -e '.[test]' -c $(CONSTRAINTS)
+
+# Nothing is compiled ahead: Python does so on first use, for what is used.
+setup-core:  ## make .venv without torch, Ray, browser and servers: enough for `make fast`
+	python3 -m venv $(VENV)
+	$(BIN)/pip install -q --no-compile -e '.[test-core]'
 
 fix:  ## format, and mend what the linter can mend
 	$(BIN)/ruff format .
@@ -32,10 +37,10 @@ imports:  ## check the direction of imports, and that none go round in a circle
 deps:  ## check that what is imported is declared, and what is declared is imported
 	$(BIN)/deptry ragbench
 
-house:  ## measure the package: files, lines, imports, sizes, circles; fail beyond a limit
+house:  ## print how large the package is: files, code lines, comments, folders
 	$(BIN)/python -m tests.house
 
-check: lint types imports deps house test  ## everything that must be green before a commit
+check: lint types imports deps test  ## everything that must be green before a commit
 
 test:  ## the whole suite with doctests, on every core
 	$(BIN)/pytest -q -n auto --maxprocesses=4
@@ -124,4 +129,4 @@ offline:  ## the quickstart and the tests of all clients without a network, wher
 	  echo 'offline: unshare -n is not allowed here; tests/test_offline.py watches one process instead'; \
 	fi
 
-ci: lint types imports deps house offline pythons  ## what CI runs after the test line
+ci: lint types imports deps offline pythons  ## what CI runs after the test line

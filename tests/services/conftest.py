@@ -10,16 +10,15 @@ import time
 from pathlib import Path
 
 import pytest
-from langchain_core.documents import Document
-from langchain_core.embeddings import DeterministicFakeEmbedding
 
 TEXTS = {f"d{n}": f"document number {n}" for n in range(30)}
-EMBEDDING = DeterministicFakeEmbedding(size=32)
 
 
 @pytest.fixture(scope="session")
 def documents():
     """What every store holds: judged ids in the metadata."""
+    from langchain_core.documents import Document
+
     return [Document(text, metadata={"doc": key}) for key, text in TEXTS.items()]
 
 

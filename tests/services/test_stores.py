@@ -5,19 +5,21 @@ import warnings
 
 import numpy as np
 import pytest
+from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from ragbench.experiment.calls import Calls
 from ragbench.experiment.stages.matching import ranked
 from ragbench.retrieve.frameworks import LangchainRetriever
 from ragbench.types import Query
 from tests.outcomes import retrieve
-from tests.services.conftest import EMBEDDING, TEXTS
+from tests.services.conftest import TEXTS
 
 pytestmark = [
     pytest.mark.services,
     # of the stores' own packages and their drivers; what ragbench warns of is an error elsewhere
     pytest.mark.filterwarnings("ignore"),
 ]
+EMBEDDING = DeterministicFakeEmbedding(size=32)
 QUERIES = [Query("q1", "document number 7"), Query("q2", "something else")]
 
 

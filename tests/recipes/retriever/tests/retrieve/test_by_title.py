@@ -1,8 +1,8 @@
 """`by_title` against an order worked by hand."""
 
 import pytest
-from ragbench.retrieve.by_title import ByTitle
 
+from ragbench.retrieve.by_title import ByTitle
 from ragbench.types import Document, Query
 
 

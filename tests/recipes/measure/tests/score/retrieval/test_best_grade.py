@@ -1,8 +1,8 @@
 """`best_grade` against values worked by hand."""
 
 import pytest
-from ragbench.score.retrieval.best_grade import best_grade
 
+from ragbench.score.retrieval.best_grade import best_grade
 from ragbench.score.retrieval.ranking import rank
 
 WITHOUT_REFERENCE = {"best_grade": "a measure of these tests alone, worked by hand"}

@@ -1,9 +1,9 @@
 """`same_length` against values worked by hand, and what it refuses."""
 
 import pytest
-from ragbench.score.text.same_length import same_length
 
 from ragbench.errors import OptionError
+from ragbench.score.text.same_length import same_length
 from tests.conformance.reference import Reference
 
 
