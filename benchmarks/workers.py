@@ -21,8 +21,10 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from ragbench.executors.local import Processes
-from ragbench.executors.pool import Pool
+from ragbench.executors.base import Executor
+from ragbench.executors.local import Local
+from ragbench.experiment.calls import Calls
+from ragbench.experiment.stages.retrieval import search
 from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.bm25 import BM25, RM3
 from ragbench.retrieve.chunks import with_chunks
@@ -36,7 +38,7 @@ from ragbench.types import Document, Query
 
 _TICKS = 100  # a second, in /proc
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # in the run as on workers
-Work = Callable[[Pool | None], object]
+Work = Callable[[Executor | None], object]
 Making = Callable[[], Work]
 """Makes the texts of a round; what is left is to be measured."""
 
@@ -95,8 +97,8 @@ def _scoring(metrics: Sequence[str], systems: int, rows: int, words: tuple[int, 
         gold = [[text] for text in _texts(rows, words[1])]
         answers = [_texts(rows, words[0]) for _ in range(systems)]
 
-        def score(pool: Pool | None) -> None:
-            scorer = scorers.setdefault(id(pool), TextScorer(metrics, pool))
+        def score(executor: Executor | None) -> None:
+            scorer = scorers.setdefault(id(executor), TextScorer(metrics, executor))
             for texts in answers:
                 scorer.score(texts, gold)
 
@@ -117,11 +119,11 @@ def _judging(type_name: str, options: dict[str, str], rows: int) -> Making:
             for row, text in enumerate(_texts(rows, 30))
         ]
 
-        def judged(pool: Pool | None) -> None:
-            if pool is None:
+        def judged(executor: Executor | None) -> None:
+            if executor is None:
                 judge_all(judge, items, rubrics)
             else:
-                for _ in judge_on(pool, items, rows, rubrics, judge, type_name, options):
+                for _ in judge_on(executor, items, rubrics, judge, type_name, options):
                     pass
 
         return judged
@@ -135,7 +137,7 @@ def _searching(first: Retriever, queries: int, second: RM3 | None = None) -> Mak
 
     def index() -> None:
         indexed.append(tempfile.TemporaryDirectory())
-        first.cache_folder, first.pool = Path(indexed[0].name), Pool(Processes(1))  # asks nobody
+        first.cache_folder, first.executor = Path(indexed[0].name), Local(workers=1)
         first.load()
         first.index([Document(f"d{n}", text) for n, text in enumerate(_texts(50_000, 60))])
         if second is not None:
@@ -147,21 +149,17 @@ def _searching(first: Retriever, queries: int, second: RM3 | None = None) -> Mak
         asked = [Query(f"q{n}", text) for n, text in enumerate(_texts(queries, 6))]
         found = [] if second is None else [first.retrieve(asked, second.depth)]
 
-        def search(pool: Pool | None) -> None:
+        def search_all(executor: Executor | None) -> None:
             of = first if second is None else second
-            if pool is None:
+            if executor is None:
                 _ = of.retrieve(asked, 10) if second is None else second.combine(asked, found, 10)
                 return
-            task = of.search_task(10)
-            assert task is not None
-            items = [
-                of.asked(query, [hits[row] for hits in found]) for row, query in enumerate(asked)
-            ]
-            for result, error, _ in pool.each(task, items):
-                assert not error
-                of.read_found(result)
+            index = of.index_search(10)
+            assert index is not None
+            for _, outcome in search(executor, index, asked, Calls("search"), found):
+                assert outcome.value is not None
 
-        return search
+        return search_all
 
     return make
 
@@ -210,12 +208,12 @@ _random = random.Random(13)
 
 
 def _measured(making: Making, rounds: int) -> str:
-    with closing(Pool(Processes(1))) as one, closing(Pool(Processes(2))) as two:
+    with closing(Local(workers=1)) as one, closing(Local(workers=2)) as two:
         started: list[list[int]] = []
         work = making()
-        for pool in (None, one, two):  # starts workers, loads models
+        for executor in (None, one, two):  # starts workers, loads models
             before = _children()
-            work(pool)
+            work(executor)
             started.append(sorted(_children() - before))
         asked = list(zip((None, one, two), started, strict=True))
         found = []
@@ -237,10 +235,10 @@ def _ratio(a: tuple[dict[str, float], ...], b: tuple[dict[str, float], ...], wha
     return statistics.median(x[what] / y[what] for x, y in zip(a, b, strict=True))
 
 
-def _timed(work: Work, pool: Pool | None, pids: Sequence[int]) -> dict[str, float]:
+def _timed(work: Work, executor: Executor | None, pids: Sequence[int]) -> dict[str, float]:
     before = [_cpu(pid) for pid in ("self", *pids)]
     start = time.perf_counter()
-    work(pool)
+    work(executor)
     wall = time.perf_counter() - start
     spent = [_cpu(pid) - was for pid, was in zip(("self", *pids), before, strict=True)]
     return {"wall": wall, "total": sum(spent), "busiest": max(spent)}

@@ -23,7 +23,7 @@ from ragbench.registry import Option
 from ragbench.store.vectors import VECTORS_FILE, EmbeddingCache, vector_key
 
 if TYPE_CHECKING:
-    from ragbench.executors.pool import Pool
+    from ragbench.executors.base import Executor
 
 _AT_ONCE = 512  # texts between two writes: what a kill may cost
 _COUNTED_AT_ONCE = 8192  # the same where nothing is encoded: some seconds
@@ -185,9 +185,9 @@ class EmbedderOptions:
     ] = True
 
     def open(
-        self, owner: str, folders: Sequence[Path] = (), pool: Pool | None = None
+        self, owner: str, folders: Sequence[Path] = (), executor: Executor | None = None
     ) -> CachedEmbedder:
-        """Load the model, here or on the workers of a pool, with a cache of vectors before it.
+        """Load the model, here or on workers, with a cache of vectors before it.
 
         `owner` is how messages name who has the options. Vectors are kept in the first of
         `folders`, the others are only read; without any it is `.ragbench` here, or where
@@ -196,8 +196,8 @@ class EmbedderOptions:
         how: dict[str, Any] = {"device": self.device, "batch_tokens": self.batch_tokens}
         embedder = (
             shared_embedder(owner, self.model, **how)
-            if pool is None
-            else RemoteEmbedder(pool, owner, self.model, **how)
+            if executor is None
+            else RemoteEmbedder(executor, owner, self.model, **how)
         )
         given = {"query": self.query_prompt, "document": self.document_prompt}
         prompts = {
@@ -205,5 +205,5 @@ class EmbedderOptions:
             for role, prompt in given.items()
         }
         own, *others = (folder / VECTORS_FILE for folder in folders or (cache_folder(),))
-        at_once = _AT_ONCE if pool is None else _AT_ONCE * pool.size
+        at_once = _AT_ONCE * (1 if executor is None else executor.workers)
         return CachedEmbedder(embedder, own if self.cache else None, prompts, others, at_once)

@@ -180,13 +180,6 @@ class Batches:
         return [found[position] for position in range(len(lengths))]
 
 
-def computed_alone(
-    owner: str, device: embed.Device, batch_tokens: int | None, batch_size: int | None = None
-) -> bool:
-    """Whether what a model with such options gives for a text depends on that text alone."""
-    return Batches(embed.choose_device(owner, device), batch_tokens, 1, batch_size).alone
-
-
 def _side_by_side(
     compute: Callable[[list[int]], Iterable[Result]],
     batches: Sequence[list[int]],

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import functools
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from ragbench.embed import base as embed
 from ragbench.embed.encoders import Batches
-from ragbench.executors.base import Facts, Json, Lost, Opened, Task, WorkerEnded
-from ragbench.executors.pool import Pool
+from ragbench.executors.base import Executor, Task, first_result
 
 if TYPE_CHECKING:
     from ragbench.types import FloatArray
@@ -182,81 +180,52 @@ def _load(checkpoint: embed.Checkpoint, device: str) -> Any:
     return checkpoint.load(lambda name, where: SentenceTransformer(name, device=device, **where))
 
 
-class RemoteModel(ABC):
-    """A model on the workers of a pool; bit for bit what it would give here."""
-
-    opener: ClassVar[str]
-    """`module:name` of what loads it there: given `owner` and the options of `embed.base`."""
-
-    def __init__(self, pool: Pool, owner: str, model: str, **options: Json) -> None:
-        self._pool, self._owner, self._given = pool, owner, {"model": model, **options}
-        self.learn(pool.about(self._task()))
-
-    @abstractmethod
-    def learn(self, about: Facts) -> None:
-        """Take over what the model says of itself."""
-
-    def _task(self, **how: Json) -> Task:
-        return Task(self._owner, self.opener, {"owner": self._owner, **self._given, **how})
-
-    def _each(
-        self, items: Sequence[Json], advance: embed.Advance = embed.tell_nobody, **how: Json
-    ) -> list[Json]:
-        """Compute every item; none may be lost."""
-        results: list[Json] = self._pool.each(self._task(**how), items, advance)
-        for item, result in zip(items, results, strict=True):
-            if isinstance(result, Lost):
-                raise WorkerEnded(f"{result.why}: {str(item)[:60]!r}")
-        return results
-
-
 _FACTS = ("identity", "revision", "prompts", "limit", "manner")
-"""What an embedder says of itself."""
+_BLOCK, _COUNTED_BLOCK = 64, 512  # texts
 
 
-class RemoteEmbedder(RemoteModel, embed.Embedder):
-    """An embedder on the workers of a pool."""
+class RemoteEmbedder(embed.Embedder):
+    """An embedder on workers; its vectors are bit for bit those of one in this process."""
 
-    opener = f"{__name__}:open_embedder"
-
-    def learn(self, about: Facts) -> None:
-        """Take over what an embedder says of itself."""
+    def __init__(self, executor: Executor, owner: str, model: str, **options: Any) -> None:
+        self._executor = executor
+        given = {"owner": owner, "model": model, **options}
+        asking = Task(owner, shared_embedder, given, _facts_of_block)
+        facts = first_result(executor, asking)
+        self._task = replace(asking, facts=_facts_of, expected=facts)
         for name in _FACTS:
-            setattr(self, name, about[name])
+            setattr(self, name, facts[name])
 
     def _encode(
         self, texts: Sequence[str], prompt: str, normalize: bool, advance: embed.Advance
     ) -> embed.Vectors:
         import numpy as np
 
-        found = self._each(texts, advance, prompt=prompt)
-        vectors = np.stack([np.frombuffer(base64.b64decode(row), np.float32) for row in found])
+        task = replace(self._task, apply=functools.partial(_encode_block, prompt))
+        vectors = np.stack(self._executor.map_all(task, texts, _BLOCK, advance))
         if normalize:
             normalize_rows(vectors)
         return vectors
 
     def count_tokens(self, texts: Sequence[str], *, prompt: str = "") -> list[int]:
         """Return how many tokens each text has, before it is cut to what the model can read."""
-        return self._each(texts, prompt=prompt, counts=True)
+        task = replace(self._task, apply=functools.partial(_count_block, prompt))
+        return self._executor.map_all(task, texts, _COUNTED_BLOCK)
 
 
-def open_embedder(
-    owner: str,
-    model: str,
-    device: embed.Device,
-    batch_tokens: int | None,
-    prompt: str | None = None,
-    counts: bool = False,
-) -> Opened:
-    """Load the model on a worker, to encode texts or to count their tokens."""
-    embedder = shared_embedder(owner, model, device=device, batch_tokens=batch_tokens)
+def _facts_of(embedder: SentenceTransformerEmbedder) -> dict[str, Any]:
+    return {name: getattr(embedder, name) for name in _FACTS}
 
-    def encode(texts: list[str]) -> list[str]:
-        vectors = embedder.encode(texts, prompt=prompt or "", normalize=False)
-        return [base64.b64encode(row.tobytes()).decode() for row in vectors]
 
-    def count(texts: list[str]) -> list[int]:
-        return embedder.count_tokens(texts, prompt=prompt or "")
+def _facts_of_block(embedder: SentenceTransformerEmbedder, block: list[None]) -> list[Any]:
+    return [_facts_of(embedder)]
 
-    about = {name: getattr(embedder, name) for name in _FACTS}
-    return Opened(count if counts else encode, about, alone=counts or bool(embedder.manner))
+
+def _encode_block(
+    prompt: str, embedder: SentenceTransformerEmbedder, texts: list[str]
+) -> Sequence[embed.Vectors]:
+    return list(embedder.encode(texts, prompt=prompt, normalize=False))
+
+
+def _count_block(prompt: str, embedder: SentenceTransformerEmbedder, texts: list[str]) -> list[int]:
+    return embedder.count_tokens(texts, prompt=prompt)

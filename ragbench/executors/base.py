@@ -1,152 +1,285 @@
-"""What an executor is: it starts workers, to which `pool` hands blocks of items.
+"""Executors: compute blocks of items in worker processes, in order, whatever becomes of a worker.
 
-A worker gets names and JSON, and makes of them what it needs: the run alone has the stored results,
-the budget, and the calls to servers, so that a block that is computed again costs nothing.
+The run itself keeps stored results, the budget and the calls to servers. A worker gets a component
+by its type and its options, and blocks of items; all of it is pickled.
 """
 
 from __future__ import annotations
 
-import json
-import platform
-import time
+import functools
+import os
+import pickle
+import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from importlib import import_module
-from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from itertools import islice
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from ragbench.errors import RagbenchError
-from ragbench.registry import load_object
-from ragbench.signature import fingerprint_json
+from ragbench.errors import AdapterError, RagbenchError
 
-Json = Any
-"""A value of JSON; what stands in it, a task and its opener know."""
-Facts = Mapping[str, Json]
+Facts = Mapping[str, object]
+Item = TypeVar("Item")
+Apply: TypeAlias = Callable[[Any, list[Any]], Sequence[Any]]
+"""Computes a result for each item of a block with a component."""
+Results: TypeAlias = "Future[list[Any] | Failure]"
+"""The results of a block that is under way."""
 
 MALLOC = {"MALLOC_TRIM_THRESHOLD_": str(32 << 20), "MALLOC_MMAP_THRESHOLD_": str(4 << 20)}
-"""Environment of workers: glibc keeps so much that is free, which saves a quarter of the time."""
-
-
-def versions() -> Facts:
-    """Return the versions that a worker and the run must share."""
-    # by its name: whoever imports the package itself seems to import all that it offers
-    return {
-        "Python": ".".join(platform.python_version_tuple()[:2]),
-        "ragbench": import_module("ragbench").__version__,
-    }
+"""Environment of workers: glibc keeps freed memory, which saves a quarter of the time."""
+_WAIT_S = 0.2
+"""A signal that comes just before a wait is handled when the wait ends, so a wait is short."""
+_FORGOTTEN_S = 5.0
+_AHEAD = 4  # blocks under way per worker: the results of a slow block wait for no idle worker
+_MOST_LOST = 3  # lost blocks without any result before: no single block is to blame
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is done to the items of some blocks: all that a worker must know of it, as JSON."""
+    """A component and what it does with a block; everything is importable or a plain value."""
 
     owner: str
-    """How messages name it: `judge 'nli'`."""
-    opener: str
-    """`module:name` of a function that makes an `Opened` of `given`."""
-    given: Facts
-    about: Facts = field(default_factory=dict)
-    """What it must say of itself on every worker, else its results would be others."""
-
-    @cached_property
-    def id(self) -> str:
-        """Equal for equal tasks: a worker opens each once."""
-        return fingerprint_json([self.opener, dict(self.given)])
+    """How messages name the component: `judge 'nli'`."""
+    make: Callable[..., Any]
+    """Creates the component in a worker, once for all blocks; called with `options`."""
+    options: Mapping[str, Any]
+    apply: Apply
+    facts: Callable[[Any], Facts] | None = None
+    """Returns what the results depend on besides the options, such as the content of a model."""
+    expected: Facts = field(default_factory=dict)
+    """Facts of the component in the run itself; a worker with other facts is refused."""
 
 
-class Opened(NamedTuple):
-    """A task on a worker, its model loaded."""
+class Failure(NamedTuple):
+    """An error of a component, in place of the results of a block."""
 
-    compute: Callable[[list[Json]], Sequence[Json]]
-    """Turns a block of items into a result for each; JSON on both sides."""
-    about: Facts = MappingProxyType({})
-    """What it says of itself, the same on every worker: the model that it has, and the like."""
-    alone: bool = True
-    """Whether an item has the same result whatever stands beside it in a block; else all blocks
-    have one size, so that they are the same however many workers there are."""
-
-
-class Worker:
-    """Answers the messages of a `Pool`: opens tasks by their names, and computes blocks."""
-
-    def __init__(self) -> None:
-        self._opened: dict[str, Opened] = {}
-
-    def answer(self, message: str) -> str:
-        """Answer one message; what is raised is an answer, too."""
-        try:
-            asked = json.loads(message)  # noqa: TID251  written by `pool`
-            return json.dumps(self._answer(asked))
-        except Exception as error:  # noqa: BLE001 - told to the run, which raises it again
-            known = isinstance(error, RagbenchError)
-            told = str(error) if known else traceback.format_exc()
-            return json.dumps({"error": told, "known": known})
-
-    def _answer(self, message: Facts) -> Facts:
-        if "open" in message:
-            opened: Opened = load_object(message["opener"])(**message["given"])
-            self._opened[message["open"]] = opened
-            return {"about": dict(opened.about), "alone": opened.alone}
-        if "do" in message:
-            start = time.perf_counter()
-            results = list(self._opened[message["do"]].compute(message["items"]))
-            return {"results": results, "seconds": time.perf_counter() - start}
-        return {"versions": versions()}
+    message: str
+    is_ours: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """In the place of a result: computing the item ended two workers."""
+    """In place of a result: the worker ended while it computed the block, twice."""
 
     why: str
 
 
 class WorkerEnded(Exception):
-    """A result that is needed is lost."""
+    """A result that cannot be done without is lost."""
 
 
-class Heard(NamedTuple):
-    """What came of a worker."""
+@functools.cache
+def _component(pickled: bytes) -> Any:
+    """Return the component of a task, created when the first block of it comes to a worker."""
+    owner, make, options, facts, expected, version = pickle.loads(pickled)
+    _check_same("", {"ragbench": version}, {"ragbench": _version()})
+    component = make(**options)
+    if facts is not None and expected:
+        _check_same(f"{owner}: ", expected, facts(component))
+    return component
 
-    worker: int
-    reply: str | None
-    """The answer to the first message that it has not answered yet; None: it has ended."""
-    why: str = ""
-    """How it ended."""
+
+def compute(pickled: bytes, apply: Apply, block: list[Any]) -> list[Any] | Failure:
+    """Return the results of a block in a worker; an error, which may not be picklable, as text."""
+    try:
+        return list(apply(_component(pickled), block))
+    except RagbenchError as error:
+        return Failure(str(error), is_ours=True)
+    except Exception:  # noqa: BLE001 - raised again by the run
+        return Failure(traceback.format_exc(), is_ours=False)
 
 
-class Crew(Protocol):
-    """Workers that answer messages, each in their order; `worker` counts them from 0."""
+def _version() -> str:
+    # by name: a plain import of the package would count as an import of all its folders
+    return str(import_module("ragbench").__version__)
 
-    size: int
+
+def _check_same(owner: str, here: Facts, there: Facts) -> None:
+    for name, value in here.items():
+        if there.get(name) != value:
+            found = f"{owner}a worker has {name} {there.get(name)}, the run has {value}"
+            raise AdapterError(f"{found}; allowed: the same everywhere")
+
+
+def blocks_of(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Yield lists of `size` items; the last one may be shorter.
+
+    The size depends on the kind of work alone, so that blocks, and with them the last digits of a
+    model that computes in batches, are the same for any number of workers.
+
+    Example:
+        >>> list(blocks_of("abcde", 2))
+        [['a', 'b'], ['c', 'd'], ['e']]
+    """
+    iterator = iter(items)
+    while block := list(islice(iterator, size)):
+        yield block
+
+
+class Executor(ABC):
+    """Workers that compute blocks; they start with the first one. Threads take turns."""
+
     is_here: bool
-    """Whether they read the files of this machine."""
+    """Whether workers read the files of this machine."""
+    workers: int
 
-    def start(self, worker: int) -> None:
-        """Start a worker, also in the place of one that has ended."""
-
-    def tell(self, worker: int, message: str) -> None:
-        """Send a message, and do not wait for the answer; one that has ended gets nothing."""
-
-    def hear(self) -> Heard:
-        """Wait for what comes next of any worker."""
-
-    def close(self) -> None:
-        """End all workers; none is left."""
-
-
-class Executor(Protocol):
-    """An entry of the family: its constructor takes the options of the YAML."""
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
 
     @property
+    @abstractmethod
     def where(self) -> str | None:
         """Where workers compute, for people: `2 processes here`; None where there are none."""
 
-    @property
-    def is_here(self) -> bool:
-        """Whether they read the files of this machine."""
+    def check(self) -> None:  # noqa: B027 - an executor may need nothing
+        """Raise `MissingExtra` where a package is missing, before anything is computed."""
 
-    def crew(self) -> Crew:
-        """Return the workers; none is started yet."""
+    @abstractmethod
+    def close(self) -> None:
+        """End all workers, whatever they compute."""
+
+    @abstractmethod
+    def submit(self, pickled: bytes, apply: Apply, block: list[Any]) -> Results:
+        """Have a worker `compute` a block; a worker that ends gives a `BrokenExecutor`."""
+
+    def restart(self) -> str | None:
+        """Replace the workers where one has ended, and return how it ended.
+
+        None: only the blocks of that worker are lost, and the others are under way.
+        """
+        return None
+
+    def has_ended(self) -> bool:
+        """Return True if a worker has ended, so that blocks under way are lost."""
+        return False
+
+    def map(self, task: Task, blocks: Iterable[list[Any]]) -> Iterator[list[Any]]:
+        """Yield the results of each block in order, with a `Lost` for each item of a lost block.
+
+        Blocks are taken when a worker is about to be free. When a worker ends, the blocks that were
+        under way are computed again one by one: the one that ends its worker again is lost.
+
+        Raises:
+            AdapterError: The component refuses its options or its facts, or all blocks are lost.
+        """
+        source = filter(None, blocks)
+        options = dict(task.options)
+        task_parts = (task.owner, task.make, options, task.facts, dict(task.expected), _version())
+        pickled = pickle.dumps(task_parts)
+        pending: deque[tuple[list[Any], Results]] = deque()
+        n_lost, any_result = 0, False
+        with self._lock:
+            try:
+                while True:
+                    for block in islice(source, _AHEAD * self.workers - len(pending)):
+                        pending.append((block, self.submit(pickled, task.apply, block)))
+                    if not pending:
+                        return
+                    if self._worker_error(pending[0][1]) is not None:
+                        self._compute_again(pickled, task, pending)
+                    block, future = pending.popleft()
+                    results = _checked(task, block, future)
+                    if isinstance(results[0], Lost) and not any_result:
+                        n_lost += 1
+                        _check_any(task, results[0], n_lost)
+                    any_result = any_result or not isinstance(results[0], Lost)
+                    yield results
+            finally:
+                for _, future in pending:
+                    future.cancel()
+
+    def map_all(
+        self,
+        task: Task,
+        items: Sequence[Any],
+        size: int,
+        advance: Callable[[int], None] = lambda n: None,
+    ) -> list[Any]:
+        """Return a result for each item; `advance` gets the number of items after each block.
+
+        Raises:
+            WorkerEnded: A block is lost.
+        """
+        results: list[Any] = []
+        for block_results in self.map(task, blocks_of(items, size)):
+            if isinstance(block_results[0], Lost):
+                raise WorkerEnded(f"{block_results[0].why}: {str(items[len(results)])[:60]!r}")
+            results += block_results
+            advance(len(block_results))
+        return results
+
+    def _compute_again(
+        self, pickled: bytes, task: Task, pending: deque[tuple[list[Any], Results]]
+    ) -> None:
+        """Compute blocks whose worker ended once more, each by itself so that blame is exact."""
+        all_lost = self.restart() is not None
+        for position, (block, future) in enumerate(pending):
+            if not (future.done() or all_lost) or _is_computed(future):
+                continue
+            again = self.submit(pickled, task.apply, block)
+            if (error := self._worker_error(again)) is not None:
+                why = f"a worker ended whenever it computed this: {self.restart() or error}"
+                again = Future()
+                again.set_result([Lost(why)] * len(block))
+            pending[position] = (block, again)
+
+    def _worker_error(self, future: Results) -> str | None:
+        """Wait for a block; return how its worker ended, or None where it did not."""
+        while not wait([future], timeout=_WAIT_S).done:
+            # Python forgets a block that is submitted in the moment when a process ends
+            if self.has_ended() and not wait([future], timeout=_FORGOTTEN_S).done:
+                return "it ended"
+        return None if _is_computed(future) else str(future.exception())
+
+
+def first_result(executor: Executor, task: Task) -> Any:
+    """Return the result of a block without input, such as the facts of a model.
+
+    Raises:
+        AdapterError: The worker ended, so that the component cannot be loaded.
+    """
+    [[result]] = executor.map(task, [[None]])
+    if isinstance(result, Lost):
+        found = f"{task.owner}: {result.why}"
+        raise AdapterError(f"{found}; is there memory for so many workers?")
+    return result
+
+
+def _is_computed(future: Results) -> bool:
+    return future.done() and not isinstance(future.exception(), BrokenExecutor)
+
+
+def _checked(task: Task, block: list[Any], future: Results) -> list[Any]:
+    results = future.result()
+    if isinstance(results, Failure):
+        raise AdapterError(results.message) if results.is_ours else RuntimeError(results.message)
+    if len(results) != len(block):
+        found = f"{task.owner}: {len(results)} results for {len(block)} items"
+        raise AdapterError(found)
+    return results
+
+
+def _check_any(task: Task, lost: Lost, n_lost: int) -> None:
+    if n_lost >= _MOST_LOST:
+        found = f"{task.owner}: workers ended on each of {n_lost} blocks: {lost.why}"
+        raise AdapterError(f"{found}; is there memory for so many workers?")
+
+
+@contextmanager
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set variables that processes started in the block inherit, and take them back."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

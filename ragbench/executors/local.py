@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import json
+import faulthandler
+import multiprocessing
 import os
-import queue
 import signal
-import subprocess
 import sys
 import threading
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from typing import IO, Annotated, BinaryIO
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnContext, SpawnProcess
+from types import ModuleType
+from typing import Annotated, Any
 
-from ragbench.executors.base import MALLOC, Heard, Worker
+from ragbench.executors.base import MALLOC, Apply, Executor, Results, compute, environment
 from ragbench.registry import Option
 
-_LOOK_UP_S = 0.2
-"""A signal that comes just before a wait is noticed when the wait ends: it ends soon."""
-_BUFFER = 1 << 18  # bytes that are read at once
-_START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from ragbench.executors.local import serve; serve()"
-)
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
-"""A worker is one core: what threads share would have to wait for the others."""
+"""A worker is one core: its threads would compete with the other workers."""
 
 
-class Local:
-    """This machine: all in one process, or what computes in `workers` processes beside it."""
+class Local(Executor):
+    """This machine: all in one process, or what computes in `workers` processes beside it.
+
+    Processes are spawned, not forked: a fork would copy locks that other threads hold. None of
+    them outlives the run, however that ends.
+    """
 
     is_here = True
 
@@ -43,151 +44,123 @@ class Local:
             ),
         ] = None,
     ) -> None:
-        self._workers = workers
+        super().__init__()
+        self._chosen, self.workers = workers, workers or 1
+        self._pool: ProcessPoolExecutor | None = None
+        self._context = WorkerContext()
+        self._output: Connection | None = None
+        self._closed = False
 
     @property
     def where(self) -> str | None:
-        """How many processes there are; None where there are none."""
-        if self._workers is None:
+        """Number of processes; None where there are none."""
+        if self._chosen is None:
             return None
-        return f"{self._workers} process{'es' if self._workers > 1 else ''} on this machine"
+        return f"{self._chosen} process{'es' if self._chosen > 1 else ''} on this machine"
 
-    def crew(self) -> Processes:
-        """Return the workers; none is started yet."""
-        return Processes(self._workers or 1)
-
-
-class Processes:
-    """Worker processes that are told and heard over pipes.
-
-    They are started anew, not forked: a fork would copy locks that other threads hold. None
-    outlives the run, however that ends: a worker whose pipe is closed ends.
-    """
-
-    is_here = True
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self._started: dict[int, subprocess.Popen[bytes]] = {}
-        self._heard: queue.SimpleQueue[tuple[int, subprocess.Popen[bytes], bytes]] = (
-            queue.SimpleQueue()
-        )
-        self._closed = False
-
-    def start(self, worker: int) -> None:
-        """Start a process."""
+    def submit(self, pickled: bytes, apply: Apply, block: list[Any]) -> Results:
+        """Have a process compute a block."""
         if self._closed:
             raise RuntimeError("the workers were ended")
-        if worker in self._started:
-            _end(self._started[worker])
-        process = subprocess.Popen(
-            [sys.executable, "-X", "faulthandler", "-c", _START, json.dumps(sys.path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=_BUFFER,
-            env={**dict.fromkeys(_ONE_THREAD, "1"), **MALLOC, **os.environ},
-            start_new_session=True,  # Ctrl-C is for the run alone
-        )
-        self._started[worker] = process
-        threading.Thread(target=self._listen, args=(worker, process), daemon=True).start()
-        threading.Thread(target=_pass_on, args=(process.stderr,), daemon=True).start()
-
-    def _listen(self, worker: int, process: subprocess.Popen[bytes]) -> None:
-        if process.stdout is not None:
-            with process.stdout as lines:
-                for line in lines:
-                    self._heard.put((worker, process, line))
-        self._heard.put((worker, process, b""))
-
-    def tell(self, worker: int, message: str) -> None:
-        """Write a line."""
-        stream = self._started[worker].stdin
+        if self._pool is None:
+            reader, self._output = self._context.Pipe(duplex=False)
+            threading.Thread(target=_print_output, args=(reader,), daemon=True).start()
+            self._pool = ProcessPoolExecutor(
+                self.workers, self._context, initializer=_prepare, initargs=(self._output,)
+            )
         try:
-            if stream is not None:
-                stream.write(message.encode() + b"\n")
-                stream.flush()
-        except OSError:  # it has ended, which is heard
-            return
+            return self._pool.submit(compute, pickled, apply, block)
+        except BrokenProcessPool as error:  # since the block before this one
+            broken: Results = Future()
+            broken.set_exception(error)
+            return broken
 
-    def hear(self) -> Heard:
-        """Wait for the next line of any process, or for its end."""
-        while not self._closed:
-            try:
-                worker, process, line = self._heard.get(timeout=_LOOK_UP_S)
-            except queue.Empty:
-                continue
-            if process is not self._started[worker]:
-                continue  # one that was replaced
-            if line.endswith(b"\n"):
-                return Heard(worker, line.decode())
-            return Heard(worker, None, _fate(process))
-        raise RuntimeError("the workers were ended")
+    def has_ended(self) -> bool:
+        """Return True if a process has ended, which breaks the pool."""
+        return any(process.exitcode is not None for process in self._context.started)
+
+    def restart(self) -> str:
+        """Give up the pool, which Python does not mend; the next block starts another one."""
+        for process in self._context.started:
+            process.kill()  # one that was starting when the pool broke would wait for ever
+        if self._pool is not None and self._output is not None:
+            self._pool.shutdown()
+            self._output.close()
+        codes = {process.exitcode for process in self._context.started}
+        self._pool, self._context = None, WorkerContext()
+        # Python terminates the other processes of a broken pool
+        first = [code for code in codes if code not in (None, 0, -signal.SIGTERM, -signal.SIGKILL)]
+        code = next(iter(first), -signal.SIGKILL) or 0
+        return (
+            f"it ended with code {code}" if code > 0 else f"it was ended by {_signal_name(-code)}"
+        )
 
     def close(self) -> None:
-        """Kill all, and wait for their end."""
+        """Kill all processes, and wait for their end."""
         self._closed = True
-        for process in self._started.values():
-            process.kill()
-        for process in self._started.values():
-            _end(process)
+        self.restart()
 
 
-def _pass_on(said: IO[bytes] | None) -> None:
-    """Print what a worker's components print: here, where control characters are shown as symbols.
+class WorkerProcess(SpawnProcess):
+    """A process that imports the modules that its blocks need, and not the user's script.
 
-    A worker that had the terminal itself would go around that, and around what hides secrets.
+    `multiprocessing` runs the main script again in each process, which would start another run
+    unless the script guards against that; a worker needs nothing of it.
     """
-    if said is None:
-        return
-    with said:
-        while line := said.readline(_BUFFER):
+
+    def start(self) -> None:
+        """Start the process with the environment of a worker."""
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            with environment({**dict.fromkeys(_ONE_THREAD, "1"), **MALLOC, **os.environ}):
+                super().start()
+        finally:
+            sys.modules["__main__"] = main
+
+
+class WorkerContext(SpawnContext):
+    """Creates the processes of a pool, and remembers them: they are killed at the end."""
+
+    def __init__(self) -> None:
+        self.started: list[SpawnProcess] = []
+
+    def Process(self, *args: Any, **options: Any) -> SpawnProcess:  # type: ignore[override]
+        """Create a process."""
+        self.started.append(WorkerProcess(*args, **options))
+        return self.started[-1]
+
+
+def _prepare(output: Connection) -> None:
+    """Prepare a worker: what it prints goes to the run, and it ends when the run does."""
+    for stream in (1, 2):
+        os.dup2(output.fileno(), stream)
+    faulthandler.enable()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which ends its workers
+    threading.Thread(target=_end_with_run, daemon=True).start()
+
+
+def _end_with_run() -> None:
+    run = multiprocessing.parent_process()
+    if run is not None:
+        run.join()
+    os._exit(1)  # in the middle of a block, too
+
+
+def _print_output(reader: Connection) -> None:
+    """Print the output of workers here, where control characters and secrets are replaced.
+
+    A worker with the terminal itself would go around that; stdout is for the results of the run.
+    """
+    with os.fdopen(os.dup(reader.fileno()), "rb") as lines:
+        reader.close()
+        for line in lines:
             if sys.stderr is not None:  # as under pythonw
-                with suppress(OSError, ValueError):  # the run's own stream was closed
+                with suppress(OSError, ValueError):  # the stream of the run was closed
                     sys.stderr.write(line.decode(errors="backslashreplace"))
                     sys.stderr.flush()
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
-    if process.stdin is not None:
-        with suppress(OSError):  # what was not written any more
-            process.stdin.close()
-
-
-def _fate(process: subprocess.Popen[bytes]) -> str:
-    process.kill()  # its output is closed: whatever it still does, nobody hears of it
-    code = process.wait()
-    if code >= 0:
-        return f"it ended with code {code}"
-    known = {each.value: each.name for each in signal.Signals}  # most of real time have no name
-    return f"it was ended by {known.get(-code, f'signal {-code}')}"
-
-
-def serve() -> None:
-    """Answer what comes on the standard input, a line each, until it is closed.
-
-    That is also when the run has been killed: the worker ends at once, in whatever it computes.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which ends its workers
-    replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints must not stand among the replies
-    sys.stdout = sys.stderr  # and is passed on line by line, not when a buffer is full
-    messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    lines = os.fdopen(os.dup(0), "rb", _BUFFER)
-    threading.Thread(target=_read, args=(lines, messages), daemon=True).start()
-    worker = Worker()
-    while True:
-        reply = worker.answer(messages.get().decode())
-        try:
-            replies.write(reply.encode() + b"\n")
-            replies.flush()
-        except BrokenPipeError:
-            os._exit(0)
-
-
-def _read(stream: BinaryIO, messages: queue.SimpleQueue[bytes]) -> None:
-    for line in stream:
-        messages.put(line)
-    os._exit(0)
+def _signal_name(number: int) -> str:
+    names = {signal.value: signal.name for signal in signal.Signals}  # some have no name
+    return names.get(number, f"signal {number}")

@@ -14,8 +14,7 @@ from itertools import takewhile
 from typing import Any, Generic, Protocol, TypeVar, overload, runtime_checkable
 
 from ragbench.errors import AdapterError, is_interrupt
-from ragbench.executors.base import Json, Lost, Task
-from ragbench.executors.pool import Pool
+from ragbench.executors.base import Executor, Lost, Task, blocks_of
 from ragbench.llm import CallFailure
 from ragbench.types import Cause, Query, Retrieved, Run, ScoredDocument
 from ragbench.types.rows import Mapped
@@ -191,28 +190,28 @@ def call_once(function: Callable[[Item], Value], item: Item, calls: Calls) -> Ou
 
 
 def call_on(
-    pool: Pool,
+    executor: Executor,
     task: Task,
-    items: Sequence[Json],
+    items: Sequence[Any],
+    block: int,
     calls: Calls,
-    read: Callable[[Json], Outcome[Value]],
+    read: Callable[[Any], Outcome[Value]],
 ) -> Iterator[tuple[int, Outcome[Value]]]:
-    """Yield each item's position with what workers make of it, in order.
+    """Yield the position and the outcome of each item, computed by workers in blocks, in order.
 
-    An item that ends its workers has failed. When no further call may be made, nor is any item
-    given to them.
+    The items of a lost block have failed. When no further call may be made, no item is sent.
     """
-    asked = takewhile(lambda item: calls.refused() is None, items)
+    allowed = takewhile(lambda item: calls.refused() is None, items)
     position = 0
-    for results in pool.blocks(task, asked, len(items)):
+    for results in executor.map(task, blocks_of(allowed, block)):
         for result in results:
             if isinstance(result, Lost):
                 yield position, Outcome(None, Cause.ERROR, f"{calls.owner}: {result.why}")
             else:
                 yield position, read(result)
             position += 1
-    for left in range(position, len(items)):
-        yield left, Outcome(None, Cause.OVER_BUDGET, f"{calls.owner}: {calls.refused()}")
+    for refused in range(position, len(items)):
+        yield refused, Outcome(None, Cause.OVER_BUDGET, f"{calls.owner}: {calls.refused()}")
 
 
 def naming(

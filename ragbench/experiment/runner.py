@@ -112,7 +112,7 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
             retry_failed=choices.retry_failed,
             replies=replies,
             replay=choices.judge_replay,
-            pool=stack.enter_context(workers_of(config)),
+            executor=stack.enter_context(workers_of(config)),
         )
         results = run_stages(workspace)
         with progress.stage("write", 1, "run folders") as stage:
@@ -157,7 +157,7 @@ def run_share(
     note_part(cache, config, known, share)
     with (
         _connected(plan, budget, replay=False) as replies,
-        workers_of(config) as pool,
+        workers_of(config) as executor,
         closing(StageStore(cache, config.cache_also)) as store,
     ):
         workspace = Workspace(
@@ -168,7 +168,7 @@ def run_share(
             budget=budget,
             retry_failed=choices.retry_failed,
             replies=replies,
-            pool=pool,
+            executor=executor,
             share=share,
         )
         return share_stages(workspace, share)

@@ -32,10 +32,12 @@ from ragbench.registry.family import (
 )
 from ragbench.registry.options import (
     REQUIRED as REQUIRED,
+    Configured as Configured,
     DeclaredOption as DeclaredOption,
     Option as Option,
     check_values as check_values,
     checked as checked,
     declared_options as declared_options,
     describe_allowed as describe_allowed,
+    options_of as options_of,
 )

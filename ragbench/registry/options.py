@@ -25,6 +25,7 @@ from ragbench.registry.family import nearest
 
 P = ParamSpec("P")
 R = TypeVar("R")
+C = TypeVar("C", bound="Configured")
 
 _LISTS = (list, tuple, set, frozenset)
 
@@ -137,6 +138,36 @@ def declared_options(component: Any) -> dict[str, DeclaredOption]:
     """
     may_be_kept = inspect.isclass(component) or inspect.isfunction(component)
     return {**_declared(component)} if may_be_kept else _read(component)
+
+
+class Configured:
+    """A component that remembers the options that its constructor got.
+
+    Copies of it in workers and the keys of what it stores are made of `options_of`, so that an
+    option stands in the constructor and nowhere else.
+    """
+
+    _given_options: Mapping[str, Any]
+
+    def __new__(cls: type[C], *args: Any, **options: Any) -> C:
+        """Create the component; `__init__` gets the same arguments."""
+        component = super().__new__(cls)
+        component._given_options = options
+        return component
+
+
+def options_of(component: Configured) -> dict[str, Any]:
+    """Return the options of a component by name, with the defaults of its class.
+
+    Example:
+        >>> class Search(Configured):
+        ...     def __init__(self, *, k: Annotated[int, Option("Hits.")] = 10, b: float = 1.0): ...
+        >>> options_of(Search(b=2.0))
+        {'k': 10, 'b': 2.0}
+    """
+    declared = declared_options(type(component))
+    defaults = {n: option.default for n, option in declared.items() if not option.required}
+    return {**defaults, **component._given_options}
 
 
 def _read(component: Any) -> dict[str, DeclaredOption]:

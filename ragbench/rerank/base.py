@@ -13,7 +13,7 @@ from typing import Any
 
 from ragbench.embed.base import Encodings
 from ragbench.errors import AdapterError
-from ragbench.executors.pool import Pool
+from ragbench.executors.base import Executor
 from ragbench.registry import OwnComponent, adapt
 from ragbench.types import Document, Query, ScoredDocument
 
@@ -43,8 +43,8 @@ class Reranker:
     cache_also: Sequence[Path] = ()
     """Folders of others, in which it may look for that; set before `load`."""
     computes: bool = False
-    """Whether its models may compute on the workers of `pool`."""
-    pool: Pool | None = None
+    """Whether its models may compute on the workers of `executor`."""
+    executor: Executor | None = None
     """Workers that compute what its models compute; set before `load`. None: it does itself."""
 
     @property

@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 
 from ragbench.embed import base as embed
 from ragbench.embed.encoders import Batches, token_limit, truncation_notes
-from ragbench.embed.sentence_transformers import EXTRA, PACKAGES, RemoteModel
+from ragbench.embed.sentence_transformers import EXTRA, PACKAGES
 from ragbench.errors import OptionError
-from ragbench.executors.base import Facts, Opened
+from ragbench.executors.base import Executor, Task, first_result
 from ragbench.rerank.base import HitLists, Reranker, hit_texts
 from ragbench.types import Query
 
 _BATCH_TOKENS = 65536  # a GPU needs large batches to be busy
 _AT_ONCE = 4096  # pairs that are tokens at a time
+_BLOCK = 64  # pairs that a worker gets at once
 _ONE_SCORE = "a cross-encoder: a model with one score for a pair"
 
 Pair = tuple[str, str]
@@ -48,7 +49,6 @@ class PairScorer:
         self.limit = token_limit(self._tokenizer, model)
         self.device, self._model = device, model.float().eval().to(device)
         self._batches = Batches(device, batch_tokens, _BATCH_TOKENS)
-        self.alone = self._batches.alone
         # a tokeniser keeps its truncation in itself, and cannot be asked by two threads at once
         self._lock = threading.Lock()
 
@@ -126,31 +126,25 @@ def _scorer(
     return PairScorer(checkpoint, device, batch_tokens)
 
 
-class RemotePairScorer(RemoteModel):
-    """A cross-encoder on the workers of a pool."""
+class RemotePairScorer:
+    """A cross-encoder on workers."""
 
-    opener = f"{__name__}:open_pairs"
-
-    def learn(self, about: Facts) -> None:
-        """Take over how long a pair may be."""
-        self.limit: int | None = about["limit"]
+    def __init__(self, executor: Executor, owner: str, model: str, **options: Any) -> None:
+        self._executor = executor
+        given = {"owner": owner, "model": model, **options}
+        self._task = Task(owner, shared_pair_scorer, given, PairScorer.read)
+        self.limit: int | None = first_result(executor, replace(self._task, apply=_limit_of_block))
 
     def read(self, pairs: Sequence[Pair]) -> list[PairScore]:
         """Return the score of each pair and whether it was cut; equal pairs are computed once."""
         distinct = list(dict.fromkeys(pairs))
-        found = self._each(distinct)
-        scores = {pair: PairScore(*each) for pair, each in zip(distinct, found, strict=True)}
+        results = self._executor.map_all(self._task, distinct, _BLOCK)
+        scores = dict(zip(distinct, results, strict=True))
         return [scores[pair] for pair in pairs]
 
 
-def open_pairs(owner: str, model: str, device: embed.Device, batch_tokens: int | None) -> Opened:
-    """Load a cross-encoder on a worker."""
-    scorer = shared_pair_scorer(owner, model, device=device, batch_tokens=batch_tokens)
-
-    def read(pairs: list[Pair]) -> list[PairScore]:
-        return scorer.read([(query, text) for query, text in pairs])
-
-    return Opened(read, {"limit": scorer.limit}, scorer.alone)
+def _limit_of_block(scorer: PairScorer, block: list[None]) -> list[int | None]:
+    return [scorer.limit]
 
 
 _OWNER = "reranker 'cross_encoder'"
@@ -181,9 +175,9 @@ class CrossEncoder(Reranker):
         embed.find_checkpoint("cross_encoder", model)
         self._open: Callable[[], PairScorer | RemotePairScorer] = lambda: (
             shared_pair_scorer(_OWNER, model, device=device, batch_tokens=batch_tokens)
-            if self.pool is None
+            if self.executor is None
             else RemotePairScorer(
-                self.pool, _OWNER, model, device=device, batch_tokens=batch_tokens
+                self.executor, _OWNER, model, device=device, batch_tokens=batch_tokens
             )
         )
         self._scorer: PairScorer | RemotePairScorer | None = None

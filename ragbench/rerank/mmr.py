@@ -73,7 +73,7 @@ class MMR(Reranker):
         self.lambda_mult = DEFAULT_LAMBDA if given is None else given
         self._by_scores = chosen.relevance == "scores"
         self._open: Callable[[], CachedEmbedder] = lambda: chosen.open(
-            "reranker 'mmr'", (self.cache_folder or cache_folder(), *self.cache_also), self.pool
+            "reranker 'mmr'", (self.cache_folder or cache_folder(), *self.cache_also), self.executor
         )
         self._embedder: CachedEmbedder | None = None
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from ragbench.adapters.libraries import HitReader
 from ragbench.embed.base import Encodings
 from ragbench.errors import AdapterError
-from ragbench.executors.base import Json, Task
-from ragbench.executors.pool import Pool
-from ragbench.registry import shown
+from ragbench.executors.base import Executor
+from ragbench.registry import Configured, shown
 from ragbench.types import Document, IntArray, Query, Retrieved, Run, ScoredDocument
 
 Hits = list[ScoredDocument] | Retrieved
@@ -21,7 +20,21 @@ Rankings = Sequence[Sequence[Sequence[ScoredDocument]]]
 """For each source, a list of hits for each query, best first."""
 
 
-class Retriever:
+class IndexSearch(NamedTuple):
+    """How workers search the index of a retriever, which lies in files of this machine."""
+
+    make: Callable[..., Any]
+    """Opens the index in a worker; called with `options`."""
+    options: Mapping[str, Any]
+    find: Callable[[Any, Any], Any]
+    """Searches the open index for one request."""
+    request: Callable[[Query, Sequence[Sequence[ScoredDocument]]], Any]
+    """Returns the request of a query, given the hits of each source."""
+    read: Callable[[Any, Any], Retrieved]
+    """Returns the hits, given what `find` returned and the request."""
+
+
+class Retriever(Configured):
     """Ranks documents for queries: all that a run asks of a retriever, with what is usual.
 
     Built-in retrievers inherit it. One of the user's own need not: it is any object with `retrieve`
@@ -58,14 +71,14 @@ class Retriever:
     """What its notes call what is indexed."""
     chunk_of: IntArray | None = None
     """Row of what is indexed -> number of the document that it is a chunk of; set before
-    `search_task`, whose `top_k` then counts documents. None: each row is a document."""
+    `index_search`, whose `top_k` then counts documents. None: each row is a document."""
     cache_folder: Path | None = None
     """Where it may keep what it computes; set before `load`."""
     cache_also: Sequence[Path] = ()
     """Folders of others, in which it may look for that; set before `load`."""
     computes: bool = False
-    """Whether its models may compute on the workers of `pool`."""
-    pool: Pool | None = None
+    """Whether its models may compute on the workers of `executor`."""
+    executor: Executor | None = None
     """Workers that compute what its models compute; set before `load`. None: it does itself."""
     advance: Callable[[int], None] = staticmethod(lambda n: None)  # or it would be a method
     """Told while `index` runs how many further documents are done."""
@@ -106,24 +119,12 @@ class Retriever:
         """Read the documents; called once where it `indexes`, before any `retrieve`."""
 
     def keeps_index(self, corpus: Sequence[Document]) -> bool:
-        """Whether the index of such a corpus lies in files, so that there is a `search_task`."""
+        """Whether the index of such a corpus lies in files, so that there is an `index_search`."""
         return False
 
-    def search_task(self, top_k: int) -> Task | None:
-        """Return how workers search its index, which lies in files of this machine.
-
-        They get what is `asked`, and return for each what `read_found` reads, or nothing and an
-        error, and the milliseconds that it took. None: only the retriever itself can search.
-        """
+    def index_search(self, top_k: int) -> IndexSearch | None:
+        """Return how workers search its index; None where only the retriever itself can."""
         return None
-
-    def asked(self, query: Query, hits: Sequence[Sequence[ScoredDocument]]) -> Json:
-        """Return what a worker is asked for a query, of which each source has found some hits."""
-        return query.text
-
-    def read_found(self, found: Json) -> Retrieved:
-        """Return what a worker has found; for those alone that have a `search_task`."""
-        raise NotImplementedError
 
     def borrow(self, retrievers: Sequence[Retriever]) -> None:
         """Take the retrievers that `sources` names, indexed; called once where it `borrows`."""

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
 from ragbench.errors import DataError, OptionError
-from ragbench.executors.base import Facts, Json, Opened, Task
-from ragbench.registry import Option
-from ragbench.retrieve.base import Rankings, Retriever
+from ragbench.registry import Option, options_of
+from ragbench.retrieve.base import IndexSearch, Rankings, Retriever
 from ragbench.retrieve.nearest import best_rows, id_ranks
 from ragbench.signature import fingerprint
 from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
@@ -78,8 +76,6 @@ class BM25(Retriever):
         ] = "en",
     ) -> None:
         self.k1, self.b, self.variant = k1, b, variant
-        self._options: dict[str, Json] = {"k1": k1, "b": b, "variant": variant, "stemmer": stemmer}
-        self._options |= {"stopwords": str(stopwords), "language": language}
         self._folder: Path | None = None
         self._analyze = Analyzer(stemmer=stemmer, stopwords=stopwords, language=language)
         self._ids: Sequence[str] = ()
@@ -126,22 +122,26 @@ class BM25(Retriever):
 
         self._index, self._id_ranks, self._folder = index, kept["id_ranks"], kept.path
 
-    def search_task(self, top_k: int) -> Task | None:
+    def index_search(self, top_k: int) -> IndexSearch | None:
         """Return how workers map the index and search it."""
         if self._folder is None:
             return None
-        given = {"folder": str(self._folder.absolute()), "top_k": top_k, "options": self._options}
-        if self.chunk_of is not None:
-            if (kept := self._kept_chunks(self.chunk_of)) is None:
-                return None
-            given["chunks"] = str(kept.path.absolute())
-        about = {"tokeniser": self._analyze.identity}
-        return Task("retriever 'bm25'", f"{__name__}:open_index", given, about)
-
-    def read_found(self, found: Json) -> Retrieved:
-        """Return the hits that a worker has found: rows and scores as bytes in hexadecimal."""
-        rows, scores = map(bytes.fromhex, found)
-        return Retrieved(self._hits(np.frombuffer(rows, np.int64), np.frombuffer(scores)))
+        chunks = None if self.chunk_of is None else self._kept_chunks(self.chunk_of)
+        if self.chunk_of is not None and chunks is None:
+            return None
+        options = {
+            "bm25": type(self),
+            "options": options_of(self),
+            "folder": self._folder.absolute(),
+            "chunks": None if chunks is None else chunks.path.absolute(),
+        }
+        return IndexSearch(
+            _open_index,
+            options,
+            partial(_search_index, top_k),
+            lambda query, hits: query.text,
+            lambda found, request: Retrieved(self._hits(*found)),
+        )
 
     def _kept_chunks(self, chunk_of: IntArray) -> Arrays | None:
         """The documents of chunks in the cache, beside their index; None where it is only read."""
@@ -164,8 +164,10 @@ class BM25(Retriever):
         content = content_of(corpus)
         if self.cache_folder is None or content.size < WORTH_KEEPING:
             return None
-        chosen = (self.k1, self.b, self.variant, self._analyze.identity, content.key)
-        key = fingerprint([_FORMAT, version("bm25s"), *map(str, chosen)], 32)
+        options = [f"{name}={value}" for name, value in sorted(options_of(self).items())]
+        # the tokeniser's identity has the content of a file of stop words
+        parts = (type(self).__name__, *options, self._analyze.identity, content.key)
+        key = fingerprint([_FORMAT, version("bm25s"), *parts], 32)
         store = ArrayStore(self.cache_folder, self.cache_also)
         of = f"bm25 of {len(corpus):,} {self.unit}"
         return store.kept("index", of, key, partial(self._write, corpus))
@@ -264,32 +266,25 @@ class BM25(Retriever):
         return [ScoredDocument(self._ids[row], score) for row, score in found]
 
 
-def open_index(folder: str, top_k: int, options: Facts, chunks: str | None = None) -> Opened:
-    """Map an index on a worker, which searches it for questions, or for terms with weights."""
-    made = BM25(**options)
-    made._open(Arrays(Path(folder)))
-    chunk_of = None if chunks is None else Arrays(Path(chunks))["chunk_of"]
+def _open_index(
+    bm25: type[BM25], options: Mapping[str, Any], folder: Path, chunks: Path | None
+) -> tuple[BM25, IntArray | None]:
+    """Map an index, and the numbers of the documents of its chunks, in a worker."""
+    copy = bm25(**options)
+    copy._open(Arrays(folder))
+    return copy, None if chunks is None else Arrays(chunks)["chunk_of"]
 
-    def search(asked: str | Facts) -> list[Json]:
-        if not isinstance(asked, str):
-            rows, scores = made._rank_weighted(asked, top_k)
-        elif chunk_of is None:
-            rows, scores = made._rank(asked, top_k)
-        else:
-            rows, scores = made._rank_chunks(asked, top_k, chunk_of)
-        found = [rows.astype(np.int64).tobytes().hex(), scores.tobytes().hex()]
-        return found if isinstance(asked, str) else [*found, asked]
 
-    def timed(asked: Json) -> list[Json]:
-        start, found, error = time.perf_counter(), None, ""
-        try:
-            found = search(asked)
-        except Exception as raised:  # noqa: BLE001 - this query alone has failed
-            error = f"{type(raised).__name__}: {raised}"
-        return [found, error, (time.perf_counter() - start) * 1000]
-
-    about = {"tokeniser": made._analyze.identity}
-    return Opened(lambda queries: list(map(timed, queries)), about)
+def _search_index(
+    top_k: int, index: tuple[BM25, IntArray | None], request: str | Mapping[str, float]
+) -> tuple[IntArray, FloatArray]:
+    """Return the rows and scores of the best hits for a question, or for weighted terms."""
+    bm25, chunk_of = index
+    if not isinstance(request, str):
+        return bm25._rank_weighted(request, top_k)
+    if chunk_of is None:
+        return bm25._rank(request, top_k)
+    return bm25._rank_chunks(request, top_k, chunk_of)
 
 
 class RM3(Retriever):
@@ -346,14 +341,23 @@ class RM3(Retriever):
         """Whether the BM25 does, whose index is searched again."""
         return content_of(corpus).size >= WORTH_KEEPING
 
-    def search_task(self, top_k: int) -> Task | None:
-        """Return how workers search the index of the BM25."""
-        return None if self._bm25 is None else self._bm25.search_task(top_k)
+    def index_search(self, top_k: int) -> IndexSearch | None:
+        """Return how workers search the index of the BM25 for the expanded query."""
+        search = None if self._bm25 is None else self._bm25.index_search(top_k)
+        if search is None:
+            return None
+        read = search.read
+        return search._replace(
+            request=self._expanded,
+            read=lambda found, weights: _of_weights(read(found, weights).documents, weights),
+        )
 
-    def asked(self, query: Query, hits: Sequence[Sequence[ScoredDocument]]) -> Json:
+    def _expanded(self, query: Query, hits: Sequence[Sequence[ScoredDocument]]) -> dict[str, float]:
         """Return the expanded query: term -> weight."""
-        bm25, [found] = self._borrowed(), hits
-        feedback = [(bm25.term_counts(hit.id), hit.score or 0.0) for hit in found[: self.documents]]
+        bm25, [first_hits] = self._borrowed(), hits
+        feedback = [
+            (bm25.term_counts(hit.id), hit.score or 0.0) for hit in first_hits[: self.documents]
+        ]
         model = relevance_model(feedback, self.terms)
         asked = _shares(Counter(bm25.terms(query.text)))
         return mixed(asked, model, self.original_weight) if model else asked
@@ -361,13 +365,10 @@ class RM3(Retriever):
     def combine(self, queries: Sequence[Query], rankings: Rankings, top_k: int) -> list[Retrieved]:
         """Return for each query what the expanded query finds, and that query."""
         bm25, [found] = self._borrowed(), rankings
-        weighted = [self.asked(query, [hits]) for query, hits in zip(queries, found, strict=True)]
+        weighted = [
+            self._expanded(query, [hits]) for query, hits in zip(queries, found, strict=True)
+        ]
         return [_of_weights(bm25.search(weights, top_k), weights) for weights in weighted]
-
-    def read_found(self, found: Json) -> Retrieved:
-        """Return what a worker has found, beside the weights that it was asked."""
-        *hits, weights = found
-        return _of_weights(self._borrowed().read_found(hits).documents, weights)
 
     def _borrowed(self) -> BM25:
         if self._bm25 is None:

@@ -10,8 +10,7 @@ import numpy as np
 
 from ragbench.embed.base import Encodings
 from ragbench.errors import OptionError
-from ragbench.executors.base import Json, Task
-from ragbench.retrieve.base import Retriever
+from ragbench.retrieve.base import IndexSearch, Retriever
 from ragbench.retrieve.python import declared, first_documents, read_hits
 from ragbench.text.chunk import Chunker, Chunking
 from ragbench.types import Document, Query, Retrieved, ScoredDocument
@@ -63,7 +62,7 @@ class Chunked(Retriever):
         """Let the retriever get ready, and keep what it computes where this one would."""
         self.retriever.cache_folder = self.cache_folder
         self.retriever.cache_also = self.cache_also
-        self.retriever.pool = self.pool
+        self.retriever.executor = self.executor
         self.retriever.load()
 
     def encode(self, documents: Sequence[Document]) -> None:
@@ -92,7 +91,7 @@ class Chunked(Retriever):
             self.advance(documents - told)
             told = documents
 
-        if self.pool is not None:
+        if self.executor is not None:
             number = {document.id: row for row, document in enumerate(corpus)}
             documents = [number[self._chunks[chunk.id][1]] for chunk, _ in chunks]
             self.retriever.chunk_of = np.array(documents, np.int64)
@@ -103,14 +102,17 @@ class Chunked(Retriever):
         """Whether the retriever would keep that of the documents: chunks have about their text."""
         return self.retriever.keeps_index(corpus)
 
-    def search_task(self, top_k: int) -> Task | None:
+    def index_search(self, top_k: int) -> IndexSearch | None:
         """Return how workers search the index of the chunks."""
-        return self.retriever.search_task(top_k)
+        search = self.retriever.index_search(top_k)
+        if search is None:
+            return None
 
-    def read_found(self, found: Json) -> Retrieved:
-        """Return the chunks that a worker has found."""
-        read = self.retriever.read_found(found)
-        return replace(read, documents=[self._described(hit) for hit in read.documents])
+        def read(found: Any, request: Any) -> Retrieved:
+            hits = search.read(found, request)
+            return replace(hits, documents=[self._described(hit) for hit in hits.documents])
+
+        return search._replace(read=read)
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[Retrieved]:
         """Return for each query the best chunks, of at most `top_k` documents."""

@@ -101,7 +101,7 @@ class Dense(Retriever):
         self._kind, self._keeps = chosen.index, chosen.cache
         self._probes = chosen.probes or DEFAULT_PROBES
         self._open: Callable[[], CachedEmbedder] = lambda: chosen.open(
-            _OWNER, (self.cache_folder or cache_folder(), *self.cache_also), self.pool
+            _OWNER, (self.cache_folder or cache_folder(), *self.cache_also), self.executor
         )
         self._embedder: CachedEmbedder | None = None
         self._index: Exact | InvertedFile | None = None

@@ -3,98 +3,113 @@
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 from ragbench.errors import OptionError
-from ragbench.executors.base import Opened
+from ragbench.executors.base import Task
+from ragbench.registry import Option
+from ragbench.retrieve.bm25 import BM25
 
 
-def open_doubles(log="", model="m1", wait=0.0, alone=True):
+class Doubler:
     """Doubles numbers; `die` ends the worker, `die once FILE` the first one that sees it."""
 
-    def compute(items):
-        if log:
-            with Path(log).open("a", encoding="utf-8") as stream:
-                stream.write(f"{os.getpid()} {items[0]}\n")
-        print("this is no reply")
-        return [_double(item, wait) for item in items]
+    def __init__(self, log="", model="m1", wait=0.0):
+        self.log, self.model, self.wait = log, model, wait
 
-    return Opened(compute, {"model": model}, alone)
+    def double(self, block):
+        if self.log:
+            with Path(self.log).open("a", encoding="utf-8") as stream:
+                stream.write(f"{os.getpid()} {block[0]}\n")
+        print("printed by a component")
+        return [self._double(item) for item in block]
 
-
-def open_environment():
-    """Looks up variables of the worker's environment."""
-
-    def compute(names):
-        return [os.environ.get(name) for name in names]
-
-    return Opened(compute)
-
-
-def open_loud(said):
-    """Prints as a component might, on both streams of its process."""
-
-    def compute(items):
-        print(said)
-        print(said, file=sys.stderr, flush=True)
-        return items
-
-    return Opened(compute)
+    def _double(self, item):
+        time.sleep(self.wait)
+        if isinstance(item, str) and item.startswith("die once "):
+            try:
+                Path(item.removeprefix("die once ")).touch(exist_ok=False)
+            except FileExistsError:
+                return "lived"
+        if isinstance(item, str):
+            os._exit(7)
+        return item * 2
 
 
-def _double(item, wait):
-    time.sleep(wait)
-    if isinstance(item, str) and item.startswith("die once "):
-        try:
-            Path(item.removeprefix("die once ")).touch(exist_ok=False)
-        except FileExistsError:
-            return "lived"
-    if isinstance(item, str):
-        os._exit(7)
-    return item * 2
+def facts_of(doubler):
+    return {"model": doubler.model}
 
 
-def open_dying():
-    """A model that is too large."""
+def doubles(expected=None, **options):
+    """Return a task that doubles numbers."""
+    return Task("the test", Doubler, options, Doubler.double, facts_of, expected or {})
+
+
+def simple(apply, make=int, **options):
+    """Return a task without a component to speak of."""
+    return Task("the test", make, options, apply)
+
+
+def look_up(component, names):
+    """Return variables of the worker's environment."""
+    return [os.environ.get(name) for name in names]
+
+
+def say(component, texts):
+    """Print as a component might, on both streams of its process."""
+    for text in texts:
+        print(text)
+        print(text, file=sys.stderr, flush=True)
+    return texts
+
+
+def die():
+    """End as where a model is too large."""
     os._exit(9)
 
 
-def open_wrong(kind):
-    if kind == "ours":
+def be_wrong(component, block):
+    if block == ["ours"]:
         raise OptionError("dense", "model", "x", "a folder")
     raise ZeroDivisionError("theirs")
 
 
-def open_short():
-    return Opened(lambda items: items[1:])
+def lose_one(component, block):
+    return block[1:]
 
 
-def open_pids():
-    return Opened(lambda items: [(os.getpid(), item) for item in items])
+def pids(component, block):
+    time.sleep(0.01)
+    return [(os.getpid(), item) for item in block]
 
 
-class Clock:
-    """In the place of `time`, where each item takes so long."""
-
-    def __init__(self, seconds):
-        self.seconds, self.now, self.blocks = seconds, 0.0, []
-
-    def perf_counter(self):
-        return self.now
+def end_by(component, numbers):
+    os.kill(os.getpid(), numbers[0])
+    time.sleep(60)
 
 
-CLOCK = Clock(0.0)
+def search_by_worker(executor, search, query, hits):
+    """Return what a retriever reads of the hits that a worker finds for one query."""
+    request = search.request(query, hits)
+    task = Task("the test", search.make, search.options, partial(find_block, search.find))
+    [found] = executor.map_all(task, [request], 1)
+    return search.read(found, request)
 
 
-def open_clocked():
-    def compute(items):
-        CLOCK.now += CLOCK.seconds * len(items)
-        CLOCK.blocks.append(len(items))
-        return items
-
-    return Opened(compute)
+def find_block(find, index, requests):
+    return [find(index, request) for request in requests]
 
 
-def open_sizes():
-    """What depends on what stands beside an item: a batch on a GPU."""
-    return Opened(lambda items: [len(items)] * len(items), alone=False)
+class Boosted(BM25):
+    """BM25 with an option of its own, which multiplies all scores."""
+
+    def __init__(
+        self, *, boost: Annotated[float, Option("Factor of each score.")] = 1.0, **options
+    ):
+        super().__init__(**options)
+        self._boost = boost
+
+    def _best(self, scores, floor, top_k):
+        return super()._best(scores * self._boost, floor * self._boost, top_k)

@@ -17,13 +17,11 @@ from ragbench.config.load import load_config
 from ragbench.errors import AdapterError, MissingExtra
 from ragbench.executors import base
 from ragbench.executors import ray as ray_executor
-from ragbench.executors.base import MALLOC, Lost, Task
-from ragbench.executors.pool import Pool
+from ragbench.executors.base import MALLOC, Lost, blocks_of
 from ragbench.experiment.runner import run_experiment
+from tests.executors import tasks
 from tests.experiment.deadly import assert_workers_change_nothing
 from tests.experiment.test_stages import contents
-
-TASKS = "tests.executors.tasks"
 
 
 @pytest.fixture(scope="module")
@@ -83,35 +81,36 @@ def cluster(alone):
 
 
 @pytest.fixture
-def pool(cluster):
-    with closing(Pool(ray_executor.Ray(workers=2).crew())) as made:
+def executor(cluster):
+    with closing(ray_executor.Ray(workers=2)) as made:
         yield made
 
 
-def task(opener="open_doubles", **given):
-    return Task("the test", f"{TASKS}:{opener}", given)
+def mapped(executor, task, items, size=1):
+    """Return all results in one list."""
+    return [result for results in executor.map(task, blocks_of(items, size)) for result in results]
 
 
 @pytest.mark.slow
-def test_blocks_in_order_and_the_guilty_item_alone(pool, tmp_path):
+def test_blocks_in_order_and_the_deadly_one_alone(executor, tmp_path):
     numbers = [*range(30), f"die once {tmp_path / 'seen'}", *range(30)]
 
-    found = pool.each(task(), numbers)
+    results = mapped(executor, tasks.doubles(), numbers)
 
-    assert found == [*range(0, 60, 2), "lived", *range(0, 60, 2)]
-    # of a task whose pace is not known, blocks of one: no halves are tried, each on a new actor
-    lost, lived = pool.each(task(wait=0), ["die", 1])
+    assert results == [*range(0, 60, 2), "lived", *range(0, 60, 2)]
+    lost, other, lived = mapped(executor, tasks.doubles(), ["die", 2, 1], 2)
     assert isinstance(lost, Lost)
+    assert isinstance(other, Lost)
     assert lived == 2
-    assert len({pid for pid, _ in pool.each(task("open_pids"), list(range(40)))}) == 2
+    assert len({pid for pid, _ in mapped(executor, tasks.simple(tasks.pids), range(40))}) == 2
 
 
 @pytest.mark.slow
-def test_another_version_is_refused(pool, monkeypatch):
-    monkeypatch.setattr("ragbench.executors.pool.versions", lambda: {"Python": "2.7"})
+def test_another_version_is_refused(executor, monkeypatch):
+    monkeypatch.setattr(base, "_version", lambda: "0")
 
-    with pytest.raises(AdapterError, match=r"a worker has Python 3\.\d+, the run has 2\.7"):
-        pool.each(task(), [1])
+    with pytest.raises(AdapterError, match=r"a worker has ragbench [\d.a-z]+, the run has 0"):
+        mapped(executor, tasks.doubles(), [1])
 
 
 def actor_pids():
@@ -165,16 +164,15 @@ def test_one_actor_and_two_one_of_which_is_killed(cluster, config, tmp_path):
 
 
 ALONE = """
-import sys
+import os, sys
 from contextlib import closing
-from ragbench.executors.base import MALLOC, Task
-from ragbench.executors.pool import Pool
+from ragbench.executors.base import MALLOC
 from ragbench.executors.ray import Ray
+from tests.executors import tasks
 address = sys.argv[1] or None
-with closing(Pool(Ray(workers=1, address=address).crew())) as pool:
-    print(pool.each(Task("x", "tests.executors.tasks:open_doubles", {}), [1, 2, 3]), flush=True)
-    print(pool.each(Task("y", "tests.executors.tasks:open_environment", {}), [*MALLOC]), flush=True)
-import os
+with closing(Ray(workers=1, address=address)) as executor:
+    print(executor.map_all(tasks.doubles(), [1, 2, 3], 2), flush=True)
+    print(executor.map_all(tasks.simple(tasks.look_up), [*MALLOC], 9), flush=True)
 print("RAY_USAGE_STATS_ENABLED" in os.environ)
 """
 
@@ -239,4 +237,3 @@ def test_without_the_extra_it_is_one_line(config, monkeypatch):
 def test_it_is_said_where_the_work_is_done():
     assert ray_executor.Ray(workers=1).where == "1 actor on a Ray that is started here"
     assert ray_executor.Ray(workers=3, address="auto").where == "3 actors on Ray at auto"
-    assert base.versions().keys() == {"Python", "ragbench"}

@@ -41,7 +41,7 @@ def worker_pids(of):
             command = (folder / "cmdline").read_bytes()
         except OSError:
             continue
-        if parent == of and b"executors.local" in command:
+        if parent == of and b"--multiprocessing-fork" in command:
             found.append(int(folder.name))
     return sorted(found)
 
@@ -53,7 +53,7 @@ def is_alive(pid):
 @metric("deadly", computes=True)
 def deadly(prediction, references, *, log: Annotated[str, Option("A file for what is done.")] = ""):
     """Return 1; where `LOG.at` says after how many rows, the first that is there ends."""
-    import fcntl  # Windows has none
+    import fcntl
 
     at = Path(f"{log}.at")
     with Path(log).open("a+", encoding="utf-8") as lines:

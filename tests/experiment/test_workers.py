@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import struct
 import time
 from contextlib import closing
 
@@ -12,8 +11,8 @@ import yaml
 from click.testing import CliRunner
 
 from ragbench.cli.run import plan as plan_command
-from ragbench.executors.local import Processes
-from ragbench.executors.pool import Pool
+from ragbench.executors.base import Lost
+from ragbench.executors.local import Local
 from ragbench.experiment.calls import Calls, naming
 from ragbench.experiment.plan.records import Share
 from ragbench.experiment.runner import run_experiment, run_share
@@ -21,7 +20,7 @@ from ragbench.experiment.stages.retrieval import retrieve, search
 from ragbench.retrieve.bm25 import BM25, RM3
 from ragbench.score.text.columns import TextScorer
 from ragbench.types import Document, Query, ScoredDocument
-from tests.experiment.deadly import Kills, assert_workers_change_nothing, is_alive
+from tests.experiment.deadly import Kills, assert_workers_change_nothing, is_alive, worker_pids
 from tests.experiment.moons import part_of
 from tests.experiment.test_stages import contents, work
 
@@ -129,44 +128,22 @@ def expected(run):
     return contents(run("one"))
 
 
-class Forks:
-    """Workers that are forks of a process that has imported what they need."""
-
-    def __init__(self, warm):
-        self.warm, self.started = warm, []
-
-    def start(self, command, **options):
-        self.started.append(self.warm.popen(command, **options))
-        return self.started[-1]
-
-    def kill_one(self):
-        next(each for each in self.started if is_alive(each.pid)).kill()
-
-    def are_gone(self):
-        return not any(is_alive(each.pid) for each in self.started)
+def kill_one_worker():
+    os.kill(worker_pids(os.getpid())[0], signal.SIGKILL)
 
 
-@pytest.fixture
-def forks(warm, monkeypatch):
-    made = Forks(warm)
-    monkeypatch.setattr("ragbench.executors.local.subprocess.Popen", made.start)
-    return made
-
-
-def test_two_workers_also_where_one_is_killed(run, expected, forks):
+def test_two_workers_also_where_one_is_killed(run, expected):
     stages = ["retrieve bm25", "judge bm25/extractive (words)", "score bm25/extractive"]
 
     assert contents(run("w2", workers(2))) == expected
-    killed = run("killed", workers(2), progress=Kills(stages, forks.kill_one))
+    killed = run("killed", workers(2), progress=Kills(stages, kill_one_worker))
     assert contents(killed) == expected
     assert stages == []
-    assert len(forks.started) == 2 + 2 + 3
-    assert forks.are_gone()
+    assert worker_pids(os.getpid()) == []
     assert work(run("w2")) == {}, "the same keys: what workers made is there without them"
     assert work(run("one", workers(2))) == {}
 
 
-@pytest.mark.usefixtures("forks")
 def test_one_worker_and_two_one_of_which_is_killed_when_30_percent_are_done(run, config, place):
     one, two = (workers(n)["executor"] for n in (1, 2))
     pids = assert_workers_change_nothing(
@@ -176,21 +153,15 @@ def test_one_worker_and_two_one_of_which_is_killed_when_30_percent_are_done(run,
     assert not any(map(is_alive, pids))
 
 
-def test_models_on_workers_one_of_which_is_killed_now_and_then(
-    run, models, warm_models, monkeypatch
-):
-    """The workers are forks of a process that has imported torch; all else is as it is."""
-    stages = ["index dense", "generate bm25/gpt", "judge bm25/extractive (nli)"]
-    forks = Forks(warm_models)
-    monkeypatch.setattr("ragbench.executors.local.subprocess.Popen", forks.start)
-    found = run("m2", {**models, **workers(2)}, progress=Kills(stages, forks.kill_one))
+def test_models_on_workers_one_of_which_is_killed(run, models):
+    stages = ["index dense"]
+    found = run("m2", {**models, **workers(2)}, progress=Kills(stages, kill_one_worker))
 
     assert contents(found) == contents(run("m1", models))
-    assert stages == [], "three workers were killed"
+    assert stages == [], "a worker was killed"
     answered = [rows for name, rows in contents(found).items() if name.startswith("predictions")]
     assert [len(rows) for rows in answered] == [QUERIES, QUERIES]
-    assert len(forks.started) == 2 + 3
-    assert forks.are_gone()
+    assert worker_pids(os.getpid()) == []
 
 
 DRIVER = """
@@ -225,7 +196,6 @@ def test_a_run_that_is_killed_goes_on(run, expected, config, place, warm):
     assert 0 < work(resumed)["judge bm25/extractive (words)"] < 2 * 78
 
 
-@pytest.mark.usefixtures("forks")
 def test_four_parts_joined(run, expected, config, place, monkeypatch):
     monkeypatch.delenv("RAGBENCH_CACHE", raising=False)
     for number in range(1, PARTS + 1):
@@ -265,15 +235,13 @@ def test_a_plan_says_what_workers_compute(config, models, place):
     assert "by workers" not in plan("--set", "executor={type: local}")
 
 
-def test_an_item_that_ends_its_workers_fails_alone(monkeypatch):
-    """Here the pool is in the way: what it says of a lost row becomes a cause."""
-    from ragbench.executors.base import Lost
+def test_an_item_that_ends_its_workers_fails_alone():
+    """Here the executor stands in: what it says of a lost row becomes a cause."""
 
     class Losing:
-        def each(self, task, items, advance):
-            advance(len(items))
-            found = struct.pack("2d", 0.5, 0.25).hex()
-            return [Lost("it ended with code 9"), *(found for _ in items[1:])]
+        def map(self, task, blocks):
+            for block in blocks:
+                yield [Lost("it ended with code 9"), *((0.5, 0.25) for _ in block[1:])]
 
     texts, gold = [None, "a cat", "a dog"], [["a cat"], ["a cat"], ["a dog"]]
     found = TextScorer(["rouge1", "contains", "rouge2"], Losing()).score(texts, gold)
@@ -294,8 +262,8 @@ def test_a_query_that_cannot_be_expanded_fails_alone_as_without_workers(tmp_path
     calls = Calls("retriever 'rm3'")
     here = dict(naming(queries, retrieve(rm3, queries, 2, calls, first)))
 
-    with closing(Pool(Processes(1))) as pool:
-        told = search(pool, rm3.search_task(2), rm3, queries, calls, first)
+    with closing(Local(workers=1)) as executor:
+        told = search(executor, rm3.index_search(2), queries, calls, first)
         found = dict(naming(queries, told))
 
     assert {n: (each.value, each.cause, each.detail) for n, each in found.items()} == {

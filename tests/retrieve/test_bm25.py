@@ -2,6 +2,7 @@
 
 import math
 import random
+from contextlib import closing
 
 import pytest
 import pytrec_eval
@@ -10,11 +11,14 @@ from hypothesis import strategies as st
 
 from ragbench.data.loaders.beir import Beir
 from ragbench.errors import DataError, OptionError
+from ragbench.executors.local import Local
+from ragbench.registry import declared_options, options_of
 from ragbench.retrieve.bm25 import BM25
 from ragbench.retrieve.chunks import with_chunks
 from ragbench.store.maintenance import stored_in
 from ragbench.text.chunk import Chunking
 from ragbench.types import Document, Query
+from tests.executors.tasks import Boosted, search_by_worker
 
 TEXTS = st.text("ab ", max_size=12)
 
@@ -200,3 +204,29 @@ def test_chunks_are_indexed_once(tmp_path):
     assert found[0] == found[1] == found[2]
     (index,) = stored_in(tmp_path)
     assert (index.kind, index.of.rpartition(" ")[2]) == ("index", "chunks")
+
+
+def test_an_option_is_declared_once_and_reaches_workers_and_stored_indexes(tmp_path, monkeypatch):
+    """The subclass declares one option, in its constructor, and nothing else names it."""
+    monkeypatch.setattr("ragbench.retrieve.bm25.WORTH_KEEPING", 0)
+    corpus = [Document("d1", "a red fox"), Document("d2", "a hen")]
+    query = Query("q", "fox")
+
+    def indexed(**options):
+        retriever = Boosted(**options)
+        retriever.cache_folder = tmp_path
+        retriever.index(corpus)
+        return retriever
+
+    plain, twice = indexed(), indexed(boost=2.0)
+
+    assert declared_options(Boosted).keys() == {"boost"}
+    assert options_of(twice) == {"boost": 2.0}
+    assert len(stored_in(tmp_path)) == 2, "another option, another index"
+    with closing(Local(workers=1)) as executor:
+        found = [
+            search_by_worker(executor, each.index_search(1), query, []) for each in (plain, twice)
+        ]
+    here = [each.retrieve([query], 1)[0] for each in (plain, twice)]
+    assert [each.documents for each in found] == here
+    assert here[0][0].score != here[1][0].score

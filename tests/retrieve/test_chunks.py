@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
-from ragbench.executors.local import Processes
-from ragbench.executors.pool import Pool
+from ragbench.executors.local import Local
 from ragbench.retrieve.bm25 import BM25
 from ragbench.retrieve.chunks import with_chunks
 from ragbench.retrieve.run_file import RunFile
 from ragbench.text.chunk import Chunking
 from ragbench.types import Document, Query, Retrieved
+from tests.executors.tasks import search_by_worker
 
 TEXTS = st.lists(st.sampled_from(["io", "moon", "hot"]), min_size=1, max_size=9).map(" ".join)
 
@@ -158,8 +158,8 @@ def test_progress_counts_documents_not_chunks():
 
 
 @pytest.fixture(scope="module")
-def pool():
-    with closing(Pool(Processes(1))) as made:
+def executor():
+    with closing(Local(workers=1)) as made:
         yield made
 
 
@@ -172,26 +172,25 @@ def pool():
     st.sampled_from(["lucene", "bm25+"]),
 )
 def test_a_worker_finds_the_same_chunks(
-    pool, tmp_path_factory, texts, question, top_k, size, variant
+    executor, tmp_path_factory, texts, question, top_k, size, variant
 ):
     chunked = with_chunks(BM25(variant=variant), Chunking(by="words", size=size))
-    chunked.cache_folder, chunked.pool = tmp_path_factory.mktemp("cache"), pool
+    chunked.cache_folder, chunked.executor = tmp_path_factory.mktemp("cache"), executor
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ragbench.retrieve.bm25.WORTH_KEEPING", 0)
         chunked.load()
         chunked.index([Document(id, text) for id, text in texts.items()])
 
-    [[found, error, _]] = pool.each(chunked.search_task(top_k), [question])
+    query = Query("q", question)
+    found = search_by_worker(executor, chunked.index_search(top_k), query, [])
 
-    assert not error
-    [here] = chunked.retrieve([Query("q", question)], top_k)
-    assert chunked.read_found(found) == here
+    assert [found] == chunked.retrieve([query], top_k)
 
 
-def test_what_no_file_holds_is_searched_here(tmp_path, pool):
+def test_what_no_file_holds_is_searched_here(tmp_path, executor):
     chunked = with_chunks(bm25(), Chunking(by="words", size=1))
-    chunked.cache_folder, chunked.pool = tmp_path, pool
+    chunked.cache_folder, chunked.executor = tmp_path, executor
     chunked.load()
     chunked.index([Document("d1", "io is hot")])
 
-    assert chunked.search_task(1) is None
+    assert chunked.index_search(1) is None

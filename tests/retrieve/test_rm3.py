@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from ragbench.data.loaders.beir import Beir
 from ragbench.errors import DataError, OptionError
-from ragbench.executors.local import Processes
-from ragbench.executors.pool import Pool
+from ragbench.executors.local import Local
 from ragbench.retrieve.bm25 import BM25, RM3, relevance_model
 from ragbench.retrieve.run_file import RunFile
 from ragbench.types import Document, Query
+from tests.executors.tasks import search_by_worker
 
 TEXTS = {
     "d1": "red fox red hen",
@@ -161,8 +161,8 @@ def test_keeps_its_figure(lent_data, collection, expected):
 
 
 @pytest.fixture(scope="module")
-def pool():
-    with closing(Pool(Processes(1))) as made:
+def executor():
+    with closing(Local(workers=1)) as made:
         yield made
 
 
@@ -171,18 +171,17 @@ words = st.lists(st.sampled_from(["fox", "den", "hen", "sea", "of"]), max_size=6
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(words, min_size=1, max_size=5), words, st.sampled_from(["lucene", "bm25l"]))
-def test_a_worker_finds_the_same(pool, tmp_path_factory, texts, question, variant):
+def test_a_worker_finds_the_same(executor, tmp_path_factory, texts, question, variant):
     bm25, query = BM25(variant=variant), Query("q", question)
     bm25.cache_folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ragbench.retrieve.bm25.WORTH_KEEPING", 0)
         bm25.index([Document(f"d{n}", text) for n, text in enumerate([*texts, "fox"])])
     rm3 = RM3(retriever="bm25", terms=2, documents=2)
-    assert rm3.search_task(3) is None, "no index yet"
+    assert rm3.index_search(3) is None, "no index yet"
     rm3.borrow([bm25])
     first = bm25.retrieve([query], 2)
 
-    [[found, error, _]] = pool.each(rm3.search_task(3), [rm3.asked(query, first)])
+    found = search_by_worker(executor, rm3.index_search(3), query, first)
 
-    assert not error
-    assert [rm3.read_found(found)] == rm3.combine([query], [first], 3)
+    assert [found] == rm3.combine([query], [first], 3)

@@ -27,7 +27,6 @@ from ragbench.errors import (
     RagbenchError,
 )
 from ragbench.executors.base import Executor
-from ragbench.executors.pool import Pool
 from ragbench.experiment.calls import Calls
 from ragbench.experiment.plan.records import PlannedJudge
 from ragbench.experiment.plan.stand_ins import (
@@ -83,7 +82,7 @@ class Reranked(Retriever):
         """Let the reranker get ready."""
         self.reranker.cache_folder = self.cache_folder
         self.reranker.cache_also = self.cache_also
-        self.reranker.pool = self.pool
+        self.reranker.executor = self.executor
         self.reranker.load()
 
     def combine(self, queries: Sequence[Query], rankings: Rankings, top_k: int) -> Any:
@@ -333,14 +332,15 @@ def build_executor(config: ExperimentConfig) -> Executor | None:
 
 
 @contextmanager
-def workers_of(config: ExperimentConfig) -> Iterator[Pool | None]:
+def workers_of(config: ExperimentConfig) -> Iterator[Executor | None]:
     """Have the workers of a config for as long as a run takes; they start with the first task."""
     executor = build_executor(config)
     if executor is None:
         yield None
         return
-    with closing(Pool(executor.crew())) as pool:
-        yield pool
+    executor.check()
+    with closing(executor):
+        yield executor
 
 
 def readiness(name: str, planned: PlannedJudge) -> str | None:

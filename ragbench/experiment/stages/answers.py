@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from ragbench.config.schema import DEFAULT_PASSAGES, Component
-from ragbench.executors.base import Facts, Opened, Task
-from ragbench.executors.pool import Pool
+from ragbench.executors.base import Executor, Facts, Task
 from ragbench.experiment.calls import Calls, Outcome, as_told, call_on, call_once, calling, naming
 from ragbench.experiment.plan.records import System
 from ragbench.experiment.records import Answers, Results, given_answers, given_rows
@@ -25,7 +23,7 @@ from ragbench.experiment.stages.base import (
     Workspace,
     keep_all,
 )
-from ragbench.experiment.stages.item_json import read_predicted, write_document, write_predicted
+from ragbench.experiment.stages.item_json import read_predicted, write_predicted
 from ragbench.experiment.stages.keys import passages_key, query_key
 from ragbench.experiment.stages.matching import passages_of
 from ragbench.experiment.stages.retrieval import Retrieve, key_after
@@ -36,7 +34,6 @@ from ragbench.generate.python import read_answer
 from ragbench.llm import Estimate
 from ragbench.score.base import Advance
 from ragbench.types import Answered, Cause, Document, Prediction, Query, Retrieved, ScoredDocument
-from ragbench.types.conversation import Turn
 from ragbench.types.rows import Mapped
 
 
@@ -54,7 +51,7 @@ def generate(
     generator: Generator,
     asked: Sequence[Ask],
     calls: Calls,
-    on: tuple[Pool, Component] | None = None,
+    on: tuple[Executor, Component] | None = None,
 ) -> Iterator[tuple[int, Outcome[Prediction]]]:
     """Let a generator answer; yield number and outcome of each answer as soon as it is there.
 
@@ -68,42 +65,38 @@ def generate(
 
 
 def _asked_on(
-    pool: Pool, component: Component, generator: Generator, asked: Sequence[Ask], calls: Calls
+    executor: Executor,
+    component: Component,
+    generator: Generator,
+    asked: Sequence[Ask],
+    calls: Calls,
 ) -> Iterator[tuple[int, Outcome[Prediction]]]:
-    options = {key: str(v) if isinstance(v, Path) else v for key, v in component.options.items()}
-    called = [calls.owner, calls.timeout]
-    given = {"type_name": component.type, "options": options, "called": called}
-    task = Task(calls.owner, f"{__name__}:open_generator", given, _about(generator))
-    return call_on(pool, task, Mapped(_write_ask, asked), calls, read_predicted)
+    task = Task(
+        calls.owner,
+        _make_generator,
+        {"type_name": component.type, "options": component.options},
+        partial(_answer_block, calls.owner, calls.timeout),
+        _facts_of,
+        _facts_of(generator),
+    )
+    return call_on(executor, task, asked, 1, calls, lambda outcome: outcome)
 
 
-def _write_ask(ask: Ask) -> list[Any]:
-    return [
-        ask.query.id,
-        ask.query.text,
-        [asdict(turn) for turn in ask.query.turns],
-        [write_document(document) for document in ask.contexts],
-        ask.sample,
-    ]
-
-
-def open_generator(type_name: str, options: Facts, called: Sequence[Any]) -> Opened:
-    """Make a generator on a worker, its model loaded."""
+def _make_generator(type_name: str, options: Mapping[str, Any]) -> Generator:
     generator: Generator = GENERATORS.load(type_name)(**options)
     generator.check()
-
-    def answer(item: Sequence[Any]) -> Facts:
-        name, text, turns, contexts, sample = item
-        query = Query(name, text, turns=tuple(map(Turn.from_fields, turns)))
-        ask = Ask(query, [Document(*document) for document in contexts], sample)
-        outcome = call_once(lambda each: _ask(generator, each), ask, Calls(*called))
-        return write_predicted(_known(outcome))
-
-    return Opened(lambda items: list(map(answer, items)), _about(generator))
+    return generator
 
 
-def _about(generator: Generator) -> Facts:
-    """What its answers depend on, the same wherever it answers."""
+def _answer_block(
+    owner: str, timeout: float | None, generator: Generator, block: list[Ask]
+) -> list[Outcome[Prediction]]:
+    calls = Calls(owner, timeout)
+    return [_known(call_once(lambda ask: _ask(generator, ask), ask, calls)) for ask in block]
+
+
+def _facts_of(generator: Generator) -> Facts:
+    """Return what answers depend on besides the options, the same on every worker."""
     parts = generator.signature_parts() if isinstance(generator, SignedGenerator) else {}
     return {name: str(value) for name, value in parts.items()}
 
@@ -310,10 +303,10 @@ class Generate(Answer):
         """Ask in random order."""
         contexts, _ = self._contexts
         order, n = self.workspace.in_random_order(todo), len(self.plan.queries)
-        generator, pool = self.plan.generators[self.generator], self.workspace.pool
+        generator, executor = self.plan.generators[self.generator], self.workspace.executor
         component = self.plan.component("generator", self.generator)
         calls = self.workspace.calls("generator", self.generator)
-        on = (pool, component) if pool and component and generator.computes else None
+        on = (executor, component) if executor and component and generator.computes else None
 
         def ask_of(row: int) -> Ask:
             return Ask(self.plan.queries[row % n], contexts[row % n] or [], row // n)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from ragbench import __version__
 from ragbench.errors import RagbenchError
-from ragbench.executors.pool import Pool
+from ragbench.executors.base import Executor
 from ragbench.experiment.calls import Calls, Outcome
 from ragbench.experiment.plan.components import calls_of
 from ragbench.experiment.plan.records import Noun, Plan, Share
@@ -126,7 +126,7 @@ class Workspace:
     """Which part of the queries and documents is made; None of a run that makes all."""
     shared: dict[str, SharedWork] = field(default_factory=dict)
     """Title of a stage -> what has become of the share's items."""
-    pool: Pool | None = None
+    executor: Executor | None = None
     """The workers of an executor that has some; only what needs no store and no server is given
     to them."""
     dry: bool = False

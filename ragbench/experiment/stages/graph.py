@@ -38,7 +38,7 @@ def stages_of(workspace: Workspace) -> list[Stage]:
     all systems side by side; then system by system in the order of the tables.
     """
     plan, top_k = workspace.plan, workspace.plan.config.metrics.retrieval.top_k
-    retrievers, scorers = Retrievers(workspace), Scorers(workspace.pool)
+    retrievers, scorers = Retrievers(workspace), Scorers(workspace.executor)
     retrieve = {name: retrievers.stage(name, top_k) for name in plan.retrieving}
     answers = {each.name: _answer(workspace, each, retrieve) for each in plan.answering}
     ranks = {name: Rank(workspace, name, one.found, one) for name, one in retrieve.items()}

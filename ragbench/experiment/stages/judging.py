@@ -213,14 +213,14 @@ class Verdicts(StoredStage):
         self, rows: Sequence[int], rubrics: Sequence[Rubric], advance: Advance
     ) -> Iterator[tuple[Sequence[int], list[dict[str, Verdict]]]]:
         """Blocks of rows with what the judge says of them, here or on workers."""
-        pool, judge = self.workspace.pool, self.judge
+        executor, judge = self.workspace.executor, self.judge
         if isinstance(judge.judge, StreamingJudge):
             items = (self._items[row] for row in rows)
             for number, own in judge.judge.judge_each(items, rubrics):
                 advance(1)
                 yield [rows[number]], [own]
             return
-        if pool is None or not judge.judge.computes:
+        if executor is None or not judge.judge.computes:
             for block in self._blocks(rows, _BLOCK):
                 asked = [self._items[row] for row in block]
                 yield block, judge_all(judge.judge, asked, rubrics, advance)
@@ -229,7 +229,7 @@ class Verdicts(StoredStage):
         taken, given = tee(order)
         items = (self._items[row] for row in given)
         options = judge.block.options
-        found = judge_on(pool, items, len(rows), rubrics, judge.judge, judge.type, options)
+        found = judge_on(executor, items, rubrics, judge.judge, judge.type, options)
         for verdicts in found:
             advance(len(verdicts))
             yield list(islice(taken, len(verdicts))), verdicts

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
 from ragbench.errors import AdapterError, RagbenchError
-from ragbench.executors.base import Json, Task
-from ragbench.executors.pool import Pool
+from ragbench.executors.base import Executor, Task
 from ragbench.experiment.calls import (
     Calls,
     Outcome,
@@ -41,7 +40,7 @@ from ragbench.experiment.stages.item_json import (
 from ragbench.experiment.stages.keys import hits_key, query_key
 from ragbench.experiment.stages.matching import match_hits, ranked, refuse_other_ids
 from ragbench.files import cache_folder
-from ragbench.retrieve.base import Retriever
+from ragbench.retrieve.base import IndexSearch, Retriever
 from ragbench.retrieve.python import read_hits
 from ragbench.score.base import Advance
 from ragbench.store.items import StageFile
@@ -101,33 +100,35 @@ def retrieve(
 
 
 def search(
-    pool: Pool,
-    task: Task,
-    retriever: Retriever,
+    executor: Executor,
+    index: IndexSearch,
     queries: Sequence[Query],
     calls: Calls,
     rankings: Sequence[Sequence[Sequence[ScoredDocument]]],
 ) -> Iterator[Told]:
-    """Let workers search the index of a retriever for every query, by its `search_task`."""
+    """Let workers search the index of a retriever for every query; see `retrieve`."""
 
-    def asked(position: int) -> Json:
-        return retriever.asked(queries[position], [source[position] for source in rankings])
+    def request(position: int) -> Any:
+        return index.request(queries[position], [source[position] for source in rankings])
 
-    def read(told: Json) -> Outcome[Retrieved]:
-        found, error, latency_ms = told
-        if error:
-            return Outcome(None, Cause.ERROR, f"{calls.owner}: {error}", latency_ms)
-        return Outcome(retriever.read_found(found), latency_ms=latency_ms)
+    requests = dict(calling(request, range(len(queries)), Calls(calls.owner)))
+    ready = [position for position, outcome in requests.items() if outcome.value is not None]
+    for position in sorted(requests.keys() - ready):
+        yield position, cast("Outcome[Retrieved]", requests[position])
+    items = [requests[position].value for position in ready]
+    apply = partial(_search_block, index.find, calls.owner)
+    task = Task(calls.owner, index.make, index.options, apply)
+    for number, outcome in call_on(executor, task, items, _BLOCK, calls, lambda hits: hits):
+        hits = None if outcome.value is None else index.read(outcome.value, items[number])
+        latency_ms = (requests[ready[number]].latency_ms or 0.0) + (outcome.latency_ms or 0.0)
+        yield ready[number], replace(outcome, value=hits, latency_ms=latency_ms)
 
-    made = dict(calling(asked, range(len(queries)), Calls(calls.owner)))
-    ready = [position for position, outcome in made.items() if outcome.value is not None]
-    for position in sorted(made.keys() - ready):
-        yield position, cast("Outcome[Retrieved]", made[position])
-    items = [made[position].value for position in ready]
-    for number, outcome in call_on(pool, task, items, calls, read):
-        position = ready[number]
-        latency_ms = (made[position].latency_ms or 0.0) + (outcome.latency_ms or 0.0)
-        yield position, replace(outcome, latency_ms=latency_ms)
+
+def _search_block(
+    find: Callable[[Any, Any], Any], owner: str, index: Any, requests: list[Any]
+) -> list[Outcome[Any]]:
+    """Search an open index in a worker; a query that fails does not spoil the others."""
+    return [call_once(partial(find, index), request, Calls(owner)) for request in requests]
 
 
 def _read(answer: Any, top_k: int, owner: str, latency_ms: float) -> Outcome[Retrieved]:
@@ -178,7 +179,7 @@ class Retrievers:
         if name not in self._loaded:
             retriever.cache_folder = cache_folder(self.plan.config.cache)
             retriever.cache_also = self.plan.config.cache_also
-            retriever.pool = self.workspace.pool
+            retriever.executor = self.workspace.executor
             retriever.load()
             self._loaded.add(name)
 
@@ -316,11 +317,12 @@ class Retrieve(StoredStage):
         _, rankings = self._inputs
         queries = [self.plan.queries[row] for row in todo]
         calls = self.workspace.calls("retriever", self.name)
-        pool = self.workspace.pool
-        task = self.retriever.search_task(self.top_k) if pool and pool.is_here else None
+        executor = self.workspace.executor
+        is_local = executor is not None and executor.is_here
+        index = self.retriever.index_search(self.top_k) if is_local else None
         hits = [Mapped(source.__getitem__, todo) for source in rankings]
-        if pool and task:
-            found = search(pool, task, self.retriever, queries, calls, hits)
+        if executor and index:
+            found = search(executor, index, queries, calls, hits)
         else:
             found = retrieve(self.retriever, queries, self.top_k, calls, hits or None)
         keep_all(naming(queries, found), todo, keep, advance)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ragbench.config.schema import RetrievalMetrics
 from ragbench.errors import DataError
-from ragbench.executors.pool import Pool
+from ragbench.executors.base import Executor
 from ragbench.experiment.calls import Recorded, without_value
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Answers, Ranked, Results
@@ -321,14 +321,14 @@ class ScoreAnswers(StoredStage):
 class Scorers:
     """What scores texts, with its models, kept for the next system."""
 
-    def __init__(self, pool: Pool | None = None) -> None:
-        self._pool = pool
+    def __init__(self, executor: Executor | None = None) -> None:
+        self._executor = executor
         self._made: dict[tuple[Metric, ...], TextScorer] = {}
 
     def of(self, metrics: tuple[Metric, ...]) -> TextScorer:
         """Return what computes some metrics."""
         if metrics not in self._made:
-            self._made[metrics] = TextScorer(metrics, self._pool)
+            self._made[metrics] = TextScorer(metrics, self._executor)
         return self._made[metrics]
 
 

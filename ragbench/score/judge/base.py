@@ -278,15 +278,6 @@ class KeyedJudge(Protocol):
 
 
 @runtime_checkable
-class LoadedJudge(Protocol):
-    """A judge that computes by a model of its own."""
-
-    def load(self) -> bool:
-        """Load the model, and say whether a verdict depends on its item alone, in any batch."""
-        ...
-
-
-@runtime_checkable
 class AskingJudge(CheckedJudge, Protocol):
     """A judge that asks models for replies, which can be kept."""
 

@@ -18,7 +18,6 @@ from ragbench.embed.base import (
     find_checkpoint,
     need_packages,
 )
-from ragbench.embed.encoders import computed_alone
 from ragbench.embed.entailment import EntailmentModel, has_classifier, tells_entailment
 from ragbench.embed.sentence_transformers import (
     EXTRA,
@@ -133,12 +132,6 @@ class NLI(Judge):
         self._threshold = self._threshold or kind.default_threshold
         if not kind.contradicts:
             self.served = _without_contradiction(self.served)
-
-    def load(self) -> bool:
-        """Load the model; return whether each pair is computed alone."""
-        with self._lock:
-            self._opened(())
-        return computed_alone(_OWNER, self._device, self._batch_tokens)
 
     def judge(self, item: Item, rubric: Rubric) -> Verdict:
         """Apply one rubric to one item."""

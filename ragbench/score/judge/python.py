@@ -62,7 +62,7 @@ def _members(*protocols: type) -> list[str]:
 _CANNOT_LACK = _members(base.PlainJudge)
 _WIDER = _members(
     *(base.ManyJudge, base.StreamingJudge, base.CheckedJudge),
-    *(base.KeyedJudge, base.LoadedJudge, base.AskingJudge),
+    *(base.KeyedJudge, base.AskingJudge),
 )
 """What makes an object more than a `PlainJudge`."""
 

@@ -11,14 +11,13 @@ import math
 import statistics
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
-from ragbench.executors.base import Facts, Json, Lost, Opened, Task
-from ragbench.executors.pool import Pool
+from ragbench.executors.base import Executor, Facts, Lost, Task, blocks_of
 from ragbench.records.manifest import VerdictRow, form_id
 from ragbench.score.base import Advance, ScoreColumn
 from ragbench.score.judge import JUDGES
@@ -26,7 +25,6 @@ from ragbench.score.judge.base import (
     AskingJudge,
     Item,
     Judge,
-    LoadedJudge,
     ManyJudge,
     Rubric,
     both_orders,
@@ -34,8 +32,7 @@ from ragbench.score.judge.base import (
 )
 from ragbench.score.judge.items import explained, with_evidence
 from ragbench.signature import Signature, fingerprint, fingerprint_json
-from ragbench.types.conversation import ToolCall, Turn
-from ragbench.types.records import Nugget, Usage, add_usage
+from ragbench.types.records import Usage, add_usage
 from ragbench.types.rows import Mapped
 from ragbench.types.scores import Cause, Verdict
 
@@ -351,67 +348,45 @@ def _decided(column: ScoreColumn, lower_wins: bool) -> ScoreColumn:
     return replace(column, values=1 - values if lower_wins else values, direction="higher")
 
 
-_ITEM = tuple(each.name for each in fields(Item))
-_PARTS: Mapping[str, Callable[[Json], object]] = {
-    "nuggets": lambda each: Nugget(*each),
-    "turns": Turn.from_fields,
-    "tool_calls": lambda each: ToolCall(**each),
-}
-_NO_ITEM = {name: getattr(Item(), name) for name in _ITEM}
+_BLOCK = 8  # items that a worker gets at once
 
 
 def judge_on(
-    pool: Pool,
+    executor: Executor,
     items: Iterable[Item],
-    n_items: int,
     rubrics: Sequence[Rubric],
     judge: Judge,
     type_name: str,
-    options: Facts,
+    options: Mapping[str, Any],
 ) -> Iterator[list[dict[str, Verdict]]]:
-    """Yield in parts what `judge_all` returns; an item that ends its workers has failed."""
-    plain = {key: str(v) if isinstance(v, Path) else v for key, v in options.items()}
-    given = {"type_name": type_name, "options": plain, "rubrics": [asdict(r) for r in rubrics]}
-    about = {"model": judge.model}
-    task = Task(f"judge '{type_name}'", f"{__name__}:open_judge", given, about)
-    for results in pool.blocks(task, map(_write_item, items), n_items):
-        yield [_verdicts(result, rubrics) for result in results]
+    """Yield in parts what `judge_all` returns; the items of a lost block have failed."""
+    task = Task(
+        f"judge '{type_name}'",
+        _make_judge,
+        {"type_name": type_name, "options": options},
+        partial(_judge_block, rubrics),
+        _facts_of,
+        _facts_of(judge),
+    )
+    for results in executor.map(task, blocks_of(items, _BLOCK)):
+        yield [
+            {rubric.name: failed_verdict(ChildProcessError(result.why)) for rubric in rubrics}
+            if isinstance(result, Lost)
+            else result
+            for result in results
+        ]
 
 
-def _verdicts(result: Json, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
-    if isinstance(result, Lost):
-        return {rubric.name: failed_verdict(ChildProcessError(result.why)) for rubric in rubrics}
-    return {name: Verdict.from_dict(stored) for name, stored in result.items()}
-
-
-def open_judge(type_name: str, options: Facts, rubrics: Sequence[Facts]) -> Opened:
-    """Make the judge on a worker."""
+def _make_judge(type_name: str, options: Mapping[str, Any]) -> Judge:
     judge: Judge = JUDGES.load(type_name)(**options)
-    known = [_read_rubric(rubric) for rubric in rubrics]
-    alone = judge.load() if isinstance(judge, LoadedJudge) else True
-
-    def compute(items: list[Facts]) -> list[Facts]:
-        found = judge_all(judge, map(_read_item, items), known)
-        return [{name: each.to_short_dict() for name, each in given.items()} for given in found]
-
-    return Opened(compute, {"model": judge.model}, alone)
+    return judge
 
 
-def _read_rubric(stored: Facts) -> Rubric:
-    scale = {int(level): text for level, text in stored["scale"].items()}
-    lists = ("needs", "steps", "examples", "guidelines")
-    return Rubric(**{**stored, **{name: tuple(stored[name]) for name in lists}, "scale": scale})
+def _judge_block(
+    rubrics: Sequence[Rubric], judge: Judge, items: list[Item]
+) -> list[dict[str, Verdict]]:
+    return judge_all(judge, items, rubrics)
 
 
-def _write_item(item: Item) -> Facts:
-    """What an item has, as JSON; most have a few fields, and `asdict` would copy each text."""
-    stored = {name: value for name in _ITEM if (value := getattr(item, name)) != _NO_ITEM[name]}
-    for name in ("turns", "tool_calls"):
-        if name in stored:
-            stored[name] = [asdict(each) for each in stored[name]]
-    return stored
-
-
-def _read_item(stored: Facts) -> Item:
-    parts = {name: tuple(map(_PARTS[name], stored[name])) for name in _PARTS.keys() & stored.keys()}
-    return Item(**{**stored, **parts})
+def _facts_of(judge: Judge) -> Facts:
+    return {"model": judge.model}

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from ragbench.embed.encoders import computed_alone
 from ragbench.errors import AdapterError, DataError, OptionError
-from ragbench.executors.base import Facts, Lost, Opened, Task
+from ragbench.executors.base import Facts, Lost, Task, blocks_of
 from ragbench.score.base import ScoreColumn
 from ragbench.score.text.base import (
     Advance,
@@ -26,10 +25,11 @@ from ragbench.signature import Signature, fingerprint, fingerprint_json
 from ragbench.types.scores import Cause
 
 if TYPE_CHECKING:
-    from ragbench.executors.pool import Pool
+    from ragbench.executors.base import Executor
     from ragbench.types import CauseArray
 
 _TOLD_AT_ONCE = 50  # rows
+_BLOCK, _MODEL_BLOCK = 128, 16  # rows that a worker gets at once
 
 
 class TextScorer:
@@ -39,19 +39,19 @@ class TextScorer:
     computed of the references is kept for the next system; a model stays loaded.
     """
 
-    def __init__(self, metrics: Sequence[str | Metric], pool: Pool | None = None) -> None:
+    def __init__(self, metrics: Sequence[str | Metric], executor: Executor | None = None) -> None:
         """Read the names of the metrics, as `parse_metric` does.
 
-        What takes long is computed on the workers of the pool, if there is one.
+        What takes long is computed by the workers of the executor, if there is one.
         """
         self.metrics = [parse_metric(name) for name in metrics]
         groups: dict[tuple[int, str], list[Metric]] = {}
         for metric in self.metrics:
             key = (id(metric.declaration), repr(metric.options))
             groups.setdefault(key, []).append(metric)
-        self._pool = pool
+        self._executor = executor
         self._remote = [
-            group for group in groups.values() if pool and group[0].declaration.computes
+            group for group in groups.values() if executor and group[0].declaration.computes
         ]
         self.groups = [
             (group, _open(group[0])) for group in groups.values() if group not in self._remote
@@ -123,68 +123,62 @@ class TextScorer:
         gold: Sequence[Sequence[str]],
         advance: Advance,
     ) -> dict[Metric, Column]:
-        """The columns of some metrics, computed by workers, which get each row once."""
+        """Return the columns of some metrics, computed by workers, which get each row once."""
         import numpy as np
 
-        if self._pool is None:
+        if self._executor is None:
             raise ValueError("there are no workers")
         metrics = [metric for group in groups for metric in group]
         weighs = any(hasattr(group[0].declaration.open, "weigh") for group in groups)
-        given = {
+        options = {
             "metrics": [metric.canonical for metric in metrics],
-            "gold": [list(texts) for texts in gold] if weighs else None,
+            "gold": list(gold) if weighs else (),
         }
-        task = Task("text metrics", f"{__name__}:open_rows", given, _about(metrics))
-        found = self._pool.each(
-            task, [(text, *gold) for text, gold in rows], lambda n: advance(n * len(groups))
-        )
-        lost = {row: each.why for row, each in enumerate(found) if isinstance(each, Lost)}
-        for row in lost:
-            found[row] = np.full(len(metrics), np.nan).tobytes().hex()
-        values = np.frombuffer(bytes.fromhex("".join(found))).reshape(-1, len(metrics))
+        task = Task("text metrics", _scorer, options, _row_values, _facts_of, _facts(metrics))
+        has_model = any("device" in metric.options for metric in metrics)
+        blocks = blocks_of(rows, _MODEL_BLOCK if has_model else _BLOCK)
+        values = np.full((len(rows), len(metrics)), np.nan)
+        lost: dict[int, str] = {}
+        row = 0
+        for results in self._executor.map(task, blocks):
+            for result in results:
+                if isinstance(result, Lost):
+                    lost[row] = result.why
+                else:
+                    values[row] = result
+                row += 1
+            advance(len(results) * len(groups))
         return {
             metric: Column(column, lost=lost)
             for metric, column in zip(metrics, values.T.tolist(), strict=True)
         }
 
 
-def open_rows(metrics: Sequence[str], gold: Sequence[Sequence[str]] | None) -> Opened:
-    """Open metrics on a worker: texts with their references in, a value for each metric out.
-
-    The values of a row are doubles in hexadecimal: as numbers of JSON they take longer than ROUGE.
-    """
-    import numpy as np
-
+def _scorer(metrics: Sequence[str], gold: Sequence[Sequence[str]]) -> TextScorer:
+    """Create the scorer of a worker."""
     scorer = TextScorer(metrics)
-    for _, each in scorer.groups:
-        if isinstance(each, WeighsReferences):
-            each.weigh(gold or ())
-    digits = 2 * 8 * len(scorer.metrics)
-
-    def compute(texts: list[list[str]]) -> list[str]:
-        rows: list[Row] = [(text, references) for text, *references in texts]
-        columns: dict[Metric, list[float]] = {}
-        for group, each in scorer.groups:
-            found = each(rows, group, lambda n: None)
-            columns |= {m: column.values for m, column in zip(group, found, strict=True)}
-        values = np.array([columns[metric] for metric in scorer.metrics], dtype=np.float64)
-        text = values.tobytes("F").hex()  # row by row
-        return [text[start : start + digits] for start in range(0, len(text), digits)]
-
-    return Opened(compute, _about(scorer.metrics), all(map(_is_alone, scorer.metrics)))
+    for _, scores in scorer.groups:
+        if isinstance(scores, WeighsReferences):
+            scores.weigh(gold)
+    return scorer
 
 
-def _is_alone(metric: Metric) -> bool:
-    """Whether a value depends on its row alone: a model may compute in batches."""
-    given = metric.options
-    return "device" not in given or computed_alone(
-        metric.name, given["device"], given["batch_tokens"], given.get("batch_size")
-    )
+def _row_values(scorer: TextScorer, rows: list[Row]) -> list[tuple[float, ...]]:
+    """Return for each row a value per metric."""
+    columns: dict[Metric, list[float]] = {}
+    for group, scores in scorer.groups:
+        group_columns = scores(rows, group, lambda n: None)
+        columns |= {m: column.values for m, column in zip(group, group_columns, strict=True)}
+    return list(zip(*(columns[metric] for metric in scorer.metrics), strict=True))
 
 
-def _about(metrics: Sequence[Metric]) -> Facts:
-    """What the values of some metrics depend on: options, versions, models."""
+def _facts(metrics: Sequence[Metric]) -> Facts:
+    """Return what the values of some metrics depend on: options, versions, models."""
     return {"metrics": [f"{m.signed_name}|{Signature('', _signed(m, '').parts)}" for m in metrics]}
+
+
+def _facts_of(scorer: TextScorer) -> Facts:
+    return _facts(scorer.metrics)
 
 
 class Counted:

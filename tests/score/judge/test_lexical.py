@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from dataclasses import fields
 from itertools import combinations
 
 import numpy as np
@@ -12,15 +11,9 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from ragbench.errors import OptionError
-from ragbench.executors.base import Heard, Worker
-from ragbench.executors.pool import Pool
 from ragbench.score.judge.base import Item
-from ragbench.score.judge.judge import load_rubrics
 from ragbench.score.judge.lexical import Lexical, Sentence, Source
 from ragbench.score.judge.rubric import load_rubric
-from ragbench.score.judge.verdicts import judge_all, judge_on
-from ragbench.types import ToolCall, Turn
-from ragbench.types.records import Nugget
 
 PASSAGES = [
     "The harbour bridge was opened to traffic on 3 May 1932, after six years of work.",
@@ -237,59 +230,3 @@ def test_it_tells_some_hallucinated_answers_of_ragtruth(lent_data):
     sound = np.array([not row["labels"] for row in rows])
     assert scored.mean() > 0.95
     assert roc_auc_score(sound[scored], np.array(scores)[scored].astype(float)) > 0.73
-
-
-class Overheard:
-    """A worker in this process; what is said on both sides is written down."""
-
-    size, is_here = 1, True
-
-    def __init__(self):
-        self.said, self._worker, self._told = [], Worker(), []
-
-    def start(self, worker):
-        pass
-
-    def tell(self, worker, message):
-        self._told.append(message)
-
-    def hear(self):
-        message = self._told.pop(0)
-        reply = self._worker.answer(message)
-        self.said += [json.loads(message), json.loads(reply)]
-        return Heard(0, reply)
-
-    def close(self):
-        pass
-
-
-def test_messages_to_and_from_workers_have_what_there_is_and_no_more():
-    judge = Lexical()
-    rubrics = load_rubrics(["context_overlap", "reference_overlap"], "lexical", judge)
-    full = Item(
-        question="How warm?",
-        answer="It is 18 degrees.",
-        contexts=["It is 18 degrees in April."],
-        references=["18 degrees"],
-        query_id="q1",
-        queries=["temperature April"],
-        guidelines=["be short"],
-        other="19 degrees",
-        nuggets=(Nugget("18 degrees", "vital"),),
-        sample=1,
-        turns=(Turn("user", "Hello", ("A cat.",)),),
-        tool_calls=(ToolCall("weather", {"month": 4}, "18 °C"),),
-    )
-    items = [Item(answer="A cat.", contexts=["A cat sat."]), full]
-    crew = Overheard()
-
-    blocks = judge_on(Pool(crew), items, len(items), rubrics, judge, "lexical", {})
-    found = [verdicts for block in blocks for verdicts in block]
-
-    assert found == judge_all(judge, items, rubrics)
-    sent = [item for each in crew.said for item in each.get("items", [])]
-    assert sent[0] == {"answer": "A cat.", "contexts": ["A cat sat."]}
-    assert list(sent[1]) == [each.name for each in fields(Item)]
-    results = [result for each in crew.said for result in each.get("results", [])]
-    assert [sorted(each["context_overlap"]) for each in results] == [["reasoning", "score"]] * 2
-    assert results[0]["reference_overlap"].keys() == {"status", "cause", "reasoning"}
