@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from importlib import metadata
 from itertools import chain, islice
 from pathlib import Path
@@ -22,9 +21,8 @@ from ragbench.config.dump import dump_config
 from ragbench.data.files.trec_files import run_lines
 from ragbench.data.loaders.python import PASSED
 from ragbench.data.runs.history import read_commit
-from ragbench.data.runs.query_view import PROMPTS_FILE, QUESTIONS_FILE, TEXTS_FILE, QueryViews
+from ragbench.data.runs.query_view import PROMPTS_FILE, QUESTIONS_FILE, TEXTS_FILE
 from ragbench.data.runs.run_folder import (
-    COST_COLUMNS,
     QUERIES_FILE,
     csv_tables,
     file_name,
@@ -66,12 +64,10 @@ from ragbench.records.manifest import (
     UsageRow,
     VerdictRow,
 )
-from ragbench.records.summary import Summary
 from ragbench.redaction import redactor
 from ragbench.report.ci import render_junit
 from ragbench.report.markdown import render_markdown
 from ragbench.report.page.html import write_page
-from ragbench.report.page.rankings import AtHand
 from ragbench.score.base import ScoreColumn
 from ragbench.types import Cause, Document, Prediction, Retrieved
 from ragbench.types.rows import Places
@@ -161,7 +157,6 @@ def write_run(
     manifest = cleaned(make_manifest(plan, results, choices, started), clean)
     if repetition is not None:
         manifest = replace(manifest, reproduces=repetition.of)
-    asked, questions = _asked(plan, results, clean)
     contents: dict[str, str | Iterable[str]] = {
         "config.yaml": dump_config(plan.config, home / run_id),
         "manifest.json": to_json(codec.to_json(manifest)),
@@ -169,7 +164,7 @@ def write_run(
         "per_query.csv": _per_query(plan, results.systems),
         "costs.csv": format_costs(results.systems, ids),
         FINGERPRINTS_FILE: _fingerprints(plan, results),
-        QUESTIONS_FILE: json_lines(map(codec.to_json, asked)),
+        QUESTIONS_FILE: _lines(_question_rows(plan, results), clean),
         CAUSES_FILE: format_causes({name: own.lost for name, own in results.causes.items()}, ids),
         "unscored.jsonl": _lines(_unscored(plan, results), clean),
         "comparisons.json": to_json(codec.to_json(results.comparisons)),
@@ -197,58 +192,12 @@ def write_run(
             (PromptForm(id=form, system=system, user=user) for form, (system, user) in forms), clean
         )
 
-    finish, latest = partial(_write_html, plan, summary, results, questions), repetition is None
-    folder = write_run_folder(home, run_id, contents, finish=finish, is_latest=latest)
+    def finish(folder: Path) -> None:
+        # the page reads the run folder, as `ragbench report` does
+        write_page(folder / "report.html", summary, results.comparisons, folder)
+
+    folder = write_run_folder(home, run_id, contents, finish=finish, is_latest=repetition is None)
     return Experiment(folder, summary, results.comparisons)
-
-
-def _asked(
-    plan: Plan, results: Results, clean: Callable[[str], str]
-) -> tuple[Iterable[QuestionRow], Mapping[str, QuestionRow] | None]:
-    """The lines of the questions, and them by query, at which the page looks again.
-
-    Beside answers none are held: the page reads the file.
-    """
-    rows = (cleaned(row, clean) for row in _question_rows(plan, results))
-    held = None if plan.answering else {row.query_id: row for row in rows}
-    return (rows if held is None else held.values()), held
-
-
-def _write_html(
-    plan: Plan,
-    summary: Summary,
-    results: Results,
-    questions: Mapping[str, QuestionRow] | None,
-    folder: Path,
-) -> None:
-    """Write the page; what is at hand is not read again from the files that were just written."""
-    columns = {
-        system.name: {
-            name: np.where(np.isfinite(column.values), column.values, np.nan)
-            for name, column in system.columns.items()
-        }
-        for system in results.systems
-    }
-    causes = {name: own.lost for name, own in results.causes.items()}
-    files = {file_name(name): ranking for name, ranking in results.rankings.items()}
-    rules, qrels = plan.config.metrics.retrieval, results.qrels(plan)
-    at_hand = AtHand({name: partial(getattr, each, "run") for name, each in files.items()})
-    # the page has ties in the order of their ids, and scores as they are
-    if qrels is not None and rules.ties != "stable" and rules.trec_eval == 10:
-        ranks = {name: partial(each.ranks, qrels, rules) for name, each in files.items()}
-        at_hand = at_hand._replace(qrels=qrels, ranks=ranks)
-    latency = {
-        system.name: {
-            plan.ids[row]: float(times[row]) for row in np.flatnonzero(~np.isnan(times)).tolist()
-        }
-        for system in results.systems
-        if (times := system.costs.get(COST_COLUMNS[0])) is not None
-    }
-    views = QueryViews(
-        folder, bare=True, ids=plan.ids, columns=columns, causes=causes, latency=latency,
-        questions=questions,
-    )  # fmt: skip
-    write_page(folder / "report.html", summary, results.comparisons, views, at_hand=at_hand)
 
 
 def _lines(rows: Iterable[Record], clean: Callable[[str], str]) -> Iterator[str]:

@@ -28,7 +28,7 @@ from ragbench.records.causes import AnswerCause, CauseRow
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
-from ragbench.report.pictures.charts import causes_pictures
+from ragbench.report.pictures.draw import causes_picture
 from ragbench.report.text import printable
 from ragbench.types.tables import html_table, number
 
@@ -119,11 +119,10 @@ class Experiment:
         return printable(f"<Experiment {self.record.name} ({self.path}): {systems}{more}>")
 
     def _repr_html_(self) -> str:
-        # where answers are lost is first; the flow between systems is on the page
-        drawn = [each.image() for each in causes_pictures(self.record, self.compared)][:1]
+        causes = causes_picture(self.record)  # where answers are lost is first
         name = f"{self.record.name} {self.record.run_id}".rstrip()
         tables = [self._table(f"{name}: {what}", what) for what in ("rankings", "answers")]
-        return "".join((*drawn, *filter(None, tables)))
+        return "".join(filter(None, [causes.image() if causes else "", *tables]))
 
     def _table(self, caption: str, what: str) -> str | None:
         """The means of a kind of scores; None where there are none."""

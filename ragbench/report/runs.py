@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from ragbench.comparison.compare_runs import short_names
@@ -13,7 +13,7 @@ from ragbench.records.comparison import ComparedRuns, Difference, MeasureCompari
 from ragbench.records.score import SystemScore
 from ragbench.report.base import Chapter, Grid, Layout, Outcome
 from ragbench.report.headline import outcome_of
-from ragbench.report.pictures.charts import trend_picture
+from ragbench.report.pictures.draw import trend_picture
 from ragbench.report.pictures.svg import Picture
 from ragbench.report.text import (
     MISSING,
@@ -323,8 +323,8 @@ def lay_out_list(entries: Sequence[RunEntry], folder: Path) -> tuple[Layout, lis
     chapter = Chapter("the runs", headlines, notes, tuple(grid for grid in grids if grid.rows))
     pictures = []
     for n, each in enumerate(found):
-        about = f"trend-{n}", f"{each.score} of {each.experiment}", each.runs, each.systems
-        pictures.append(replace(trend_picture(*about), narrow=trend_picture(*about, narrow=True)))
+        title = f"{each.score} of {each.experiment}"
+        pictures.append(trend_picture(f"trend-{n}", title, each.runs, each.systems))
     subject = counted(len(entries), "runs")
     return Layout(printable(folder.name), subject, headlines, runs=chapter), pictures
 

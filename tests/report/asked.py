@@ -72,15 +72,16 @@ def answers(row: int, said: str) -> tuple[PredictionRow, PredictionRow | FailedP
 
 
 def verdict(row: int, said: str) -> VerdictRow:
-    """With claims as data on odd rows; on even ones in words alone, as older runs have them."""
+    """Two claims of the answer, the second contradicted on odd rows, and one of the gold answer."""
     peak = f"The peak of {row} is Everest."
+    second = ClaimRow(text=said, ruling="contradicted", against=(2,), other="not_mentioned")
     claims = (
         ClaimRow(text=peak, ruling="supported", passages=(1,)),
-        ClaimRow(text=said, ruling="contradicted", against=(2,), other="not_mentioned"),
+        second if row % 2 else ClaimRow(text=said, ruling="not_mentioned"),
         ClaimRow(text=f"Gold: {peak}", whose="reference", ruling="supported", passages=(1,)),
     )
     return VerdictRow(
-        claims=claims if row % 2 else (),
+        claims=claims,
         query_id=f"q{row}",
         rubric="faithfulness",
         score=0.5,
@@ -179,10 +180,10 @@ def run_folder(folder: Path, n: int = 12, said: str = "Moon", field: str = "topi
 
 
 def written(
-    folder: Path, n: int = 12, said: str = "Moon", field: str = "topic", **options: Any
+    folder: Path, n: int = 12, said: str = "Moon", field: str = "topic", **limits: int
 ) -> Path:
     """Write a run folder and its page; return the path of the page."""
     run_folder(folder, n, said, field)
     summary, comparisons = results(said if said != "Moon" else "made")
-    write_page(folder / "report.html", summary, comparisons, folder, **options)
+    write_page(folder / "report.html", summary, comparisons, folder, **limits)
     return folder / "report.html"

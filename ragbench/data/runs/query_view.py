@@ -34,7 +34,7 @@ from ragbench.data.runs.run_lines import (
     read_latency,
 )
 from ragbench.errors import DataError
-from ragbench.records.causes import AnswerCause, CauseRow, Lost
+from ragbench.records.causes import AnswerCause, CauseRow
 from ragbench.records.manifest import (
     MetadataRow,
     Passage,
@@ -148,40 +148,26 @@ class QueryViews:
         ['right', 'right']
     """
 
-    def __init__(
-        self,
-        run: str | Path,
-        *,
-        bare: bool = False,
-        ids: Sequence[str] | None = None,
-        columns: Mapping[str, Mapping[str, FloatArray]] | None = None,
-        causes: Mapping[str, Sequence[Lost | None]] | None = None,
-        latency: Mapping[str, Mapping[str, float]] | None = None,
-        questions: Mapping[str, QuestionRow] | None = None,
-    ) -> None:
+    def __init__(self, run: str | Path, *, bare: bool = False) -> None:
         """Open a run folder, or the newest run of an experiment's folder.
 
         If `bare`, its queries are without rankings, scores and causes, and have of its systems
-        only those that answered: `columns`, `lost` and the files of `rankings` have those of all
-        at much less cost. What of it is at hand is not read again.
+        only those that answered: `columns`, `causes` and `hits` have those of all at much less
+        cost.
 
         Raises:
             DataError: There is no run, or one of its files is not what it should be.
         """
         self.folder, self._bare = resolve_run_folder(Path(run)), bare
         self.summary: Summary = read_summary(self.folder)
-        at_hand = {"ids": ids, "columns": columns, "lost": causes, "_latency": latency}
-        self._asked = questions or {}
         self._files: dict[str, Lines] = {}
         self._judges: dict[str, list[str]] = {}  # folder of `judgements/` -> its judges
         self._read: dict[Path, RankingFile] = {}
-        # under the names of cached properties, which then read no file
-        vars(self).update({name: value for name, value in at_hand.items() if value is not None})
 
     @cached_property
     def ids(self) -> Sequence[str]:
         """The queries, in the order of the data set."""
-        return list(self._asked or self._questions or next(iter(self._cells.values()), {}))
+        return list(self._questions or next(iter(self._cells.values()), {}))
 
     def close(self) -> None:
         """Close the files; one that is read again is opened again."""
@@ -255,14 +241,6 @@ class QueryViews:
     def _causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
         return read_causes(self.folder / CAUSES_FILE)
 
-    @cached_property
-    def lost(self) -> Mapping[str, Sequence[Lost | None]]:
-        """System -> where each query is lost, None where no line says so."""
-        return {
-            name: [Lost(row.cause, row.why) if (row := own.get(q)) else None for q in self.ids]
-            for name, own in self._causes.items()
-        }
-
     def unscored(self, query: str) -> list[UnscoredRow]:
         """Return what has no score of a query, by any system."""
         return self._lines("unscored.jsonl").read(UnscoredRow, query)
@@ -282,10 +260,6 @@ class QueryViews:
     def rankings(self) -> Mapping[str, Path]:
         """System -> its run file, or that of its retriever; absent where there is none."""
         return ranking_files(self.folder, self.summary)
-
-    def judged(self) -> Iterator[Mapping[str, int]]:
-        """Yield what is judged of each query, in their order."""
-        return (self._question(query).judged for query in self.ids)
 
     def texts_of(self, query: str) -> Texts:
         """Return what gives the texts that are kept of documents, for one query."""
@@ -314,7 +288,7 @@ class QueryViews:
 
     @cached_property
     def _known(self) -> Container[str]:
-        return self._asked or self._questions or frozenset(self.ids)
+        return self._questions or frozenset(self.ids)
 
     @cached_property
     def _cells(self) -> Mapping[str, Mapping[str, Mapping[str, float | None]]]:
@@ -334,8 +308,6 @@ class QueryViews:
         return self._lines(QUESTIONS_FILE)
 
     def _question(self, query: str) -> QuestionRow:
-        if query in self._asked:
-            return self._asked[query]
         rows = self._questions.read(QuestionRow, query)
         return rows[0] if rows else QuestionRow(query_id=query, question="")
 
@@ -361,9 +333,9 @@ class QueryViews:
         lines = (self._lines_of(f"judgements/{kind}", judge) for judge in self._judges[kind])
         return tuple(row for each in lines for row in each.read(VerdictRow, query))
 
-    def _hits(self, system: str, query: str) -> list[tuple[str, float]]:
-        """The ranking of a system: its own, or that of its retriever."""
-        path = None if self._bare else self.rankings.get(system)
+    def hits(self, system: str, query: str) -> list[tuple[str, float]]:
+        """Return document and score of each hit of a system, or of its retriever, best first."""
+        path = self.rankings.get(system)
         if path is None:
             return []
         if path not in self._read:
@@ -382,8 +354,9 @@ class QueryViews:
         passages = next((a.passages for a in answers if a.passages is not None), ())
         own = {passage.id: passage for passage in passages or ()}
         lost = None if self._bare else self._causes.get(system.name, {}).get(query)
+        ranked = [] if self._bare else self.hits(system.name, query)
         hits = []
-        for rank, (name, score) in enumerate(self._hits(system.name, query), start=1):
+        for rank, (name, score) in enumerate(ranked, start=1):
             text = own.get(name) or texts(system.ranking_of, name)
             hits.append(Hit(rank, name, score, judged.get(name), *_shown(text), name in own))
         cells = {} if self._bare else self._cells.get(system.name, {}).get(query, {})

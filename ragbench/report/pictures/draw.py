@@ -1,397 +1,303 @@
-"""The pictures of a run: of its summary, its comparisons, and the values of its queries."""
+"""Draw the pictures of a run: causes, scores, differences, the queries one by one, and trends.
+
+Scores and differences stand beside each other with their intervals, a row for each system. A
+picture is drawn once, and scales with the page that shows it.
+"""
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
+from ragbench.comparison.compare_runs import short_names
+from ragbench.records.causes import CAUSES, AnswerCause
 from ragbench.records.comparison import ComparedRuns, Comparisons, Difference, MeasureComparison
-from ragbench.records.summary import Latency, Summary, SystemSummary
-from ragbench.report.pictures.charts import Curves, causes_pictures, curve_pictures, trend_pictures
+from ragbench.records.score import SystemScore
+from ragbench.records.summary import Summary
 from ragbench.report.pictures.svg import (
     MARGIN,
-    NARROW,
     Drawing,
     Picture,
-    Rows,
     Scale,
-    axis_below,
     axis_left,
+    axis_ticks,
     colour_of,
-    room_of,
+    draw_legend,
     slug,
+    width_of,
 )
-from ragbench.report.text import counted, ends_of, significant
+from ragbench.report.text import cause_words, counted, ends_of, significant
 
-_PLOT = 230.0
-_BINS = 10
-Values = Mapping[str, Mapping[str, Sequence[float | None]]]
-"""System -> score -> the value of each query."""
+_PLOT = 300.0
+"""Pixels of a plot."""
+_ROW = 20.0
+"""Pixels of a row."""
+_BETTER, _WORSE, _NEITHER = 2, 1, 7
+"""Marks: a green triangle, an orange square, a grey diamond."""
+_NAMED = 6  # runs whose names have room below the axis
+_CAUSE_COLOURS: Mapping[AnswerCause, str] = {
+    "right": "#009e73",
+    "not_in_corpus": "#666666",
+    "not_retrieved": "#d55e00",
+    "ranked_too_low": "#e69f00",
+    "not_used": "#56b4e9",
+    "unsupported": "#cc79a7",
+    "refused": "#7a5195",
+    "should_have_refused": "#0072b2",
+    "failed": "currentColor",  # the darkest on a light page, and the lightest on a dark one
+    "unknown": "#b5bcc4",
+}
+_ON: Mapping[str, str] = {
+    "failed": "text",
+    **dict.fromkeys(("right", "not_in_corpus", "refused", "should_have_refused"), "dark"),
+}
+"""Shade of a bar that a number stands on, where it is not light."""
 
 
-def pictures(
-    summary: Summary, comparisons: Comparisons, curves: Curves, values: Values
-) -> list[Picture]:
-    """Draw every picture that the results of a run have something for, each for telephones, too."""
-    wide, narrow = (
-        [
-            *causes_pictures(summary, comparisons, small),
-            *(trend_pictures(comparisons, small) if isinstance(comparisons, ComparedRuns) else ()),
-            *interval_pictures(summary, comparisons, small),
-            *curve_pictures(curves, small),
-            *trade_pictures(summary, small),
-            *judge_pictures(summary, values, small),
-            *control_pictures(comparisons, small),
-            *slice_pictures(comparisons, small),
-        ]
-        for small in (False, True)
-    )
-    return [replace(own, narrow=small) for own, small in zip(wide, narrow, strict=True) if own]
+def pictures(summary: Summary, comparisons: Comparisons) -> list[Picture]:
+    """Draw every picture that the results of a run have something for."""
+    causes = causes_picture(summary)
+    return [
+        *([causes] if causes is not None else ()),
+        *(trend_pictures(comparisons) if isinstance(comparisons, ComparedRuns) else ()),
+        *score_pictures(summary, comparisons),
+        *slice_pictures(comparisons),
+    ]
 
 
-def interval_pictures(
-    summary: Summary, comparisons: Comparisons, narrow: bool = False
-) -> Iterator[Picture]:
-    """Means with intervals, and beside them the paired differences, which decide."""
+class _Whisker(NamedTuple):
+    """A row of a picture: a value with its interval."""
+
+    name: str
+    value: float
+    ends: tuple[float, float] | None
+    colour: int
+    label: str
+    """Text of the mark, for those who point at it or do not see it."""
+
+
+def score_pictures(summary: Summary, comparisons: Comparisons) -> Iterator[Picture]:
+    """Draw the means of each measure with their intervals, then the paired differences."""
     families = {family.measure: family for family in comparisons.measures}
     names = dict.fromkeys(name for system in summary.systems for name in system.scores)
-    for number, name in enumerate(names):
-        systems = [
-            s for s in summary.systems if name in s.scores and s.scores[name].mean is not None
+    for number, measure in enumerate(names):
+        family = families.get(measure)
+        best = None if family is None else family.best
+        scores = [(s.name, s.scores[measure]) for s in summary.systems if measure in s.scores]
+        whiskers = [
+            _Whisker(
+                name,
+                score.mean,
+                ends_of(score.interval),
+                _BETTER if name == best else 0,
+                f"{name} {significant(score.mean)}",
+            )
+            for name, score in scores
+            if score.mean is not None
         ]
-        if systems:
-            file = f"intervals-{number:02}-{slug(name)}"
-            yield _intervals(file, name, systems, families.get(name), narrow)
-
-
-def _intervals(
-    file: str,
-    name: str,
-    systems: Sequence[SystemSummary],
-    family: MeasureComparison | None,
-    narrow: bool,
-) -> Picture:
-    made = {} if family is None else {c.system: c for c in family.comparisons}
-    made = {s: c for s, c in made.items() if c.difference is not None}
-    drawing, rows = Drawing(), Rows([s.name for s in systems], narrow)
-    left, bottom, plot = rows.left, rows.bottom(24), (138.0 if narrow and made else _PLOT)
-    beside = left + plot + (2 * MARGIN if narrow else 40)
-    scores = [(s, s.scores[name], ends_of(s.scores[name].interval)) for s in systems]
-    seen = [x for _, score, ends in scores for x in (score.mean or 0.0, *(ends or ()))]
-    means = Scale.fit(seen, left, left + plot)
-    axis_below(drawing, means, 20, bottom)
-    best = family.best if family is not None else None
-    shows_best = any(system.name == best for system in systems)
-    # on a page the name stands above the picture as well
-    best_is = "triangle: the best" if shows_best else ""
-    drawing.text(left, 13, best_is if narrow else "; ".join(filter(None, [name, best_is])))
-    changes = [
-        x for c in made.values() for x in (c.difference or 0.0, *(ends_of(c.interval) or ()))
-    ]
-    apart = Scale.fit(changes, beside, beside + plot, zero=True)
-    if made:
-        axis_below(drawing, apart, 20, bottom)
-        drawing.rule(apart(0), 20, down=bottom - 20, strong=True)
-        drawing.text(beside, 13, "difference" if narrow else "difference from the baseline")
-    told = []
-    for row, (system, score, ends) in enumerate(scores):
-        y = rows.place(drawing, 24, row)
-        said = f"{system.name} {significant(score.mean)}"
-        colour = 2 if system.name == best else 0
-        _whisker(drawing, means, y, score.mean or 0.0, ends, colour, said)
-        told.append(said)
-        change = made.get(system.name)
-        if change is not None and change.difference is not None:
-            said = f"{change.difference:+.3g} against {change.baseline}"
-            colour = _outcome_colour(change, score.direction)
-            _whisker(drawing, apart, y, change.difference, ends_of(change.interval), colour, said)
-            told.append(said)
-    lower = " (lower is better)" if scores[0][1].direction == "lower" else ""
-    width = (beside if made else left) + plot + MARGIN
-    return drawing.done(file, f"{name}{lower}", "; ".join(told), width, bottom + 20)
-
-
-def _whisker(
-    drawing: Drawing,
-    scale: Scale,
-    y: float,
-    value: float,
-    ends: tuple[float, float] | None,
-    colour: int,
-    said: str,
-) -> None:
-    if ends is not None:
-        drawing.line([(scale(ends[0]), y), (scale(ends[1]), y)], colour)
-    drawing.mark(scale(value), y, colour, said)
-
-
-def _outcome_colour(change: Difference, direction: str) -> int:
-    """Green triangle for better, orange square for worse, grey diamond for neither."""
-    if not change.differs:
-        return 7
-    return 2 if ((change.difference or 0) > 0) == (direction != "lower") else 1
-
-
-def trade_pictures(summary: Summary, narrow: bool = False) -> Iterator[Picture]:
-    """Quality against what it takes; what nothing beats on both is joined."""
-    for kind in ("retrieval", "generation", "judge"):
-        names = (n for s in summary.systems for n, own in s.scores.items() if own.kind == kind)
-        name = next(names, "")
-        for what, unit in (("latency", "median ms a query"), ("cost", "USD for all queries")):
-            having = []
-            for system in summary.systems:
-                if system.role == "control":  # nobody could choose it
-                    continue
-                score = system.scores.get(name)
-                times = summary.timing.of(system.name).latency_ms or Latency()
-                taken = system.usd if what == "cost" else times.p50
-                if score is not None and score.mean is not None and taken is not None and taken > 0:
-                    having.append((system.name, taken, score.mean))
-                    lower = score.direction == "lower"
-            if len(having) > 1:
-                file = f"{slug(name)}-against-{what}"
-                yield _trade(file, name, unit, having, lower=lower, narrow=narrow)
-
-
-def _trade(
-    file: str,
-    name: str,
-    unit: str,
-    points: Sequence[tuple[str, float, float]],
-    *,
-    lower: bool,
-    narrow: bool,
-) -> Picture:
-    drawing, left, bottom = Drawing(), 46.0, 260.0
-    right = NARROW - MARGIN if narrow else left + 2 * _PLOT
-    across = Scale.fit([math.log10(x) for _, x, _ in points], left + 10, right - 10)
-    up = Scale.fit([y for *_, y in points], bottom - 10, 34)
-    axis_left(drawing, up, left, right)
-    for tick in _log_ticks(across):
-        drawing.rule(across(math.log10(tick)), 24, down=bottom - 24)
-        drawing.text(across(math.log10(tick)), bottom + 14, f"{tick:.3g}", at="middle", soft=True)
-    sign = -1 if lower else 1
-    front = [
-        p for p in points if not any(q[1] <= p[1] and sign * (q[2] - p[2]) > 0 for q in points)
-    ]
-    front.sort(key=lambda p: p[1])
-    placed = [(across(math.log10(x)), up(y)) for _, x, y in front]
-    if len(placed) > 1:
-        drawing.line(placed, 7, width=1.5)
-    told = []
-    for number, (system, x, y) in enumerate(points):
-        said = f"{system}: {name} {significant(y)}, {x:.3g} {unit}"
-        drawing.mark(across(math.log10(x)), up(y), number, said, size=6)
-        told.append(said)
-    drawing.text(left, 13, f"{name}{', lower is better' if lower else ''}")
-    drawing.text(right, bottom + 28, f"{unit} (log scale)", at="end")
-    size = room_of(drawing, [p[0] for p in points], right, bottom + 34, narrow)
-    told.append(f"on the front: {', '.join(p[0] for p in front)}")
-    return drawing.done(file, f"{name} against {unit}", "; ".join(told), *size)
-
-
-def _log_ticks(scale: Scale) -> list[float]:
-    """Round values on an axis of logarithms; both its ends where fewer than two are on it."""
-    powers = range(math.floor(scale.low), math.ceil(scale.high) + 1)
-    found = [
-        tick
-        for power in powers
-        for tick in (10.0**power, 2 * 10.0**power, 5 * 10.0**power)
-        if scale.low <= math.log10(tick) <= scale.high
-    ]
-    return found if len(found) > 1 else [10**scale.low, 10**scale.high]
-
-
-def judge_pictures(
-    summary: Summary, values: Values, narrow: bool = False
-) -> Iterator[Picture | None]:
-    """How the scores of judges are spread, and how far two judges agree on one rubric."""
-    judged = {
-        name: score.judge
-        for system in summary.systems
-        for name, score in system.scores.items()
-        if score.judge is not None
-    }
-    for name in judged:
-        having = {s.name: values.get(s.name, {}).get(name, ()) for s in summary.systems}
-        known = {s: [v for v in own if v is not None] for s, own in having.items()}
-        known = {s: own for s, own in known.items() if own}
-        if known:
-            yield _histograms(f"spread-{slug(name)}", name, known, narrow)
-    by_rubric: dict[str, list[str]] = defaultdict(list)
-    for name in judged:
-        by_rubric[name.partition("(")[0]].append(name)
-    for rubric, names in by_rubric.items():
-        for n, first in enumerate(names):
-            for second in names[n + 1 :]:
-                yield _agreement(rubric, first, second, values)
-
-
-def _histograms(
-    file: str, name: str, known: Mapping[str, Sequence[float]], narrow: bool
-) -> Picture:
-    height = 44.0
-    drawing, rows = Drawing(), Rows(list(known), narrow, height)
-    left = rows.left
-    low, high = 0.0, max(1.0, *(v for own in known.values() for v in own))
-    across, told = Scale(low, high, left, rows.right(_PLOT * 1.5)), []
-    for row, (system, own) in enumerate(known.items()):
-        bottom = rows.place(drawing, 30, row) + height / 2
-        counts = [0] * _BINS
-        for value in own:
-            counts[min(_BINS - 1, max(0, int((value - low) / (high - low) * _BINS)))] += 1
-        step = (across.end - across.start) / _BINS
-        for place, count in enumerate(counts):
-            tall = (height - 10) * count / max(counts)
-            wide = (high - low) / _BINS
-            ends = f"{low + place * wide:.2g} to {low + (place + 1) * wide:.2g}"
-            said = f"{system}: {count} of {len(own)} from {ends}"
-            drawing.bar(left + place * step + 1, bottom - tall, step - 2, tall, colour_of(0), said)
-        drawing.rule(left, bottom, right=across.end - left, strong=True)
-        told.append(f"{system}: {counts[0]} lowest, {counts[-1]} highest, of {len(own)}")
-    bottom = rows.bottom(30)
-    axis_below(drawing, across, bottom, bottom)
-    drawing.text(left, 16, name)
-    title = f"{name}: how many answers have which score"
-    return drawing.done(file, title, "; ".join(told), across.end + MARGIN, bottom + 22)
-
-
-def _agreement(rubric: str, first: str, second: str, values: Values) -> Picture | None:
-    pairs = [
-        (a, b)
-        for own in values.values()
-        for a, b in zip(own.get(first, ()), own.get(second, ()), strict=False)
-        if a is not None and b is not None
-    ]
-    if not pairs:
-        return None
-    drawing, left, bottom = Drawing(), 46.0, 270.0
-    # room for the marks at the ends, which are the largest: they would cover the numbers
-    across, up = Scale(0, 1, left + 14, left + 226), Scale(0, 1, bottom - 14, bottom - 226)
-    axis_left(drawing, up, left, left + 240)
-    axis_below(drawing, across, bottom - 240, bottom)
-    drawing.line([(across(0), up(0)), (across(1), up(1))], 7, width=1)
-    counts: dict[tuple[float, float], int] = defaultdict(int)
-    for a, b in pairs:
-        counts[round(a, 1), round(b, 1)] += 1
-    most = max(counts.values())
-    for (a, b), count in counts.items():
-        size = 3 + 9 * math.sqrt(count / most)
-        drawing.mark(across(a), up(b), 0, f"{count} answers: {a:g} and {b:g}", size=round(size, 1))
-    drawing.text(left, 20, second)
-    drawing.text(left + 240, bottom + 30, first, at="end")
-    near = sum(abs(a - b) <= 0.1 for a, b in pairs)
-    told = f"{near} of {len(pairs)} answers lie within 0.1 of each other"
-    name = f"agreement-{slug(first)}-{slug(second)}"
-    return drawing.done(name, f"agreement on {rubric}: {told}", told, left + 270, bottom + 36)
-
-
-def control_pictures(comparisons: Comparisons, narrow: bool = False) -> Iterator[Picture]:
-    """What perfect passages, none or wrong ones give, beside what the baseline's give."""
-    by_score = defaultdict(list)
-    for control in comparisons.controls:
-        if control.mean is not None:
-            by_score[control.score].append(control)
-    for score, controls in by_score.items():
-        rows = [(c.generator, 0, f"{c.control}/{c.generator}", c.mean or 0.0) for c in controls]
-        rows += {
-            (c.generator, 1, c.system, c.system_mean) for c in controls if c.system_mean is not None
-        }
-        # those of a generator one below the other, the best first
-        rows.sort(key=lambda row: (row[0], -row[3]))
-        drawing, bars = Drawing(), Rows([name for *_, name, _ in rows], narrow)
-        left, bottom = bars.left, bars.bottom(24)
-        scale = Scale.fit([row[3] for row in rows], left, bars.right(1.5 * _PLOT), zero=True)
-        axis_below(drawing, scale, 20, bottom)
-        for row, (_, own, name, mean) in enumerate(rows):
-            y, wide = bars.place(drawing, 24, row), scale(mean) - scale(0)
-            drawing.bar(scale(0), y - 6, wide, 12, colour_of(own), f"{name} {mean:.3g}")
-        for own, text in enumerate(("with other passages", "with what was retrieved")):
-            x = left + 150 * own
-            drawing.bar(x, bottom + 26, 12, 12, colour_of(own), text)
-            drawing.text(x + 17, bottom + 36, text)
-        told = "; ".join(f"{name} {mean:.3g}" for *_, name, mean in rows)
-        title = f"{score} with gold, no or other passages than what was retrieved"
-        width = max(scale.end + MARGIN, left + 310)
-        yield drawing.done(f"controls-{slug(score)}", title, told, width, bottom + 44)
-
-
-def slice_pictures(comparisons: Comparisons, narrow: bool = False) -> Iterator[Picture]:
-    """Differences by slices of the queries, with their intervals."""
-    groups = defaultdict(list)
-    for row in comparisons.slices:
-        if row.difference is not None:
-            groups[row.field, row.measure].append(row)
-    for (name, measure), rows in groups.items():
-        found = []
-        for row in rows:
-            label, change = f"{row.slice}: {row.system}", row.difference or 0.0
-            said = f"{label} {change:+.3g} over {row.n} queries"
-            found.append((label, change, ends_of(row.interval), 1 if row.worse else 7, said))
-        title = f"{measure} by {name}: difference from the baseline"
-        yield _changes(f"slices-{slug(name)}-{slug(measure)}", title, found, narrow)
+        if whiskers:
+            lower = " (lower is better)" if scores[0][1].direction == "lower" else ""
+            head = measure
+            if any(whisker.name == best for whisker in whiskers):
+                head += "; triangle: the best"
+            file = f"intervals-{number:02}-{slug(measure)}"
+            yield _whiskers(file, f"{measure}{lower}", head, whiskers)
+        if family is not None:
+            yield from _difference_rows(family, number)
 
 
 def difference_pictures(comparisons: Comparisons) -> Iterator[Picture]:
-    """Paired differences from the baselines by each measure, where the means are not at hand."""
-    for family in comparisons.measures:
-        found = []
-        for made in family.comparisons:
-            if made.difference is not None:
-                said = f"{made.system} {made.difference:+.3g} against {made.baseline}"
-                colour = _outcome_colour(made, family.direction)
-                found.append((made.system, made.difference, ends_of(made.interval), colour, said))
-        if found:
-            title = f"{family.measure}: difference from the baseline"
-            yield _changes(f"differences-{slug(family.measure)}", title, found)
+    """Draw the paired differences from the baselines by each measure."""
+    for number, family in enumerate(comparisons.measures):
+        yield from _difference_rows(family, number)
 
 
-def _changes(
-    file: str,
-    title: str,
-    found: Sequence[tuple[str, float, tuple[float, float] | None, int, str]],
-    narrow: bool = False,
+def _difference_rows(family: MeasureComparison, number: int) -> Iterator[Picture]:
+    whiskers = [
+        _Whisker(
+            row.system,
+            row.difference,
+            ends_of(row.interval),
+            _outcome_colour(row, family.direction),
+            f"{row.system} {row.difference:+.3g} against {row.baseline}",
+        )
+        for row in family.comparisons
+        if row.difference is not None
+    ]
+    if whiskers:
+        file = f"differences-{number:02}-{slug(family.measure)}"
+        title = f"{family.measure}: difference from the baseline"
+        yield _whiskers(file, title, f"{family.measure}, minus the baseline", whiskers, zero=True)
+
+
+def _outcome_colour(row: Difference, direction: str) -> int:
+    if not row.differs:
+        return _NEITHER
+    return _BETTER if ((row.difference or 0) > 0) == (direction != "lower") else _WORSE
+
+
+def slice_pictures(comparisons: Comparisons) -> Iterator[Picture]:
+    """Draw the paired differences by slices of the queries, with their intervals."""
+    groups = defaultdict[tuple[str, str], list[_Whisker]](list)
+    for row in comparisons.slices:
+        if row.difference is not None:
+            name = f"{row.slice}: {row.system}"
+            colour = _WORSE if row.worse else _NEITHER
+            label = f"{name} {row.difference:+.3g} over {row.n} queries"
+            whisker = _Whisker(name, row.difference, ends_of(row.interval), colour, label)
+            groups[row.field, row.measure].append(whisker)
+    for (name, measure), whiskers in groups.items():
+        title = f"{measure} by {name}: difference from the baseline"
+        file = f"slices-{slug(name)}-{slug(measure)}"
+        yield _whiskers(file, title, f"{measure}, minus the baseline", whiskers, zero=True)
+
+
+def _whiskers(
+    file: str, title: str, head: str, whiskers: Sequence[_Whisker], *, zero: bool = False
 ) -> Picture:
-    """Name, difference, interval, colour and words of each row, beside the line of none."""
-    drawing, rows = Drawing(), Rows([name for name, *_ in found], narrow)
-    seen = [x for _, change, ends, *_ in found for x in (change, *(ends or ()))]
-    left, bottom = rows.left, rows.bottom(24)
-    scale = Scale.fit(seen, left, rows.right(1.5 * _PLOT), zero=True)
-    axis_below(drawing, scale, 20, bottom)
-    drawing.rule(scale(0), 20, down=bottom - 20, strong=True)
-    for row, (_, change, ends, colour, said) in enumerate(found):
-        _whisker(drawing, scale, rows.place(drawing, 24, row), change, ends, colour, said)
-    told = "; ".join(said for *_, said in found[:40])
-    return drawing.done(file, title, told, scale.end + MARGIN, bottom + 20)
+    """Draw values with their intervals, a row each; with `zero`, beside the line of 0."""
+    drawing, left = Drawing(), width_of([whisker.name for whisker in whiskers]) + 12
+    bottom = 24 + _ROW * len(whiskers)
+    values = [x for whisker in whiskers for x in (whisker.value, *(whisker.ends or ()))]
+    scale = Scale.fit(values, left, left + _PLOT, zero=zero)
+    for tick, label in axis_ticks(scale):
+        drawing.rule(tick, 20, down=bottom - 20)
+        drawing.text(tick, bottom + 14, label, at="middle", soft=True)
+    if zero:
+        drawing.rule(scale(0), 20, down=bottom - 20, strong=True)
+    drawing.text(left, 13, head)
+    for row, whisker in enumerate(whiskers):
+        y = 24 + _ROW * (row + 0.5)
+        drawing.text(left - 8, y + 4, whisker.name, at="end")
+        if whisker.ends is not None:
+            low, high = map(scale, whisker.ends)
+            drawing.line([(low, y), (high, y)], whisker.colour)
+        drawing.mark(scale(whisker.value), y, whisker.colour, whisker.label)
+    words = "; ".join(whisker.label for whisker in whiskers[:40])
+    return drawing.done(file, title, words, left + _PLOT + MARGIN, bottom + 20)
 
 
-def difference_picture(
-    name: str,
+def query_picture(
+    measure: str,
     system: str,
     baseline: str,
-    pairs: Sequence[tuple[str, float, float]],
+    pairs: Iterable[tuple[str, float, float]],
     *,
     lower: bool = False,
 ) -> Picture:
-    """Draw each query's difference, sorted: how many gain, how many lose, and how much."""
+    """Draw the difference of each query, sorted: how many gain, how many lose, and how much.
+
+    `pairs` are query, value of the system, value of the baseline.
+    """
     changes = sorted((a - b, query) for query, a, b in pairs)
-    drawing, left, right = Drawing(), 46.0, 46.0 + 2 * _PLOT
+    drawing, left, right = Drawing(), 46.0, 46.0 + 1.5 * _PLOT
     up = Scale.fit([change for change, _ in changes], 250, 24, zero=True)
     axis_left(drawing, up, left, right)
     step = (right - left) / len(changes)
-    wide = max(step - 0.5, 0.5)
     for place, (change, query) in enumerate(changes):
         top, bottom = sorted((up(change), up(0)))
-        colour, said = colour_of(2 if (change > 0) != lower else 1), f"{query} {change:+.3g}"
+        colour = colour_of(_BETTER if (change > 0) != lower else _WORSE)
         if change:
-            drawing.bar(left + place * step, top, wide, bottom - top, colour, said)
+            x, width = left + place * step, max(step - 0.5, 0.5)
+            drawing.bar(x, top, width, bottom - top, colour, f"{query} {change:+.3g}")
     drawing.rule(left, up(0), right=right - left, strong=True)
     gained, lost = sum(c > 0 for c, _ in changes), sum(c < 0 for c, _ in changes)
-    told = f"{counted(gained, 'queries')} up, {lost} down, {len(changes) - gained - lost} the same"
-    drawing.text(left, 13, f"{name}: {system} minus {baseline}; {told}"[:90])
-    file = f"queries-{slug(name)}-{slug(system)}"
-    return drawing.done(
-        file, f"{name} of {system} minus {baseline}, by query", told, right + 20, 264
+    words = f"{counted(gained, 'queries')} up, {lost} down, {len(changes) - gained - lost} the same"
+    drawing.text(left, 13, f"{measure}: {system} minus {baseline}; {words}"[:90])
+    file, title = (
+        f"queries-{slug(measure)}-{slug(system)}",
+        f"{measure} of {system} minus {baseline}",
     )
+    return drawing.done(file, f"{title}, by query", words, right + 20, 264)
+
+
+def causes_picture(summary: Summary) -> Picture | None:
+    """Draw where answers are lost, a bar for each system; None where no causes are counted."""
+    systems = [system for system in summary.systems if system.causes]
+    if not systems:
+        return None
+    drawing, plot = Drawing(), 1.5 * _PLOT
+    left, tall = width_of([system.name for system in systems]) + 12, 26.0
+    present = [cause for cause in CAUSES if any(s.causes.get(cause) for s in systems)]
+    words = []
+    for row, system in enumerate(systems):
+        x, y, n = left, 8 + tall * row, sum(system.causes.values())
+        drawing.text(left - 8, y + 17, system.name, at="end")
+        counts = [(cause, system.causes[cause]) for cause in present if system.causes.get(cause)]
+        for cause, count in counts:
+            width = plot * count / n
+            label = f"{system.name}: {count} of {n} {cause_words(cause)}"
+            colour = _CAUSE_COLOURS[cause]
+            drawing.bar(x, y + 4, width - 1, 18, colour, label, system=system.name, cause=cause)
+            if width > 22:
+                drawing.count(x + 4, y + 17, count, _ON.get(cause, "light"))
+            x += width
+        parts = ", ".join(f"{count} {cause_words(cause)}" for cause, count in counts)
+        words.append(f"of {n} questions {system.name} has {parts}")
+    x, y = left, 28 + tall * len(systems)
+    for cause in present:
+        if x > left and x + 22 + width_of([cause]) > left + plot:
+            x, y = left, y + 18
+        drawing.bar(x, y - 10, 12, 12, _CAUSE_COLOURS[cause], cause)
+        drawing.text(x + 17, y, cause_words(cause))
+        x += 34 + width_of([cause])
+    title = "where answers are lost"
+    return drawing.done("causes", title, "; ".join(words), left + plot + MARGIN, y + 14)
+
+
+def trend_pictures(compared: ComparedRuns) -> Iterator[Picture]:
+    """Draw the first score of each kind over the runs that are compared, in their order."""
+    if len(compared.runs) < 2:
+        return
+    names = short_names(compared.sources)
+    for number, family in enumerate(compared.firsts):
+        trend: dict[str, list[SystemScore | None]] = {}
+        for system in compared.systems:
+            if family.measure in system.scores:
+                scores = trend.setdefault(system.system, [None] * len(names))
+                scores[compared.sources.index(system.source)] = system.scores[family.measure]
+        yield trend_picture(f"trend-{number}", family.measure, names, trend)
+
+
+def trend_picture(
+    file: str,
+    measure: str,
+    runs: Sequence[str],
+    trend: Mapping[str, Sequence[SystemScore | None]],
+) -> Picture:
+    """Draw the means of each system's score over runs, with their intervals."""
+    drawing, left, bottom, right = Drawing(), 46.0, 220.0, 46.0 + _PLOT
+    scores = [score for of_system in trend.values() for score in of_system if score is not None]
+    values = [score.mean for score in scores if score.mean is not None]
+    values += [end for score in scores for end in ends_of(score.interval) or ()]
+    up = Scale.fit(values, bottom, 24)
+    across = Scale.fit([0.0, max(1.0, len(runs) - 1.0)], left + 20, right - 20)
+    axis_left(drawing, up, left, right)
+    drawing.text(left, 13, measure)
+    for place, run in enumerate(runs):
+        if len(runs) <= _NAMED or place in (0, len(runs) - 1):
+            # the name's end tells runs of one day apart
+            label = run if len(run) <= 13 else f"…{run[-12:]}"
+            drawing.text(across(place), bottom + 18, label, at="middle", soft=True)
+    words = []
+    for number, (system, of_system) in enumerate(trend.items()):
+        # side by side, so that intervals of one run do not cover each other
+        aside = (number - (len(trend) - 1) / 2) * min(7.0, 30 / len(trend))
+        points: list[tuple[float, float]] = []
+        for place, score in enumerate(of_system):
+            if score is None or score.mean is None:  # a gap: what follows is not joined to it
+                drawing.line(points, number)
+                points = []
+                continue
+            x = across(place) + aside
+            points.append((x, up(score.mean)))
+            if ends := ends_of(score.interval):
+                drawing.line([(x, up(end)) for end in ends], number, width=1)
+            label = f"{system} {significant(score.mean)} in run {place + 1}, {runs[place]}"
+            drawing.mark(x, up(score.mean), number, label, size=4)
+        drawing.line(points, number)
+        means = (significant(None if score is None else score.mean) for score in of_system)
+        words.append(f"{system}: {', '.join(means)}")
+    size = draw_legend(drawing, list(trend), right, bottom + 30)
+    return drawing.done(file, f"{measure} over {len(runs)} runs", "; ".join(words), *size)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -21,8 +20,8 @@ SHAPES = 4
 DASHES = ("", "6 3", "2 3", "8 3 2 3")
 _FONT = 7.0  # pixels that a character of 12 pixels takes, about
 _LONGEST = 34  # columns, of which a wide character takes two
-NARROW, MARGIN = 348.0, 18.0
-"""Pixels that a picture for a telephone takes, and what is left free beside a plot."""
+MARGIN = 18.0
+"""Pixels that are free beside a plot."""
 
 STYLE = (
     "svg.picture{font:12px system-ui,sans-serif;color:#1c2430;background:#fff}"
@@ -43,29 +42,21 @@ class Picture:
     name: str
     """The name of its file, without an ending."""
     title: str
-    told: str
-    """What it shows in words, for those who do not see it."""
+    words: str
+    """The picture in words, for those who do not see it."""
     body: str
     width: float
     height: float
-    narrow: Picture | None = None
-    """The same for a telephone, for pages."""
-
-    def shown(self) -> str:
-        """Return what a page holds: an element of each width, and its style shows what fits."""
-        if self.narrow is None:
-            return self.svg()
-        wide = self._element("wide", "aria-hidden", "true", self.body)
-        # nobody points at a mark with a finger
-        bare = re.sub("<title>[^<]*</title>", "", self.narrow.body)
-        narrow = self.narrow._element("narrow", "aria-hidden", "true", bare)
-        return f'<span role="img" aria-label="{self._label}">{wide}{narrow}</span>'
 
     def svg(self, *, alone: bool = False) -> str:
         """Return the element; `alone` as the text of a file of its own."""
-        style = f"<style>{STYLE}</style>" if alone else ""
-        made = self._element("", 'role="img" aria-label', self._label, style + self.body)
-        return made.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1) if alone else made
+        style, space = "", ""
+        if alone:
+            style, space = f"<style>{STYLE}</style>", ' xmlns="http://www.w3.org/2000/svg"'
+        w, h = f"{self.width:g}", f"{self.height:g}"
+        size = f'width="{w}" height="{h}" viewBox="0 0 {w} {h}"'
+        about = f'class="picture" role="img" aria-label="{self._label}"'
+        return f"<svg{space} {about} {size}>{style}{self.body}</svg>"
 
     def image(self) -> str:
         """Return an image with its title, for a notebook: no style of it reaches the page."""
@@ -76,13 +67,7 @@ class Picture:
 
     @property
     def _label(self) -> str:
-        return escaped(f"{self.title}: {self.told}")
-
-    def _element(self, kind: str, name: str, value: str, body: str) -> str:
-        w, h = f"{self.width:g}", f"{self.height:g}"
-        kinds = f"picture {kind}".strip()
-        size = f'width="{w}" height="{h}" viewBox="0 0 {w} {h}"'
-        return f'<svg class="{kinds}" {name}="{value}" {size}>{body}</svg>'
+        return escaped(f"{self.title}: {self.words}")
 
 
 @dataclass(slots=True)
@@ -99,7 +84,9 @@ class Drawing:
         self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}"{anchor}{kind}>{shown}</text>')
 
     def line(self, points: Sequence[tuple[float, float]], colour: int, *, width: float = 2) -> None:
-        """Join points, in the colour and dashes of a series."""
+        """Join points, if there are several, in the colour and dashes of a series."""
+        if len(points) < 2:
+            return
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
         dash = DASHES[colour // len(COLOURS) % len(DASHES)]
         dashes = f' stroke-dasharray="{dash}"' if dash else ""
@@ -114,7 +101,7 @@ class Drawing:
         step = f"v{down:.1f}" if down else f"h{right:.1f}"
         self.parts.append(f'<path class="{kind}" d="M{x:.1f} {y:.1f}{step}"/>')
 
-    def mark(self, x: float, y: float, colour: int, said: str, *, size: float = 5) -> None:
+    def mark(self, x: float, y: float, colour: int, label: str, *, size: float = 5) -> None:
         """Draw a point in the shape and colour of a series, with words for who points at it."""
         s = size
         shape = (
@@ -124,79 +111,25 @@ class Drawing:
             f"M{x:.1f} {y - s:.1f}L{x + s:.1f} {y:.1f}L{x:.1f} {y + s:.1f}L{x - s:.1f} {y:.1f}z",
         )[(colour + colour // len(COLOURS)) % SHAPES]  # the ninth has the colour of the first alone
         fill = colour_of(colour)
-        self.parts.append(f'<path fill="{fill}" d="{shape}"><title>{escaped(said)}</title></path>')
+        self.parts.append(f'<path fill="{fill}" d="{shape}"><title>{escaped(label)}</title></path>')
 
     def bar(
-        self, x: float, y: float, width: float, height: float, colour: str, said: str, **data: str
+        self, x: float, y: float, width: float, height: float, colour: str, label: str, **data: str
     ) -> None:
         """Draw a filled rectangle; `data` is what the script of a page reads of it."""
         more = "".join(f' data-{name}="{escaped(value)}"' for name, value in data.items())
         place = f'x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{max(height, 0):.1f}"'
         self.parts.append(
-            f'<rect {place} fill="{colour}"{more}><title>{escaped(said)}</title></rect>'
+            f'<rect {place} fill="{colour}"{more}><title>{escaped(label)}</title></rect>'
         )
 
     def count(self, x: float, y: float, count: int, on: str) -> None:
         """Write a number on a bar: of a `dark` or `light` colour, or of that of the `text`."""
         self.parts.append(f'<text class="on-{on}" x="{x:.1f}" y="{y:.1f}">{count}</text>')
 
-    def band(
-        self,
-        start: tuple[float, float],
-        end: tuple[float, float],
-        height: float,
-        colour: str,
-        said: str,
-    ) -> None:
-        """Draw a band that flows from one side to the other."""
-        (x, y), (u, v) = start, end
-        middle = (x + u) / 2
-        there = f"M{x:.1f} {y:.1f}C{middle:.1f} {y:.1f} {middle:.1f} {v:.1f} {u:.1f} {v:.1f}"
-        low, back = v + height, y + height
-        here = f"v{height:.1f}C{middle:.1f} {low:.1f} {middle:.1f} {back:.1f} {x:.1f} {back:.1f}z"
-        title = f"<title>{escaped(said)}</title>"
-        self.parts.append(f'<path fill="{colour}" opacity="0.4" d="{there}{here}">{title}</path>')
-
-    def done(self, name: str, title: str, told: str, width: float, height: float) -> Picture:
+    def done(self, name: str, title: str, words: str, width: float, height: float) -> Picture:
         """Return the picture."""
-        return Picture(name, printable(title), printable(told), "".join(self.parts), width, height)
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Where the rows of a picture lie: their names beside the plot, or above it on a telephone."""
-
-    names: Sequence[str]
-    narrow: bool
-    tall: float = 20
-    """Pixels of a row without its name."""
-
-    @property
-    def left(self) -> float:
-        """Where the plot begins."""
-        return MARGIN if self.narrow else width_of(self.names) + 12
-
-    def right(self, plot: float) -> float:
-        """Return where a plot ends that takes so many pixels where there is room."""
-        return NARROW - MARGIN if self.narrow else self.left + plot
-
-    @property
-    def step(self) -> float:
-        """Pixels from a row to the next."""
-        return self.tall + (16 if self.narrow else 0)
-
-    def bottom(self, top: float) -> float:
-        """Return where the last row ends."""
-        return top + self.step * len(self.names)
-
-    def place(self, drawing: Drawing, top: float, row: int) -> float:
-        """Write the name of a row, and return the middle of its plot."""
-        y = top + (row + 1) * self.step - self.tall / 2
-        if self.narrow:
-            drawing.text(self.left, y - self.tall / 2 - 2, self.names[row])
-        else:
-            drawing.text(self.left - 8, y + 4, self.names[row], at="end")
-        return y
+        return Picture(name, printable(title), printable(words), "".join(self.parts), width, height)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,30 +172,28 @@ class Scale:
         return [(first + i) * step for i in range(max(count, 0))]
 
 
-def axis_below(drawing: Drawing, scale: Scale, top: float, bottom: float) -> None:
-    """Draw the grid and the numbers of a horizontal axis."""
-    for tick in scale.ticks():
-        drawing.rule(scale(tick), top, down=bottom - top)
-        drawing.text(scale(tick), bottom + 14, f"{tick:.3g}", at="middle", soft=True)
+def axis_ticks(scale: Scale) -> list[tuple[float, str]]:
+    """Return place and label of each tick of an axis."""
+    return [(scale(tick), f"{tick:.3g}") for tick in scale.ticks()]
 
 
 def axis_left(drawing: Drawing, scale: Scale, left: float, right: float) -> None:
     """Draw the grid and the numbers of a vertical axis."""
-    for tick in scale.ticks():
-        drawing.rule(left, scale(tick), right=right - left)
-        drawing.text(left - 5, scale(tick) + 4, f"{tick:.3g}", at="end", soft=True)
+    for tick, label in axis_ticks(scale):
+        drawing.rule(left, tick, right=right - left)
+        drawing.text(left - 5, tick + 4, label, at="end", soft=True)
 
 
-def room_of(
-    drawing: Drawing, names: Sequence[str], right: float, bottom: float, narrow: bool
+def draw_legend(
+    drawing: Drawing, names: Sequence[str], right: float, bottom: float
 ) -> tuple[float, float]:
-    """Name the series beside a plot, or below it on a telephone; return width and height of all."""
-    x, y = (16.0, bottom + 14) if narrow else (right + 18, 36.0)
+    """Name the series beside a plot; return width and height of the whole picture."""
+    x, y = right + 18, 36.0
     for colour, name in enumerate(names):
         drawing.mark(x + 5, y - 4, colour, name)
         drawing.text(x + 16, y, name)
         y += 17
-    return max(right + MARGIN, x + 22 + width_of(names)), max(bottom, y)
+    return x + 22 + width_of(names), max(bottom, y)
 
 
 def escaped(text: str) -> str:

@@ -5,7 +5,6 @@
 "use strict";
 (() => {
   const ROWS_AT_ONCE = 200;
-  const PARTS_KEPT = 48;
   const MOST_WORDS = 1500; // of an answer that is compared word by word
   const NO_SYSTEM = "none";
 
@@ -153,129 +152,28 @@
 
   // ---- data -----------------------------------------------------------------------------------
 
-  async function unpack(blob) {
-    const stream = blob.stream().pipeThrough(new DecompressionStream("gzip"));
-    return JSON.parse(await new Response(stream).text());
-  }
+  let index = null;
 
-  /** Whether an element has come: the page is drawn and used while its data still come in. */
-  const isWhole = (id) => document.readyState !== "loading" || Boolean($(id) && $(id).nextElementSibling);
-
-  const arrived = (id) => new Promise((resolve) => {
-    const look = () => {
-      if (!isWhole(id)) return;
-      observer.disconnect();
-      removeEventListener("DOMContentLoaded", look);
-      resolve();
-    };
-    const observer = new MutationObserver(look);
-    observer.observe(document.body, { childList: true });
-    addEventListener("DOMContentLoaded", look);
-    look();
-  });
-
-  function embedded(id) {
-    const text = atob($(id).textContent);
+  /** Read the data of the queries, which stand behind this script: the page is used while they come in. */
+  async function unpack() {
+    if (document.readyState === "loading") {
+      await new Promise((resolve) => addEventListener("DOMContentLoaded", resolve));
+    }
+    const text = atob($("data").textContent);
     const bytes = new Uint8Array(text.length);
     for (let i = 0; i < text.length; i += 1) bytes[i] = text.charCodeAt(i);
-    return new Blob([bytes]);
-  }
-
-  let index = null;
-  let dataFile = null; // what the reader chose: the parts that are not in the page
-  const kept = new Map(); // number of a part -> promise of it, the last used last
-
-  const isInside = (n) => n < index.inside;
-
-  /** What a part holds, from the page or the file beside it; null where it is, for now, nowhere. */
-  function part(n) {
-    if (!isInside(n) && !dataFile) return null;
-    const promise = kept.get(n) || (isInside(n)
-      ? arrived(`part-${n}`).then(() => unpack(embedded(`part-${n}`)))
-      : unpack(dataFile.slice(index.offsets[n], index.offsets[n] + index.parts[n][2])));
-    kept.delete(n);
-    kept.set(n, promise);
-    if (kept.size > PARTS_KEPT) kept.delete(kept.keys().next().value);
-    return promise;
-  }
-
-  /** The number of the part of a kind that holds a place: the last that begins at or before it. */
-  function partOf(kind, place) {
-    const own = index.partsOf[kind];
-    let low = 0;
-    let high = own.length - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (index.parts[own[middle]][1] <= place) low = middle;
-      else high = middle - 1;
-    }
-    return own[low];
-  }
-
-  /** The queries of a part; their hits are columns there, a ranking each, and become [passage, score, grade]. */
-  async function queriesOf(n) {
-    const found = await part(n);
-    if (!found || found.queries[0].hits) return found && found.queries;
-    for (const query of found.queries) query.hits = [];
-    for (const { counts, ids, scores, judged } of found.hits) {
-      const names = typeof ids === "string" ? ids.split("\n") : ids;
-      const grades = new Map(judged);
-      let at = 0;
-      counts.forEach((count, i) => {
-        const own = [];
-        for (const end = at + count; at < end; at += 1) own.push([names[at], scores[at], grades.get(at) ?? null]);
-        found.queries[i].hits.push(own);
-      });
-    }
-    return found.queries;
-  }
-
-  async function queryAt(row) {
-    const place = index.placeOf[row];
-    const n = partOf("queries", place);
-    const found = await queriesOf(n);
-    return found && found[place - index.parts[n][1]];
-  }
-
-  /** [id, title, text] of a passage by its number, or by its id, where the run has no text of it. */
-  async function passageAt(k) {
-    if (typeof k === "string") return [k, "", null];
-    const n = partOf("passages", k);
-    const found = await part(n);
-    return found ? found[k - index.parts[n][1]] : ["", "", null];
-  }
-
-  async function passagesOf(query) {
-    const wanted = new Set();
-    for (const hits of query.hits) for (const hit of hits) wanted.add(hit[0]);
-    for (const [k] of [...query.relevant, ...(query.graded || [])]) wanted.add(k);
-    for (const { answers } of Object.values(query.systems)) {
-      for (const answer of answers || []) for (const k of answer.read || []) wanted.add(k);
-    }
-    const numbers = [...wanted];
-    const found = await Promise.all(numbers.map(passageAt));
-    return new Map(numbers.map((k, i) => [k, found[i]]));
-  }
-
-  function prepare(read) {
-    index = read;
-    index.inside = Number($("index").dataset.parts);
-    index.placeOf = new Array(index.order.length);
-    index.order.forEach((row, place) => (index.placeOf[row] = place));
-    index.rowOf = new Map(index.ids.map((id, row) => [id, row]));
-    index.partsOf = { queries: [], passages: [] };
-    index.offsets = [];
-    let offset = 0;
-    index.parts.forEach(([kind, , size], n) => {
-      index.partsOf[kind].push(n);
-      index.offsets.push(offset);
-      offset += size;
-    });
-    index.bytes = offset;
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    index = await new Response(stream).json();
+    index.rowOf = new Map(index.queries.map(({ id }, row) => [id, row]));
     index.system = new Map(index.systems.map((system) => [system.name, system]));
     index.stop = new Set(index.stopwords);
-    index.haystack = index.ids.map((id, row) => `${id}\n${index.texts[row]}`.toLowerCase());
+    index.haystack = index.queries.map(({ id, text }) => `${id}\n${text}`.toLowerCase());
   }
+
+  const brief = (text) => (text.length > 300 ? `${text.slice(0, 300)}…` : text);
+
+  /** [id, title, text] of a passage by its number, or by its id, where the run has no text of it. */
+  const passageAt = (k) => (typeof k === "string" ? [k, "", null] : index.passages[k]);
 
   /** The value of a system by a score; a pair has those of its retriever, too. */
   function column(system, score) {
@@ -294,21 +192,12 @@
 
   const scoreOf = (name) => index.scores.find((score) => score.name === name);
 
+  const entryAt = (system, row) => index.queries[row].systems[system] || {};
+
   /** Why a query failed for a system, by any score; null where nothing did. */
-  function failureAt(system, row) {
-    for (const [score, rows] of Object.entries(index.failures[system] || {})) {
-      if (row in rows) return `${score}: ${rows[row]}`;
-    }
-    return null;
-  }
+  const failureAt = (system, row) => entryAt(system, row).failed ?? null;
 
-  const causeAt = (system, row) => {
-    const own = index.causes[system];
-    return own && own.rows[row] >= 0 ? own.names[own.rows[row]] : null;
-  };
-
-  /** The slices of a query by one field: several where its metadata is a list. */
-  const factsAt = (own, row) => [own.rows[row]].flat().filter((n) => n >= 0).map((n) => own.names[n]);
+  const causeAt = (system, row) => entryAt(system, row).cause ?? null;
 
   // ---- the view -------------------------------------------------------------------------------
 
@@ -373,19 +262,19 @@
 
   function rowsOf(view) {
     const words = (view.find || "").toLowerCase().trim();
+    const deep = words && view.deep !== "0" ? passagesWith(words) : null;
     const least = view.min ? Number(view.min) : -Infinity;
     const most = view.max ? Number(view.max) : Infinity;
     const fact = view.slice ? JSON.parse(view.slice) : null;
     const rows = [];
-    for (let row = 0; row < index.ids.length; row += 1) {
-      if (words && !index.haystack[row].includes(words) && !(deep.words === words && deep.rows.has(row)))
-        continue;
+    for (let row = 0; row < index.queries.length; row += 1) {
+      if (words && !index.haystack[row].includes(words) && !(deep && mentions(index.queries[row], words, deep))) continue;
       if (view.cause && causeAt(view.a, row) !== view.cause) continue;
       if (view.failed && failureAt(view.a, row) === null &&
           (view.b === NO_SYSTEM || failureAt(view.b, row) === null)) continue;
       if (fact) {
-        const own = index.facts[fact[0]];
-        if (!own || !factsAt(own, row).includes(fact[1])) continue;
+        const values = index.facts[fact[0]];
+        if (!values || !values[row].includes(fact[1])) continue;
       }
       if (view.min || view.max) {
         const value = valueAt(view.a, view.score, row);
@@ -420,30 +309,9 @@
 
   // ---- search in answers and passages ---------------------------------------------------------
 
-  const deep = { words: "", rows: new Set(), done: true };
-
-  /** Go through all parts for a text, and show what is found as it is found. */
-  async function searchDeep(words) {
-    Object.assign(deep, { words, rows: new Set(), done: false });
-    const passages = new Set();
-    const stale = () => deep.words !== words;
-    for (const n of index.partsOf.passages) {
-      const found = await part(n);
-      if (stale()) return;
-      (found || []).forEach((passage, i) => {
-        if (passage.join("\n").toLowerCase().includes(words)) passages.add(index.parts[n][1] + i);
-      });
-    }
-    for (const n of index.partsOf.queries) {
-      const found = await queriesOf(n);
-      if (stale()) return;
-      (found || []).forEach((query, i) => {
-        if (mentions(query, words, passages)) deep.rows.add(index.order[index.parts[n][1] + i]);
-      });
-    }
-    deep.done = true;
-    show();
-  }
+  /** The numbers of the passages in which a text stands. */
+  const passagesWith = (words) => new Set(
+    index.passages.flatMap((passage, k) => (passage.join("\n").toLowerCase().includes(words) ? [k] : [])));
 
   function mentions(query, words, passages) {
     const has = (text) => Boolean(text) && text.toLowerCase().includes(words);
@@ -525,16 +393,13 @@
 
   // ---- claims ---------------------------------------------------------------------------------
 
-  const CLAIM = /^claim (\d+)(?:, cites [^:]*)?: (.*)$/;
-
   /** The claims of an answer, and of its gold answer, over all rubrics: each claim once. */
   function claimsOf(verdicts) {
     const found = new Map();
     for (const verdict of verdicts) {
       if (verdict.sample) continue;
-      const claims = verdict.claims || (verdict.why ? claimsInWords(verdict.why) : []);
       const counts = { true: 0, false: 0 };
-      for (const { text, gold = false, ruling = null, supports = [], against = [], other = null } of claims) {
+      for (const { text, gold = false, ruling = null, supports = [], against = [], other = null } of verdict.claims || []) {
         counts[gold] += 1;
         const key = JSON.stringify([gold, text]);
         const known = found.get(key);
@@ -546,24 +411,6 @@
       }
     }
     return [...found.values()];
-  }
-
-  /** The claims that the reasons of a verdict tell, of a run before claims had a place of their own. */
-  function claimsInWords(why) {
-    const found = [];
-    for (const line of why.split("\n")) {
-      const match = CLAIM.exec(line);
-      if (!match) continue;
-      const numbers = (word) =>
-        [...match[2].matchAll(new RegExp(`\\b${word} by passage (\\d+)`, "g"))].map((m) => Number(m[1]));
-      const supports = numbers("supported");
-      const against = numbers("contradicted");
-      const text = match[2].slice(match[2].lastIndexOf(": ") + 1).trim();
-      const supported = supports.length > 0 || (!against.length && /supported by (?!no )/.test(match[2]));
-      const ruling = supported ? "supported" : against.length ? "contradicted" : "not_mentioned";
-      found.push({ text, ruling, supports, against });
-    }
-    return found;
   }
 
   /** The sentence of a passage that shares most words with a claim. */
@@ -583,16 +430,15 @@
 
   function drawList(view) {
     const { q, ...others } = view;
-    const key = JSON.stringify([others, deep.words, deep.rows.size, deep.done]);
+    const key = JSON.stringify(others);
     if (key !== listed.key) {
       listed = { key, rows: rowsOf(view), shown: 0 };
       $("list").querySelector("ol").replaceChildren();
       drawMore(view);
       const found = listed.rows.length;
-      const searching = deep.done ? "" : "; still searching answers and passages";
       const filtered = FILTERS.some((name) => view[name]);
       const all = h("a", { href: link(Object.fromEntries(["q", ...FILTERS].map((name) => [name, null]))) }, "show all");
-      $("status").replaceChildren(`${found} of ${index.ids.length} queries${searching}`, ...(filtered ? [" · ", all] : []));
+      $("status").replaceChildren(`${found} of ${index.queries.length} queries`, ...(filtered ? [" · ", all] : []));
     }
     for (const other of $("list").querySelectorAll("[aria-current]")) other.removeAttribute("aria-current");
     const current = [...$("list").querySelectorAll("a")].find((a) => a.dataset.row === String(index.rowOf.get(q)));
@@ -617,8 +463,8 @@
     const change = difference(view, row);
     const lower = (scoreOf(view.score) || {}).lower;
     const sign = change === null || change === 0 ? "" : (change > 0) !== Boolean(lower) ? "up" : "down";
-    const a = h("a", { href: link({ q: index.ids[row] }), "data-row": row },
-      h("b", null, bdi(index.ids[row])), " ", h("span", { class: "text", dir: "auto" }, visible(index.texts[row])),
+    const a = h("a", { href: link({ q: index.queries[row].id }), "data-row": row },
+      h("b", null, bdi(index.queries[row].id)), " ", h("span", { class: "text", dir: "auto" }, visible(brief(index.queries[row].text))),
       h("span", { class: "values" }, values.map((value) => number(value)).join(" · "),
         change === null ? null : h("span", { class: `change ${sign}` }, ` ${number(change, true)}`)));
     return h("li", null, a);
@@ -626,49 +472,38 @@
 
   // ---- one query ------------------------------------------------------------------------------
 
-  let drawn = 0; // what was asked for last is what is shown
-
-  async function drawQuery(view) {
-    const ticket = ++drawn;
+  function drawQuery(view) {
     const row = index.rowOf.get(view.q);
     if (row === undefined) {
-      const said = view.q === undefined ? "No query is found: see the filters above." : `No query is called ${visible(view.q)}.`;
+      const said = view.q === undefined ? "No query is found: see the filters above."
+        : `No query of this page is called ${visible(view.q)}.`;
       $("detail").replaceChildren(h("p", { class: "soft" }, said));
       return;
     }
-    const query = await queryAt(row);
-    if (ticket !== drawn) return;
-    if (!query) {
-      const where = "Its texts are in the file beside this page, which is not chosen yet.";
-      $("detail").replaceChildren(heading(view, row, index.texts[row]), h("p", { class: "soft" }, where), ...scoreTables(view, row));
-      return;
-    }
-    const passages = await passagesOf(query);
-    if (ticket !== drawn) return;
+    const query = index.queries[row];
     const shown = [view.a, view.b].filter((name) => name !== NO_SYSTEM);
-    const grades = new Map((query.graded || []).map(([k, verdict]) => [passages.get(k)[0], { ...verdict, k }]));
+    const grades = new Map((query.graded || []).map(([k, verdict]) => [passageAt(k)[0], { ...verdict, k }]));
     const pieces = [
-      heading(view, row, query.text),
-      goldOf(query, passages, grades),
-      pairsOf(view, query, passages),
-      h("div", { class: "sides" }, shown.map((name, i) => sideOf(view, row, query, passages, grades, name, shown[1 - i], "AB"[i]))),
-      gradedElsewhere(query, passages, grades, shown),
+      heading(row, query),
+      goldOf(query, grades),
+      pairsOf(view, query),
+      h("div", { class: "sides" }, shown.map((name, i) => sideOf(view, row, query, grades, name, shown[1 - i], "AB"[i]))),
+      gradedElsewhere(query, grades, shown),
       ...scoreTables(view, row),
     ];
     $("detail").replaceChildren(...pieces.filter(Boolean));
   }
 
-  function heading(view, row, text) {
-    const facts = Object.entries(index.facts).flatMap(([field, own]) =>
-      factsAt(own, row).map((value) =>
-        h("a", { class: "chip", href: link({ slice: JSON.stringify([field, value]) }) }, bdi(`${field}: ${value}`))));
-    return h("header", null, h("p", { class: "soft" }, bdi(index.ids[row]), " ", facts), h("h2", { id: "asked", dir: "auto" }, visible(text)));
+  function heading(row, { id, text }) {
+    const facts = Object.entries(index.facts).flatMap(([field, values]) => values[row].map((value) =>
+      h("a", { class: "chip", href: link({ slice: JSON.stringify([field, value]) }) }, bdi(`${field}: ${value}`))));
+    return h("header", null, h("p", { class: "soft" }, bdi(id), " ", facts), h("h2", { id: "asked", dir: "auto" }, visible(text)));
   }
 
-  function goldOf(query, passages, grades) {
+  function goldOf(query, grades) {
     const gold = query.gold.map((text) => h("p", { class: "gold", dir: "auto" }, visible(text)));
     const rows = query.relevant.map(([k, grade, ranks]) => {
-      const [id, title] = passages.get(k);
+      const [id, title] = passageAt(k);
       const by = grades.get(id);
       return h("tr", null, h("th", { scope: "row" }, bdi(title || id)),
         h("td", null, String(grade), by ? h("small", null, visible(`by ${by.judge}`)) : null),
@@ -715,7 +550,7 @@
     return table(`${what} on this query; choose a system to put it in the place of B`, ["system", ...scores.map((s) => s.name)], rows);
   }
 
-  function sideOf(view, row, query, passages, grades, name, other, letter) {
+  function sideOf(view, row, query, grades, name, other, letter) {
     const { answers = [], verdicts = [], why = "", ms = null } = query.systems[name] || {};
     const others = (query.systems[other] || {}).answers || [];
     const failed = failureAt(name, row);
@@ -731,10 +566,10 @@
       claimList("Claims", claims.filter((claim) => !claim.gold), "gold answer"),
       claimsLeftOut(verdicts),
       claimList("Claims of the gold answer", claims.filter((claim) => claim.gold), "answer"),
-      verdictList(verdicts, query, answers, passages),
+      verdictList(verdicts, query, answers),
       ms === null ? null : costLine({ ms }, "to retrieve"),
-      hitsOf(query, passages, grades, name, other, claims, answers, letter === "A" ? "B" : "A"),
-      promptOf(answers[0], passages),
+      hitsOf(query, grades, name, other, claims, answers, letter === "A" ? "B" : "A"),
+      promptOf(answers[0]),
     );
   }
 
@@ -792,7 +627,7 @@
       `${rubric}: the first ${claims.length} of ${claims.length + more} claims; all are in judgements/ of the run folder`).join("; "))) : null;
   }
 
-  function verdictList(verdicts, query, answers, passages) {
+  function verdictList(verdicts, query, answers) {
     if (!verdicts.length) return null;
     return h("div", null, h("h4", null, "Judge"), verdicts.map((verdict) => {
       const sample = verdict.sample === undefined ? "" : `, answer ${verdict.sample + 1}`;
@@ -800,7 +635,7 @@
       const value = verdict.cause ? missing(verdict) : h("b", null, number(verdict.score));
       const answer = answers[verdict.sample || 0] || {};
       return judged(verdict, [`${visible(verdict.rubric)} `, value, h("span", { class: "soft" }, visible(`${level}${sample} · ${verdict.judge}`))],
-        textsOf(query, [answer.text], (answer.read || []).map((k) => passages.get(k))));
+        textsOf(query, [answer.text], (answer.read || []).map(passageAt)));
     }));
   }
 
@@ -818,7 +653,7 @@
   }
 
   /** Which of two answers judges prefer: those of A and B first, those of other systems behind a click. */
-  function pairsOf(view, query, passages) {
+  function pairsOf(view, query) {
     if (!query.pairs) return null;
     const letters = new Map([[view.a, "A"], [view.b, "B"]]);
     const system = (name, strong) => [letters.has(name) ? [h("b", { class: `letter ${letters.get(name)}` }, letters.get(name)), " "] : null, h(strong ? "b" : "span", null, bdi(name))];
@@ -831,7 +666,7 @@
       const sample = verdict.sample === undefined ? "" : `, answer ${verdict.sample + 1}`;
       const answers = verdict.pair.map((name) => (query.systems[name] || {}).answers || [])
         .map((own) => own[(verdict.sample || 0) % own.length] || {});
-      const read = answers.flatMap((answer) => answer.read || []).map((k) => passages.get(k));
+      const read = answers.flatMap((answer) => answer.read || []).map(passageAt);
       return judged(verdict, [said, h("span", { class: "soft" }, visible(` · ${verdict.rubric}${sample} · ${verdict.judge}`))],
         textsOf(query, answers.map((answer) => answer.text), read, true));
     });
@@ -842,39 +677,39 @@
   }
 
   /** Which grade a judge gave a passage, and why. */
-  function gradeBy(verdict, query, passages) {
+  function gradeBy(verdict, query) {
     const said = verdict.cause ? missing(verdict) : h("b", null, `grade ${verdict.grade}`);
     return judged(verdict, [said, h("span", { class: "soft" }, visible(` by ${verdict.judge} · ${verdict.rubric}`))],
-      textsOf(query, [], [passages.get(verdict.k)]));
+      textsOf(query, [], [passageAt(verdict.k)]));
   }
 
   /** The passages that a judge graded and that stand in neither ranking. */
-  function gradedElsewhere(query, passages, grades, shown) {
-    const seen = new Set(shown.flatMap((name) => query.hits[index.rankingOf[name]] || []).map(([k]) => passages.get(k)[0]));
+  function gradedElsewhere(query, grades, shown) {
+    const seen = new Set(shown.flatMap((name) => query.hits[index.rankingOf[name]] || []).map(([k]) => passageAt(k)[0]));
     const others = [...grades].filter(([id]) => !seen.has(id));
     return others.length ? h("details", null, h("summary", null, `Graded by a judge, and not listed above: ${others.length}`),
-      h("ul", { class: "hits" }, others.map(([id, verdict]) => h("li", null, h("p", { class: "hit" }, bdi(passages.get(verdict.k)[1] || id), " ", h("span", { class: "soft" }, bdi(id))), gradeBy(verdict, query, passages))))) : null;
+      h("ul", { class: "hits" }, others.map(([id, verdict]) => h("li", null, h("p", { class: "hit" }, bdi(passageAt(verdict.k)[1] || id), " ", h("span", { class: "soft" }, bdi(id))), gradeBy(verdict, query))))) : null;
   }
 
   /** The ranking of a system: what was read, what is relevant, which words match. */
-  function hitsOf(query, passages, grades, name, other, claims, answers, letter) {
+  function hitsOf(query, grades, name, other, claims, answers, letter) {
     const ranking = index.rankingOf[name];
     const hits = ranking === undefined ? [] : query.hits[ranking];
     const read = new Map();
     answers.slice(0, 1).forEach((answer) => (answer.read || []).forEach((k, i) => read.set(k, i + 1)));
-    const byId = new Map([...read].map(([k, place]) => [passages.get(k)[0], place]));
+    const byId = new Map([...read].map(([k, place]) => [passageAt(k)[0], place]));
     const otherHits = other === undefined || index.rankingOf[other] === undefined ? null : query.hits[index.rankingOf[other]];
-    const rows = hits.map(([k, score, grade], i) => ({ k, score, grade, rank: i + 1, place: byId.get(passages.get(k)[0]) }));
-    const listedIds = new Set(hits.map(([k]) => passages.get(k)[0]));
+    const rows = hits.map(([k, score, grade], i) => ({ k, score, grade, rank: i + 1, place: byId.get(passageAt(k)[0]) }));
+    const listedIds = new Set(hits.map(([k]) => passageAt(k)[0]));
     for (const [k, place] of read) {
-      if (!listedIds.has(passages.get(k)[0])) rows.push({ k, score: null, grade: null, rank: null, place });
+      if (!listedIds.has(passageAt(k)[0])) rows.push({ k, score: null, grade: null, rank: null, place });
     }
     if (!rows.length) return h("p", { class: "soft" }, "No passages are known.");
     const asked = stems(query.text);
     const title = ranking === undefined ? "Passages that it read" : "Ranking";
     return h("div", null, h("h4", null, title), h("ol", { class: "hits" },
-      rows.map((hit) => hitRow(hit, passages.get(hit.k), asked, claims, otherHits, passages, letter, answers.length > 0,
-        grades.has(passages.get(hit.k)[0]) ? gradeBy(grades.get(passages.get(hit.k)[0]), query, passages) : null))));
+      rows.map((hit) => hitRow(hit, passageAt(hit.k), asked, claims, otherHits, letter, answers.length > 0,
+        grades.has(passageAt(hit.k)[0]) ? gradeBy(grades.get(passageAt(hit.k)[0]), query) : null))));
   }
 
   /** Which claims a passage bears on: those of the answer, and of the gold answer. */
@@ -885,10 +720,10 @@
     });
   }
 
-  function hitRow(hit, [id, title, text], words, claims, otherHits, passages, letter, reads, graded) {
+  function hitRow(hit, [id, title, text], words, claims, otherHits, letter, reads, graded) {
     const supported = claims.filter((claim) => claim.supports.includes(hit.place));
     const against = claims.filter((claim) => claim.against.includes(hit.place));
-    const there = otherHits === null ? -1 : otherHits.findIndex(([j]) => passages.get(j)[0] === id);
+    const there = otherHits === null ? -1 : otherHits.findIndex(([j]) => passageAt(j)[0] === id);
     const badges = [
       hit.grade ? h("span", { class: "badge pass" }, `relevant, grade ${hit.grade}`) : null,
       hit.grade === 0 ? h("span", { class: "badge" }, "judged not relevant") : null,
@@ -948,17 +783,15 @@
         [["system", system], ["user", filled]].flatMap(([role, text]) => [h("h5", null, role), h("pre", { dir: "auto", tabindex: "0", role: "region", "aria-label": `${role} prompt` }, visible(text))]));
     });
     if (sent.length) return h("details", null, h("summary", null, `What it was sent: ${sent.length} prompt${sent.length > 1 ? "s" : ""}`), sent);
-    const why = verdict.raw ? "Its prompt was not kept: an older version judged it."
-      : "No prompt was sent: the judge computes, or there was nothing to ask.";
-    return h("p", { class: "soft" }, why);
+    return h("p", { class: "soft" }, "No prompt was sent: the judge computes, or there was nothing to ask.");
   }
 
   /** The prompt, with the passages that stand beside it put where they were. */
-  function promptOf(answer, passages) {
+  function promptOf(answer) {
     if (!answer || !answer.prompt) return null;
     const text = answer.prompt.replace(/\[\[passage (\d+)\]\]/g, (whole, n) => {
       const k = (answer.read || [])[Number(n) - 1];
-      return k === undefined ? whole : (passages.get(k)[2] ?? whole);
+      return k === undefined ? whole : (passageAt(k)[2] ?? whole);
     });
     return h("details", null, h("summary", null, "Prompt"), h("pre", { tabindex: "0", role: "region", "aria-label": "prompt" }, visible(text)));
   }
@@ -977,13 +810,13 @@
     options(form.elements.b, [[NO_SYSTEM, "none"], ...systems]);
     options(form.elements.score, index.scores.map(({ name }) => [name, name]));
     options(form.elements.sort, Object.entries(SORTS));
-    const slices = Object.entries(index.facts).flatMap(([field, { names }]) =>
-      [...names].sort().map((value) => [JSON.stringify([field, value]), `${field}: ${value}`]));
+    const slices = Object.entries(index.facts).flatMap(([field, values]) =>
+      [...new Set(values.flat())].sort().map((value) => [JSON.stringify([field, value]), `${field}: ${value}`]));
     options(form.elements.slice, [["", "all"], ...slices]);
-    const occurs = new Set(Object.values(index.causes).flatMap((own) => own.names));
+    const occurs = new Set(index.queries.flatMap(({ systems }) => Object.values(systems).map(({ cause }) => cause)));
     const causes = Object.keys(index.causeWords).filter((cause) => occurs.has(cause));
     options(form.elements.cause, [["", "all"], ...causes.map((cause) => [cause, spaced(cause)])]);
-    const empty = { facts: !slices.length, causes: !Object.keys(index.causes).length };
+    const empty = { facts: !slices.length, causes: !causes.length };
     for (const [name, none] of Object.entries(empty)) form.querySelector(`[data-if=${name}]`).hidden = none;
   }
 
@@ -1019,16 +852,13 @@
     if (!asked) return;
     if (!index) {
       $("status").textContent = "Unpacking…";
-      started ??= arrived("index").then(() => unpack(embedded("index"))).then(prepare).then(start);
+      started ??= unpack().then(start);
       return;
     }
     const view = viewOf(location.hash);
-    const words = (view.find || "").toLowerCase().trim();
-    if (words && view.deep !== "0" && deep.words !== words) searchDeep(words);
-    if (!words || view.deep === "0") Object.assign(deep, { words: "", rows: new Set(), done: true });
     setForm(view);
     drawList(view);
-    if (view.q === undefined && listed.rows.length) view.q = index.ids[listed.rows[0]];
+    if (view.q === undefined && listed.rows.length) view.q = index.queries[listed.rows[0]].id;
     drawSteps(view);
     drawQuery(view);
     if ($("chart").open) drawChart(view);
@@ -1046,7 +876,7 @@
   /** A mark that opens its query; the list does the same for a keyboard. */
   function opening(row, said, shape) {
     shape.append(svg("title", {}, said));
-    return svg("a", { href: link({ q: index.ids[row] }), tabindex: "-1" }, shape);
+    return svg("a", { href: link({ q: index.queries[row].id }), tabindex: "-1" }, shape);
   }
 
   const scaleOf = (low, high, start, end) => (value) =>
@@ -1062,11 +892,11 @@
       place.replaceChildren(h("p", { class: "soft" }, view.b === NO_SYSTEM ? "Choose a system B: the picture is of the differences from it." : "No query that is found has this score of both A and B."));
       return;
     }
-    place.replaceChildren(sortedBars(pairs, view, lower), scatter(pairs, view, lower));
+    place.replaceChildren(sortedBars(pairs, view, lower));
   }
 
   const shadeOf = (change, lower) => (change === 0 ? "#888" : (change > 0) !== Boolean(lower) ? "#009e73" : "#d55e00");
-  const saidOf = (row, a, b) => `${visible(index.ids[row])} ${visible(index.texts[row])}: ${number(a)} and ${number(b)}, ${number(a - b, true)}`;
+  const saidOf = (row, a, b) => `${visible(index.queries[row].id)} ${visible(brief(index.queries[row].text))}: ${number(a)} and ${number(b)}, ${number(a - b, true)}`;
 
   function sortedBars(pairs, view, lower) {
     const [width, height] = [640, 260];
@@ -1088,32 +918,12 @@
       ...marks);
   }
 
-  function scatter(pairs, view, lower) {
-    const size = 300;
-    const all = pairs.flatMap(([, a, b]) => [a, b]);
-    const [low, high] = [all.reduce((x, y) => Math.min(x, y)), all.reduce((x, y) => Math.max(x, y))];
-    const across = scaleOf(low, high, 50, size - 14);
-    const up = scaleOf(low, high, size - 40, 26);
-    const marks = pairs.map(([row, a, b]) => opening(row, saidOf(row, a, b), svg("circle", {
-      cx: across(b), cy: up(a), r: 5, fill: shadeOf(a - b, lower), "fill-opacity": 0.55,
-    })));
-    const told = `each query: ${view.score} of A over that of B; above the line A has more`;
-    return svg("svg", { class: "picture", role: "img", "aria-label": told, viewBox: `0 0 ${size} ${size}`, width: size, height: size },
-      svg("path", { class: "axis", d: `M50 ${up(low)}L${size - 14} ${up(high)}` }),
-      svg("text", { x: 50, y: 14 }, `A over B, ${view.score}`),
-      ...[low, high].flatMap((value) => [
-        svg("text", { class: "soft", x: 44, y: up(value) + 4, "text-anchor": "end" }, number(value)),
-        svg("text", { class: "soft", x: across(value), y: size - 22, "text-anchor": "middle" }, number(value))]),
-      svg("text", { class: "soft", x: size - 14, y: size - 6, "text-anchor": "end" }, "B"),
-      ...marks);
-  }
-
   function drawSteps(view) {
     const at = listed.rows.indexOf(index.rowOf.get(view.q));
     $("place").textContent = at < 0 ? "" : `${at + 1} of ${listed.rows.length}`;
     for (const [id, row] of [["previous", listed.rows[at - 1]], ["next", at < 0 ? listed.rows[0] : listed.rows[at + 1]]]) {
       if (row === undefined) $(id).removeAttribute("href");
-      else $(id).setAttribute("href", link({ q: index.ids[row] }));
+      else $(id).setAttribute("href", link({ q: index.queries[row].id }));
     }
   }
 
@@ -1125,31 +935,8 @@
     if (id && $(id).hasAttribute("href")) $(id).click();
   }
 
-  /** Take the file that the reader chose, if it is the one of this page: its end says so. */
-  async function chooseFile(event) {
-    const [file] = event.target.files;
-    if (!file) return;
-    const footer = await file.slice(-80).text();
-    if (!footer.startsWith(`{"schema": "ragbench.page/1", "index": [${index.bytes}, `)) {
-      $("beside").querySelector("p").textContent = `${visible(file.name)} is not the ${index.file} of this page.`;
-      return;
-    }
-    dataFile = file;
-    $("beside").hidden = true;
-    show();
-  }
-
   function start() {
     fillForm();
-    const inside = index.partsOf.queries.findIndex((n) => !isInside(n));
-    if (!isInside(index.parts.length - 1)) {
-      const asked = inside < 0 ? index.ids.length : index.parts[index.partsOf.queries[inside]][1];
-      $("beside").querySelector("p").textContent =
-        `This page has the texts of the ${asked} queries where systems differ most. Those of the others ` +
-        `are in ${index.file} (${(index.bytes / 1e6).toFixed(0)} MB), beside it in the run folder: choose that file to read them.`;
-      $("beside").hidden = false;
-      $("data-file").addEventListener("change", chooseFile);
-    }
     form.addEventListener("input", changed);
     form.addEventListener("submit", (event) => event.preventDefault());
     $("more").addEventListener("click", () => drawMore(viewOf(location.hash)));
@@ -1164,7 +951,7 @@
     show();
   }
 
-  let started = null; // the promise of the index, which is unpacked when queries are first asked for
+  let started = null; // the promise of the data, which are unpacked when queries are first asked for
 
   // a part of a bar of causes leads to its queries; a keyboard has the filter of the other view
   for (const bar of $("queries") ? document.querySelectorAll("#results [data-cause]") : []) {
