@@ -21,7 +21,7 @@ from ragbench.config.dump import dump_config
 from ragbench.data.files.trec_files import run_lines
 from ragbench.data.loaders.python import PASSED
 from ragbench.data.runs.history import read_commit
-from ragbench.data.runs.query_view import PROMPTS_FILE, QUESTIONS_FILE, TEXTS_FILE
+from ragbench.data.runs.query_view import PROMPTS_FILE, QUESTIONS_FILE, TEXTS_FILE, QueryViews
 from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
     csv_tables,
@@ -193,8 +193,16 @@ def write_run(
         )
 
     def finish(folder: Path) -> None:
-        # the page reads the run folder, as `ragbench report` does
-        write_page(folder / "report.html", summary, results.comparisons, folder)
+        # the page reads the run folder, as `ragbench report` does, but for the scores
+        columns = {
+            system.name: {
+                name: np.where(np.isfinite(column.values), column.values, np.nan)
+                for name, column in system.columns.items()
+            }
+            for system in results.systems
+        }
+        views = QueryViews(folder, bare=True, columns=columns)
+        write_page(folder / "report.html", summary, results.comparisons, views)
 
     folder = write_run_folder(home, run_id, contents, finish=finish, is_latest=repetition is None)
     return Experiment(folder, summary, results.comparisons)

@@ -82,7 +82,7 @@ def test_pictures_are_files_that_stand_alone(runs):
     out, _ = ragbench("report", "runs/old", "--figures", "figures", cwd=runs.parent)
 
     paths = [runs.parent / line.removeprefix("figure: ") for line in out.splitlines()]
-    assert {"recall-over-k.svg", "causes.svg", "queries-mrr-10-theirs.svg"} <= {
+    assert {"causes.svg", "differences-00-mrr-10.svg", "queries-mrr-10-theirs.svg"} <= {
         path.name for path in paths
     }
     for path in paths:

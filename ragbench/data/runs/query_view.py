@@ -148,12 +148,19 @@ class QueryViews:
         ['right', 'right']
     """
 
-    def __init__(self, run: str | Path, *, bare: bool = False) -> None:
+    def __init__(
+        self,
+        run: str | Path,
+        *,
+        bare: bool = False,
+        columns: Mapping[str, Mapping[str, FloatArray]] | None = None,
+    ) -> None:
         """Open a run folder, or the newest run of an experiment's folder.
 
         If `bare`, its queries are without rankings, scores and causes, and have of its systems
         only those that answered: `columns`, `causes` and `hits` have those of all at much less
-        cost.
+        cost. `columns` are those of `per_query.csv` if a run has them in memory: reading them
+        again would take a tenth of an experiment over run files.
 
         Raises:
             DataError: There is no run, or one of its files is not what it should be.
@@ -163,6 +170,7 @@ class QueryViews:
         self._files: dict[str, Lines] = {}
         self._judges: dict[str, list[str]] = {}  # folder of `judgements/` -> its judges
         self._read: dict[Path, RankingFile] = {}
+        self._columns = columns
 
     @cached_property
     def ids(self) -> Sequence[str]:
@@ -268,6 +276,8 @@ class QueryViews:
     @cached_property
     def columns(self) -> Mapping[str, Mapping[str, FloatArray]]:
         """System -> score -> the value of each query, NaN where there is none."""
+        if self._columns is not None:
+            return self._columns
         return read_columns(self.folder / SCORES_FILE, self.ids)
 
     def passage(self, query: str, document: str) -> TextRow | None:

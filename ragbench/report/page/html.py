@@ -34,7 +34,11 @@ def render_html(summary: Summary, comparisons: Comparisons, data: PageData | Non
 
 
 def write_page(
-    path: Path, summary: Summary, comparisons: Comparisons, run: Path | None = None, **limits: int
+    path: Path,
+    summary: Summary,
+    comparisons: Comparisons,
+    run: Path | QueryViews | None = None,
+    **limits: int,
 ) -> None:
     """Write the page, with the queries of a run folder if there is one.
 
@@ -42,7 +46,8 @@ def write_page(
     no request. Every foreign text is escaped, or set as text by the script. `limits` are those of
     `pack_queries`.
     """
-    data = None if run is None else pack_queries(QueryViews(run, bare=True), **limits)
+    views = QueryViews(run, bare=True) if isinstance(run, Path) else run
+    data = None if views is None else pack_queries(views, **limits)
     _write(path, render_html(summary, comparisons, data))
 
 
