@@ -14,9 +14,6 @@ from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.session import run_in
 from ragbench.files import cache_folder, locked, locked_beside, point_at, write_atomically
-from ragbench.llm import ChatReply, Replies
-from ragbench.store.database import DamagedDatabase
-from ragbench.store.items import DamagedItems, StageFile
 from ragbench.store.maintenance import remove, stored_in
 from tests import windows
 from tests.chat_server import ChatServer
@@ -109,40 +106,6 @@ def test_latest_moves_on(tmp_path, monkeypatch, links):
         (tmp_path / name / "summary.json").write_text("{}", encoding="utf-8")
         point_at(tmp_path / "latest", name)
         assert resolve_run_folder(tmp_path / "latest").resolve().name == name
-
-
-@pytest.mark.costly
-def test_a_damaged_store_of_replies_is_mended(tmp_path, on_windows):
-    path = tmp_path / "replies.sqlite"
-    with Replies(path) as replies:
-        [replies.store(f"{n:064}", ChatReply("text " * 99)).result() for n in range(200)]
-    data = path.read_bytes()
-    path.write_bytes(data[: len(data) // 2])
-
-    with pytest.warns(DamagedDatabase, match="salvaged"):
-        replies = Replies(path)
-    with replies:
-        found = [replies.get(f"{n:064}") for n in range(200)]
-        replies.store("a" * 64, ChatReply("new")).result()
-
-    assert 0 < sum(each is not None for each in found) < 200
-    assert (tmp_path / "replies.damaged-1.sqlite").stat().st_size == len(data) // 2
-    with Replies(path) as replies:
-        assert replies.get("a" * 64).text == "new"
-
-
-def test_damaged_items_are_made_again(tmp_path, on_windows):
-    path = tmp_path / "s.jsonl"
-    with StageFile(path, {"stage": "retrieve"}) as items:
-        items.put("q1", [1])
-        items.put("q2", [2])
-    path.write_bytes(path.read_bytes().replace(b"[1]", b"[9]"))
-
-    with pytest.warns(DamagedItems), StageFile(path, {"stage": "retrieve"}) as items:
-        items.put("q1", [1])
-
-    with StageFile(path, {"stage": "retrieve"}) as items:
-        assert (items.get("q1"), items.get("q2")) == ([1], [2])
 
 
 @pytest.mark.parametrize("name", ["con", "NUL", "aux.v2", "com1", "Lpt9.txt", "dense."])

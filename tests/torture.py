@@ -31,7 +31,7 @@ PROGRAMS = {
         "tests/experiment/test_faults.py",
     ),
     "damaged and cut stores of replies, items and vectors": (
-        "tests/store/test_salvage.py",
+        "tests/store/test_damage.py",
         "tests/store/test_items.py",
     ),
     "runs that share a store, a store that may only be read": (

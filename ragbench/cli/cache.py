@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from ragbench.cli.output import confirm, echo
-from ragbench.store.maintenance import Stored, remove, stored_in, to_prune, verify
+from ragbench.store.maintenance import CacheEntry, remove, stored_in, to_prune, verify
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 _AGE = {"h": 1 / 24, "d": 1.0, "w": 7.0}
@@ -33,21 +33,23 @@ def command(ctx: click.Context, path: Path | None) -> None:
     ctx.obj = path or cache_folder()
     if ctx.invoked_subcommand is not None:
         return
-    found = stored_in(ctx.obj)
-    echo(f"{ctx.obj}: {_size(sum(each.size for each in found))} in {len(found)} files")
-    for kind, files in groupby(found, key=lambda each: each.kind):
-        sizes = [each.size for each in files]
-        echo(f"  {kind:<10}{_size(sum(sizes)):>10}  {len(sizes)} files")
+    stored = stored_in(ctx.obj)
+    echo(f"{ctx.obj}: {_size(sum(entry.size for entry in stored))} in {len(stored)} entries")
+    for kind, entries in groupby(stored, key=lambda entry: entry.kind):
+        sizes = [entry.size for entry in entries]
+        echo(f"  {kind:<10}{_size(sum(sizes)):>10}  {len(sizes)} entries")
 
 
 @command.command(name="prune")
 @click.option(
     "--older-than", metavar="AGE", help="Remove what was not used for this long: 12h, 30d, 8w."
 )
-@click.option("--max-size", metavar="SIZE", help="Keep the newest files up to this size: 500M, 2G.")
+@click.option(
+    "--max-size", metavar="SIZE", help="Keep the newest entries up to this size: 500M, 2G."
+)
 @click.pass_obj
 def prune(folder: Path, older_than: str | None, max_size: str | None) -> None:
-    """Remove files that were not used for a time, or the oldest above a size; replies stay.
+    """Remove entries that were not used for a time, or the oldest above a size; replies stay.
 
     A run that is at work ends well; what is removed under it, the next one makes again.
     """
@@ -64,14 +66,11 @@ def verify_command(ctx: click.Context) -> None:
     """Check every checksum; the next run computes damaged items again."""
     from ragbench.errors import EXIT_BAD_INPUT
 
-    found = stored_in(ctx.obj)
     total = 0
-    for each in found:
-        damaged = verify(each)
+    for path, damaged, description in verify(ctx.obj):
         total += damaged
-        if damaged:
-            echo(f"{each.path}: {damaged} damaged items ({each.kind} of {each.of})")
-    echo(f"{len(found)} files, {total} damaged items")
+        echo(f"{path}: {damaged} damaged items ({description})")
+    echo(f"{total} damaged items")
     ctx.exit(EXIT_BAD_INPUT if total else 0)
 
 
@@ -87,18 +86,18 @@ def clear(folder: Path, replies: bool, yes: bool) -> None:
     A run that is at work ends well; what is removed under it, replies that were paid for among
     them, the next one makes again.
     """
-    gone = [each for each in stored_in(folder) if replies or each.kind != "replies"]
-    if gone and not yes:
+    entries = [entry for entry in stored_in(folder) if replies or entry.kind != "replies"]
+    if entries and not yes:
         if not sys.stdin.isatty():
-            found = f"cannot ask about {len(gone)} files without a terminal; use --yes"
-            raise click.UsageError(found)
-        confirm(f"Remove {len(gone)} files from {folder}?")
-    _remove(gone)
+            text = f"cannot ask about {len(entries)} entries without a terminal; use --yes"
+            raise click.UsageError(text)
+        confirm(f"Remove {len(entries)} entries from {folder}?")
+    _remove(entries)
 
 
-def _remove(gone: list[Stored]) -> None:
-    freed = remove(gone)
-    echo(f"removed {len(gone)} files, {_size(freed)}")
+def _remove(entries: list[CacheEntry]) -> None:
+    freed = remove(entries)
+    echo(f"removed {len(entries)} entries, {_size(freed)}")
 
 
 def _size(size: float) -> str:

@@ -20,7 +20,8 @@ from ragbench.embed.sentence_transformers import (
 from ragbench.errors import DataError
 from ragbench.files import cache_folder
 from ragbench.registry import Option
-from ragbench.store.vectors import VECTORS_FILE, EmbeddingCache, vector_key
+from ragbench.store.database import CACHE_FILE
+from ragbench.store.vectors import EmbeddingCache, vector_key
 
 if TYPE_CHECKING:
     from ragbench.executors.base import Executor
@@ -131,8 +132,8 @@ class CachedEmbedder:
             return len(keys) - cache.count(list(keys))
 
     def _vectors(
-        self, texts: Mapping[bytes, str], prompt: str, advance: Advance
-    ) -> Iterator[tuple[bytes, Vectors]]:
+        self, texts: Mapping[str, str], prompt: str, advance: Advance
+    ) -> Iterator[tuple[str, Vectors]]:
         """The vectors under their keys: first those of the files, then the new ones."""
         missing = dict(texts)
         # opened for each call, so that it needs no closing
@@ -204,6 +205,6 @@ class EmbedderOptions:
             role: embedder.prompts[role] if prompt is None else prompt
             for role, prompt in given.items()
         }
-        own, *others = (folder / VECTORS_FILE for folder in folders or (cache_folder(),))
+        own, *others = (folder / CACHE_FILE for folder in folders or (cache_folder(),))
         at_once = _AT_ONCE * (1 if executor is None else executor.workers)
         return CachedEmbedder(embedder, own if self.cache else None, prompts, others, at_once)

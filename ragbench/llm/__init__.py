@@ -51,7 +51,7 @@ from ragbench.llm.limits import Limits
 from ragbench.llm.openai import OpenAIChat
 from ragbench.llm.server import Connected, Server
 from ragbench.llm.usage import Budget, Estimate, Price, Prices, Totals, estimate
-from ragbench.store.replies import DamagedReply
+from ragbench.store.sqlite_file import DamagedCache
 
 __all__ = [
     "Attempt",
@@ -64,7 +64,7 @@ __all__ = [
     "Connected",
     "Estimate",
     "estimate",
-    "DamagedReply",
+    "DamagedCache",
     "LangchainChat",
     "Limits",
     "Message",

@@ -23,7 +23,7 @@ from typing import IO, TYPE_CHECKING, Any
 from ragbench.errors import DataError
 from ragbench.files import folder_written_atomically, locked_beside
 from ragbench.json_yaml import load_json
-from ragbench.store.database import may_be_written
+from ragbench.store.sqlite_file import may_be_written
 from ragbench.types.packed_documents import PackedTexts, packed_bytes
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import sqlite3
 import sys
 import time
 from pathlib import Path
@@ -13,16 +12,18 @@ import pytest
 
 from ragbench.cli import main
 from ragbench.llm import ChatReply, Replies
-from ragbench.store.replies import REPLIES_FILE
-from ragbench.store.vectors import VECTORS_FILE, EmbeddingCache, vector_key
+from ragbench.store.database import CACHE_FILE, REPLIES_FILE
+from ragbench.store.maintenance import stored_in
+from ragbench.store.vectors import EmbeddingCache, vector_key
 from tests.commands import run_command
+from tests.store.rows import damage, query
 
 
 @pytest.fixture
 def cache(after_quickstart, quickstart):
     """The cache of a quickstart, with one vector and one reply."""
     folder = Path("cache")
-    with EmbeddingCache(folder / VECTORS_FILE) as vectors:
+    with EmbeddingCache(folder / CACHE_FILE) as vectors:
         vectors.store({vector_key("m", "", "a text"): np.ones(4, dtype=np.float32)})
     with Replies(folder / REPLIES_FILE) as replies:
         replies.store("k", ChatReply("yes")).result()
@@ -44,34 +45,39 @@ def test_sizes_by_stage(cache, quickstart):
     assert text.startswith("cache: ")
 
 
+def kinds_in(folder):
+    return {entry.kind for entry in stored_in(folder)}
+
+
+def set_used(path, days, where="1"):
+    """Let entries have been used some days ago."""
+    query(path, f"UPDATE entries SET used_at = ? WHERE {where}", [time.time() - days * 86_400])
+
+
 def test_prune_by_age_leaves_what_was_of_use_and_replies(cache, quickstart):
-    old = sorted((cache / "stages" / "score").glob("*.jsonl"))
-    for path in [*old, cache / REPLIES_FILE, cache / VECTORS_FILE]:
-        os.utime(path, (time.time() - 40 * 86_400,) * 2)
+    old = [entry for entry in stored_in(cache) if entry.kind == "score"]
+    set_used(cache / CACHE_FILE, 40, "kind IN ('score', 'embed')")
+    set_used(cache / REPLIES_FILE, 40)
+    size = (cache / CACHE_FILE).stat().st_size
 
     code, text, _ = quickstart("cache", "prune", "--older-than", "30d")
 
     assert code == 0
-    assert text.startswith(f"removed {len(old) + 1} files")
-    assert not any(name.startswith("stages/score") for name in files(cache))
-    assert VECTORS_FILE not in files(cache)
-    assert REPLIES_FILE in files(cache)
-    assert any(name.startswith("stages/retrieve") for name in files(cache))
+    assert text.startswith(f"removed {len(old) + 1} entries")
+    assert kinds_in(cache) == {"retrieve", "generate", "compare", "replies"}
+    assert (cache / CACHE_FILE).stat().st_size < size
 
 
 def test_prune_by_size_takes_the_longest_unused_first(cache, quickstart):
-    newest = next(iter((cache / "stages" / "compare").glob("*.jsonl")))
-    for path in cache.rglob("*"):
-        if path.is_file() and path != newest:
-            os.utime(path, (time.time() - 3600,) * 2)
+    set_used(cache / CACHE_FILE, 1, "kind != 'compare'")
+    (newest,) = [entry for entry in stored_in(cache) if entry.kind == "compare"]
 
-    quickstart("cache", "prune", "--max-size", newest.stat().st_size)
+    quickstart("cache", "prune", "--max-size", newest.size)
 
-    assert files(cache) == {newest.relative_to(cache).as_posix(), REPLIES_FILE}
+    assert kinds_in(cache) == {"compare", "replies"}
 
 
-@pytest.mark.filterwarnings("ignore::ragbench.store.database.DamagedDatabase")
-@pytest.mark.parametrize("name", [VECTORS_FILE, REPLIES_FILE])
+@pytest.mark.parametrize("name", [CACHE_FILE, REPLIES_FILE])
 def test_verify_finds_a_file_that_was_cut(cache, quickstart, name):
     os.truncate(cache / name, (cache / name).stat().st_size // 2)
 
@@ -83,24 +89,15 @@ def test_verify_finds_a_file_that_was_cut(cache, quickstart, name):
 
 def test_verify_finds_damage_of_each_kind(cache, quickstart):
     assert quickstart("cache", "verify")[0] == 0
-    stored = next(iter((cache / "stages" / "generate").glob("*.jsonl")))
-    data = bytearray(stored.read_bytes())
-    data[-5] ^= 1
-    stored.write_bytes(data)
-    for name, change in (
-        (VECTORS_FILE, "UPDATE vectors SET vector = zeroblob(16)"),
-        (REPLIES_FILE, "UPDATE replies SET reply = zeroblob(16)"),
-    ):
-        connection = sqlite3.connect(cache / name)
-        connection.execute(change)
-        connection.commit()
-        connection.close()
+    ((number,),) = query(cache / CACHE_FILE, "SELECT min(rowid) FROM rows WHERE kind = 'generate'")
+    damage(cache / CACHE_FILE, "kind = 'embed' OR rowid = ?", [number])
+    damage(cache / REPLIES_FILE)
 
     code, text, _ = quickstart("cache", "verify")
 
     assert code == 2
-    assert f"{stored}: 1 damaged items (generate of extractive)" in text
-    assert f"{cache / VECTORS_FILE}: 1 damaged items (embed of vectors of texts)" in text
+    assert f"{cache / CACHE_FILE}: 1 damaged items (generate of extractive)" in text
+    assert f"{cache / CACHE_FILE}: 1 damaged items (embed of vectors of texts)" in text
     assert f"{cache / REPLIES_FILE}: 1 damaged items (replies of replies of models)" in text
     assert text.endswith("3 damaged items\n")
 
@@ -111,7 +108,10 @@ def test_clear_removes_nothing_where_nobody_can_be_asked(cache, quickstart):
     code, _, said = quickstart("cache", "clear")
 
     assert code == 2
-    assert f"cannot ask about {len(before) - 1} files without a terminal; use --yes" in said
+    assert (
+        f"cannot ask about {len(stored_in(cache)) - 1} entries without a terminal; use --yes"
+        in said
+    )
     assert files(cache) == before
 
 
@@ -166,7 +166,7 @@ def test_a_cache_that_is_cleared_under_a_run_changes_no_number(tmp_path):
     done = run_command("run", "c.yaml", "--json", cwd=tmp_path, env=env)
 
     assert done.returncode == 0, done.stderr
-    assert "removed 1 files" in done.stderr
+    assert "removed 1 entries" in done.stderr
     (system,) = json.loads(done.stdout)["systems"]
     score = system["scores"]["token_f1"]
     assert (score["n"], score["failed"]) == (60, {})
@@ -198,4 +198,4 @@ def test_the_question_before_a_removal_goes_through_the_door(
     assert exited.value.code == code
     assert "\x1b" not in told
     assert "ca␛[31mche? [y/N]: " in told
-    assert bool(list(folder.rglob("*.jsonl"))) == bool(code)
+    assert bool(stored_in(folder)) == bool(code)

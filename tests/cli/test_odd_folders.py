@@ -9,9 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragbench.store.items import DamagedItems, _line
+from ragbench.store.database import CACHE_FILE
+from ragbench.store.sqlite_file import DamagedCache
 from tests.cli.run_files import JUDGED_RUN
 from tests.commands import run_command
+from tests.store.rows import forge
 
 pytestmark = pytest.mark.slow
 HITS, ANSWER = {"hits": [[1]]}, {"answer": 5, "usage": []}
@@ -93,15 +95,11 @@ def test_stored_items_of_the_wrong_shape_are_made_again(
 ):
     """Their checksums are right: somebody else wrote them."""
     before = json.loads((run / "summary.json").read_text())["systems"]
-    for file in (tmp_path / "cache" / "stages").rglob("*.jsonl"):
-        with file.open("rb") as stream:
-            head, first, *_ = stream.read().split(b"\n")
-        key = json.loads(first.partition(b" ")[2])[0]
-        file.write_bytes(head + b"\n" + _line(key, value))
+    forge(tmp_path / "cache" / CACHE_FILE, "1", json.dumps(value).encode())
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DamagedItems)
+        warnings.simplefilter("ignore", DamagedCache)
         config = repository / "configs/quickstart.yaml"
         done = run_command("run", config, *JUDGED_RUN, cwd=tmp_path)
 

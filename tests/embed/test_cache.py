@@ -9,7 +9,7 @@ from ragbench.embed.base import tell_nobody
 from ragbench.embed.cache import CachedEmbedder, EmbedderOptions
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
 from ragbench.errors import DataError
-from ragbench.store import vectors
+from ragbench.store.vectors import EmbeddingCache
 from tests.models import build_tiny_embedder
 
 TEXTS = st.lists(st.text("ab", max_size=3), max_size=8)
@@ -115,7 +115,7 @@ def test_agrees_with_the_model_itself(tiny_embedder, tmp_path, monkeypatch):
     np.testing.assert_array_equal(again.encode(texts), first.encode(texts))
 
     assert (first.encoded, again.encoded, again.reused) == (5, 0, 5)
-    assert (tmp_path / "embeddings.sqlite").is_file()
+    assert (tmp_path / "cache.sqlite").is_file()
 
 
 @pytest.mark.slow
@@ -164,7 +164,7 @@ def test_what_is_lacking_is_counted_by_keys_alone(tmp_path, monkeypatch, kept):
     def read(*_):
         raise AssertionError("a vector was read")
 
-    monkeypatch.setattr(vectors, "_whole", read)
+    monkeypatch.setattr(EmbeddingCache, "find", read)
 
     assert embedder.lacking(["a", "b", "c", "d", "d"]) == (1 if kept else 4)
     assert model.asked == []

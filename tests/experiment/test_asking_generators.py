@@ -1,7 +1,5 @@
 """Generators that ask models: their replies are on disk, their keys are missed before the run."""
 
-import shutil
-
 import pytest
 import yaml
 
@@ -36,7 +34,7 @@ def asking(config, server, **options):
 def test_replies_are_kept_beside_what_stages_keep(config, server, tmp_path):
     first = run_experiment(asking(config, server), choices=Choices(judge=False))
     sent = server.counters.requests
-    shutil.rmtree(tmp_path / "cache" / "stages")
+    (tmp_path / "cache" / "cache.sqlite").unlink()
     second = run_experiment(asking(config, server), choices=Choices(judge=False))
 
     assert server.counters.requests == sent > 0

@@ -8,7 +8,8 @@ import yaml
 
 from ragbench import run_experiment
 from ragbench.records.manifest import Choices
-from ragbench.store.vectors import VECTORS_FILE, DamagedVectors
+from ragbench.store.database import CACHE_FILE
+from ragbench.store.sqlite_file import DamagedCache
 from tests.experiment.moons import part_of
 from tests.experiment.test_stages import contents, work
 
@@ -139,12 +140,12 @@ def test_from_two_joined_caches(place, run, expected):
     run("one", 4)
     run("two", 4, seed=5)
     others = [place / "one", place / "two"]
-    before = [(other / VECTORS_FILE).read_bytes() for other in others]
+    before = [(other / CACHE_FILE).read_bytes() for other in others]
 
     joined = run("joined", cache_also=[str(other) for other in others])
 
     assert of(joined) == expected
-    assert [(other / VECTORS_FILE).read_bytes() for other in others] == before
+    assert [(other / CACHE_FILE).read_bytes() for other in others] == before
     assert 0 < work(joined)["encode dense"] < QUERIES - 4, "what both lacked"
 
 
@@ -161,8 +162,8 @@ def test_nothing_is_encoded_where_all_vectors_lie_in_another_cache(place, run, e
 
     bad = place / "bad"
     bad.mkdir()
-    (bad / VECTORS_FILE).write_bytes(b"no database" * 9)
-    with pytest.warns(DamagedVectors, match="bad/embeddings.sqlite"):
+    (bad / CACHE_FILE).write_bytes(b"no database" * 9)
+    with pytest.warns(DamagedCache, match="bad/cache.sqlite"):
         found = run("fresh", **changed, cache_also=[str(bad), *others["cache_also"]])
     assert "encode dense" not in work(found)
 

@@ -15,11 +15,13 @@ import yaml
 from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment
 from ragbench.llm import Replies
-from ragbench.store.items import DamagedItems
+from ragbench.store.database import CACHE_FILE
+from ragbench.store.sqlite_file import DamagedCache
 from tests.chat_server import ChatServer
 from tests.commands import run_command
 from tests.experiment.test_stages import contents, work
 from tests.score.judge.scripted import Held, Script
+from tests.store.rows import damage, items, query
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
@@ -182,32 +184,19 @@ def test_a_file_in_the_place_of_a_folder(command, place):
     assert command.server.counters.requests == 0
 
 
-def flip(data):
-    data[2 * len(data) // 3] ^= 4
-
-
-def cut(data):
-    del data[-20:]
-
-
 @pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("damage", [flip, cut])
-def test_damage_to_any_stage_is_made_again_once(config, tmp_path, monkeypatch, stage, damage):
+def test_damage_to_any_stage_is_made_again_once(config, tmp_path, monkeypatch, stage):
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
     judge = {"type": "lexical", "rubrics": ["context_overlap"]}
     config = {**config, **SMALL, "metrics": {"generation": ["rouge1"], "judge": judge}}
     first = run_experiment(config)
-    paths = sorted((tmp_path / "cache" / "stages" / stage).glob("*.jsonl"))
-    assert paths
-    for path in paths:
-        data = bytearray(path.read_bytes())
-        damage(data)
-        path.write_bytes(data)
+    assert items(tmp_path / "cache", stage)
+    damage(tmp_path / "cache" / CACHE_FILE, "kind = ?", [stage])
 
-    with pytest.warns(DamagedItems, match="they are made again"):
+    with pytest.warns(DamagedCache, match=f"damaged in {stage}.*made again"):
         second = run_experiment(config)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", DamagedItems)
+        warnings.simplefilter("error", DamagedCache)
         third = run_experiment(config)
 
     assert {name.split()[0] for name in work(second)} - {"index"} == {stage}
@@ -231,8 +220,7 @@ def test_a_clock_that_is_set_back(command, undisturbed):
             assert command.run() == (0, "")
         assert len(calls) > 1, "the clock was read after it was set back"
         assert command.contents() == expected
-    for path in command.cache.rglob("*.jsonl"):
-        os.utime(path, (time.time() + 1e6,) * 2)
+    query(command.cache / CACHE_FILE, "UPDATE rows SET stored_at = stored_at + 1e6")
     before = command.server.counters.requests
     assert command.run()[0] == 0
     assert command.server.counters.requests == before

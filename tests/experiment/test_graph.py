@@ -27,8 +27,8 @@ class CountWords(StoredStage):
     paid = ()
 
     def slots(self):
-        file = self.file("the queries", ["words"])
-        return [Slot(file, query_key(q), row) for row, q in enumerate(self.plan.queries)]
+        items = self.items_of("the queries", ["words"])
+        return [Slot(items, query_key(q), row) for row, q in enumerate(self.plan.queries)]
 
     def make(self, todo, keep, advance):
         for row in todo:

@@ -13,6 +13,7 @@ from ragbench.data.loaders.records import Records
 from ragbench.data.runs.run_folder import csv_lines
 from ragbench.data.runs.run_lines import Lines
 from tests.chat_server import ChatServer
+from tests.store.rows import items
 
 FEW, MANY = 150, 600
 
@@ -169,8 +170,8 @@ def test_a_verdict_is_stored_as_it_comes(tmp_path, monkeypatch):
     requests, seen = [], []
 
     def lines():
-        files = (tmp_path / "cache" / "stages" / "judge").glob("*.jsonl")
-        return sum(file.read_bytes().count(b'"score"') for file in files)
+        rows = items(tmp_path / "cache", "judge")
+        return sum(b'"score"' in blob for _, _, blob in rows)
 
     def script(body, asked):
         requests.append(body)

@@ -11,6 +11,7 @@ import pytrec_eval
 
 import ragbench as rb
 from ragbench.retrieve.run_file import RunFile
+from ragbench.store.maintenance import stored_in
 from tests.experiment.moons import ANSWERS, CORPUS, QRELS, QUERIES, write_jsonl
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
@@ -161,11 +162,8 @@ def test_a_run_file_gives_what_a_retriever_with_its_hits_gives(config, tmp_path)
     assert timing["live"]["latency_ms"]["p50"] is not None
     work = json.loads((experiment.path / "manifest.json").read_text())["work"]
     assert work["retrieve saved"] == {"items": 5, "stored": 5}
-    assert not [
-        p
-        for p in Path(os.environ["RAGBENCH_CACHE"]).glob("stages/retrieve/*")
-        if '"of": "saved"' in p.read_text()
-    ]
+    stored = stored_in(Path(os.environ["RAGBENCH_CACHE"]))
+    assert "saved" not in [entry.label for entry in stored if entry.kind == "retrieve"]
 
 
 def test_a_run_file_that_lacks_a_query(config, tmp_path):

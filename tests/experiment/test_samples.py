@@ -20,11 +20,13 @@ from ragbench.experiment.stages.columns import mean_over_samples, split_samples
 from ragbench.records.manifest import Choices
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
+from ragbench.store.database import CACHE_FILE
 from ragbench.types import Cause
 from tests.chat_server import ChatServer
 from tests.chat_server.answers import Answer
 from tests.experiment.moons import ANSWERS, QUERIES
 from tests.experiment.test_stages import contents
+from tests.store import rows as stored_rows
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
@@ -310,9 +312,10 @@ def test_a_budget_takes_all_answers_to_a_query_in_the_same_round(config, server)
 
 def test_a_run_that_lost_half_of_its_answers_makes_these_again(config, server, tmp_path):
     run_experiment(asking(config, server), choices=Choices(judge=False))
-    (stored,) = (tmp_path / "cache" / "stages" / "generate").glob("*.jsonl")
-    lines = stored.read_text().splitlines(keepends=True)
-    stored.write_text("".join(lines[: 1 + 7]))
+    numbers = "SELECT rowid FROM rows WHERE kind = 'generate' ORDER BY rowid LIMIT 7"
+    path = tmp_path / "cache" / CACHE_FILE
+    others = f"kind = 'generate' AND rowid NOT IN ({numbers})"
+    stored_rows.query(path, f"DELETE FROM rows WHERE {others}")
     (tmp_path / "cache" / "replies.sqlite").unlink()
     sent = server.counters.requests
     run_experiment(asking(config, server), choices=Choices(judge=False))

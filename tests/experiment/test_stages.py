@@ -20,9 +20,11 @@ from ragbench.experiment.stages.item_json import read_column, write_column
 from ragbench.records.manifest import Choices
 from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
-from ragbench.store.items import DamagedItems
+from ragbench.store.database import CACHE_FILE
+from ragbench.store.sqlite_file import DamagedCache
 from ragbench.types import Cause, Retrieved
 from tests.experiment.moons import QUERIES, write_jsonl
+from tests.store.rows import damage
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
@@ -273,7 +275,7 @@ def test_no_secret_is_stored(mine, tmp_path, monkeypatch):
     experiment = run_experiment(path)
 
     files = [p for p in tmp_path.rglob("*") if p.is_file()]
-    assert any("stages" in p.parts for p in files)
+    assert any(p.name == CACHE_FILE for p in files)
     assert [p for p in files if b"sk-planted" in p.read_bytes()] == []
     assert "${PLANTED_KEY}" in (experiment.path / "unscored.jsonl").read_text()
 
@@ -281,12 +283,9 @@ def test_no_secret_is_stored(mine, tmp_path, monkeypatch):
 def test_damage_is_made_again_with_a_warning(config, tmp_path, monkeypatch):
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
     first = run_experiment(config)
-    for path in (tmp_path / "cache" / "stages").rglob("*.jsonl"):
-        data = bytearray(path.read_bytes())
-        data[len(data) // 2] ^= 1
-        path.write_bytes(data)
+    damage(tmp_path / "cache" / CACHE_FILE)
 
-    with pytest.warns(DamagedItems):
+    with pytest.warns(DamagedCache):
         second = run_experiment(config)
 
     assert contents(first) == contents(second)

@@ -6,7 +6,8 @@ import pytest
 
 from ragbench import run_experiment
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
-from ragbench.store.vectors import VECTORS_FILE, EmbeddingCache
+from ragbench.store.database import CACHE_FILE
+from ragbench.store.vectors import EmbeddingCache
 
 
 @pytest.fixture
@@ -49,5 +50,5 @@ def test_chunks_are_kept_where_the_config_says(with_a_long_document, tmp_path, m
     experiment = run_experiment(with_a_long_document | {"cache": str(tmp_path / "theirs")})
 
     assert notes(experiment) == []
-    with EmbeddingCache(tmp_path / "theirs" / VECTORS_FILE) as cache:
+    with EmbeddingCache(tmp_path / "theirs" / CACHE_FILE) as cache:
         assert len(cache) == 6 + 2 + 5, "chunks and questions"

@@ -23,7 +23,7 @@ from ragbench.experiment.runner import run_experiment
 from ragbench.llm import CallFailure, Replies
 from ragbench.llm.json_reply import Unreadable, read_json
 from ragbench.score.judge.rubric import load_rubric
-from ragbench.store.items import StageFile
+from ragbench.store.items import StageStore
 
 Target = Callable[[bytes], None]
 SCHEMA = {
@@ -106,7 +106,11 @@ def replies(path: Path) -> None:
 
 def stage(path: Path) -> None:
     """Open the items of a stage, and look for one."""
-    StageFile(path, {"stage": "retrieve"}).get("q1")
+    store = StageStore(path.parent)
+    try:
+        store.items("retrieve", "bm25", "k").get("q1")
+    finally:
+        store.close()
 
 
 TARGETS: dict[str, Target] = {
@@ -121,7 +125,7 @@ TARGETS: dict[str, Target] = {
     "reply": lambda data: read_json(data.decode("utf-8", "replace"), SCHEMA),
     "baseline": in_file("b.json", read_baseline),
     "run_folder": in_run_folder,
-    "stage": in_file("s.jsonl", stage),
+    "stage": in_file("cache.sqlite", stage),
     "replies": in_file("replies.sqlite", replies),
 }
 """Name -> what is done with bytes."""

@@ -11,6 +11,7 @@ from ragbench.llm import CallFailure, ChatReply, Limits, OpenAIChat, Usage
 from ragbench.types import Cause
 from tests.chat_server import FAULTS, Answer, ChatServer
 from tests.llm.conftest import GOOD, SCHEMA, asking
+from tests.store.rows import query
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
@@ -313,12 +314,7 @@ def test_a_planted_secret_is_found_nowhere(serve, monkeypatch, tmp_path, caplog)
 
 
 def _keys(folder):
-    import sqlite3
-
-    connection = sqlite3.connect(folder / "replies.sqlite")
-    keys = [key for (key,) in connection.execute("SELECT key FROM replies")]
-    connection.close()
-    return keys
+    return [item for (item,) in query(folder / "replies.sqlite", "SELECT item FROM rows")]
 
 
 @pytest.mark.parametrize(

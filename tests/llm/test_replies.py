@@ -18,17 +18,16 @@ from ragbench.errors import DataError, OptionError
 from ragbench.llm import (
     ChatReply,
     ChatRequest,
-    DamagedReply,
+    DamagedCache,
     Message,
     Replies,
     TokenLogprob,
     Usage,
 )
 from ragbench.llm.engine import request_key
-from ragbench.store.database import open_database
-from ragbench.store.replies import REPLIES
 from tests.chat_server import ChatServer
 from tests.llm.conftest import GOOD, asking
+from tests.store.rows import forge, query
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
@@ -170,17 +169,13 @@ def test_the_first_of_two_processes_wins(path):
         assert other.get("k").text == "first"
 
 
-@pytest.mark.parametrize("damage", ["reply = x'00'", "reply = substr(reply, 2)", "checksum = x''"])
+@pytest.mark.parametrize("damage", ["blob = x'00'", "blob = substr(blob, 2)", "checksum = x''"])
 def test_a_damaged_reply_is_asked_again(path, damage):
     stored(path, "k", "other")
-    connection = sqlite3.connect(path)
-    with connection:
-        connection.execute(f"UPDATE replies SET {damage} WHERE key = 'k'")
-    connection.close()
+    query(path, f"UPDATE rows SET {damage} WHERE item = 'k'")
 
     with Replies(path) as replies:
-        assert list(replies.damaged()) == ["k"]
-        with pytest.warns(DamagedReply, match=r"replies\.sqlite: the reply k is damaged"):
+        with pytest.warns(DamagedCache, match=r"replies\.sqlite: 1 damaged in replies \(k\)"):
             assert replies.get("k") is None
         assert replies.get("other").text == "yes"
         assert replies.store("k", ChatReply("new")).result().text == "new"
@@ -193,13 +188,9 @@ def test_a_damaged_reply_is_asked_again(path, damage):
 def test_a_reply_of_somebody_else_with_a_right_checksum_is_asked_again(path, text):
     stored(path, "k")
     packed = zlib.compress(text.encode())
-    connection = sqlite3.connect(path)
-    with connection:
-        row = (packed, REPLIES.checksum("k", packed))
-        connection.execute("UPDATE replies SET reply = ?, checksum = ? WHERE key = 'k'", row)
-    connection.close()
+    forge(path, "item = 'k'", packed)
 
-    with Replies(path) as replies, pytest.warns(DamagedReply, match="the reply k is damaged"):
+    with Replies(path) as replies, pytest.warns(DamagedCache, match="the reply k is damaged"):
         assert replies.get("k") is None
 
 
@@ -208,16 +199,12 @@ def test_one_that_makes_far_more_than_it_has_is_asked_again(path, monkeypatch):
     stored(path, "k")
     packed = zlib.compress(json.dumps(ChatReply("x" * (1 << 20)).to_dict()).encode())
     assert len(packed) < 3_000
-    connection = sqlite3.connect(path)
-    with connection:
-        row = (packed, REPLIES.checksum("k", packed))
-        connection.execute("UPDATE replies SET reply = ?, checksum = ? WHERE key = 'k'", row)
-    connection.close()
+    forge(path, "item = 'k'", packed)
 
     with Replies(path) as replies:
         assert len(replies.get("k").text) == 1 << 20, "up to 64 MiB it is read"
         monkeypatch.setattr("ragbench.store.replies._FREE_BYTES", 1_000)
-        with pytest.warns(DamagedReply, match="the reply k is damaged"):
+        with pytest.warns(DamagedCache, match="the reply k is damaged"):
             assert replies.get("k") is None
 
 
@@ -225,7 +212,7 @@ def test_one_that_makes_far_more_than_it_has_is_asked_again(path, monkeypatch):
 def test_a_file_that_is_no_database_is_named(path, size):
     path.write_bytes(random.Random(1).randbytes(size))
 
-    with pytest.raises(DataError, match=r"replies\.sqlite: is damaged or no store of replies"):
+    with pytest.raises(DataError, match=r"replies\.sqlite: is damaged or no cache"):
         Replies(path)
 
 
@@ -234,7 +221,7 @@ def test_another_programs_database_is_left_alone(path):
     connection.execute("CREATE TABLE theirs (a)")
     connection.close()
 
-    with pytest.raises(DataError, match="is a database, but no store of replies"):
+    with pytest.raises(DataError, match="is a database, but no cache"):
         Replies(path)
 
 
@@ -244,7 +231,7 @@ def test_a_newer_schema_is_refused(path):
     connection.execute("PRAGMA user_version=99")
     connection.close()
 
-    with pytest.raises(DataError, match=r"newer ragbench \(schema 99\); allowed: schema 1"):
+    with pytest.raises(DataError, match=r"another version of ragbench \(schema 99\)"):
         Replies(path)
 
 
@@ -298,7 +285,7 @@ def test_a_full_disk_is_an_error_that_names_the_file(path, warm):
         "from ragbench.llm import ChatReply, Replies\n"
         "import random, signal\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))\n"
         "replies = Replies(sys.argv[1])\n"
         "try:\n"
         "    for i in range(1000):\n"
@@ -311,7 +298,7 @@ def test_a_full_disk_is_an_error_that_names_the_file(path, warm):
 
     assert status == 0
     kept, message = said.split(" ", 1)
-    assert "replies.sqlite: cannot be used as a store of replies" in message
+    assert "replies.sqlite: cannot be used as a cache" in message
     with Replies(path) as replies:
         assert len(replies) == int(kept) > 10
 
@@ -357,7 +344,6 @@ def test_kill_9_loses_no_stored_reply(path, warm):
     assert server.counters.requests - n <= kills * CONCURRENCY, "only those in flight at a kill"
     with Replies(path) as replies:
         assert len(replies) == n
-        assert list(replies.damaged()) == []
 
 
 @pytest.mark.slow
@@ -385,7 +371,7 @@ def test_many_threads_open_fresh_files_at_once(tmp_path):
         for i in range(40):
             together.wait()
             try:
-                open_database(tmp_path / f"{i}.sqlite", REPLIES).close()
+                Replies(tmp_path / f"{i}.sqlite").close()
             except DataError as error:
                 errors.append(error)
 

@@ -1,99 +1,124 @@
-"""Files of SQLite: what is refused, and that a transaction is whole or absent."""
+"""The SQLite files of a cache: files of others, network file systems, locks, replaced files."""
 
 import errno
 import os
 import sqlite3
-import sys
 
 import pytest
 
 from ragbench.errors import DataError
-from ragbench.store import kinds
-from ragbench.store.database import open_database, open_shared
-from ragbench.store.kinds import FileKind, NetworkCache
-
-NOTES = FileKind("store of notes", "notes", "text TEXT", 1, 2, "its notes are written again")
-
-
-def _insert(connection, *tables):
-    for table in tables:
-        connection.execute(f"INSERT INTO {table} VALUES ('a')")
+from ragbench.store import sqlite_file
+from ragbench.store.database import Store
+from ragbench.store.sqlite_file import DamagedCache, NetworkCache
+from tests.store.rows import query
 
 
-def test_a_block_that_fails_writes_nothing(tmp_path):
-    file = open_database(tmp_path / "notes.sqlite", NOTES)
-    with pytest.raises(DataError, match="no such table"):
-        file.write(lambda connection: _insert(connection, "notes", "nowhere"))
-    file.write(lambda connection: connection.execute("INSERT INTO notes VALUES ('b')"))
-    file.close()
+def put(path, **blobs):
+    store = Store(path)
+    store.put("kind", "key", {item: blob.encode() for item, blob in blobs.items()})
+    store.close()
 
-    shared = open_shared(tmp_path / "notes.sqlite", NOTES)
-    query = "SELECT text FROM notes"
-    assert shared.use(lambda connection: connection.execute(query).fetchall()) == [("b",)]
-    shared.close()
+
+def get(path, *items, also=()):
+    store = Store(path, also)
+    blobs = {item: blob.decode() for item, blob in store.find("kind", "key", items)}
+    store.close()
+    return blobs
+
+
+@pytest.mark.parametrize("since", [0.0, 1e12])
+def test_a_row_stays_where_it_is_new_enough(tmp_path, since):
+    store = Store(tmp_path / "c.sqlite")
+    store.put("kind", "key", {"a": b"first"})
+
+    stayed = store.put("kind", "key", {"a": b"second", "b": b"new"}, since=since)
+
+    expected = b"second" if since else b"first"
+    assert stayed == ({} if since else {"a": b"first"})
+    assert dict(store.find("kind", "key", ["a", "b"])) == {"a": expected, "b": b"new"}
+    assert store.get("kind", "key", "a", since=1e12) is None
+    store.close()
 
 
 @pytest.mark.parametrize(
     ("statements", "message"),
     [
-        pytest.param(["CREATE TABLE t (x)"], "is a database, but no store of notes", id="other"),
+        pytest.param(["CREATE TABLE t (x)"], "is a database, but no cache", id="other"),
         pytest.param(
-            ["PRAGMA application_id=1", "PRAGMA user_version=3"],
-            r"written by a newer ragbench \(schema 3\); allowed: schema 2",
-            id="newer",
+            ["CREATE TABLE t (x)", "PRAGMA application_id=1380009794", "PRAGMA user_version=9"],
+            r"written by another version of ragbench \(schema 9\); allowed: schema 3",
+            id="another version",
         ),
     ],
 )
-def test_files_of_others_are_refused(tmp_path, statements, message):
+def test_databases_of_others_are_refused_and_stay(tmp_path, statements, message):
     path = tmp_path / "other.sqlite"
-    connection = sqlite3.connect(path)
     for statement in statements:
-        connection.execute(statement)
-    connection.close()
+        query(path, statement)
+    before = path.read_bytes()
 
     with pytest.raises(DataError, match=message):
-        open_database(path, NOTES)
+        get(path, "a")
+    with pytest.raises(DataError, match=message):
+        put(path, a="1")
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["other.sqlite"]
 
 
-def test_what_is_no_database_says_what_to_do(tmp_path):
+def test_a_file_that_is_no_database_says_what_to_do_and_stays(tmp_path):
     path = tmp_path / "text.sqlite"
     path.write_bytes(b"no database at all, but long enough to be read as one" * 100)
 
-    with pytest.raises(DataError, match=r"text.sqlite: is damaged .* move it away; its notes are"):
-        open_database(path, NOTES)
+    with pytest.raises(DataError, match=r"text.sqlite: is damaged or no cache.*move it away"):
+        put(path, a="1")
+    assert [file.name for file in tmp_path.iterdir()] == ["text.sqlite"]
 
 
-def test_a_folder_that_cannot_be_made_is_an_error_that_names_the_file(tmp_path):
-    (tmp_path / "file").write_text("")
+def test_a_further_file_that_cannot_be_used_is_named_and_left_out(tmp_path):
+    bad, good = tmp_path / "bad.sqlite", tmp_path / "good.sqlite"
+    bad.write_bytes(b"no database" * 9)
+    put(good, a="1")
 
-    with pytest.raises(DataError, match=r"n.sqlite: cannot be used as a store of notes"):
-        open_database(tmp_path / "file" / "n.sqlite", NOTES)
+    with pytest.warns(DamagedCache, match=r"bad\.sqlite: is damaged.*left out"):
+        assert get(tmp_path / "own.sqlite", "a", also=[bad, good]) == {"a": "1"}
+
+
+def test_a_file_that_is_removed_or_replaced_under_a_store_is_opened_again(tmp_path):
+    path, other = tmp_path / "c.sqlite", tmp_path / "other.sqlite"
+    put(other, b="2")
+    store = Store(path)
+    store.put("kind", "key", {"a": b"1"})
+    for end in ("", "-wal", "-shm"):
+        path.with_name(f"c.sqlite{end}").unlink()
+    assert store.get("kind", "key", "a") is None
+    store.put("kind", "key", {"a": b"3"})
+    assert get(path, "a") == {"a": "3"}
+    for end in ("-wal", "-shm"):
+        path.with_name(f"c.sqlite{end}").unlink(missing_ok=True)
+    other.replace(path)
+
+    assert store.get("kind", "key", "b") == b"2"
+    store.close()
+    assert get(path, "a", "b") == {"b": "2"}
 
 
 def test_several_machines_share_no_write_ahead_log(tmp_path, monkeypatch):
-    """One that a local disk had is folded in, and nothing of it is lost."""
+    """The log of a local disk is folded in, and nothing of it is lost."""
     path = tmp_path / "notes.sqlite"
-    with open_database(path, NOTES) as file:
-        file.write(lambda connection: connection.execute("INSERT INTO notes VALUES ('b')"))
-        (mode,) = file.use(lambda connection: connection.execute("PRAGMA journal_mode").fetchone())
-    assert mode == "wal"
+    put(path, a="1")
+    assert query(path, "PRAGMA journal_mode") == [("wal",)]
     (tmp_path / "mounts").write_text(f"disk / ext4 rw 0 0\nserver:/ {tmp_path} nfs4 rw 0 0\n")
     monkeypatch.setattr("ragbench.files.MOUNTS", tmp_path / "mounts")
-    monkeypatch.setattr(kinds, "_told", set())
+    monkeypatch.setattr(sqlite_file, "_network_folders", set())
 
     with pytest.warns(NetworkCache, match=r"network file system \(nfs4\).*cache_also") as told:
-        opened = [open_database(path, NOTES) for _ in range(2)]
-    for number, file in enumerate(opened):
-        (mode,) = file.use(lambda connection: connection.execute("PRAGMA journal_mode").fetchone())
-        assert mode == "delete"
-        file.write(lambda c, n=number: c.execute("INSERT INTO notes VALUES (?)", [str(n)]))
-    assert len(opened[0]) == 3
-    for file in opened:
-        file.close()
+        put(path, b="2")
+    put(path, c="3")
+    assert query(path, "PRAGMA journal_mode") == [("delete",)]
+    assert get(path, "a", "b", "c") == {"a": "1", "b": "2", "c": "3"}
     assert len(told) == 1, "once for a folder"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="locks of POSIX")
 def test_a_file_system_without_locks_is_refused(tmp_path, monkeypatch):
     def refuse(file, operation):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
@@ -101,4 +126,17 @@ def test_a_file_system_without_locks_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("fcntl.flock", refuse)
 
     with pytest.raises(DataError, match=r"notes\.sqlite: .*No locks available"):
-        open_database(tmp_path / "notes.sqlite", NOTES)
+        put(tmp_path / "notes.sqlite", a="1")
+
+
+def test_a_locked_file_is_an_error_that_names_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite_file, "_PATIENCE_S", 0.05)
+    path = tmp_path / "c.sqlite"
+    put(path, a="1")
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    with pytest.raises(DataError, match=r"c\.sqlite: cannot be used as a cache: .*locked"):
+        put(path, b="2")
+    other.close()
+    assert get(path, "a") == {"a": "1"}

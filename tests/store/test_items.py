@@ -1,28 +1,19 @@
-"""StageStore: whole lines count, damage is made again, a full or read-only disk is said."""
+"""Stage items: values come back, kills lose none, damage is made again, runs share a file."""
 
 import json
-import os
-import tempfile
 import threading
 import time
-import tracemalloc
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.data.loaders.base import kept_apart
 from ragbench.errors import DataError
-from ragbench.store.items import (
-    DamagedItems,
-    Form,
-    Spool,
-    Spooled,
-    StageFile,
-    StageStore,
-    stage_path,
-)
-from ragbench.types.rows import Places
+from ragbench.store.database import CACHE_FILE
+from ragbench.store.items import StageStore
+from ragbench.store.maintenance import stored_in
+from ragbench.store.sqlite_file import DamagedCache
+from tests.store.rows import damage, forge, items, query
 
 values = st.recursive(
     st.none()
@@ -36,123 +27,113 @@ values = st.recursive(
 
 
 @pytest.fixture
-def path(tmp_path):
-    return stage_path(tmp_path, "retrieve", "k")
+def open_items(tmp_path):
+    """Opens the items of a stage, in a folder and with further folders."""
+    opened = []
+
+    def of(folder="ours", also=(), key="k"):
+        store = StageStore(tmp_path / folder, [tmp_path / other for other in also])
+        opened.append(store)
+        return store.items("retrieve", "bm25", key)
+
+    yield of
+    for store in opened:
+        store.close()
 
 
-def stage_file(path, also=()):
-    return StageFile(path, {"stage": "retrieve", "of": "bm25"}, also)
+@settings(max_examples=30)  # each makes a file
+@given(content=st.dictionaries(st.text(), values, max_size=5))
+def test_values_come_back(content, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cache")
+    for turn in range(2):
+        store = StageStore(folder)
+        stored = store.items("retrieve", "bm25", "k")
+        for item, value in content.items():
+            if turn == 0:
+                stored.put(item, value)
+            assert stored.get(item) == value
+            assert item in stored
+        assert stored.get("another") is None
+        store.close()
 
 
-@given(items=st.dictionaries(st.text(), values, max_size=5))
-def test_what_is_put_is_there_again(items, tmp_path_factory):
-    path = tmp_path_factory.mktemp("stage") / "k.jsonl"
-    with stage_file(path) as first:
-        for item, value in items.items():
-            first.put(item, value)
-            assert first.get(item) == value
-
-    second = stage_file(path)
-    assert {item: second.get(item) for item in items} == items
-    assert len(second) == len(items)
-
-
-def test_the_last_value_of_an_item_counts(path):
+def test_the_last_value_of_an_item_counts(open_items):
     for value in (1, 2, 3):
-        with stage_file(path) as each:
-            each.put("q", value)
+        open_items().put("q", value)
 
-    assert stage_file(path).get("q") == 3
-
-
-@pytest.mark.parametrize("cut", range(2, 30))
-def test_a_line_that_was_cut_off_is_left_out_and_the_next_one_is_whole(path, cut):
-    with stage_file(path) as first:
-        first.put("q1", ["d1"])
-        first.put("q2", ["d2"])
-    path.write_bytes(path.read_bytes()[:-cut])
-
-    with pytest.warns(DamagedItems, match="stored items are damaged"):
-        second = stage_file(path)
-    with second:
-        second.put("q3", ["d3"])
-    third = stage_file(path)  # which warns of nothing: the file is whole again
-
-    assert (third.get("q1") or ["d1"], third.get("q3")) == (["d1"], ["d3"])
-    assert "q2" not in third
+    assert open_items().get("q") == 3
 
 
-@pytest.mark.costly
-@pytest.mark.parametrize("bit", range(8))
-def test_each_flipped_bit_is_found(path, bit):
-    with stage_file(path) as first:
-        first.put("q1", ["d1", 0.5])
-    whole = path.read_bytes()
-    start = whole.index(b"\n") + 1
+def test_keys_and_stages_have_items_of_their_own(open_items):
+    open_items(key="a").put("q", 1)
 
-    for position in range(start, len(whole)):
-        damaged = bytearray(whole)
-        damaged[position] ^= 1 << bit
-        path.write_bytes(damaged)
-        with pytest.warns(DamagedItems, match=str(path)):
-            assert "q1" not in stage_file(path)
+    assert open_items(key="b").get("q") is None
 
 
-def test_a_file_of_another_format_is_left_alone(path):
-    path.parent.mkdir(parents=True)
-    path.write_text('ragbench.stage/9 {"stage": "retrieve"}\nsomething new\n')
-
-    assert len(stage_file(path)) == 0
-
-
-def test_folders_of_others_are_only_read(tmp_path):
-    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
-    with stage_file(stage_path(theirs, "retrieve", "k")) as first:
-        first.put("q1", "stored")
-    before = {p: p.read_bytes() for p in theirs.rglob("*") if p.is_file()}
-    store = StageStore(ours, [theirs])
-    found = store.file("retrieve", "bm25", "k")
-
-    assert found.get("q1") == "stored"
-    found.put("q2", "new")
-    store.close()
-    assert {p: p.read_bytes() for p in theirs.rglob("*") if p.is_file()} == before
-    assert "q2" in stage_file(stage_path(ours, "retrieve", "k"))
+def test_looking_for_items_makes_no_folder(open_items, tmp_path):
+    assert open_items().get("q") is None
+    assert "q" not in open_items()
+    assert not (tmp_path / "ours").exists()
 
 
-def test_a_damaged_first_line_costs_no_item(path):
-    with stage_file(path) as first:
-        first.put("q1", 1)
-    path.write_bytes(b"R" + path.read_bytes()[1:])
+def test_folders_of_others_are_only_read(open_items, tmp_path):
+    open_items("theirs").put("q1", "stored")
+    before = query(tmp_path / "theirs" / CACHE_FILE, "SELECT * FROM rows")
+    ours = open_items("ours", ["theirs", "nowhere"])
 
-    with pytest.warns(DamagedItems, match="1 stored items are damaged"):
-        second = stage_file(path)
-    with second:
-        assert second.get("q1") == 1
-        second.put("q2", 2)
-
-    third = stage_file(path)
-    assert (third.get("q1"), third.get("q2")) == (1, 2)
+    assert ours.get("q1") == "stored"
+    ours.put("q2", "new")
+    assert query(tmp_path / "theirs" / CACHE_FILE, "SELECT * FROM rows") == before
+    assert [item for _, item, _ in items(tmp_path / "ours", "retrieve")] == ["q2"]
+    assert not (tmp_path / "nowhere").exists()
 
 
-def test_lines_of_another_format_are_left_alone(path):
-    path.parent.mkdir(parents=True)
-    theirs = b"ragbench.stage/2 {}\nsomething of theirs\n"
-    path.write_bytes(theirs)
+def test_a_damaged_item_is_said_once_and_made_again(open_items, tmp_path):
+    open_items().put("q1", ["d1"])
+    open_items().put("q2", ["d2"])
+    damage(tmp_path / "ours" / CACHE_FILE, "item = 'q1'")
 
-    with stage_file(path) as first:
-        assert len(first) == 0
-        first.put("q1", 1)
+    stored = open_items()
+    with pytest.warns(DamagedCache, match=r"cache\.sqlite: 1 damaged in retrieve \(q1\)"):
+        assert stored.get("q1") is None
+    assert "q1" not in stored
+    assert stored.get("q2") == ["d2"]
+    stored.put("q1", ["d3"])
+    assert open_items().get("q1") == ["d3"]
 
-    assert path.read_bytes().startswith(theirs)
-    assert len(stage_file(path)) == 1
+
+def test_an_item_under_the_name_of_another_is_damaged(open_items, tmp_path):
+    open_items().put("q1", 1)
+    query(tmp_path / "ours" / CACHE_FILE, "UPDATE rows SET item = 'q2'")
+
+    with pytest.warns(DamagedCache):
+        assert open_items().get("q2") is None
 
 
-def test_several_threads_and_files_fill_one_file(path):
+def test_what_is_no_json_with_a_right_checksum_is_made_again(open_items, tmp_path):
+    open_items().put("q1", 1)
+    forge(tmp_path / "ours" / CACHE_FILE, "item = 'q1'", b"[" * 100_000)
+
+    with pytest.warns(DamagedCache, match="another shape"):
+        assert open_items().get("q1") is None
+
+
+def test_an_item_of_another_shape_is_refused_and_made_again(open_items):
+    stored = open_items()
+    stored.put("q1", 1)
+
+    with pytest.warns(DamagedCache, match="q1 has another shape"):
+        stored.refuse("q1")
+    assert "q1" not in stored
+    stored.put("q1", 2)
+    assert stored.get("q1") == 2
+
+
+def test_threads_and_connections_fill_one_file(open_items, tmp_path):
     def fill(name):
-        with stage_file(path) as own:
-            for i in range(100):
-                own.put(f"{name}{i}", "x" * i)
+        own = open_items()
+        for i in range(100):
+            own.put(f"{name}{i}", "x" * i)
 
     threads = [threading.Thread(target=fill, args=(name,)) for name in "abcd"]
     for thread in threads:
@@ -160,189 +141,98 @@ def test_several_threads_and_files_fill_one_file(path):
     for thread in threads:
         thread.join()
 
-    assert len(stage_file(path)) == 400
-
-
-def test_a_disk_that_cannot_be_written_is_said_and_loses_nothing(path):
-    full = "/dev/full"
-    if not os.path.exists(full):
-        pytest.skip("no /dev/full here")
-    path.parent.mkdir(parents=True)
-    path.symlink_to(full)
-
-    with pytest.raises(DataError, match=r"k\.jsonl: cannot be written: No space left on device"):
-        StageFile.put(_empty(path), "q", 1)
-
-
-def _empty(path):
-    made = StageFile.__new__(StageFile)
-    made.path, made._about, made._lock = path, {}, threading.Lock()
-    made._stream, made._synced, made._items, made._damaged = None, 0.0, Places(), 0
-    return made
+    assert len(items(tmp_path / "ours", "retrieve")) == 400
 
 
 KILLED = """
 import sys
 from pathlib import Path
-from ragbench.store.items import StageFile
-file = StageFile(Path(sys.argv[1]), {"stage": "retrieve"})
-for i in range(10**9):
-    file.put(str(i), "x" * (i % 5000))
+from ragbench.store.items import StageStore
+stored = StageStore(Path(sys.argv[1])).items("retrieve", "bm25", "k")
+for i in range(int(sys.argv[2]), 10**9):
+    stored.put(str(i), "x" * (i % 5000))
     print(i, flush=True)
 """
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("items", [1, 40, 700])
-def test_kill_9_loses_nothing_that_was_put(path, warm, items):
-    process = warm.popen(["-c", KILLED, str(path)], text=True)
-    told = [int(process.stdout.readline()) for _ in range(items)]
+@pytest.mark.parametrize("count", [1, 40, 700])
+def test_kill_9_loses_no_item(open_items, tmp_path, warm, count):
+    process = warm.popen(["-c", KILLED, str(tmp_path / "ours"), "0"], text=True)
+    told = [int(process.stdout.readline()) for _ in range(count)]
     process.kill()
     rest, _ = process.communicate()
     told += [int(line) for line in rest.splitlines(keepends=True) if line.endswith("\n")]
 
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DamagedItems)  # a line under way may have been cut off
-        found = stage_file(path)
-    assert all(str(i) in found for i in told)
+    stored = open_items()
+    assert all(stored.get(str(i)) == "x" * (i % 5000) for i in told)
 
 
-def test_use_is_noted_for_pruning(path):
-    with stage_file(path) as first:
-        first.put("q", 1)
-    os.utime(path, (1, 1))
+@pytest.mark.costly
+def test_two_processes_fill_one_file(open_items, tmp_path, warm):
+    processes = [
+        warm.popen(["-c", KILLED, str(tmp_path / "ours"), str(start)], text=True)
+        for start in (0, 10**6)
+    ]
+    told = [[int(process.stdout.readline()) for _ in range(300)] for process in processes]
+    for process in processes:
+        process.kill()
+        process.communicate()
 
-    stage_file(path)
-
-    assert time.time() - path.stat().st_mtime < 600
-
-
-def test_lines_can_be_read_without_us(path):
-    with stage_file(path) as first:
-        first.put("é", {"b": 1})
-
-    head, line = path.read_text(encoding="ascii").splitlines()
-    assert head == 'ragbench.stage/1 {"stage": "retrieve", "of": "bm25"}'
-    assert json.loads(line.partition(" ")[2]) == ["é", {"b": 1}]
+    stored = open_items()
+    assert all(str(i) in stored for numbers in told for i in numbers)
 
 
-def test_values_stay_on_disk_and_are_read_from_the_right_file(tmp_path):
-    paths = [stage_path(tmp_path / name, "retrieve", "k") for name in ("ours", "first", "second")]
-    for number, path in enumerate(paths):
-        with stage_file(path) as each:
-            for item in ("all", f"only {number}", "two")[: 2 + (number > 0)]:
-                each.put(item, [item, number, "x" * 1_000_000])
-
-    tracemalloc.start()
-    ours = stage_file(paths[0], paths[1:])
-    with ours:
-        ours.put("new", "x" * 1_000_000)
-        held, _ = tracemalloc.get_traced_memory()
-        found = {item: ours.get(item)[1] for item in ("all", "only 0", "only 1", "only 2", "two")}
-    tracemalloc.stop()
-
-    assert found == {"all": 0, "only 0": 0, "only 1": 1, "only 2": 2, "two": 2}
-    assert ours.get("new") == "x" * 1_000_000
-    assert held < 100_000
-    paths[2].unlink()
-    assert ours.get("two") is None
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from ragbench.errors import DataError
+from ragbench.store.items import StageStore
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+stored = StageStore(Path(sys.argv[1])).items("retrieve", "bm25", "k")
+try:
+    for i in range(1000):
+        stored.put(str(i), "x" * 2000)
+except DataError as error:
+    print(i, error)
+"""
 
 
-def test_what_a_damaged_file_still_holds_is_found_after_it_was_written_anew(path):
-    with stage_file(path) as first:
-        for item in "abc":
-            first.put(item, item * 9)
-    lines = path.read_bytes().splitlines(keepends=True)
-    lines[1] = b"x" + lines[1][1:]
-    path.write_bytes(b"".join(lines))
+def test_a_full_disk_is_said_and_loses_nothing(open_items, tmp_path, warm):
+    """A limit on the size of files stands for the disk; in a process of its own."""
+    status, said = warm.run(FULL, str(tmp_path / "ours"))
 
-    with pytest.warns(DamagedItems):
-        again = stage_file(path)
-    with again:
-        again.put("d", "d" * 9)
-
-        assert {item: again.get(item) for item in "abcd"} == {
-            "a": None, "b": "b" * 9, "c": "c" * 9, "d": "d" * 9
-        }  # fmt: skip
+    count, message = said.split(" ", 1)
+    assert status == 0
+    assert "cache.sqlite: cannot be used as a cache" in message
+    assert "free space" in message
+    assert len(items(tmp_path / "ours", "retrieve")) == int(count) > 10
+    stored = open_items()
+    stored.put("after", 1)
+    assert stored.get(str(int(count) - 1)) == "x" * 2000
 
 
-PAIRS = Form(list, tuple, lambda value: value != ())
+def test_a_folder_that_may_only_be_read_says_so(open_items, tmp_path):
+    (tmp_path / "ours").write_text("a file")
+
+    with pytest.raises(DataError, match=r"cache\.sqlite: cannot be used as a cache: .*exists"):
+        open_items().put("q", 1)
 
 
-@given(changes=st.lists(st.tuples(st.integers(0, 6), st.lists(values, max_size=3).map(tuple))))
-def test_spooled_values_are_those_of_a_list(changes, tmp_path_factory):
-    spool = Spool(tmp_path_factory.getbasetemp())
-    ours, theirs = Spooled(spool, PAIRS, 7, "none"), ["none"] * 7
+def test_use_is_noted_for_pruning(open_items, tmp_path):
+    open_items().put("q", 1)
+    query(tmp_path / "ours" / CACHE_FILE, "UPDATE entries SET used_at = 1")
 
-    for row, value in changes:
-        ours[row] = theirs[row] = value
-        assert ours[row] == value
+    open_items().get("q")
 
-    assert list(ours) == theirs
-    assert [*ours[2:5]] == theirs[2:5]
-    assert len(ours) == 7
-    assert ours[-1] == theirs[-1]
-    assert ours.lacking() == [row for row, value in enumerate(theirs) if value in ("none", ())]
-    spool.close()
+    (entry,) = stored_in(tmp_path / "ours")
+    assert (entry.kind, entry.label) == ("retrieve", "bm25")
+    assert time.time() - entry.used_at < 600
 
 
-def test_spooled_values_are_in_no_file_with_a_name_and_not_in_memory(tmp_path):
-    with_spool = StageStore(tmp_path)
-    tracemalloc.start()
-    kept = Spooled(with_spool.spool, PAIRS, 2_000)
-    for row in range(len(kept)):
-        kept[row] = (row, f"{row} " * 3_000)
-    held, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+def test_rows_can_be_read_without_us(open_items, tmp_path):
+    open_items().put("é", {"b": 1})
 
-    assert held < 1_500_000, "28 MB are on disk"
-    assert kept[1_234] == (1_234, "1234 " * 3_000)
-    assert kept[7] == (7, "7 " * 3_000)
-    assert [*tmp_path.rglob("*")] == []
-    with_spool.close()
-    with pytest.raises(ValueError, match="closed"):
-        kept[5]
-
-
-def test_a_spool_lies_elsewhere_where_the_cache_cannot_be_written(tmp_path, monkeypatch):
-    monkeypatch.setattr("ragbench.store.items.os.access", lambda path, mode: False)
-    places = []
-    made = tempfile.SpooledTemporaryFile
-    monkeypatch.setattr(
-        "ragbench.store.items.tempfile.SpooledTemporaryFile",
-        lambda size, dir: places.append(dir) or made(size, dir=dir),
-    )
-
-    spool = Spool(tmp_path / "not there")
-
-    assert spool.get(spool.put(["a", 1.5])) == ["a", 1.5]
-    assert places == [None]
-    spool.close()
-
-
-def test_a_full_disk_is_said_where_values_are_spooled(tmp_path, monkeypatch):
-    spool = Spool(tmp_path)
-    spool.put(1)
-
-    def full(data):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(spool._stream, "write", full)
-    with pytest.raises(DataError, match=r"cannot be written: No space left on device"):
-        spool.put(2)
-    monkeypatch.undo()
-    spool.close()
-
-
-@pytest.mark.parametrize("n", [0, 5, 999, 1_000, 1_203])
-@pytest.mark.parametrize("odd_at", [None, 7, 1_100])
-def test_values_kept_apart_are_the_same(n, odd_at):
-    """Also where a spool does not take one of them: then all of them stay in memory."""
-    values = [{"row": row, "odd": object() if row == odd_at else None} for row in range(n)]
-
-    kept = kept_apart(iter(values), Form(lambda value: value, lambda flat: flat))
-
-    assert list(kept) == values
-    assert isinstance(kept, Spooled) == (n >= 1_000 and (odd_at is None or odd_at >= n))
+    ((key, item, blob),) = items(tmp_path / "ours", "retrieve")
+    assert (key, item, json.loads(blob)) == ("k", "é", {"b": 1})

@@ -41,10 +41,10 @@ with Replies(f"{folder}/replies.sqlite") as replies:
                 print(engine.ask(ChatRequest("m", (Message("user", text),))).text)
             except DataError as error:
                 print(error)
-with EmbeddingCache(Path(folder) / "embeddings.sqlite") as stored:
-    print(len(dict(stored.find([b"a"]))))
-    stored.store({b"b": np.ones(2, np.float32)})
-    stored.store_lengths({b"b": 1})
+with EmbeddingCache(Path(folder) / "cache.sqlite") as stored:
+    print(len(dict(stored.find(["a"]))))
+    stored.store({"b": np.ones(2, np.float32)})
+    stored.store_lengths({"b": 1})
 """
 
 
@@ -73,8 +73,8 @@ def files(folder):
 def test_a_complete_cache_serves_and_what_is_missing_is_named_and_not_paid(cache, warm):
     with ChatServer(GOOD) as server:
         assert warm.run(ASK, str(cache), server.url, "known")[0] == 0
-        with EmbeddingCache(cache / "embeddings.sqlite") as vectors:
-            vectors.store({b"a": np.ones(2, np.float32)})
+        with EmbeddingCache(cache / "cache.sqlite") as vectors:
+            vectors.store({"a": np.ones(2, np.float32)})
         before = files(cache)
 
         done = read_only(warm, cache, ASK, cache, server.url, "known", "unknown")
@@ -84,7 +84,7 @@ def test_a_complete_cache_serves_and_what_is_missing_is_named_and_not_paid(cache
         assert (reply, found) == (GOOD, "1")
         assert "replies.sqlite: no reply from 'm' to 'unknown'" in missing
         assert "may only be read, and nothing is paid for that cannot be stored" in missing
-        assert "embeddings.sqlite: may only be read; new vectors are computed" in done.stderr
+        assert "cache.sqlite: may only be read; new vectors are not stored" in done.stderr
         assert server.counters.requests == 1
         assert files(cache) == before
 
@@ -110,7 +110,7 @@ def test_a_run_over_a_complete_cache(cache, warm, repository, tmp_path, monkeypa
     command += ["--limit", "10", "--set", f"output={tmp_path / 'runs'}"]
     monkeypatch.setenv("RAGBENCH_CACHE", str(cache))
     assert run_command(*command).returncode == 0
-    assert (cache / "stages").is_dir()
+    assert (cache / "cache.sqlite").is_file()
 
     again = read_only(warm, cache, PROGRAM, *command)
     other = read_only(warm, cache, PROGRAM, *command, "--set", "retrievers.bm25.k1=1.3")

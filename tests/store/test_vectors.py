@@ -8,7 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError
-from ragbench.store.vectors import DamagedVectors, EmbeddingCache, vector_key
+from ragbench.store.sqlite_file import DamagedCache
+from ragbench.store.vectors import EmbeddingCache, vector_key
+from tests.store.rows import damage
 
 PARTS = st.tuples(st.text("ab:", max_size=3), st.text("ab:", max_size=3), st.text(max_size=4))
 FLOATS = st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=5)
@@ -26,50 +28,34 @@ def test_a_text_that_is_no_unicode_has_a_key_of_its_own():
 
 
 @settings(max_examples=25)  # each makes a file
-@given(st.dictionaries(st.binary(min_size=1, max_size=4), FLOATS, max_size=8))
+@given(st.dictionaries(st.text(min_size=1, max_size=4), FLOATS, max_size=8))
 def test_what_was_stored_comes_back_bit_for_bit(tmp_path_factory, content):
     vectors = {key: np.array(numbers, dtype=np.float32) for key, numbers in content.items()}
-    path = tmp_path_factory.mktemp("cache") / "deep" / "embeddings.sqlite"
+    path = tmp_path_factory.mktemp("cache") / "deep" / "cache.sqlite"
     with EmbeddingCache(path) as cache:
         cache.store(vectors)
         cache.store({key: -vector for key, vector in vectors.items()})  # the first one stays
     with EmbeddingCache(path) as cache:
-        found = dict(cache.find([*vectors, b"never"]))
+        found = dict(cache.find([*vectors, "never"]))
 
     assert found.keys() == vectors.keys()
     assert all(found[key].tobytes() == vectors[key].tobytes() for key in vectors)
 
 
 @settings(max_examples=25)  # each makes a file
-@given(st.dictionaries(st.binary(min_size=1, max_size=4), st.integers(0, 2**40), max_size=8))
+@given(st.dictionaries(st.text(min_size=1, max_size=4), st.integers(0, 2**40), max_size=8))
 def test_numbers_of_tokens_come_back(tmp_path_factory, lengths):
-    path = tmp_path_factory.mktemp("cache") / "embeddings.sqlite"
+    path = tmp_path_factory.mktemp("cache") / "cache.sqlite"
     with EmbeddingCache(path) as cache:
         cache.store_lengths(lengths)
         cache.store_lengths(dict.fromkeys(lengths, 0))  # the first one stays
     with EmbeddingCache(path) as cache:
-        assert cache.lengths([*lengths, b"never"]) == lengths
+        assert cache.lengths([*lengths, "never"]) == lengths
         assert len(cache) == 0, "vectors are counted, lengths are not"
 
 
-def test_a_file_of_an_older_version_takes_numbers_of_tokens(tmp_path):
-    path, vector = tmp_path / "e.sqlite", np.array([1, 2], dtype=np.float32)
-    with EmbeddingCache(path) as cache:
-        cache.store({b"a": vector})
-    connection = sqlite3.connect(path)
-    connection.execute("DROP TABLE lengths")  # what version 1 had not
-    connection.execute("PRAGMA user_version=1")
-    connection.close()
-
-    with EmbeddingCache(path) as cache:
-        assert cache.lengths([b"a"]) == {}
-        cache.store_lengths({b"a": 7})
-        assert cache.lengths([b"a"]) == {b"a": 7}
-        assert [found.tolist() for _, found in cache.find([b"a"])] == [[1, 2]]
-
-
 def test_more_keys_than_one_query_takes(tmp_path):
-    vectors = {f"{i}".encode(): np.array([i], dtype=np.float32) for i in range(1201)}
+    vectors = {f"{i}": np.array([i], dtype=np.float32) for i in range(1201)}
     with EmbeddingCache(tmp_path / "e.sqlite") as cache:
         cache.store(vectors)
 
@@ -83,25 +69,22 @@ def test_a_damaged_vector_is_dropped_and_may_be_stored_again(tmp_path):
     path = tmp_path / "e.sqlite"
     vector = np.array([1, 2], dtype=np.float32)
     with EmbeddingCache(path) as cache:
-        cache.store({b"a": vector, b"b": vector})
-    connection = sqlite3.connect(path)
-    connection.execute("UPDATE vectors SET vector = x'0000803f00008040' WHERE key = x'61'")
-    connection.commit()
-    connection.close()
+        cache.store({"a": vector, "b": vector})
+    damage(path, "item = 'a'")
 
     with EmbeddingCache(path) as cache:
-        with pytest.warns(DamagedVectors, match=r"e.sqlite: 1 stored vectors? .* damaged"):
-            assert [key for key, _ in cache.find([b"a", b"b"])] == [b"b"]
-        cache.store({b"a": vector})
-        assert dict(cache.find([b"a"]))[b"a"].tolist() == [1, 2]
+        with pytest.warns(DamagedCache, match=r"e.sqlite: 1 damaged in embed"):
+            assert [key for key, _ in cache.find(["a", "b"])] == ["b"]
+        cache.store({"a": vector})
+        assert dict(cache.find(["a"]))["a"].tolist() == [1, 2]
 
 
 def test_a_file_of_somebody_else_is_refused(tmp_path):
     path = tmp_path / "e.sqlite"
     path.write_bytes(b"not a database, but long enough to look like a header of one" * 9)
 
-    with pytest.raises(DataError, match=r"cache of embeddings.*its texts will be encoded again"):
-        EmbeddingCache(path)
+    with pytest.raises(DataError, match=r"is damaged or no cache.*move it away"):
+        EmbeddingCache(path).count(["a"])
 
 
 WRITER = """
@@ -156,15 +139,15 @@ def test_processes_write_at_once(warm, tmp_path):
 
 def filled(path, **vectors):
     with EmbeddingCache(path) as cache:
-        cache.store({key.encode(): np.array([n], dtype=np.float32) for key, n in vectors.items()})
-        cache.store_lengths({key.encode(): n for key, n in vectors.items()})
+        cache.store({key: np.array([n], dtype=np.float32) for key, n in vectors.items()})
+        cache.store_lengths(vectors)
     return path
 
 
-def found_in(path, *also, keys=(b"a", b"b", b"c")):
+def found_in(path, *also, keys=("a", "b", "c")):
     with EmbeddingCache(path, also) as stored:
-        vectors = {key.decode(): float(vector[0]) for key, vector in stored.find(keys)}
-        lengths = {key.decode(): n for key, n in stored.lengths(keys).items()}
+        vectors = {key: float(vector[0]) for key, vector in stored.find(keys)}
+        lengths = stored.lengths(keys)
     return vectors, lengths
 
 
@@ -177,17 +160,17 @@ def test_other_files_are_read_where_the_own_one_lacks_a_key_and_never_written(tm
     assert found_in(own, one, tmp_path / "none.sqlite", two) == (expected, expected)
 
     with EmbeddingCache(own, [one, two]) as stored:
-        stored.store({b"d": np.array([6], dtype=np.float32)})
-        stored.store_lengths({b"d": 6})
-    assert found_in(own, keys=[b"a", b"b", b"d"]) == ({"a": 1, "d": 6}, {"a": 1, "d": 6})
+        stored.store({"d": np.array([6], dtype=np.float32)})
+        stored.store_lengths({"d": 6})
+    assert found_in(own, keys=["a", "b", "d"]) == ({"a": 1, "d": 6}, {"a": 1, "d": 6})
     assert (one.read_bytes(), two.read_bytes()) == before
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        pytest.param(b"no database" * 9, "is damaged or no cache of embeddings", id="no database"),
-        pytest.param(None, "is a database, but no cache of embeddings", id="another database"),
+        pytest.param(b"no database" * 9, "is damaged or no cache", id="no database"),
+        pytest.param(None, "is a database, but no cache", id="another database"),
     ],
 )
 def test_another_file_that_cannot_be_used_is_named_and_left_out(tmp_path, content, message):
@@ -199,17 +182,15 @@ def test_another_file_that_cannot_be_used_is_named_and_left_out(tmp_path, conten
     else:
         bad.write_bytes(content)
 
-    with pytest.warns(DamagedVectors, match=rf"bad\.sqlite.* {message}.*left out"):
+    with pytest.warns(DamagedCache, match=rf"bad\.sqlite.* {message}.*left out"):
         assert found_in(own, bad, good) == ({"a": 1, "b": 2}, {"a": 1, "b": 2})
 
 
 def test_a_damaged_vector_of_another_file_is_named_and_stays_there(tmp_path):
     own, other = filled(tmp_path / "own.sqlite", a=1), filled(tmp_path / "other.sqlite", b=2, c=3)
-    with sqlite3.connect(other) as connection:
-        connection.execute("UPDATE vectors SET vector = zeroblob(4) WHERE key = ?", [b"b"])
-    connection.close()
+    damage(other, "kind = 'embed' AND item = 'b'")
 
-    with pytest.warns(DamagedVectors, match=r"other\.sqlite: 1 stored vectors are damaged"):
+    with pytest.warns(DamagedCache, match=r"other\.sqlite: 1 damaged in embed"):
         assert found_in(own, other) == ({"a": 1, "c": 3}, {"a": 1, "b": 2, "c": 3})
     with EmbeddingCache(other) as cache:
         assert len(cache) == 2

@@ -16,7 +16,7 @@ from typing import Any
 from ragbench.data.files.rows import Entry, parse_json
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
-from ragbench.store.items import Spooled
+from ragbench.store.spool import Spooled
 from ragbench.types.tables import PARTS, SEVERAL, folded, named_by
 
 _Values = dict[str, Any]

@@ -19,7 +19,7 @@ from ragbench.json_yaml import load_json
 from ragbench.registry import Option, nearest
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
-from ragbench.store.items import Form, Spool, Spooled
+from ragbench.store.spool import Form, Spool, Spooled
 from ragbench.types import Answered, Collection, Document, Query, ToolCall
 from ragbench.types.packed_documents import (
     Content,

@@ -13,7 +13,7 @@ from ragbench.data.files.fields import Talk, content_id, read_texts
 from ragbench.data.files.gold import DocumentNames, GoldIds, QuotedPassages
 from ragbench.data.files.rows import Entry
 from ragbench.errors import DataError
-from ragbench.store.items import Form, Spool, Spooled
+from ragbench.store.spool import Form, Spool, Spooled
 from ragbench.types import Answered, Document, Query, ToolCall, Turn
 from ragbench.types.conversation import Json
 from ragbench.types.rows import Keyed, Places

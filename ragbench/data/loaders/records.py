@@ -37,7 +37,7 @@ from ragbench.data.loaders.questions import Gathered, GoldColumns, Row, holds_id
 from ragbench.data.traces.spans import refuse_traces
 from ragbench.errors import DataError, MissingExtra
 from ragbench.registry import Option
-from ragbench.store.items import Form
+from ragbench.store.spool import Form
 from ragbench.types import Collection, Document, Qrels, Query
 
 

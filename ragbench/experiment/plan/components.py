@@ -52,7 +52,7 @@ from ragbench.score.judge.judge import load_rubrics
 from ragbench.score.judge.python import declared as declared_judge
 from ragbench.score.judge.python import refused
 from ragbench.score.text.base import Metric
-from ragbench.store.replies import REPLIES_FILE
+from ragbench.store.database import REPLIES_FILE
 from ragbench.types import Query
 from ragbench.types.packed_documents import ids_of
 
@@ -304,7 +304,7 @@ def connected(
         asking = any(isinstance(planned.judge, AskingJudge) for planned in judges.values())
         replies = None
         if asking or any(generator.asks is not None for _, generator in made.values()):
-            others = [other / REPLIES_FILE for other in also if (other / REPLIES_FILE).is_file()]
+            others = [other / REPLIES_FILE for other in also]
             replies = stack.enter_context(
                 Replies(folder / REPLIES_FILE, also=others, replay=replay, clean=clean)
             )

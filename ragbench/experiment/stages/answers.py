@@ -284,7 +284,7 @@ class Generate(Answer):
     def _slots(self) -> list[Slot | None]:
         contexts, retrieved = self._contexts
         key = self.workspace.component_key("generator", self.generator, stage=self.version)
-        file = self.file_of_key(self.generator, key)
+        file = self.items_of_key(self.generator, key)
         keys = [
             key_after(outcome) if documents is None else passages_key(query, documents)
             for query, documents, outcome in zip(
@@ -367,7 +367,7 @@ class AskApp(Answer):
         """One for each query."""
         name = self.system.name
         key = self.workspace.component_key("app", name, stage=self.version)
-        file = self.file_of_key(name, key)
+        file = self.items_of_key(name, key)
         return [Slot(file, query_key(query), row) for row, query in enumerate(self.plan.queries)]
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar
 
 from ragbench import __version__
@@ -28,7 +27,8 @@ from ragbench.redaction import Redactor, redactor
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item
 from ragbench.signature import fingerprint, order_key
-from ragbench.store.items import Form, Spooled, StageFile, StageStore
+from ragbench.store.items import StageItems, StageStore
+from ragbench.store.spool import Form, Spool, Spooled
 from ragbench.types import Cause, Document
 from ragbench.types.conversation import Json
 
@@ -55,7 +55,7 @@ def keep_all(
 class Slot:
     """Where one item of a stage is stored."""
 
-    file: StageFile
+    items: StageItems
     key: str
     row: int
     """The query, or answer, that it is of; items of one row are made together."""
@@ -133,7 +133,8 @@ class Workspace:
     """Whether nothing is made: what is missing is counted and stays None."""
     work: dict[str, Work] = field(default_factory=dict)
     """Title of a stage -> how much of it was made."""
-    retried: set[tuple[Path, str]] = field(default_factory=set)
+    spool: Spool = field(default_factory=Spool)
+    retried: set[tuple[str, str]] = field(default_factory=set)
     """The items that were made in this run, where failed ones are made again."""
     prompts: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Id -> system and user words of the prompts that judges were sent."""
@@ -271,14 +272,14 @@ class StoredStage(Stage, ABC):
     """Whether the spool of the run has what is stored, in place of values in memory: what is put
     there is what `write` gives."""
 
-    def file(self, of: str, parts: Sequence[str]) -> StageFile:
-        """Return the file of what depends on nothing but `parts`; `of` is for who looks at it."""
+    def items_of(self, label: str, parts: Sequence[str]) -> StageItems:
+        """Return the stored items that depend on `parts`; `ragbench cache` shows the label."""
         version = f"{__version__} {self.version}"
-        return self.file_of_key(of, fingerprint([version, *parts], KEY_DIGITS))
+        return self.items_of_key(label, fingerprint([version, *parts], KEY_DIGITS))
 
-    def file_of_key(self, of: str, key: str) -> StageFile:
-        """Return the file of a key, which has the version in it."""
-        return self.workspace.store.file(self.kind, of, key)
+    def items_of_key(self, label: str, key: str) -> StageItems:
+        """Return the stored items of a key, which has the version in it."""
+        return self.workspace.store.items(self.kind, label, key)
 
     @abstractmethod
     def slots(self) -> Sequence[Slot | None]:
@@ -338,7 +339,7 @@ class StoredStage(Stage, ABC):
             return [default] * n
 
         form = Form(lambda stored: stored, self.read, has_value)
-        return Spooled(self.workspace.store.spool, form, n, default)
+        return Spooled(self.workspace.spool, form, n, default)
 
     def _make_missing(
         self,
@@ -363,9 +364,9 @@ class StoredStage(Stage, ABC):
                 stored = space.without_secrets(stored)
             over_budget = cause_of(stored) is Cause.OVER_BUDGET
             if slot is not None and self.stores and not over_budget:
-                slot.file.put(slot.key, stored)
+                slot.items.put(slot.key, stored)
                 if space.retry_failed:
-                    space.retried.add((slot.file.path, slot.key))
+                    space.retried.add((slot.items.key, slot.key))
             # as it would be read: a run that was resumed differs in nothing
             found[position] = stored if self.spools else self.read(stored)
 
@@ -373,7 +374,7 @@ class StoredStage(Stage, ABC):
         again = {
             slot.row
             for at in missing
-            if self.stores and (slot := slots[at]) is not None and slot.key in slot.file
+            if self.stores and (slot := slots[at]) is not None and slot.key in slot.items
         }
         for asked_again in (False, True):
             todo = [
@@ -402,25 +403,25 @@ class StoredStage(Stage, ABC):
     def _shared(self, wanted: Iterable[Slot]) -> SharedWork:
         n, left, n_failed = 0, 0, 0
         for slot in wanted:
-            n, stored = n + 1, slot.file.get(slot.key)
+            n, stored = n + 1, slot.items.get(slot.key)
             left += stored is None
             n_failed += stored is not None and cause_of(stored).failed
         return SharedWork(n, left, n_failed, self.unit)
 
     def _find(self, slot: Slot, found: Values, at: int) -> bool:
         """Look an item up that is stored, unless it is to be made again; tell whether it is."""
-        if not self.stores or slot.key not in slot.file:
+        if not self.stores or slot.key not in slot.items:
             return False
-        stored = slot.file.get(slot.key)
+        stored = slot.items.get(slot.key)
         retry = self.workspace.retry_failed and (
-            (slot.file.path, slot.key) not in self.workspace.retried
+            (slot.items.key, slot.key) not in self.workspace.retried
         )
         try:
             if retry and cause_of(stored).failed:
                 return False
             value = self.read(stored)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RagbenchError):
-            slot.file.refuse(slot.key)
+            slot.items.refuse(slot.key)
             return False
         if value is not None:
             found[at] = stored if self.spools else value

@@ -29,7 +29,7 @@ from ragbench.gates.scores import find_score
 from ragbench.records.causes import Lost
 from ragbench.score.base import ScoreColumn
 from ragbench.score.retrieval.ranking import rank_order
-from ragbench.store.items import Form, Spool, Spooled
+from ragbench.store.spool import Form, Spool, Spooled
 from ragbench.types import Cause, Document, Prediction, Qrels, Run
 from ragbench.types.rows import Mapped
 
@@ -48,7 +48,7 @@ class FindCauses(Stage):
     def collect(self, results: Results) -> None:
         """Add the cause of every query by every system, and which queries moved."""
         plan = self.plan
-        found = find_causes(plan, results, self.workspace.store.spool)
+        found = find_causes(plan, results, self.workspace.spool)
         ids = plan.ids
         results.causes = found
         flows = cause_flows(found, ((each.name, each.baseline) for each in plan.systems), ids)

@@ -211,7 +211,7 @@ class Compare(StoredStage):
             columns = system.columns.items()
             kept = [f"{name} {_fingerprint(column)} {column.look}" for name, column in columns]
             parts += [system.name, *kept]
-        return [Slot(self.file(plan.config.name, parts), "comparisons", 0)]
+        return [Slot(self.items_of(plan.config.name, parts), "comparisons", 0)]
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Compare all, and slice by slice."""

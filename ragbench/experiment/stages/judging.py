@@ -26,7 +26,7 @@ from ragbench.score.judge.base import AskingJudge, Item, Rubric, StreamingJudge
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.judge.verdicts import Judged, collect_verdicts, judge_all, judge_on
 from ragbench.signature import fingerprint_json, order_key
-from ragbench.store.items import StageFile
+from ragbench.store.items import StageItems
 from ragbench.types import Cause, Verdict
 from ragbench.types.conversation import Json
 from ragbench.types.rows import Mapped
@@ -114,7 +114,7 @@ class Verdicts(StoredStage):
         """One for each rubric, item by item."""
         judge = self.judge
         files = [
-            self.file_of_key(f"{self.name}: {name}", _judge_key(judge, rubric, self.plan))
+            self.items_of_key(f"{self.name}: {name}", _judge_key(judge, rubric, self.plan))
             for name, rubric in self._rubrics.items()
         ]
         # where the judge's noise is measured, equal answers must not share it
@@ -128,16 +128,16 @@ class Verdicts(StoredStage):
         return Mapped(slot_at, range(len(self._items) * len(files)))
 
     @cached_property
-    def _forms(self) -> StageFile:
+    def _prompt_items(self) -> StageItems:
         """The words of prompts, which many verdicts share, in a file of their own."""
-        return self.file("words of prompts", ["prompts"])
+        return self.items_of("words of prompts", ["prompts"])
 
     def read(self, stored: Stored) -> Verdict:
         """Read a verdict; prompts whose words are no longer stored are left out."""
         kept = {**stored}
         rows, known = kept.pop("prompts", ()), self.workspace.prompts
         for form in {row[0] for row in rows} - known.keys():
-            if (words := self._forms.get(form)) is not None:
+            if (words := self._prompt_items.get(form)) is not None:
                 known[form] = tuple(words)
         prompts = tuple(
             SentPrompt(*known[form], fence, tuple(texts), to)
@@ -154,8 +154,8 @@ class Verdicts(StoredStage):
             system, user = map(self.workspace.clean, (each.system, each.user))
             form = form_id(system, user)
             if form not in known:
-                if self.stores and form not in self._forms:
-                    self._forms.put(form, [system, user])
+                if self.stores and form not in self._prompt_items:
+                    self._prompt_items.put(form, [system, user])
                 known[form] = (system, user)
             rows.append([form, each.fence, list(each.texts), each.to])
         return {**stored, **({"prompts": rows} if rows else {})}

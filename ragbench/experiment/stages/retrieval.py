@@ -43,7 +43,7 @@ from ragbench.files import cache_folder
 from ragbench.retrieve.base import IndexSearch, Retriever
 from ragbench.retrieve.python import read_hits
 from ragbench.score.base import Advance
-from ragbench.store.items import StageFile
+from ragbench.store.items import StageItems
 from ragbench.types import Cause, Document, Query, Retrieved, Run, ScoredDocument
 from ragbench.types.rows import Mapped
 
@@ -259,13 +259,13 @@ class Retrieve(StoredStage):
     @property
     def notes(self) -> list[str]:
         """What the retriever noted about its hits, also when they are stored; of a file nothing."""
-        kept = None if isinstance(self.outcomes, Recorded) else self._file.get(_NOTES)
+        kept = None if isinstance(self.outcomes, Recorded) else self._stored_items.get(_NOTES)
         notes = kept.get(_NOTES) if isinstance(kept, dict) else None
         return list(map(str, notes)) if isinstance(notes, list) else []
 
     @cached_property
-    def _file(self) -> StageFile:
-        return self.file_of_key(self.name, self._retrievers.key(self.name, self.top_k))
+    def _stored_items(self) -> StageItems:
+        return self.items_of_key(self.name, self._retrievers.key(self.name, self.top_k))
 
     @cached_property
     def _inputs(self) -> tuple[dict[int, Outcome[Retrieved]], list[Hits]]:
@@ -291,7 +291,7 @@ class Retrieve(StoredStage):
             else:
                 hits = [source[row] for source in rankings]
                 key = hits_key(query, hits) if self.sources else query_key(query)
-            found.append(None if key is None else Slot(self._file, key, row))
+            found.append(None if key is None else Slot(self._stored_items, key, row))
         return found
 
     def prepare(self) -> bool:
@@ -328,7 +328,7 @@ class Retrieve(StoredStage):
         keep_all(naming(queries, found), todo, keep, advance)
         self._retrievers.note_encodings(self.name)
         if notes := [*map(self.workspace.clean, self.retriever.notes)]:
-            self._file.put(_NOTES, {_NOTES: list(dict.fromkeys([*self.notes, *notes]))})
+            self._stored_items.put(_NOTES, {_NOTES: list(dict.fromkeys([*self.notes, *notes]))})
 
     read, spools = staticmethod(read_retrieved), True
 

@@ -34,7 +34,7 @@ from ragbench.score.text.base import CallRows, Metric
 from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.notation import text_notes
 from ragbench.signature import fingerprint, fingerprint_json
-from ragbench.store.items import StageFile
+from ragbench.store.items import StageItems
 from ragbench.types import Cause, Document, Qrels
 from ragbench.types.byte_ids import ByteIds, as_bytes
 from ragbench.types.conversation import Json
@@ -166,10 +166,10 @@ class ScoreRanking(StoredStage):
         self.system, self._rank, self._judgements = system, rank, judgements
 
     @cached_property
-    def _file(self) -> StageFile:
+    def _stored_items(self) -> StageItems:
         ranking = self._ranking
         parts = _ranking_parts(ranking, self._judgements.gold, self.plan)
-        return self.file(ranking.name, parts)
+        return self.items_of(ranking.name, parts)
 
     @property
     def _ranking(self) -> Ranked:
@@ -179,7 +179,7 @@ class ScoreRanking(StoredStage):
 
     def slots(self) -> list[Slot | None]:
         """One for each measure."""
-        return [Slot(self._file, name, row) for row, name in enumerate(self.plan.measures)]
+        return [Slot(self._stored_items, name, row) for row, name in enumerate(self.plan.measures)]
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Score by all measures that are missing."""
@@ -251,7 +251,7 @@ class ScoreAnswers(StoredStage):
                 elif reads not in parts:
                     parts[reads] = _calls_parts(self._calls(sample))
                 part = parts[reads]
-                file = self.file(sample.name, [part])
+                file = self.items_of(sample.name, [part])
                 places.append((file, _metric_key(metric)))
         return [Slot(file, key, row) for row, (file, key) in enumerate(places)]
 

@@ -1,0 +1,231 @@
+"""Damaged files: no cut and no flipped bit stops a run or brings a wrong row; losses are said."""
+
+import functools
+import os
+import random
+import re
+import shutil
+import warnings
+from contextlib import closing, nullcontext, suppress
+
+import pytest
+
+from ragbench.errors import DataError
+from ragbench.llm import ChatReply, Replies
+from ragbench.store.database import Store
+from ragbench.store.maintenance import verify
+from ragbench.store.sqlite_file import DamagedCache
+from tests.store.rows import query
+
+pytestmark = pytest.mark.slow  # seconds in all: many damaged copies of real files
+
+N = 600
+KEYS = [f"{i:064x}" for i in range(N)]
+PAGE = 8192
+OWNER = range(60, 72)
+"""The bytes of the header that say whose file it is, and of which version: others are refused."""
+
+
+@functools.cache  # each is compared dozens of times
+def text_of(i):
+    """Mostly short; one in 50 goes over several pages of the file."""
+    return random.Random(i).randbytes(12_000 if i % 50 == 0 else 40 + i % 300).hex()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "replies.sqlite"
+    with Replies(path) as replies:
+        stored = [replies.store(key, ChatReply(text_of(i))) for i, key in enumerate(KEYS)]
+        [each.result() for each in stored]
+    return path
+
+
+@pytest.fixture
+def path(whole, tmp_path):
+    path = tmp_path / "replies.sqlite"
+    shutil.copy(whole, path)
+    return path
+
+
+def held(path):
+    """The numbers of the replies that a run gets; a wrong one, and a run that ends, are errors."""
+    numbers = []
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with Replies(path) as replies:
+            for i, key in enumerate(KEYS):
+                if (reply := replies.get(key)) is not None:
+                    assert reply.text == text_of(i)
+                    numbers.append(i)
+            for i in (0, N // 2, N - 1):  # what is lost is asked for and stored again
+                replies.store(KEYS[i], ChatReply(text_of(i))).result()
+                assert replies.get(KEYS[i]).text == text_of(i)
+    assert all(each.category is DamagedCache for each in told)
+    return numbers, [str(each.message) for each in told]
+
+
+def flip(path, places, rng):
+    content = bytearray(path.read_bytes())
+    for place in places:
+        content[place] ^= 1 << rng.randrange(8)
+    path.write_bytes(content)
+
+
+def test_a_whole_file_is_opened_without_a_word(path):
+    numbers, told = held(path)
+
+    assert (len(numbers), told) == (N, [])
+
+
+@pytest.mark.parametrize("part", [0.02, 0.3, 0.5, 0.9, 0.99])
+def test_a_cut_keeps_what_is_before_it_and_counts_what_is_lost(path, part):
+    size = path.stat().st_size
+    os.truncate(path, int(size * part))
+
+    numbers, told = held(path)
+
+    assert len(numbers) >= N * part - 60
+    assert len(told) == 1
+    copied, lost = map(int, re.search(r"; (\d+) replies were .* some (\d+) are", told[0]).groups())
+    assert copied == len(numbers)
+    assert 1 <= lost <= N - len(numbers) + 2
+    aside = path.with_name("replies.damaged-1.sqlite")
+    assert "the damaged file is kept as replies.damaged-1.sqlite" in told[0]
+    assert aside.stat().st_size == int(size * part)
+    again, told = held(path)
+    assert (again, told) == (sorted({*numbers, 0, N // 2, N - 1}), [])
+
+
+@pytest.mark.parametrize("cut", [1, 15, 17, 60, 99, 100, 101, 511, 4096, PAGE, PAGE + 1])
+def test_a_cut_near_the_beginning_stops_a_run_only_where_the_owner_is_not_known(path, cut):
+    os.truncate(path, cut)
+
+    with nullcontext() if cut >= 72 else suppress(DataError):
+        assert held(path)[0] == [], "SQLite takes the shortest for new ones"
+
+
+def test_the_lost_replies_of_damaged_pages_are_counted(path):
+    """The index has the numbers of the rows on pages that cannot be read."""
+    with path.open("r+b") as stream:
+        for page in (9, 12, 20):
+            stream.seek(page * PAGE)
+            stream.write(b"\xff" * PAGE)
+
+    numbers, told = held(path)
+
+    copied, lost = map(int, re.search(r"; (\d+) replies were .* some (\d+) are", told[0]).groups())
+    assert copied == len(numbers) >= N - 200
+    assert lost == N - copied
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_flipped_bit_stops_a_run_or_brings_a_wrong_reply(path, whole, seed):
+    """Flips fall anywhere, and once more where SQLite keeps what it needs first."""
+    rng = random.Random(seed)
+    size = whole.stat().st_size
+    heads = [i for i in range(100 + 60) if i not in OWNER]
+    for _ in range(4):
+        for places in (
+            [rng.choice(heads)],
+            [rng.randrange(size // PAGE) * PAGE + rng.randrange(12)],
+            rng.sample(range(100, size), rng.choice([1, 8])),
+        ):
+            for old in path.parent.iterdir():
+                old.unlink()
+            shutil.copy(whole, path)
+            flip(path, places, rng)
+
+            numbers, told = held(path)
+
+            # a page has some 25 replies, and a flip may hit the chains of long ones; without
+            # its first page SQLite reads nothing of a file
+            assert len(numbers) >= N - 130 * len(places) or min(places) < PAGE, places
+            assert told or len(numbers) == N, places
+
+
+def test_damage_during_a_run_is_mended_in_it(path):
+    """What SQLite meets when the file is open: another process, a disk, a copy over it."""
+    with Replies(path) as replies:  # beyond what SQLite keeps of a file in memory, 2 MB
+        more = [ChatReply(random.Random(i).randbytes(8000).hex()) for i in range(600)]
+        for stored in [replies.store(f"{i}", each) for i, each in enumerate(more)]:
+            stored.result()
+    with Replies(path) as replies, Replies(path) as other:
+        with path.open("r+b") as stream:
+            for page in range(6, 12):
+                stream.seek(page * PAGE)
+                stream.write(b"\xff" * PAGE)
+        with pytest.warns(DamagedCache, match="were copied into a new file"):
+            numbers = [i for i, key in enumerate(KEYS) if replies.get(key)]
+        replies.store(KEYS[1], ChatReply(text_of(1))).result()
+        assert N // 4 < len(numbers) < N
+        assert other.get(KEYS[1]).text == text_of(1), "the other one goes on with the new file"
+
+
+def test_a_damaged_file_of_a_replay_is_refused_and_stays(path):
+    os.truncate(path, path.stat().st_size // 2)
+    before = path.read_bytes()
+
+    with pytest.raises(DataError, match=r"replies\.sqlite: is damaged"):
+        Replies(path, replay=True)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("cut", [50, 3000, 100_000])
+def test_a_damaged_file_of_others_ends_no_run_and_stays(path, tmp_path, cut):
+    theirs = path.rename(tmp_path / "theirs.sqlite")
+    os.truncate(theirs, cut)
+
+    with Replies(path, also=[theirs]) as replies:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            for i, key in enumerate(KEYS):
+                assert (reply := replies.get(key)) is None or reply.text == text_of(i)
+        assert "theirs.sqlite" in str(told[0].message)
+        replies.store(KEYS[0], ChatReply(text_of(0))).result()
+        assert replies.get(KEYS[0]).text == text_of(0)
+    assert theirs.stat().st_size == cut
+
+
+def test_another_programs_damaged_file_is_not_moved(tmp_path):
+    path = tmp_path / "replies.sqlite"
+    query(path, "CREATE TABLE theirs (key TEXT PRIMARY KEY, b)")
+    query(path, f"INSERT INTO theirs VALUES {', '.join(f'({i}, {i})' for i in range(5000))}")
+    os.truncate(path, path.stat().st_size // 2)
+
+    with pytest.raises(DataError, match=r"is a database, but no cache|is damaged or no cache"):
+        Replies(path)
+    assert [file.name for file in tmp_path.glob("replies*")] == ["replies.sqlite"]
+
+
+@pytest.mark.parametrize("at", [0, 100, 4 * PAGE, 300_000, 700_000])
+def test_vectors_and_items_come_through_the_same_door(tmp_path, at):
+    path = tmp_path / "cache.sqlite"
+    blobs = {f"{i}": random.Random(i).randbytes(800) for i in range(1000)}
+    with closing(Store(path)) as store:
+        store.put("embed", "", blobs)
+    with path.open("r+b") as stream:
+        stream.seek(at)
+        stream.write(b"\xff" * 3)
+
+    with warnings.catch_warnings(), closing(Store(path)) as store:
+        warnings.simplefilter("ignore", DamagedCache)
+        rows = dict(store.find("embed", "", list(blobs)))
+        assert len(rows) >= 1000 - 200 or at < PAGE
+        assert all(blobs[item] == blob for item, blob in rows.items())
+        store.put("embed", "", blobs)
+        assert len(dict(store.find("embed", "", list(blobs)))) == 1000
+
+
+def test_verify_counts_and_changes_nothing(path):
+    with path.open("r+b") as stream:
+        stream.seek(9 * PAGE)
+        stream.write(b"\xff" * PAGE)
+    before = path.read_bytes()
+
+    problems = list(verify(path.parent))
+
+    assert {place for place, _, _ in problems} == {path}
+    assert "lost rows" in [description for _, _, description in problems]
+    assert sum(n for _, n, _ in problems) > 1
+    assert path.read_bytes() == before
