@@ -155,7 +155,7 @@ def made(kind: str):  # type: ignore[no-untyped-def]
     from ragbench.files import cache_folder
     from ragbench.retrieve.bm25 import BM25
     from ragbench.retrieve.dense import Dense
-    from ragbench.store.vectors import VECTORS_FILE
+    from ragbench.store.database import CACHE_FILE
 
     if kind == "bm25":
         return BM25()
@@ -180,7 +180,7 @@ def made(kind: str):  # type: ignore[no-untyped-def]
     Path("model").mkdir(exist_ok=True)
     Path("model/config.json").write_text('{"model_type": "bert"}', encoding="utf-8")
     retriever = Dense(model=str(Path("model").resolve()), index=kind)
-    retriever._open = lambda: CachedEmbedder(Words(), cache_folder() / VECTORS_FILE)
+    retriever._open = lambda: CachedEmbedder(Words(), cache_folder() / CACHE_FILE)
     return retriever
 
 

@@ -14,7 +14,7 @@ from ragbench.store.database import CACHE_FILE, REPLIES_FILE, Store, StoreEntry
 
 _KINDS = (
     *("corpus", "index", "matrix"),
-    *("retrieve", "generate", "score", "judge", "compare", "embed", "tokens", "replies"),
+    *("retrieve", "generate", "score", "judge", "compare", "embed", "replies"),
 )
 """The order in which kinds are shown, as a run makes them; others come last."""
 

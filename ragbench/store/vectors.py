@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     Vectors = NDArray[np.float32]
 
-VECTORS, LENGTHS = "embed", "tokens"
-"""Kinds of rows: the vector of a text, and its number of tokens."""
-_LABELS = {VECTORS: "vectors of texts", LENGTHS: "numbers of tokens"}
+_KIND = "embed"
+_VECTORS, _LENGTHS = "vectors of texts", "numbers of tokens"
+"""Keys of the rows, and their labels."""
 
 
 class UnstoredVectors(UserWarning):
@@ -46,27 +46,29 @@ class EmbeddingCache:
         """Yield the keys that are stored, each with its vector, in any order."""
         import numpy as np
 
-        for key, blob in self._store.find(VECTORS, "", keys):
+        for key, blob in self._store.find(_KIND, _VECTORS, keys):
             yield key, np.frombuffer(blob, dtype="<f4")
 
     def count(self, keys: Sequence[str]) -> int:
         """Return how many of the keys are stored; no vector is read."""
-        return len(self._store.stored(VECTORS, "", keys))
+        return len(self._store.stored(_KIND, _VECTORS, keys))
 
     def store(self, vectors: Mapping[str, Vectors]) -> None:
         """Store vectors, all or none; a vector that is stored already stays."""
-        self._put(VECTORS, {key: vector.astype("<f4").tobytes() for key, vector in vectors.items()})
+        self._put(
+            _VECTORS, {key: vector.astype("<f4").tobytes() for key, vector in vectors.items()}
+        )
 
     def lengths(self, keys: Sequence[str]) -> dict[str, int]:
         """Return the numbers of tokens that are stored, by key."""
-        rows = self._store.find(LENGTHS, "", keys)
+        rows = self._store.find(_KIND, _LENGTHS, keys)
         return {key: int.from_bytes(blob, "big") for key, blob in rows}
 
     def store_lengths(self, lengths: Mapping[str, int]) -> None:
         """Store numbers of tokens, all or none; a number that is stored already stays."""
-        self._put(LENGTHS, {key: n.to_bytes(8, "big") for key, n in lengths.items()})
+        self._put(_LENGTHS, {key: n.to_bytes(8, "big") for key, n in lengths.items()})
 
-    def _put(self, kind: str, blobs: Mapping[str, bytes]) -> None:
+    def _put(self, key: str, blobs: Mapping[str, bytes]) -> None:
         if not self._store.writable:
             if not self._has_warned:
                 self._has_warned = True
@@ -74,15 +76,15 @@ class EmbeddingCache:
                 warnings.warn(UnstoredVectors(text), stacklevel=4)
             return
         # what a power cut loses is computed again
-        self._store.put(kind, "", blobs, since=0.0, durable=False)
-        self._store.note_use(kind, "", _LABELS[kind])
+        self._store.put(_KIND, key, blobs, since=0.0, durable=False)
+        self._store.note_use(_KIND, key, key)
 
     def close(self) -> None:
         """Close the files."""
         self._store.close()
 
     def __len__(self) -> int:
-        return self._store.count(VECTORS, "")
+        return self._store.count(_KIND, _VECTORS)
 
     def __enter__(self) -> EmbeddingCache:
         return self

@@ -76,7 +76,7 @@ def test_a_stage_of_the_list_is_planned_run_stored_and_counted(config):
     assert manifest["work"]["count words"] == {"items": len(QUERIES), "stored": len(QUERIES)}
     assert CountWords.paid == ()
     stored = [each for each in stored_in(cache_folder()) if each.kind == "words"]
-    assert [each.of for each in stored] == ["the queries"]
+    assert [each.label for each in stored] == ["the queries"]
     assert run_command("cache").stdout.splitlines()[-1].split()[0] == "words"
 
 
@@ -95,9 +95,9 @@ def test_no_stage_stores_a_secret(config, monkeypatch):
     run_experiment({**config, "retrievers": {**config["retrievers"], "own": own}})
 
     (stored,) = (each for each in stored_in(cache_folder()) if each.kind == "words")
-    text = stored.path.read_text()
-    assert "401: bad key ${A_TOKEN}" in text
-    assert "AAAAAAAA-told-back" not in text
+    text = stored.path.read_bytes()
+    assert b"401: bad key ${A_TOKEN}" in text
+    assert b"AAAAAAAA-told-back" not in text
 
 
 def find_nothing(api_key):

@@ -203,7 +203,7 @@ def test_chunks_are_indexed_once(tmp_path):
 
     assert found[0] == found[1] == found[2]
     (index,) = stored_in(tmp_path)
-    assert (index.kind, index.of.rpartition(" ")[2]) == ("index", "chunks")
+    assert (index.kind, index.label.rpartition(" ")[2]) == ("index", "chunks")
 
 
 def test_an_option_is_declared_once_and_reaches_workers_and_stored_indexes(tmp_path, monkeypatch):

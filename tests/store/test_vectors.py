@@ -188,7 +188,7 @@ def test_another_file_that_cannot_be_used_is_named_and_left_out(tmp_path, conten
 
 def test_a_damaged_vector_of_another_file_is_named_and_stays_there(tmp_path):
     own, other = filled(tmp_path / "own.sqlite", a=1), filled(tmp_path / "other.sqlite", b=2, c=3)
-    damage(other, "kind = 'embed' AND item = 'b'")
+    damage(other, "key = 'vectors of texts' AND item = 'b'")
 
     with pytest.warns(DamagedCache, match=r"other\.sqlite: 1 damaged in embed"):
         assert found_in(own, other) == ({"a": 1, "c": 3}, {"a": 1, "b": 2, "c": 3})
