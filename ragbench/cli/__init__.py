@@ -40,10 +40,9 @@ _COMMANDS = {
     "report": "Write the page of a run again, or one page for several runs.",
     "calibrate": "Compare a judge with people: draw a sheet to label, then certify the judge.",
     "nuggets": "Make the facts that good answers have of the passages of a run.",
-    "list": "List components, measures, metrics and rubrics.",
+    "list": "List components, measures, metrics and rubrics, or print the prompts of a rubric.",
     "cache": "Show or prune what is stored between runs.",
     "reproduce": "Repeat the run of a run folder and show what differs.",
-    "rubric": "Print the exact prompts that a rubric sends.",
     "schema": "Print the JSON Schema of configs.",
 }
 """Name -> what `ragbench --help` says of it, so that help loads no command."""

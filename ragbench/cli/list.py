@@ -64,9 +64,20 @@ class Listed:
 
 @click.command(name="list")
 @click.argument("kind", type=click.Choice([*_FAMILIES]), required=False)
+@click.argument("name", metavar="[NAME|FILE]", required=False)
 @json_option(help="Print JSON instead of text.")
-def command(kind: str | None, as_json: bool) -> None:
-    """List what a config can name: the families, or of one KIND what is in it, with its options."""
+def command(kind: str | None, name: str | None, as_json: bool) -> None:
+    """List what a config can name: the families, or of one KIND what is in it, with its options.
+
+    `list rubrics NAME` prints the exact prompts of a built-in rubric, or of a rubric FILE. They are
+    filled with its first example; nothing is sent, and "something" stands for what a model would
+    have said before.
+    """
+    if name is not None:
+        if kind != "rubrics":
+            raise click.UsageError("NAME shows the prompts of a rubric: ragbench list rubrics NAME")
+        _show_prompts(name, as_json)
+        return
     kinds = [kind] if kind else list(_FAMILIES)
     catalog = {name: _rubrics() if name == "rubrics" else _components(name) for name in kinds}
     if as_json:
@@ -84,6 +95,43 @@ def command(kind: str | None, as_json: bool) -> None:
                 group = entry.group
                 echo(f" {group}", bold=True)
             _show(names, entry)
+
+
+def _show_prompts(name: str, as_json: bool) -> None:
+    """Print the prompts of one rubric, word for word."""
+    from ragbench.score.judge.methods.templates import prompt_fingerprint
+    from ragbench.score.judge.model_judge import example_requests
+    from ragbench.score.judge.rubric import load_rubric
+
+    rubric = load_rubric(name)
+    requests = [
+        {
+            **{message.role: message.content for message in request.messages},
+            "schema": request.schema,
+        }
+        for request in example_requests(rubric)
+    ]
+    if as_json:
+        shown = {
+            "rubric": rubric.name,
+            "asks": rubric.asks,
+            "needs": rubric.needs,
+            "method": rubric.method,
+            "direction": rubric.direction,
+            "fingerprint": prompt_fingerprint(rubric),
+            "prompts": requests,
+        }
+        write_json(json.dumps(shown, indent=2, ensure_ascii=False))
+        return
+    needs = ", ".join(rubric.needs)
+    echo(f"{rubric.name}: asks of {rubric.asks}, by {rubric.method}; needs {needs}")
+    if rubric.verdicts == "shared":
+        echo("its prompts are shared: verdicts that another rubric has requested are used again")
+    for number, request in enumerate(requests, start=1):
+        for part, text in request.items():
+            echo()
+            echo(f"=== {number} of {len(requests)}: {part}", bold=True)
+            echo(text if isinstance(text, str) else json.dumps(text, indent=2))
 
 
 def _show_families(catalog: Mapping[str, Sequence[Listed]]) -> None:

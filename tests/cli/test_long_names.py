@@ -29,8 +29,8 @@ LINES = [
     "calibrate NAME --draw 1", "calibrate runs/c --labels NAME",
     "calibrate runs/c --draw 1 -o NAME",
     "nuggets NAME -o x", "nuggets runs/c -o NAME", "list NAME", "cache --cache NAME",
-    "cache prune --older-than NAME", "reproduce NAME", "rubric show NAME", "rubric show NAME.yaml",
-    "schema -o NAME",
+    "cache prune --older-than NAME", "reproduce NAME", "list rubrics NAME",
+    "list rubrics NAME.yaml", "schema -o NAME",
 ]  # fmt: skip
 
 

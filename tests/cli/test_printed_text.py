@@ -111,7 +111,7 @@ COMMANDS = [
     "nuggets HOSTILE -o n.jsonl", "nuggets runs/c --judge HOSTILE -o x",
     "cache --HOSTILE",
     "cache prune --older-than HOSTILE", "list HOSTILE", "list", "schema HOSTILE",
-    "rubric show HOSTILE", "init HOSTILE/HOSTILE", "init --from HOSTILE.csv", "reproduce HOSTILE",
+    "list rubrics HOSTILE", "init HOSTILE/HOSTILE", "init --from HOSTILE.csv", "reproduce HOSTILE",
     "reproduce runs/c", "HOSTILE", "--HOSTILE",
 ]  # fmt: skip
 

@@ -1,40 +1,52 @@
-"""`ragbench rubric show`."""
+"""`ragbench list rubrics NAME`."""
 
 import json
 
 import pytest
 from click.testing import CliRunner
 
-from ragbench.cli.rubric import command, preview
+from ragbench.cli.list import command
 from ragbench.errors import DataError, OptionError
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
+from tests.score.judge.previews import preview
 
 
 def invoke(*arguments):
-    result = CliRunner().invoke(command, ["show", *map(str, arguments)], catch_exceptions=False)
+    words = ["rubrics", *map(str, arguments)]
+    result = CliRunner().invoke(command, words, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
 
 
 @pytest.mark.parametrize("name", built_in_rubrics())
-def test_prints_every_prompt_whole(name):
+def test_every_prompt_is_printed_whole(name):
+    """The task of each prompt is that of the method; the judged texts are the example's."""
     text = invoke(name)
-    prompts = preview(load_rubric(name))
-    for number, (purpose, prompt) in enumerate(prompts, start=1):
-        assert f"=== {number} of {len(prompts)}: {purpose}: system\n{prompt.system}\n" in text
-        assert f": {purpose}: user\n{prompt.user}\n" in text
+    prompts = json.loads(invoke(name, "--json"))["prompts"]
+
+    systems = {prompt.system for _, prompt in preview(load_rubric(name))}
+    assert systems == {prompt["system"] for prompt in prompts}
+    for number, prompt in enumerate(prompts, start=1):
+        head = f"=== {number} of {len(prompts)}: "
+        for part in ("system", "user"):
+            assert f"{head}{part}\n{prompt[part]}\n" in text
 
 
-def test_json_has_what_the_text_has():
-    shown = json.loads(invoke("hallucination", "--json", "--zero-shot"))
+@pytest.mark.parametrize("name", ["fluency", "pairwise", "context_relevancy"])
+def test_a_prompt_that_needs_no_earlier_reply_is_the_one_that_is_sent(name):
+    shown = json.loads(invoke(name, "--json"))["prompts"]
+    sent = [(prompt.system, prompt.user) for _, prompt in preview(load_rubric(name))]
+
+    assert [(each["system"], each["user"]) for each in shown][: len(sent)] == sent
+
+
+def test_json_has_the_facts_of_the_rubric_and_the_schemas():
+    shown = json.loads(invoke("hallucination", "--json"))
+
     assert shown["needs"] == ["question", "answer", "contexts", "reference"]
-    assert [prompt["purpose"] for prompt in shown["prompts"]] == [
-        "split the answer into claims",
-        "check the claims of the answer against the passages",
-        "check the claims of the answer against the reference",
-    ]
-    assert "Example" not in shown["prompts"][0]["system"]
-    assert shown["fingerprint"] != json.loads(invoke("hallucination", "--json"))["fingerprint"]
+    assert shown["method"] == "claims"
+    assert len(shown["prompts"]) == 3
+    assert [*shown["prompts"][0]["schema"]["properties"]] == ["sentence_1"]
 
 
 def test_a_file_of_the_users_without_examples(tmp_path):
@@ -43,6 +55,13 @@ def test_a_file_of_the_users_without_examples(tmp_path):
     text = invoke(path)
     assert text.startswith("tone: asks of answer, by rating; needs answer\n")
     assert "\n5: warm\n" in text
+
+
+def test_other_kinds_have_no_more_to_show():
+    result = CliRunner().invoke(command, ["measures", "ndcg"])
+
+    assert result.exit_code == 2
+    assert "ragbench list rubrics NAME" in result.stderr
 
 
 @pytest.mark.parametrize(

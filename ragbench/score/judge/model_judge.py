@@ -14,6 +14,7 @@ from ragbench.llm import (
     CallFailure,
     ChatModel,
     ChatReply,
+    ChatRequest,
     Connected,
     Estimate,
     Limits,
@@ -22,13 +23,14 @@ from ragbench.llm import (
     estimate,
 )
 from ragbench.llm.server import CallOptions
+from ragbench.llm.usage import Counting
 from ragbench.registry import Option
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item, Judge, Rubric, missing_verdict
 from ragbench.score.judge.items import explained, with_evidence
 from ragbench.score.judge.methods.claims import check_claims
 from ragbench.score.judge.methods.conversation import count_retained, count_satisfied
-from ragbench.score.judge.methods.prompt import Prompt
+from ragbench.score.judge.methods.prompt import Prompt, example_item
 from ragbench.score.judge.methods.ragas import apply_ragas
 from ragbench.score.judge.methods.rating import compare_pair, rate
 from ragbench.score.judge.methods.session import Asking, ReplyLog, Session, sent_prompts
@@ -37,6 +39,7 @@ from ragbench.score.judge.methods.trec_rag import check_support, count_nuggets, 
 from ragbench.score.judge.rubric import embedding_identity
 from ragbench.score.judge.verdicts import failed_verdict
 from ragbench.signature import fingerprint_json
+from ragbench.types.conversation import Turn
 from ragbench.types.records import Nugget, Usage, add_usage
 from ragbench.types.scores import SentPrompt, Verdict
 
@@ -364,6 +367,54 @@ def _shown(verdict: Verdict) -> str:
     if verdict.level is not None:
         return f"level {verdict.level:.3g}"
     return verdict.cause if verdict.score is None else f"{verdict.score:.3g}"
+
+
+_STAND_IN: Mapping[str, Any] = {
+    "question": "When was the harbour bridge opened?",
+    "answer": "It was opened on 3 May 1932 [1].",
+    "contexts": ["The harbour bridge was opened to traffic on 3 May 1932."],
+    "reference": "The harbour bridge was opened in 1932.",
+    "queries": ["harbour bridge opening date"],
+    "guidelines": ["Answer in one sentence."],
+    "other": "In the year 1923.",
+    "turns": (
+        Turn("user", "I want to cross the harbour bridge. How long is it?"),
+        Turn("assistant", "It is 503 metres long."),
+    ),
+}
+"""An example for rubrics that have none, or lack a part of it."""
+
+
+class _Recording(Counting):
+    """A chat model that sends nothing and records its requests."""
+
+    def __init__(self) -> None:
+        super().__init__(Prices({}), items=1, reply=0, bytes_a_token=1)
+        self.requests: list[ChatRequest] = []
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        """Record the request, and answer in its shape."""
+        self.requests.append(request)
+        return await super().complete(request)
+
+
+def example_requests(rubric: Rubric) -> list[ChatRequest]:
+    """Return the requests that a rubric makes for its first example, each once; none is sent.
+
+    Where a prompt depends on an earlier reply, the word "something" stands for what it would say.
+
+    Example:
+        >>> from ragbench.score.judge.rubric import load_rubric
+        >>> [request.messages[0].role for request in example_requests(load_rubric("fluency"))]
+        ['system']
+    """
+    example = rubric.examples[0] if rubric.examples else {}
+    item = example_item({**{need: _STAND_IN[need] for need in rubric.needs}, **example})
+    model = _Recording()
+    judge = ModelJudge(lambda replies: model, Jury(("model",)), Asking(rehearsal=True))
+    judge.judge(item, rubric)
+    judge.close()
+    return model.requests
 
 
 def rehearse(judge: ModelJudge, items: Sequence[Item], rubrics: Sequence[Rubric]) -> Estimate:

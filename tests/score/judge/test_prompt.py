@@ -5,7 +5,6 @@ import json
 import jsonschema
 import pytest
 
-from ragbench.cli.rubric import preview
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.methods.prompt import (
     assignment_prompt,
@@ -18,6 +17,7 @@ from ragbench.score.judge.methods.prompt import (
 )
 from ragbench.score.judge.methods.templates import prompt_fingerprint
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric, read_rubric
+from tests.score.judge.previews import preview
 
 ITEM = Item(
     question="Who found Ceres?",

@@ -199,7 +199,7 @@ def test_names():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_prompts_are_shown(name):
-    from ragbench.cli.rubric import preview
+    from tests.score.judge.previews import preview
 
     shown = preview(load_rubric(name))
     assert [step.prompt.schema["type"] for step in shown] == ["object"] * len(shown)

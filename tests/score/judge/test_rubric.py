@@ -2,7 +2,6 @@
 
 import pytest
 
-from ragbench.cli.rubric import preview
 from ragbench.errors import DataError, OptionError
 from ragbench.score.judge.base import KnownJudge
 from ragbench.score.judge.rubric import (
@@ -13,6 +12,7 @@ from ragbench.score.judge.rubric import (
     load_rubric,
     read_rubric,
 )
+from tests.score.judge.previews import preview
 
 GOOD = """\
 name: tone

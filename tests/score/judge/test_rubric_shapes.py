@@ -7,10 +7,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.cli.rubric import preview as preview_prompts
 from ragbench.errors import DataError
 from ragbench.score.judge.rubric import built_in_rubrics, read_rubric
 from tests.commands import run_command
+from tests.score.judge.previews import preview as preview_prompts
 
 RUBRIC = {
     "name": "tone",
@@ -118,7 +118,7 @@ def test_odd_yaml(folder, text, found):
         (lambda e: e.pop("answer"), "examples: number 1 has no 'answer'"),
     ],
 )
-def test_validate_and_rubric_show_say_where(tmp_path, example_data, change, found):
+def test_validate_run_and_list_say_where(tmp_path, example_data, change, found):
     content = copy.deepcopy(RUBRIC)
     change(content["examples"][0])
     path = _write(tmp_path, content)
@@ -128,7 +128,7 @@ def test_validate_and_rubric_show_say_where(tmp_path, example_data, change, foun
         "metrics: {judge: {type: openai, model: m, rubrics: [r.yaml]}}\n"
     )
 
-    for command in (["validate", "c.yaml"], ["run", "c.yaml"], ["rubric", "show", str(path)]):
+    for command in (["validate", "c.yaml"], ["run", "c.yaml"], ["list", "rubrics", str(path)]):
         done = run_command(*command, cwd=tmp_path)
         assert done.returncode == 2, done.stderr
         assert found in done.stderr
