@@ -1,4 +1,4 @@
-"""How far every offline judge and text metric agrees with people; writes docs/agreement.md.
+"""How far every text metric agrees with people; writes docs/agreement.md.
 
     python benchmarks/agreement.py [--data ../shared/data] [--only SET] [-o docs/agreement.md]
 
@@ -30,13 +30,8 @@ import ragbench as rb
 from ragbench import stats
 from ragbench.errors import RagbenchError
 from ragbench.score.judge.base import Item
-from ragbench.score.judge.judge import make_judge
-from ragbench.score.judge.rubric import load_rubric
-from ragbench.score.judge.verdicts import judge_all
 from ragbench.stats.agreement import Agreement
 
-OFFLINE_JUDGES = ("lexical",)
-"""Judges that need neither a server nor weights."""
 LEXICAL_METRICS = (
     "exact_match", "contains", "token_f1", "rouge1", "rouge1.precision", "rouge2", "rougeL",
     "rougeLsum", "bleu", "chrf", "chrf++", "ter", "meteor",
@@ -168,20 +163,6 @@ def aragog(data: Path) -> RatedSet:
 SETS = {"ragtruth": ragtruth, "summeval": summeval, "llmbar": llmbar, "aragog": aragog}
 
 
-def judge_scores(rated: RatedSet, report: Callable[[str], None]) -> Iterator[Scores]:
-    """Every rubric that an offline judge serves and that these items can be asked about."""
-    for type_name in OFFLINE_JUDGES:
-        judge = make_judge(type_name, {})
-        for rubric in map(load_rubric, judge.served or ()):
-            start = time.process_time()
-            verdicts = [each[rubric.name] for each in judge_all(judge, rated.items, [rubric])]
-            values = np.array([np.nan if v.score is None else v.score for v in verdicts])
-            sign = -1.0 if rubric.direction == "lower" else 1.0
-            name = f"judge {type_name}: {rubric.name}"
-            report(name)
-            yield Scores(name, sign * values, time.process_time() - start)
-
-
 def metric_scores(
     rated: RatedSet, names: Sequence[str], report: Callable[[str], None]
 ) -> Iterator[Scores | tuple[str, str]]:
@@ -287,11 +268,9 @@ def pair_table(rated: RatedSet, scored: Sequence[Scores]) -> Iterator[str]:
     yield from ranked(rows)
 
 
-def section(
-    rated: RatedSet, names: Sequence[str], *, judges: bool, report: Callable[[str], None]
-) -> list[str]:
+def section(rated: RatedSet, names: Sequence[str], *, report: Callable[[str], None]) -> list[str]:
     """One set: its heading, what it is, its tables, and what could not be computed."""
-    found = [*judge_scores(rated, report)] if judges else []
+    found: list[Scores] = []
     absent: list[tuple[str, str]] = []
     for each in metric_scores(rated, names, report):
         (found if isinstance(each, Scores) else absent).append(each)  # type: ignore[arg-type]
@@ -340,10 +319,10 @@ def _summary(row: Mapping[str, str]) -> tuple[str, str, str]:
 
 HEAD = """# How far offline scores agree with people
 
-Every judge of ragbench that needs no server, and every text metric, on public sets that people
-rated. The bad figures stand here too: most of these scores say little about what people care for.
-Use the page to see what a score is worth before you trust it; measure your own judge on your own
-answers with [`ragbench calibrate`](calibration.md).
+Every text metric of ragbench on public sets that people rated. The bad figures stand here too:
+most of these scores say little about what people care for. Use the page to see what a score is
+worth before you trust it; measure your own judge on your own answers with [`ragbench
+calibrate`](calibration.md).
 
 Made by `python benchmarks/agreement.py`, which reads the sets from a folder and writes this page.
 Nothing is fitted, sampled or drawn, so there is no seed. [low, high] is a 95 % interval; the
@@ -352,8 +331,8 @@ accuracy: 0.5 is chance. Correlations: `items` over all answers, `questions` ins
 and then averaged, without questions where either side is constant (see
 [calibration](calibration.md#correlation-level-by-level)). A scorer whose interval holds chance
 has shown nothing on that set. `(MiniLM)`: with the weights of all-MiniLM-L6-v2, far smaller than
-those that papers on BERTScore use. The `nli` judge is not here: its weights have to be
-downloaded.
+those that papers on BERTScore use. Judges are not here: they need a server or
+weights that have to be downloaded.
 """
 
 
@@ -364,7 +343,7 @@ def page(data: Path, only: Sequence[str], report: Callable[[str], None]) -> str:
         rated = SETS[name](data)
         names = [*LEXICAL_METRICS, *NEURAL_METRICS]
         told = functools.partial(lambda text, of: report(f"{of}: {text}"), of=name)
-        lines += section(rated, names, judges=True, report=told)
+        lines += section(rated, names, report=told)
     if not only:
         lines += people(data)
     return "\n".join(lines)

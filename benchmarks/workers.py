@@ -72,7 +72,8 @@ def _works(folder: Path, size: float) -> dict[str, Making]:
         name = f"ROUGE, BLEU, chrF, {n_systems} x {rows} of {answer} words"
         works[name] = _scoring(metrics, n_systems, rows, (answer, gold))
     few = round(300 * size)
-    works[f"judge lexical, {10 * few} answers"] = _judging("lexical", {}, 10 * few)
+    words = "python:tests.words:Words"
+    works[f"judge of words, {10 * few} answers"] = _judging(words, {}, 10 * few)
     chunked = with_chunks(BM25(), Chunking(by="words", size=20))
     works[f"BM25 over chunks, {5 * few} queries"] = _searching(chunked, 5 * few)
     works[f"BM25 and RM3, {5 * few} queries"] = _searching(BM25(), 5 * few, RM3(retriever="bm25"))
@@ -109,7 +110,7 @@ def _scoring(metrics: Sequence[str], systems: int, rows: int, words: tuple[int, 
 
 def _judging(type_name: str, options: dict[str, str], rows: int) -> Making:
     judge = JUDGES.load(type_name)(**options)
-    names = ["faithfulness"] if type_name == "nli" else ["context_overlap", "reference_overlap"]
+    names = ["faithfulness"] if type_name == "nli" else ["faithfulness", "correctness"]
     rubrics = load_rubrics(names, type_name, judge)
 
     def make() -> Work:

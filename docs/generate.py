@@ -106,7 +106,7 @@ def _rubric(entry: dict[str, Any]) -> str:
         ", ".join(entry["needs"]),
         entry["method"],
         entry["direction"],
-        ", ".join(f"`{name}`" for name in ("nli", "lexical") if name in entry["judges"]),
+        "`nli`" if "nli" in entry["judges"] else "",
         *(_cell(entry[part]) for part in ("measures", "limits", "source")),
     ]
     return f"| {' | '.join(cells)} |\n"

@@ -13,6 +13,7 @@ import pytest
 import ragbench as rb
 from ragbench.score.text.base import UnseenText
 from tests.chat_server import ChatServer
+from tests.words import context_overlap
 
 pd = pytest.importorskip("pandas")
 
@@ -44,7 +45,7 @@ def frames(rows):
 
 @pytest.mark.parametrize("row", [RAGAS, DEEPEVAL], ids=["ragas", "deepeval"])
 def test_tables_of_any_kind_are_scored_and_judged(row):
-    judge = rb.Judge(type="lexical", rubrics=["context_overlap"])
+    judge = rb.Judge(type="python:tests.words:context_overlap")
 
     for table in frames([row, row]):
         result = rb.evaluate_texts(table, metrics=["contains", "rouge1"])
@@ -88,7 +89,7 @@ def test_what_is_no_table_of_texts_is_refused(arguments, message):
 
 
 def test_a_row_with_an_unknown_key_is_refused_and_gold_is_left_aside():
-    judge = rb.Judge(type="lexical", rubrics=["context_overlap"])
+    judge = rb.Judge(type="python:tests.words:context_overlap")
 
     with pytest.raises(rb.DataError, match="did you mean 'question'"):
         judge.score_many([{"qestion": "a"}])
@@ -128,7 +129,7 @@ def test_results_are_numbers_and_can_be_written_down():
         rb.exact_match("a", "a"),
         rb.contains("a b", "b"),
         rb.ndcg(["d1"], {"d1"}),
-        rb.Judge(type="lexical").score(answer="It is red.", contexts=["It is red."])[
+        rb.Judge(type=context_overlap).score(answer="It is red.", contexts=["It is red."])[
             "context_overlap"
         ],
     ]
@@ -141,7 +142,7 @@ def test_results_are_numbers_and_can_be_written_down():
     }
     assert repr(rb.exact_match("a", "a")) == "1.0"
     assert rb.recall([], []).to_dict() == {"score": None}
-    verdict = rb.Judge(type="lexical").score(answer="It is red.")["context_overlap"]
+    verdict = rb.Judge(type=context_overlap).score(answer="It is red.")["context_overlap"]
     assert math.isnan(float(verdict))
 
 

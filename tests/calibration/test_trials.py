@@ -19,16 +19,16 @@ def _calibrate(run, labels, *options):
     call = ["calibrate", run, "--labels", labels, *options]
     tables, found = (run_command(*call, *form) for form in ([], ["--json"]))
     assert (tables.returncode, found.returncode) == (0, 0), tables.stderr + found.stderr
-    return tables.stdout, json.loads(found.stdout)["rubrics"]["context_overlap"]
+    return tables.stdout, json.loads(found.stdout)["rubrics"]["faithfulness"]
 
 
 def _sides(run, labels, column):
     """Scores of the judge and labels of people, from the files."""
     with (run / "per_query.csv").open(encoding="utf-8", newline="") as stream:
         scores = {
-            (row["system"], row["query_id"]): float(row["context_overlap"])
+            (row["system"], row["query_id"]): float(row["faithfulness"])
             for row in csv.DictReader(stream)
-            if row["context_overlap"]
+            if row["faithfulness"]
         }
     with labels.open(encoding="utf-8", newline="") as stream:
         rated = {(r["system"], r["query_id"]): float(r[column]) for r in csv.DictReader(stream)}
@@ -73,7 +73,7 @@ def test_summeval(lent_data, tmp_path, repository):
     """Consistency, 1 to 5, the mean of three experts, against the overlap with the source."""
     run, labels = summeval(lent_data, tmp_path)
 
-    options = ["--column", "context_overlap=consistency", "--scale", "1..5"]
+    options = ["--column", "faithfulness=consistency", "--scale", "1..5"]
     tables, found = _calibrate(run, labels, *options)
 
     judge, people = _sides(run, labels, "consistency")

@@ -1,4 +1,4 @@
-"""Experiments over lent ratings: records that the lexical judge scores, and people's labels."""
+"""Experiments over lent ratings: records that counts of words score, and people's labels."""
 
 import csv
 import gzip
@@ -12,8 +12,11 @@ def lent_rows(path):
         return [json.loads(line) for line in stream]
 
 
-def judged(folder, name, records, rubrics=("context_overlap",), judge=None):
-    """Run the lexical judge, or the block of another, over records; return the run folder."""
+JUDGE = "python:tests.words:Words"
+
+
+def judged(folder, name, records, rubrics=("faithfulness",), judge=None):
+    """Run the judge of words, or the block of another, over records; return the run folder."""
     path, records = folder / f"{name}.jsonl", list(records)
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     config = {
@@ -23,7 +26,7 @@ def judged(folder, name, records, rubrics=("context_overlap",), judge=None):
             "path": str(path),
             "columns": {column: column for column in records[0]},
         },
-        "metrics": {"judge": judge or {"type": "lexical", "rubrics": list(rubrics)}},
+        "metrics": {"judge": judge or {"type": JUDGE, "rubrics": list(rubrics)}},
         "output": str(folder / "runs"),
     }
     return rb.run_experiment(config).path

@@ -36,4 +36,4 @@ def label(path, to, by):
 
 def truth(row):
     sold = "pirates" in row["answer"]
-    return (0 if sold else 1) if row["rubric"] == "context_overlap" else (0.25 if sold else 1)
+    return (0 if sold else 1) if row["rubric"] == "faithfulness" else (2 if sold else 5)

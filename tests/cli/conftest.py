@@ -92,9 +92,9 @@ def quickstart(tmp_path, monkeypatch, capsys, repository):
 
 @pytest.fixture(scope="session")
 def bridges(tmp_path_factory):
-    """The folder of a run over the bridges with the lexical judge."""
+    """The folder of a run over the bridges with the judge of words."""
     folder = tmp_path_factory.mktemp("calibrate")
-    return judged(folder, "bridges", bridge_records(), ["context_overlap", "question_overlap"])
+    return judged(folder, "bridges", bridge_records(), ["faithfulness", "answer_relevancy"])
 
 
 @pytest.fixture

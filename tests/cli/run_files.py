@@ -54,6 +54,6 @@ def made_up(seed):
 
 
 JUDGED_RUN = (
-    "--quiet", "--limit", "12", "--set", "metrics.judge={type: lexical, rubrics: [context_overlap]}"
+    "--quiet", "--limit", "12", "--set", "metrics.judge={type: python:tests.words:context_overlap}"
 )  # fmt: skip
 """The options of `run` that give a small judged run of the quickstart."""

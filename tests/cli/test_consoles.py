@@ -24,7 +24,7 @@ SHOWN = {
 """What each encoding makes of it."""
 CONFIG = (
     "dataset: {type: records, path: qa.jsonl}\n"
-    "metrics: {generation: [token_f1], judge: {type: lexical, rubrics: [context_overlap]}}\n"
+    "metrics: {generation: [token_f1], judge: {type: python:tests.words:context_overlap}}\n"
     "gates: [{measure: token_f1, min: 0.99}]\n"
 )
 LINES = [

@@ -103,7 +103,7 @@ def test_rubrics_say_what_they_ask_need_and_do():
     said = " ".join(text.split())
     assert "Asks of query, by rating; needs question, queries; judge: openai, langchain " in said
     assert "Asks of answer, by claims, lower is better; needs question, answer, contexts, " in text
-    assert "; judge: lexical, openai, langchain\n" in text
+    assert "; judge: openai, langchain, nli\n" in text
 
 
 def test_an_unknown_kind_is_a_usage_error():

@@ -10,7 +10,7 @@ from tests.commands import run_command
 
 CONFIG = (
     "dataset: {type: records, path: qa.jsonl}\n"
-    "metrics: {generation: [token_f1], judge: {type: lexical, rubrics: [context_overlap]}}\n"
+    "metrics: {generation: [token_f1], judge: {type: python:tests.words:context_overlap}}\n"
 )
 LINES = [
     "run NAME.yaml", "run c.yaml --set output=NAME", "run c.yaml --set cache=NAME",

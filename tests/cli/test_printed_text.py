@@ -83,7 +83,7 @@ def folder(tmp_path_factory):
     )
     (folder / "c.yaml").write_text(
         "dataset: {type: records, path: records.jsonl}\n"
-        "metrics: {generation: [rouge1], judge: {type: lexical, rubrics: [context_overlap]}}\n"
+        "metrics: {generation: [rouge1], judge: {type: python:tests.words:context_overlap}}\n"
         "gates: [{measure: rouge1, min: 0.99}]\n"
     )
     done = run_command("run", "c.yaml", cwd=folder)
@@ -142,7 +142,7 @@ FIELDS = [
     "retrievers: {x: {type: bm25, k1: VALUE}}", "retrievers: {x: {type: 'python:VALUE:x'}}",
     "generators: {x: {type: openai, model: VALUE, prompt: VALUE}}", "apps: {x: VALUE}",
     "metrics: {generation: [VALUE]}", "metrics: {retrieval: {measures: [VALUE]}}",
-    "metrics: {judge: {type: lexical, rubrics: [VALUE]}}", "gates: [VALUE]",
+    "metrics: {judge: {type: python:tests.words:Words, rubrics: [VALUE]}}", "gates: [VALUE]",
     "gates: [{measure: VALUE, min: 1}]", "statistics: {test: VALUE}", "budget: {usd: VALUE}",
     "output: VALUE", "cache: VALUE", "# VALUE\nseed: x",
 ]  # fmt: skip

@@ -38,7 +38,7 @@ def test_ok_says_how_the_data_were_read(here):
         "dataset: {type: beir, path: data}\n"
         "retrievers:\n  bm25: {type: bm25}\n  s: {type: bm25, sweep: {k1: [1, 2]}}\n"
         "generators: {e: {type: extractive, retrievers: [bm25]}}\n"
-        "metrics: {judge: {type: lexical, rubrics: [context_overlap]}}\n",
+        "metrics: {judge: {type: python:tests.words:context_overlap}}\n",
     )
 
     result = CliRunner().invoke(validate, ["c.yaml"], catch_exceptions=False)
@@ -53,7 +53,7 @@ def test_ok_says_how_the_data_were_read(here):
     [measures] = [line for line in rest if line.startswith("measures  ")]
     assert {"ndcg@10", "mrr@10"} <= set(measures.removeprefix("measures").strip().split(", "))
     assert "metrics   rouge1" in text
-    assert "judged    context_overlap (lexical)" in text
+    assert "judged    context_overlap (python:tests.words:context_overlap)" in text
     assert not (here / "runs").exists()
 
 

@@ -62,7 +62,7 @@ WORDS = st.sampled_from(
         "records",
         "trec",
         "data",
-        "lexical",
+        "nli",
         "extractive",
         "ndcg@10",
         "map",

@@ -2,6 +2,8 @@
 
 import pytest
 
+from ragbench.score.judge.nli import NLI
+
 HEAD = "dataset: {type: beir, path: data}\nretrievers: {a: {type: bm25}}\nmetrics:\n  judge: "
 RUBRIC = "name: faithfulness\nneeds: [question, answer]\nscale: {1: bad, 3: good}\n"
 
@@ -23,8 +25,8 @@ def test_a_file_becomes_an_absolute_path(load, here):
 def test_several_judges_keep_their_names(load):
     config = load(
         f"{HEAD}\n"
-        "    strict: {type: lexical, rubrics: [context_overlap]}\n"
-        "    lax: {type: lexical, rubrics: [context_overlap, reference_overlap], when: available}\n"
+        "    strict: {type: python:tests.words:context_overlap}\n"
+        "    lax: {type: python:tests.words:Words, rubrics: [faithfulness], when: available}\n"
     )
 
     assert {name: block.name for name, block in config.metrics.judges.items()} == {
@@ -39,7 +41,7 @@ def test_several_judges_keep_their_names(load):
     [
         ("{type: openai, model: m}", ["faithfulness", "answer_relevancy", "correctness"]),
         ("{type: nli}", ["faithfulness", "correctness"]),
-        ("{type: lexical}", ["context_overlap", "question_overlap", "reference_overlap"]),
+        ("{type: 'python:tests.words:Tone'}", ["coherence", "fluency"]),
     ],
 )
 def test_without_rubrics_it_applies_the_usual_ones_or_all_that_it_can(load, block, rubrics):
@@ -53,33 +55,11 @@ def test_without_rubrics_it_applies_the_usual_ones_or_all_that_it_can(load, bloc
 @pytest.mark.parametrize(
     ("block", "rubric", "allowed"),
     [
-        (
-            "type: lexical",
-            "faithfulness",
-            "context_overlap, which is what it measures; for faithfulness itself type: nli, openai "
-            "or langchain",
-        ),
-        (
-            "type: lexical",
-            "answer_relevancy",
-            "question_overlap, which is what it measures; for answer_relevancy itself type: openai "
-            "or langchain",
-        ),
-        (
-            "type: lexical",
-            "correctness",
-            "reference_overlap, which is what it measures; for correctness itself type: nli, "
-            "openai or langchain",
-        ),
-        ("type: lexical", "fluency", "context_overlap, question_overlap, reference_overlap"),
-        (
-            "type: openai, model: m",
-            "context_overlap",
-            "rubrics for models; words are counted by type: lexical",
-        ),
+        ("type: nli", "answer_relevancy", ", ".join(NLI.served)),
+        ("type: 'python:tests.words:Tone'", "faithfulness", "coherence, fluency"),
     ],
 )
-def test_word_overlap_and_judgement_are_not_taken_for_each_other(problems, block, rubric, allowed):
+def test_a_judge_names_the_rubrics_that_it_can_apply(problems, block, rubric, allowed):
     [problem] = problems(f"{HEAD}{{{block}, rubrics: [{rubric}]}}\n")
 
     assert problem.found == f"this judge cannot apply '{rubric}'"
@@ -125,16 +105,16 @@ def test_mistakes_in_rubrics(problems, here, rubrics, found):
         ("{rubrics: [faithfulness]}", ["4:3: metrics.judge: missing key 'type'"]),
         ("{a: {rubrics: []}}", ["4:11: metrics.judge.a: missing key 'type'"]),
         (
-            "{type: lexical, rubrics: x}",
-            ["4:35: metrics.judge.rubrics: 'x' is not a list of text or a mapping"],
+            "{type: nli, rubrics: x}",
+            ["4:31: metrics.judge.rubrics: 'x' is not a list of text or a mapping"],
         ),
         (
-            "{type: lexical, rubrics: [], when: never}",
-            ["4:45: metrics.judge.when: unknown value 'never'"],
+            "{type: nli, rubrics: [], when: never}",
+            ["4:41: metrics.judge.when: unknown value 'never'"],
         ),
         (
-            "{type: lexical, rubrics: [], rubrik: 1}",
-            ["4:39: metrics.judge: unknown key 'rubrik'"],
+            "{type: nli, rubrics: [], rubrik: 1}",
+            ["4:35: metrics.judge: unknown key 'rubrik'"],
         ),
     ],
 )

@@ -43,7 +43,7 @@ def test_what_is_given_is_taken(load):
         "  retrieval: {top_k: 20, measures: ['ndcg@10', map], missing: skip, match: {level: id}}\n"
         "  generation: []\n"
         "  judge:\n"
-        "    one: {type: lexical, rubrics: [context_overlap], when: available}\n"
+        "    one: {type: python:tests.words:context_overlap, when: available}\n"
         "statistics: {baseline: a, resamples: 500}\n"
         "executor: {type: local}\n"
     )
@@ -59,7 +59,8 @@ def test_what_is_given_is_taken(load):
     assert config.metrics.retrieval.measures == ("ndcg@10", "map")
     assert config.metrics.retrieval.missing == "skip"
     assert config.metrics.generation == ()
-    assert config.metrics.judges["one"].rubrics == ("context_overlap",)
+    [rubric] = config.metrics.judges["one"].rubrics
+    assert rubric["name"] == "context_overlap"
     assert config.metrics.judges["one"].when == "available"
     assert config.statistics.baseline == "a"
 
@@ -67,11 +68,12 @@ def test_what_is_given_is_taken(load):
 def test_a_judge_without_a_name_is_named_by_its_type(load):
     config = load(
         "dataset: {type: beir, path: data}\nretrievers: {a: {type: bm25}}\n"
-        "metrics: {judge: {type: lexical, rubrics: [reference_overlap]}}\n"
+        "metrics: {judge: {type: python:tests.words:reference_overlap}}\n"
     )
 
-    assert list(config.metrics.judges) == ["lexical"]
-    assert config.metrics.judges["lexical"].name is None
+    assert list(config.metrics.judges) == ["python:tests.words:reference_overlap"]
+    [judge] = config.metrics.judges.values()
+    assert judge.name is None
 
 
 def test_paths_are_relative_to_the_file(here):

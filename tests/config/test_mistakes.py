@@ -182,15 +182,15 @@ def test_ten_mistakes_at_once(load, golden):
             ["metrics.retrieval.measures.0: 'rougeL' is a metric of answers"],
         ),
         pytest.param(
-            HEAD + "metrics: {judge: {type: lexical, rubrics: [§ndcg@10]}}\n",
+            HEAD + "metrics: {judge: {type: nli, rubrics: [§ndcg@10]}}\n",
             ["metrics.judge.rubrics.0: 'ndcg@10' is a measure of rankings"],
         ),
         pytest.param(
-            HEAD + "metrics: {judge: {type: lexical, rubrics: [§context_overlp]}}\n",
-            ["metrics.judge.rubrics.0: unknown rubric 'context_overlp'"],
+            HEAD + "metrics: {judge: {type: nli, rubrics: [§faithfulnes]}}\n",
+            ["metrics.judge.rubrics.0: unknown rubric 'faithfulnes'"],
         ),
         pytest.param(
-            HEAD + "metrics: {judge: {type: lexical, rubrics: [§tone.yaml]}}\n",
+            HEAD + "metrics: {judge: {type: nli, rubrics: [§tone.yaml]}}\n",
             ["metrics.judge.rubrics.0: no such file: tone.yaml"],
         ),
         pytest.param(
@@ -262,7 +262,7 @@ def test_an_executor_that_is_not_there_is_an_option_like_any_other(problems):
         ("statistics: {baseline: bm26}\n", "bm25"),
         ("metrics: {retrieval: {measures: [ndgc@10]}}\n", "ndcg@10"),
         ("metrics: {generation: [rogue1]}\n", "rouge1"),
-        ("metrics: {judge: {type: lexical, rubrics: [context_overlp]}}\n", "context_overlap"),
+        ("metrics: {judge: {type: nli, rubrics: [faithfulnes]}}\n", "faithfulness"),
         ("generators: {g: {type: predictions, path: ./dta}}\n", "./data"),
     ],
 )

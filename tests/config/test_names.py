@@ -78,7 +78,7 @@ def test_no_name_of_a_config_leads_out_of_the_output(here, file, name):
 
 
 def test_judges(lines):
-    judges = "{one: {type: lexical}, One: {type: lexical}}"
+    judges = "{one: {type: python:tests.words:Words}, One: {type: python:tests.words:Words}}"
     text = f"{HEAD}retrievers: {{a: {{type: bm25}}}}\nmetrics: {{judge: {judges}}}\n"
 
     assert any("'one' and 'One' differ only in case" in line for line in lines(text))

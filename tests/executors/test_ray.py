@@ -142,7 +142,10 @@ def config(repository, tmp_path, monkeypatch, tiny_gpt):
         },
         "metrics": {
             "generation": ["contains", "rouge1", "rougeL.recall", "chrf"],
-            "judge": {"type": "lexical", "rubrics": ["context_overlap", "reference_overlap"]},
+            "judge": {
+                "type": "python:tests.words:Words",
+                "rubrics": ["faithfulness", "correctness"],
+            },
         },
         "statistics": {"resamples": 100},
     }

@@ -41,7 +41,7 @@ def test_an_app_is_one_system_with_both_sides(config):
     assert found["role"] == "app"
     assert found["scores"]["ndcg@10"]["mean"] > 0.9
     assert found["scores"]["rouge1"]["mean"] == 1.0
-    assert found["scores"]["context_overlap"]["judge"] == "lexical"
+    assert found["scores"]["context_overlap"]["judge"] == "python:tests.words:context_overlap"
     assert sorted(ASKED, key=ASKED.index) == ASKED
     assert len(ASKED) == len(QUERIES), "once for both sides"
     rows = (experiment.path / "predictions" / "prod.jsonl").read_text().splitlines()

@@ -107,13 +107,13 @@ def test_minutes(many, server):
 
 
 def test_minutes_end_an_offline_judge_too(many):
-    metrics = {"generation": [], "judge": {"type": "lexical", "rubrics": ["context_overlap"]}}
+    metrics = {"generation": [], "judge": {"type": "python:tests.words:context_overlap"}}
     run_experiment({**many, "metrics": {"generation": []}}, choices=Choices(judge=False))
 
     experiment = run_experiment({**many, "metrics": metrics, "budget": {"minutes": 1e-9}})
 
     missing = experiment.summary["budget"]["missing"]
-    assert missing["judge bm25/extractive (lexical)"] == 60
+    assert missing["judge bm25/extractive (python:tests.words:context_overlap)"] == 60
 
 
 def test_money_needs_a_price(many, server):

@@ -100,7 +100,7 @@ def test_validate_shows_the_reading(example):
 
 def test_gold_calls_are_scored_by_default_and_never_dropped(example, run):
     folder, config, _ = example
-    plain = yaml.safe_load(config) | {"metrics": {"judge": {"type": "lexical"}}}
+    plain = yaml.safe_load(config) | {"metrics": {"judge": {"type": "python:tests.words:Words"}}}
     experiment, _ = run(yaml.safe_dump(plain), Script())
     scores = experiment.summary["systems"][0]["scores"]
     assert {"tool_call_correctness", "tool_call_f1"} <= set(scores)
@@ -161,7 +161,8 @@ def test_apps_return_tool_calls_and_secrets_stay_out(example):
     (folder / "app.yaml").write_text(
         "dataset: {type: records, path: talks.jsonl}\n"
         "apps: {agent: {type: 'python:agent:answer', key: '${TOOL_API_KEY}'}}\n"
-        "metrics: {generation: [tool_call_correctness, tool_call_f1], judge: {type: lexical}}\n"
+        "metrics:\n  generation: [tool_call_correctness, tool_call_f1]\n"
+        "  judge: {type: python:tests.words:Words}\n"
     )
     code = (folder / "agent.py").read_text().replace("(question)", "(question, key)")
     (folder / "agent.py").write_text(code)
@@ -181,7 +182,7 @@ def test_chat_models_get_the_turns_as_messages(example, run):
         "dataset: {type: records, path: talks.jsonl}\n"
         "retrievers: {bm25: {type: bm25}}\n"
         "generators: {gpt: {type: openai, model: m, base_url: '${OPENAI_BASE_URL}'}}\n"
-        "metrics: {generation: [], judge: {type: lexical, rubrics: [context_overlap]}}\n"
+        "metrics: {generation: [], judge: {type: python:tests.words:context_overlap}}\n"
     )
     (folder / "corpus.jsonl").write_text('{"_id": "d1", "text": "Casa Verde is vegetarian."}\n')
     parsed = yaml.safe_load(config)

@@ -187,7 +187,7 @@ def test_a_file_in_the_place_of_a_folder(command, place):
 @pytest.mark.parametrize("stage", STAGES)
 def test_damage_to_any_stage_is_made_again_once(config, tmp_path, monkeypatch, stage):
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
-    judge = {"type": "lexical", "rubrics": ["context_overlap"]}
+    judge = {"type": "python:tests.words:context_overlap"}
     config = {**config, **SMALL, "metrics": {"generation": ["rouge1"], "judge": judge}}
     first = run_experiment(config)
     assert items(tmp_path / "cache", stage)

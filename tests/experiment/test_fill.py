@@ -260,7 +260,7 @@ def test_a_judge_of_answers_grades_passages_too(config, tmp_path):
         source = filling(config, server, judge="gpt")
         source["generators"] = {"extractive": {"type": "extractive", "sentences": 1}}
         block = {**source["metrics"]["judge"], "rubrics": ["answer_relevancy"]}
-        words = {"type": "lexical", "rubrics": ["context_overlap"]}
+        words = {"type": "python:tests.words:context_overlap"}
         source["metrics"]["judge"] = {"gpt": block, "words": words}
         source["metrics"]["generation"] = []
         experiment = rb.run_experiment(source, retrievers={"first": first_three})
@@ -375,8 +375,8 @@ MODEL = {"type": "openai", "model": "m", "rubrics": []}
             r"unknown rubric 'passage_relevanc'[^!]*did you mean 'passage_relevance'",
         ),
         (
-            {"retrieval": {"fill": {}}, "judge": {"type": "lexical"}},
-            r"judge 'lexical' cannot apply 'passage_relevance'",
+            {"retrieval": {"fill": {}}, "judge": {"type": "python:tests.words:Words"}},
+            r"judge 'python:tests.words:Words' cannot apply 'passage_relevance'",
         ),
         (
             {"retrieval": {"top_k": 5, "fill": {"depth": 6}}, "judge": MODEL},

@@ -258,7 +258,7 @@ def test_a_new_system_that_nobody_named_is_undecided(config, baseline):
     assert verdicts(found) == [("bm25", "pass"), ("exact", "pass"), ("new", "undecided")]
 
 
-def certificate(tmp_path, value, model="lexical/2"):
+def certificate(tmp_path, value, model="tests.words:context_overlap"):
     kappa = {"value": value, "interval": [None, None], "n": 50, "reason": None}
     content = {
         "schema": "ragbench.certificate/1",
@@ -270,9 +270,9 @@ def certificate(tmp_path, value, model="lexical/2"):
 @pytest.mark.parametrize(
     ("value", "model", "verdict"),
     [
-        (0.7, "lexical/2", "pass"),
-        (0.5, "lexical/2", "fail"),
-        (None, "lexical/2", "undecided"),
+        (0.7, "tests.words:context_overlap", "pass"),
+        (0.5, "tests.words:context_overlap", "fail"),
+        (None, "tests.words:context_overlap", "undecided"),
         (0.9, "another", "undecided"),
     ],
 )

@@ -184,7 +184,7 @@ def test_named_judges_and_a_jury(config, server):
         "judge": {
             "one": {**common, "model": "a"},
             "jury": {**common, "models": ["a", "b"], "combine": "median"},
-            "words": {"type": "lexical", "rubrics": ["question_overlap"]},
+            "words": {"type": "python:tests.words:question_overlap"},
         }
     }
     experiment = run_experiment(config)
@@ -194,7 +194,7 @@ def test_named_judges_and_a_jury(config, server):
     assert (one["judge"], one["mean"], one.get("spread")) == ("one", 0.75, None)
     assert (jury["judge"], jury["mean"], jury["spread"]) == ("jury", 0.75, 0.0)
     assert "combine:median" in jury["signature"]
-    assert pair["question_overlap(judge=words)"]["model"] == "lexical/2"
+    assert pair["question_overlap(judge=words)"]["model"] == "tests.words:question_overlap"
     assert server.counters.most_asked <= 2, "the jury reads what model a told the first judge"
 
 
@@ -252,7 +252,7 @@ def test_names_of_scores_do_not_depend_on_whether_a_key_is_set(config):
     config["metrics"] = {
         "generation": [],
         "judge": {
-            "words": {"type": "lexical", "rubrics": ["question_overlap"]},
+            "words": {"type": "python:tests.words:question_overlap"},
             "gpt": {"type": "openai", "model": "m", "when": "available"},
         },
     }

@@ -75,7 +75,7 @@ with open("rows.jsonl", "w") as stream:
         stream.write(json.dumps(row) + "\\n")
 run = rb.run_experiment({
     "name": "m", "output": "runs", "dataset": {"type": "records", "path": "rows.jsonl"},
-    "statistics": {"resamples": 100}, "metrics": {"judge": {"type": "lexical"}},
+    "statistics": {"resamples": 100}, "metrics": {"judge": {"type": "python:tests.words:Words"}},
 })
 assert run.record.complete, run.record.warnings
 status = Path("/proc/self/status").read_text()

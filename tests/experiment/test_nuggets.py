@@ -189,7 +189,8 @@ def test_nuggets_of_a_run_made_edited_and_used(config, server, tmp_path):
 
 def test_a_run_without_a_judge_that_asks(config, tmp_path):
     (tmp_path / "moons.yaml").write_text(
-        yaml.safe_dump({**config, "metrics": {"judge": {"type": "lexical"}}}), "utf-8"
+        yaml.safe_dump({**config, "metrics": {"judge": {"type": "python:tests.words:Words"}}}),
+        "utf-8",
     )
     assert run_command("run", "moons.yaml", cwd=tmp_path).returncode == 0
     made = run_command("nuggets", "runs/moons", "-o", "nuggets.jsonl", cwd=tmp_path)

@@ -47,7 +47,7 @@ def judged(config):
     metrics = {
         "retrieval": {"measures": ["ndcg@10"]},
         "generation": ["rouge1"],
-        "judge": {"type": "lexical", "rubrics": ["context_overlap"]},
+        "judge": {"type": "python:tests.words:context_overlap"},
     }
     return {**config, "metrics": metrics, "statistics": {"resamples": 100}}
 

@@ -82,8 +82,8 @@ def test_every_score_carries_its_weight(config):
     retrieval, generation = summary["systems"][0]["scores"], summary["systems"][1]["scores"]
     assert retrieval["ndcg@10"]["not_applicable"] == 1, "q5 has no relevant document"
     assert generation["rouge1"]["not_applicable"] == 1, "q5 has no gold answer"
-    assert generation["context_overlap"]["judge"] == "lexical"
-    assert generation["context_overlap"]["model"].startswith("lexical/")
+    assert generation["context_overlap"]["judge"] == "python:tests.words:context_overlap"
+    assert generation["context_overlap"]["model"] == "tests.words:context_overlap"
     assert summary["baseline"] == "bm25"
     assert summary["complete"] is True
 
@@ -182,7 +182,7 @@ def test_a_run_file_that_lacks_a_query(config, tmp_path):
 
 def test_a_block_that_is_given_is_taken_as_it_is(config):
     metrics = {"retrieval": {"measures": ["recall@2"]}, "generation": ["rougeL.recall"]}
-    judge = {"type": "lexical", "rubrics": ["context_overlap"]}
+    judge = {"type": "python:tests.words:context_overlap"}
 
     systems = rb.run_experiment({**config, "metrics": {**metrics, "judge": judge}}).summary[
         "systems"
@@ -234,7 +234,10 @@ def test_records_are_a_system(tmp_path, monkeypatch):
     ]
     write_jsonl(tmp_path / "qa.jsonl", rows)
 
-    data, judge = {"type": "records", "path": "qa.jsonl"}, {"type": "lexical"}
+    data, judge = (
+        {"type": "records", "path": "qa.jsonl"},
+        {"type": "python:tests.words:context_overlap"},
+    )
     experiment = rb.run_experiment({"dataset": data, "metrics": {"judge": judge}})
 
     (system,) = experiment.summary["systems"]

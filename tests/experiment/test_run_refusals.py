@@ -177,14 +177,15 @@ def test_a_failure_where_nothing_applies_is_no_failure(config):
             raise RuntimeError
         return ["d1"]
 
+    config["metrics"] = {"judge": {"type": "python:tests.words:Words"}}
     experiment = rb.run_experiment(config, retrievers={"mine": search})
 
     scores = {system["name"]: system["scores"] for system in experiment.summary["systems"]}
     assert scores["mine"]["map"]["failed"] == {}
     assert scores["mine"]["map"]["not_applicable"] == 1
     assert scores["mine/extractive"]["rouge1"]["failed"] == {}
-    assert scores["mine/extractive"]["reference_overlap"]["failed"] == {}
-    assert scores["mine/extractive"]["question_overlap"]["failed"] == {"error": 1}
+    assert scores["mine/extractive"]["correctness"]["failed"] == {}
+    assert scores["mine/extractive"]["answer_relevancy"]["failed"] == {"error": 1}
 
 
 def test_an_index_that_fails_names_the_retriever(config):

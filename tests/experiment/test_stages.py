@@ -99,16 +99,16 @@ def of_pairs(*stages):
         ({"metrics.retrieval.measures": ["ndcg@5"]}, {"score bm25", "score exact"}),
         ({"metrics.retrieval.missing": "skip"}, {"score bm25", "score exact"}),
         ({"metrics.generation": ["rouge1(stemmer=true)", "bleu"]}, of_pairs("score *")),
-        ({"metrics.judge.language": "de"}, of_pairs("judge * (lexical)")),
+        ({"metrics.judge.language": "de"}, of_pairs("judge * (python:tests.words:Words)")),
         (
-            {"metrics.judge.rubrics": ["context_overlap", "question_overlap"]},
-            of_pairs("judge * (lexical)"),
+            {"metrics.judge.rubrics": ["faithfulness", "answer_relevancy"]},
+            of_pairs("judge * (python:tests.words:Words)"),
         ),
         ({"statistics.resamples": 500}, set()),
         ({"max_failed": 0.5}, None),
         (
             {"generators.extractive.sentences": 2},
-            of_pairs("generate *", "score *", "judge * (lexical)"),
+            of_pairs("generate *", "score *", "judge * (python:tests.words:Words)"),
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
@@ -119,7 +119,11 @@ def test_a_change_makes_its_stage_again_and_what_reads_it(config, change, made):
         "metrics": {
             "retrieval": {"measures": ["ndcg@10"], "top_k": 10},
             "generation": ["rouge1", "bleu"],
-            "judge": {"type": "lexical", "rubrics": ["context_overlap"]},
+            "judge": {
+                "type": "python:tests.words:Words",
+                "rubrics": ["faithfulness"],
+                "version": "1",
+            },
         },
     }
     run_experiment(config)
@@ -149,16 +153,25 @@ def test_one_metric_of_several_is_computed(config):
 
 
 def test_one_rubric_of_several_is_judged(config, tmp_path):
-    rubrics = ["context_overlap", "question_overlap"]
-    config = {**config, "metrics": {"judge": {"type": "lexical", "rubrics": rubrics}}}
+    rubrics = ["faithfulness", "answer_relevancy"]
+    config = {
+        **config,
+        "metrics": {
+            "judge": {
+                "type": "python:tests.words:Words",
+                "version": "1",
+                "rubrics": rubrics,
+            }
+        },
+    }
     run_experiment(config)
 
-    config["metrics"]["judge"]["rubrics"] = [*rubrics, "reference_overlap"]
+    config["metrics"]["judge"]["rubrics"] = [*rubrics, "correctness"]
     again = work(run_experiment(config))
 
     assert set(again) == {
-        "judge bm25/extractive (lexical)",
-        "judge exact/extractive (lexical)",
+        "judge bm25/extractive (python:tests.words:Words)",
+        "judge exact/extractive (python:tests.words:Words)",
         "compare",
     }
 

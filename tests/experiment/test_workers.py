@@ -50,7 +50,7 @@ def config(repository, place):
     """What workers compute without a model: BM25, text metrics, a judge that counts words."""
     dataset = {"type": "beir", "path": str(repository / "datasets/example"), "split": "test"}
     metrics = ["contains", "rouge1", "rougeL.recall", "bleu", "bleu.corpus", "chrf", "ter"]
-    rubrics = ["context_overlap", "reference_overlap"]
+    rubrics = ["faithfulness", "correctness"]
     return {
         "name": "workers",
         "dataset": dataset,
@@ -62,7 +62,7 @@ def config(repository, place):
         "generators": {"extractive": {"type": "extractive", "retrievers": ["bm25"]}},
         "metrics": {
             "generation": metrics,
-            "judge": {"words": {"type": "lexical", "rubrics": rubrics}},
+            "judge": {"words": {"type": "python:tests.words:Words", "rubrics": rubrics}},
         },
         "statistics": {"resamples": 100},
         "output": "runs",

@@ -62,7 +62,7 @@ def judged(tmp_path_factory):
                     "panel": {
                         **panel, "rubrics": ["faithfulness"], "few_shot": False, "language": "item"
                     },
-                    "words": {"type": "lexical"},
+                    "words": {"type": "python:tests.words:Words"},
                 }
             },
             "output": str(folder / "runs"),

@@ -36,8 +36,6 @@ from ragbench.types.rows import Mapped
 _Kept = TypeVar("_Kept")
 _LOOKED_AT = 20
 """Hits in which a gold answer is looked for where a question is not judged: reading is slow."""
-_WORD_OVERLAP = "lexical"
-"""The judge that tells no more than the words of the gold answer do."""
 _SAYS_SO = ("answerable", "is_answerable")
 _SAYS_NOT = ("is_impossible", "unanswerable", "is_unanswerable")
 
@@ -271,9 +269,9 @@ class _Answering:
             found = find_score(name, list(columns))
             several = (each for each in columns if each.startswith(f"{name}(judge="))
             return columns.get(found or next(several, ""))
-        for judge, planned in self.plan.judges.items():
+        for judge in self.plan.judges:
             of = columns.get(self.plan.judge_score(str(rubric), judge))
-            if of is not None and planned.type != _WORD_OVERLAP:
+            if of is not None:
                 return of
         return None
 

@@ -22,7 +22,6 @@ JUDGES = _Judges(
     "judge",
     "ragbench.judges",
     table={
-        "lexical": "ragbench.score.judge.lexical:Lexical",
         "openai": "ragbench.score.judge.chat:OpenAIJudge",
         "langchain": "ragbench.score.judge.chat:LangchainJudge",
         "nli": "ragbench.score.judge.nli:NLI",

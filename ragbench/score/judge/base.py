@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ragbench.score.base import Advance
@@ -83,7 +82,7 @@ class Rubric:
     examples: tuple[Mapping[str, Any], ...]
     """Judged items."""
     method: str
-    """How the verdict is made: rating, claims, pairwise, nuggets, support, ragas or overlap."""
+    """How the verdict is made: rating, claims, pairwise, nuggets, support or ragas."""
     direction: str
     formula: str | None = None
     """The number that is made of the verdicts: with the method claims a name in `FORMULAS`, with
@@ -158,8 +157,6 @@ class Judge:
 
     served: Sequence[str] | None = None
     """Names of the rubrics that it can apply; None: any."""
-    instead: Mapping[str, str] = MappingProxyType({})
-    """Rubric that it cannot apply -> the one of its own that is meant, for messages."""
     own_rubric: Mapping[str, object] | None = None
     """The keys of the one rubric that a plain function is, under its name; else None."""
     computes: bool = False
@@ -203,7 +200,6 @@ class KnownJudge:
 
     served: Sequence[str] | None = None
     """None: any, or not known yet."""
-    instead: Mapping[str, str] = field(default_factory=dict)
     own_rubric: Mapping[str, object] | None = None
     is_judge: bool = False
     """Whether the user gave the judge itself, a function or an object: making it calls nothing."""
@@ -225,7 +221,6 @@ def known_of(maker: object) -> KnownJudge:
     served = getattr(maker, "served", None)
     return KnownJudge(
         served=served if isinstance(served, (list, tuple)) else None,
-        instead=getattr(maker, "instead", {}),
         own_rubric=getattr(maker, "own_rubric", None),
     )
 

@@ -197,9 +197,7 @@ def with_evidence(item: Item, rubric: Rubric) -> Item:
         >>> with_evidence(item, load_rubric("context_recall")).contexts is None
         True
     """
-    counts_words = rubric.method == "overlap" and "contexts" in rubric.needs
-    grounds = rubric.formula in GROUNDED or counts_words
-    if not grounds or not (item.turns or item.tool_calls):
+    if rubric.formula not in GROUNDED or not (item.turns or item.tool_calls):
         return item
     # the further texts, what belongs to this answer first, then the earlier turns in order
     seen, more = set(item.contexts or ()), []

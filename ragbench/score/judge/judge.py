@@ -40,13 +40,13 @@ class Judge:
     and `async with`.
 
     Example:
-        >>> judge = Judge(type="lexical", rubrics=["context_overlap"])
-        >>> verdict = judge.score(
-        ...     question="When was it opened?",
-        ...     answer="It was opened in 1932.",
-        ...     contexts=["The bridge opened in 1932."],
-        ... )["context_overlap"]
-        >>> verdict.score, judge.score(answer="It was opened in 1932.")["context_overlap"].cause
+        A function of the answer and its passages is a judge, and needs no model.
+
+        >>> def quoted(answer, contexts):
+        ...     return any(answer in text for text in contexts)
+        >>> judge = Judge(type=quoted)
+        >>> verdict = judge.score(answer="in 1932", contexts=["It opened in 1932."])["quoted"]
+        >>> verdict.score, judge.score(answer="in 1932")["quoted"].cause
         (1.0, 'no_contexts')
     """
 
@@ -67,11 +67,10 @@ class Judge:
             rubrics: Names of built-in rubrics, paths of rubric files, or mappings with the keys
                 of such a file; by default faithfulness, answer_relevancy and correctness, or
                 all of a judge that has none of these.
-            type: Which judge: `openai`, `langchain`, `nli`, `lexical`, a plug-in's, or
-                `python:module:Name`; also a class or an object of your own, or a function of
-                `answer`, `question`, `contexts`, `references`, ..., by these names, that returns a
-                number from 0 to 1, True or False, or `(number, reason)`, and gives one score,
-                under its own name.
+            type: Which judge: `openai`, `langchain`, `nli`, a plug-in's, or `python:module:Name`;
+                also a class or an object of your own, or a function of `answer`, `question`,
+                `contexts`, `references`, ..., by these names, that returns a number from 0 to 1,
+                True or False, or `(number, reason)`, and gives one score, under its own name.
             replies: File in which replies are kept: what it holds is not asked again. None keeps
                 none.
             client: What is asked in place of a server by its address: a ready `openai.OpenAI` or

@@ -47,7 +47,7 @@ _ALLOWED = "an entailment model, or one of sentence-transformers"
 class NLI(Judge):
     """Judge claims by a local entailment model, or by the cosine of sentence embeddings.
 
-    The sentences of a text are its claims, as for `lexical`. A source is the premise, a claim the
+    The sentences of a text are its claims. A source is the premise, a claim the
     hypothesis: the source supports it where entailment has a probability of `threshold`, and
     contradicts it where contradiction has. A passage that the model cannot read at once is read in
     overlapping windows. An answer or a reference as a source is read after the question, which it

@@ -72,7 +72,7 @@ class OwnJudge(Judge):
 
     def __init__(self, made: base.PlainJudge) -> None:
         known, self._made = known_of(made), made
-        self.served, self.instead, self.own_rubric = known.served, known.instead, known.own_rubric
+        self.served, self.own_rubric = known.served, known.own_rubric
         self.computes = bool(getattr(made, "computes", False))
         # so that it is a `ManyJudge`, an `AskingJudge`, ... if and only if the object is
         for name in _WIDER:

@@ -23,9 +23,6 @@ from ragbench.types.conversation import Fail, read_turns
 DEFAULT_RUBRICS = ("faithfulness", "answer_relevancy", "correctness")
 """The default rubrics: is it grounded, to the point, and right."""
 
-OVERLAP = "overlap"
-"""The method of built-in rubrics that count words and ask no model."""
-
 _FOLDER = Path(__file__).parent / "rubrics"
 
 
@@ -49,17 +46,9 @@ def default_rubrics(judge: Judge | KnownJudge) -> tuple[str | Mapping[str, Any],
 
 def not_applied(rubric: Rubric, judge: Judge | KnownJudge) -> str | None:
     """Say what is allowed where a judge cannot apply a rubric; None: it can, as far as is known."""
-    if judge.served is None:
-        if rubric.method == OVERLAP:
-            return "rubrics for models; words are counted by type: lexical"
+    if judge.served is None or rubric.name in judge.served:
         return None
-    if rubric.name in judge.served:
-        return None
-    meant = judge.instead.get(rubric.name)
-    if meant is None:
-        return ", ".join(judge.served)
-    able = "nli, openai or langchain" if rubric.method == "claims" else "openai or langchain"
-    return f"{meant}, which is what it measures; for {rubric.name} itself type: {able}"
+    return ", ".join(judge.served)
 
 
 def load_rubric(name: str | Path | Mapping[str, Any]) -> Rubric:
@@ -189,10 +178,7 @@ def _built_in(written: str) -> Rubric:
 
 _CHOICES = {
     "asks": ("answer", "context", "query", "pair", "conversation"),
-    "method": (
-        *("rating", "claims", "pairwise", "nuggets", "support", "intentions", "retention"),
-        OVERLAP,
-    ),
+    "method": ("rating", "claims", "pairwise", "nuggets", "support", "intentions", "retention"),
     "direction": ("higher", "lower"),
     "verdicts": ("own", "shared"),
 }
@@ -337,9 +323,6 @@ class _Reader:
 
     def _check_method(self, found: Mapping[str, Any], asks: str, method: str) -> None:
         """Check what the method demands of other keys."""
-        if method == OVERLAP and self._path.parent != _FOLDER:
-            allowed = ", ".join(name for name in _CHOICES["method"] if name != OVERLAP)
-            self._fail("method", f"{method}, which no judge applies to a file", allowed)
         if (asks == "pair") != (method == "pairwise"):
             self._fail("method", f"{method} of {asks}", "pairwise of pair, or neither")
         if method in _OF_CONVERSATIONS and asks != "conversation":

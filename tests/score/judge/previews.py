@@ -44,10 +44,8 @@ def preview(
 
     Claims and nuggets come from a model's reply in a real run; here sentences stand in for them.
     A prompt that is sent once per passage is shown for the first. `passages` says how claims are
-    checked against them. A rubric that counts words sends none.
+    checked against them.
     """
-    if rubric.method == "overlap":
-        return []
     item = prompts.example_item(rubric.examples[0]) if rubric.examples else _STAND_IN
     if rubric.method == "rating":
         passage = 0 if rubric.asks == "context" else None

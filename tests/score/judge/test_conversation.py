@@ -131,8 +131,8 @@ def test_evidence_comes_once():
     ]
 
 
-def test_the_lexical_judge_counts_them_too():
-    judge = Judge(type="lexical", rubrics=["context_overlap"])
+def test_a_judge_of_ones_own_is_given_them_too():
+    judge = Judge(type="python:tests.words:Words", rubrics=["faithfulness"])
     row = {
         "question": "Where is it?",
         "answer": "Porto lies on the Douro river.",
@@ -140,7 +140,7 @@ def test_the_lexical_judge_counts_them_too():
     }
     turns = [{"question": "?", "answer": "!", "contexts": ["Porto lies on the Douro river."]}]
     alone, after = judge.score(**row), judge.score(**row, turns=turns)
-    assert alone["context_overlap"].score < after["context_overlap"].score == 1
+    assert alone["faithfulness"].score < after["faithfulness"].score == 1
 
 
 def test_completeness_is_the_share_of_satisfied_intentions():
@@ -237,7 +237,7 @@ def test_the_output_of_a_tool_stays_inside_its_fence():
 
 
 def test_rows_have_turns_and_calls():
-    judge = Judge(type="lexical", rubrics=["context_overlap"])
+    judge = Judge(type="python:tests.words:context_overlap")
     (found,) = judge.score_many([ROW])
     assert found["context_overlap"].status == "scored"
     with pytest.raises(rb.DataError, match="'turns': turn 1 has no role"):

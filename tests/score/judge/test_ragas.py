@@ -193,8 +193,8 @@ def test_names():
         load_rubric("answer_relevancy(model=a)")
     with pytest.raises(OptionError, match="model=a"):
         load_rubric("faithfulness(as=ragas,model=a)")
-    with pytest.raises(OptionError, match="judge 'lexical': rubrics"):
-        Judge(type="lexical", rubrics=["faithfulness(as=ragas)"])
+    with pytest.raises(OptionError, match="judge 'nli': rubrics"):
+        Judge(type="nli", rubrics=["faithfulness(as=ragas)"])
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -26,10 +26,7 @@ direction: higher
 """
 
 
-OVERLAPS = ["context_overlap", "question_overlap", "reference_overlap"]
-
-
-@pytest.mark.parametrize("name", sorted(set(built_in_rubrics()) - set(OVERLAPS)))
+@pytest.mark.parametrize("name", built_in_rubrics())
 def test_built_in_rubrics_are_whole(name):
     rubric = load_rubric(name)
     assert rubric.name == name
@@ -42,23 +39,6 @@ def test_built_in_rubrics_are_whole(name):
         assert set(rubric.needs) <= set(example), "an example has what an item must have"
         assert example["reasoning"]
     assert len({str(example) for example in rubric.examples}) == len(rubric.examples)
-
-
-@pytest.mark.parametrize("name", OVERLAPS)
-def test_what_counts_words_says_how_and_sends_nothing(name):
-    rubric = load_rubric(name)
-    assert (rubric.method, rubric.examples, preview(rubric)) == ("overlap", (), [])
-    assert len(rubric.steps) >= 3
-
-
-def test_a_file_cannot_count_words(tmp_path):
-    path = tmp_path / "mine.yaml"
-    text = "name: mine\nneeds: [answer]\nmethod: overlap\nscale: {1: none, 2: all}\n"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(
-        DataError, match="overlap, which no judge applies to a file; allowed: rating"
-    ):
-        read_rubric(path)
 
 
 @pytest.mark.parametrize("name", built_in_rubrics())

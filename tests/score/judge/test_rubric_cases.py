@@ -1,12 +1,10 @@
-"""A good and a bad case for every built-in rubric: well-formed, and told apart offline."""
+"""A good and a bad case for every built-in rubric: well-formed and no example."""
 
 from pathlib import Path
 
 import pytest
 import yaml
 
-from ragbench.score.judge.judge import Judge
-from ragbench.score.judge.lexical import Lexical
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
 
 CASES = yaml.safe_load(Path(__file__).with_name("rubric_cases.yaml").read_text(encoding="utf-8"))
@@ -24,11 +22,3 @@ def test_a_case_has_what_the_rubric_needs_and_is_no_example(name, side):
     assert CASES[name]["good"] != CASES[name]["bad"]
     for example in rubric.examples:
         assert {key: example.get(key) for key in case} != case
-
-
-@pytest.mark.parametrize("name", Lexical.served)
-def test_word_overlap_tells_good_from_bad(name):
-    judge = Judge(type="lexical", rubrics=[name])
-    good, bad = (judge.score(**CASES[name][side])[name] for side in ("good", "bad"))
-    sign = -1 if load_rubric(name).direction == "lower" else 1
-    assert sign * good.score > sign * bad.score, (good.reasoning, bad.reasoning)

@@ -31,7 +31,6 @@ _STEPS = {
     "retention": ("facts", "retention"),
     "support": ("support",),
     "ragas": ("ragas",),
-    "overlap": (),
 }
 """Method -> the prompts that it sends, in order; those of claims depend on what is checked."""
 
