@@ -1,4 +1,4 @@
-"""How well a judge agrees with people, people with each other, and the judge with itself."""
+"""How well a judge agrees with people, and people with each other."""
 
 from __future__ import annotations
 
@@ -9,21 +9,17 @@ from functools import partial
 
 import numpy as np
 
-from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
 from ragbench.calibration.labels import Ratings
 from ragbench.calibration.sheet import Scale
-from ragbench.errors import DataError
 from ragbench.records.certificate import (
     KAPPA,
     AgreementFound,
     Confusion,
     CorrelationLevel,
     Correlations,
-    RetestFound,
 )
 from ragbench.records.codec import from_json
 from ragbench.records.score import Ends
-from ragbench.signature import Signature
 from ragbench.stats import correlation
 from ragbench.stats.agreement import (
     FEWEST,
@@ -269,78 +265,3 @@ def _interval(
     # all differ: nothing varies that could be left out, but a share of hits still has its limits
     hits = mean_interval(np.ones(len(set(queries))), confidence=confidence)
     return hits.lower, hits.upper
-
-
-_SAME = ("judge", "model", "rubric", "prompt")
-
-
-def retest_runs(
-    first: tuple[JudgedRun, JudgedScore], second: JudgedRun, scale: Scale, *, confidence: float
-) -> RetestFound:
-    """Compare two runs of the same judge over the answers that both judged.
-
-    Raises:
-        DataError: The second run lacks the score, or it comes from another judge, model or rubric.
-    """
-    run, score = first
-    other = second.scores.get(score.name)
-    if other is None:
-        allowed = ", ".join(second.scores)
-        raise DataError(f"no score '{score.name}'", file=second.folder, allowed=allowed)
-    signatures = [Signature.parse(each.signature) for each in (score, other)]
-    for part in _SAME:
-        here, there = (signature.part(part) for signature in signatures)
-        if here != there:
-            raise DataError(
-                f"{score.name} has {part} {there}, the first run {here}",
-                file=second.folder,
-                allowed="the same judge, model and rubric in both runs",
-            )
-    pairs = [
-        (key, score.scores[key], other.scores[key])
-        for key in sorted(score.scores.keys() & other.scores.keys())
-        if run.answers[key].judged == second.answers[key].judged
-    ]
-    if not pairs:
-        return _absent("no answer was judged in both runs")
-    return _compared(pairs, "two runs", scale, confidence)
-
-
-def retest_samples(score: JudgedScore, scale: Scale, *, confidence: float) -> RetestFound:
-    """Compare the samples of each answer, each two of one model, where a run has several.
-
-    The flip rate is the share of pairs of samples that differ.
-    """
-    pairs = [
-        (key, one, other)
-        for key, by_model in sorted(score.samples.items())
-        for samples in by_model
-        for one, other in itertools.combinations([s for s in samples if s is not None], 2)
-    ]
-    if not pairs:
-        reason = "one verdict per answer: take samples: 2, or name a second run with --retest"
-        return _absent(reason)
-    return _compared(pairs, "two samples", scale, confidence)
-
-
-def _compared(
-    pairs: Sequence[tuple[Key, float, float]], between: str, scale: Scale, confidence: float
-) -> RetestFound:
-    keys = [key for key, _, _ in pairs]
-    a, b = (np.array([pair[side] for pair in pairs], dtype=np.float64) for side in (1, 2))
-    found = flips(a, b, [query for _, query in keys], scale, confidence=confidence)
-    if found.interval is None:
-        return _absent("too few answers were judged twice")
-    return RetestFound(
-        status="measured",
-        flip_rate=found.rate,
-        mean_difference=found.mean_difference,
-        unit=found.unit,
-        interval=found.interval,
-        n=len(set(keys)),
-        between=between,
-    )
-
-
-def _absent(reason: str) -> RetestFound:
-    return RetestFound(status="not available", reason=reason)

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from ragbench.calibration import agreement
-from ragbench.calibration.agreement import retest_runs, retest_samples
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore
 from ragbench.calibration.labels import Labels, Ratings
-from ragbench.calibration.probes import ELSEWHERE, probe
 from ragbench.calibration.sheet import Scale, draw_again
 from ragbench.errors import DataError, OptionError
 from ragbench.records.certificate import (
@@ -23,7 +21,6 @@ from ragbench.records.certificate import (
     ProbedRubric,
     ProbeFound,
     ProbeReport,
-    RetestFound,
 )
 from ragbench.records.codec import from_json
 from ragbench.signature import fingerprint_json
@@ -41,8 +38,6 @@ class Calibration:
     confidence: float = 0.95
     random: bool = False
     """Whether the user vouches that the labelled answers were drawn at random."""
-    again: JudgedRun | None = None
-    """A second run of the same judge."""
     asked: Mapping[str, Mapping[str, ProbeFound]] = field(default_factory=dict)
     """Score -> probe -> what came out when the judge was asked again."""
 
@@ -56,7 +51,7 @@ def certify(
     """Return the certificate: the same labels, by rubric, and verdicts give the same bytes.
 
     Raises:
-        DataError: No labelled answer has a verdict, or the second run is not of the same judge.
+        DataError: No labelled answer has a verdict.
         OptionError: The label that is good from is not on the scale.
     """
     return Certificate(
@@ -77,28 +72,16 @@ def probe_report(
     scores: Sequence[JudgedScore],
     asked: Mapping[str, Mapping[str, ProbeFound]],
     *,
-    scale: Scale | None = None,
     confidence: float = 0.95,
 ) -> ProbeReport:
-    """Return what is known of judges without labels: probes and test-retest.
-
-    `asked` is score -> probe -> what came out; `scale` that whose levels flip, None: that of each
-    rubric.
-    """
+    """Return the results of the probes of some scores; `asked` is score -> probe -> result."""
     return ProbeReport(
         run=run.name,
         data=run.data,
         systems=run.systems,
         confidence=confidence,
         rubrics={
-            score.name: ProbedRubric(
-                **_facts(score),
-                probes=asked[score.name],
-                retest=retest_samples(
-                    score, scale or Scale.of_rubric(score.rubric), confidence=confidence
-                ),
-            )
-            for score in scores
+            score.name: ProbedRubric(**_facts(score), probes=asked[score.name]) for score in scores
         },
     )
 
@@ -107,7 +90,7 @@ def _facts(score: JudgedScore) -> dict[str, Any]:
     """Whose score it is: the fields of a `JudgedRubric`."""
     return {
         "rubric": score.rubric.name,
-        # of a judge that ran elsewhere only the name is known
+        # of the judge of a table only the name is known
         "rubric_fingerprint": score.rubric.fingerprint if score.rubric.scale else "",
         "judge": score.judge,
         "model": score.model,
@@ -150,27 +133,12 @@ def _certify_score(
         ceiling={name: agreement.recorded(each) for name, each in among.items()},
         correlations=agreement.correlations(ratings, confidence=confidence),
         confusion=agreement.confusion(ratings),
-        probes={
-            **probe(run, score, ratings, confidence=confidence),
-            **calibration.asked.get(score.name, {}),
-        },
-        retest=_retest(run, score, scale, calibration),
+        probes=calibration.asked.get(score.name, {}),
         corrected=corrected_means(run, score, ratings, drawn, confidence=confidence),
         corrected_differences=corrected_differences(
             run, score, ratings, drawn, confidence=confidence
         ),
     )
-
-
-def _retest(
-    run: JudgedRun, score: JudgedScore, scale: Scale, calibration: Calibration
-) -> RetestFound:
-    if run.elsewhere:
-        return RetestFound(status="not available", reason=ELSEWHERE)
-    if calibration.again is not None:
-        again = calibration.again
-        return retest_runs((run, score), again, scale, confidence=calibration.confidence)
-    return retest_samples(score, scale, confidence=calibration.confidence)
 
 
 def _fingerprint(labels: Labels) -> str:

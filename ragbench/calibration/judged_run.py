@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, get_args
 
@@ -27,8 +27,6 @@ Row = TypeVar("Row", VerdictRow, PredictionRow)
 
 Key = tuple[str, str]
 """System and query: one answer."""
-Samples = tuple[tuple[float | None, ...], ...]
-"""The scores of one answer: for each model, those of its samples; None where one failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +62,6 @@ class JudgedScore:
     """Verdicts from 0 to 1, of the answers that have one."""
     unscored: Mapping[Key, str]
     """Answers without a verdict, with the cause."""
-    samples: Mapping[Key, Samples] = field(default_factory=dict)
-    """The scores of the samples, where a judge takes several of each answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +76,11 @@ class JudgedRun:
     """The systems that were judged, in the order of the run."""
     against: Mapping[str, str]
     """System -> the system that it is compared with, where there is one."""
-    models: Mapping[str, str]
-    """System -> the model that wrote its answers, where a generator names one."""
     data: Mapping[str, str]
     """Fingerprints of the data set."""
     answers: Mapping[Key, JudgedAnswer]
     scores: Mapping[str, JudgedScore]
     """What the judges said, by the name of the score."""
-    elsewhere: bool = False
-    """Whether the judge ran elsewhere, so that it can neither be asked again nor named in full."""
 
     def named(self, written: str) -> str | None:
         """Return the system of a name, also as records write it; None where there is none.
@@ -154,7 +146,6 @@ def read_judged_run(path: Path) -> JudgedRun:
         seed=summary.seed,
         systems=tuple(rows),
         against=_against(systems),
-        models=_models(systems, config),
         data=manifest.data,
         answers=dict.fromkeys(judged, JudgedAnswer(None, ())) | answers,
         scores=scores,
@@ -198,7 +189,6 @@ def _scores(
     }
     firsts: dict[str, tuple[Entry, VerdictRow]] = {}
     found: dict[str, tuple[dict[Key, float], dict[Key, str]]] = {}
-    samples: dict[str, dict[Key, Samples]] = {}
     for system, entries in rows.items():
         for entry, row in entries:
             several = add_option(row.rubric, "judge", row.judge)
@@ -207,8 +197,6 @@ def _scores(
             firsts.setdefault(name, (entry, row))
             scores, unscored = found.setdefault(name, ({}, {}))
             key = (system, row.query_id)
-            if taken := _samples(row, signatures.get(name, "")):
-                samples.setdefault(name, {})[key] = taken
             if row.score is None:
                 unscored[key] = row.cause
             else:
@@ -225,19 +213,7 @@ def _scores(
             signature=signatures[name],
             scores=scores,
             unscored=unscored,
-            samples=samples.get(name, {}),
         )
-
-
-def _samples(row: VerdictRow, signature: str) -> Samples:
-    """The samples of a verdict by model: those of one stand together; none where there is one."""
-    scores = [None if s is None else float(s) for s in row.samples]
-    written = (scores and Signature.parse(signature).part("samples")) or "1"
-    if not (written.isascii() and written.isdecimal()):
-        found = f"the signature has samples '{written}'"
-        raise DataError(found, file="summary.json", allowed="a number of samples")
-    n = int(written)
-    return tuple(tuple(scores[i : i + n]) for i in range(0, len(scores), n)) if n > 1 else ()
 
 
 def _read_config(file: Path) -> Json:
@@ -253,11 +229,6 @@ def _at(config: Json, *keys: str) -> Json:
     for key in keys:
         config = config.get(key) if isinstance(config, dict) else None
     return config
-
-
-def _models(systems: Sequence[SystemSummary], config: Json) -> dict[str, str]:
-    models = {s.name: _at(config, "generators", s.generator or "", "model") for s in systems}
-    return {name: str(model) for name, model in models.items() if model}
 
 
 def _against(systems: Sequence[SystemSummary]) -> dict[str, str]:

@@ -403,11 +403,9 @@ def _judged(
         seed=0,
         systems=tuple(dict.fromkeys(system for system, _ in answers)),
         against={},
-        models={},
         data={"ratings": fingerprint_json(said)},
         answers=answers,
         scores=made,
-        elsewhere=True,
     )
 
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import click
 
 from ragbench.cli.output import confidence_option, number_option, path_option, seed_option, several
-
-if TYPE_CHECKING:
-    from ragbench.calibration.probes import Probe
 
 _SAMPLE = 50  # answers that probes ask about again
 _USES = {
@@ -22,13 +19,12 @@ _USES = {
     "trusted": ("--trust", {"--probe"}),
     "scale": ("--scale", {"--labels", "--probe", "--ratings"}),
     "judge_scale": ("--judge-scale", {"--ratings"}),
-    "model": ("--model", {"--ratings", "--pairs"}),
-    "confidence": ("--confidence", {"--labels", "--probe", "--ratings", "--pairs"}),
-    "as_json": ("--json", {"--labels", "--probe", "--ratings", "--pairs"}),
+    "model": ("--model", {"--ratings"}),
+    "confidence": ("--confidence", {"--labels", "--probe", "--ratings"}),
+    "as_json": ("--json", {"--labels", "--probe", "--ratings"}),
     "good": ("--good", {"--labels", "--ratings"}),
-    "columns": ("--column", {"--labels", "--ratings", "--pairs"}),
+    "columns": ("--column", {"--labels", "--ratings"}),
     "random": ("--random", {"--labels", "--ratings"}),
-    "retest": ("--retest", {"--labels"}),
 }
 """Parameters that mean nothing for some of the uses: their option, and what they are for."""
 _SHARED = ("scale", "confidence", "as_json", "trusted")
@@ -49,21 +45,14 @@ _SHARED = ("scale", "confidence", "as_json", "trusted")
 )
 @path_option(
     "--ratings",
-    help="Without a RUN: ratings of a judge that ran elsewhere and of people, a row per answer: "
+    help="Without a RUN: ratings of a judge and of people, a row per answer: "
     "query_id, system, judge, label (or label_1, label_2 ...).",
 )
-@path_option(
-    "--pairs",
-    help="Preferences of people, a row per comparison: id, system_1, system_2 (or question, "
-    "answer_1, answer_2), winner, rater. The judge's verdicts are those of RUN; without one, of "
-    "the columns verdict and verdict_swapped.",
-)
 @click.option(
-    *("--probe", "probes"),
-    multiple=True,
-    type=click.Choice(["position", "authority", "injection"]),
-    help="Ask the judge again with reversed passages, an appeal to experts, or an instruction to "
-    "the judge; repeatable. With --labels the result goes into the certificate.",
+    *("--probe", "probe"),
+    type=click.Choice(["position"]),
+    help="Ask the judge again with the passages in reverse order. With --labels the result goes "
+    "into the certificate.",
 )
 @number_option("--sample", help=f"Ask again about N answers, drawn at random; default {_SAMPLE}.")
 @several(
@@ -111,18 +100,12 @@ _SHARED = ("scale", "confidence", "as_json", "trusted")
     *("--column", "columns"),
     metavar="NAME=COLUMN",
     help="Of your own file with --labels: RUBRIC=COLUMN, the labels of a rubric; repeatable, one "
-    "per rater. Of --ratings: query_id=, system=, answer=, judge= or label=COLUMN. Of --pairs: "
-    "winner=COLUMN and so on.",
+    "per rater. Of --ratings: query_id=, system=, answer=, judge= or label=COLUMN.",
 )
 @click.option(
     "--random",
     is_flag=True,
     help="State that the labelled answers of your own file were drawn at random.",
-)
-@path_option(
-    "--retest",
-    metavar="RUN",
-    help="A second run of the same judge, for the share of changed levels.",
 )
 @confidence_option(help="Coverage of the intervals; default 0.95.")
 @click.option(
@@ -133,20 +116,18 @@ def command(
     n: int | None,
     labels: tuple[Path, ...],
     ratings: Path | None,
-    pairs: Path | None,
-    probes: tuple[Probe, ...],
+    probe: str | None,
     output: Path | None,
     **options: Any,
 ) -> None:
-    """Compare the judge of a finished RUN with people, and probe it.
+    """Compare the judge of a finished RUN with people, and probe its bias of position.
 
     `--draw 100 -o sheet.csv` writes a sheet of answers in random order, without systems and scores.
     People fill in the column `label`; for several raters, make copies. `--labels sheet.csv -o
     judge.json` then prints how well the judge agrees with them, and writes the certificate.
-    `--probe injection` asks the judge about changed answers and reports the shift; it needs no
-    labels. `--ratings table.csv` needs no run: the judge ran elsewhere, and its ratings stand in
-    the table beside those of people. `--pairs votes.csv` holds a judge that compares two answers
-    against people who did.
+    `--probe position` asks the judge again with the passages reversed and reports the shift; it
+    needs no labels. `--ratings table.csv` needs no run: the table has the ratings of the judge
+    beside those of people.
     """
     rubrics: tuple[str, ...] = options.pop("rubrics")
     given = {  # by identity: a seed of 0 and a label of 0 are given, though 0 == False
@@ -158,8 +139,7 @@ def command(
         "--draw": n is not None,
         "--labels": bool(labels),
         "--ratings": ratings is not None,
-        "--pairs": pairs is not None,
-        "--probe": bool(probes),
+        "--probe": probe is not None,
     }
     _check_uses(uses, run, given)
     from ragbench.calibration.judged_run import read_judged_run
@@ -169,16 +149,15 @@ def command(
     for name, option in (("scale", "--scale"), ("judge_scale", "--judge-scale")):
         if name in given:
             given[name] = Scale.parse(given[name], option)
-    if pairs is not None:
-        certificate.certify_preferences(pairs, run, output, rubrics, **given)
-        return
     if run is None:
         certificate.certify_ratings(cast("Path", ratings), output, rubrics, **given)
         return
     judged = read_judged_run(run)
     seed, sample = given.pop("seed", judged.seed), given.pop("sample", _SAMPLE)
     shared = {key: given.pop(key) for key in _SHARED if key in given}
-    request = certificate.Request(judged, seed, sample, output, rubrics, probes, **shared)
+    request = certificate.Request(
+        judged, seed, sample, output, rubrics, probes=probe is not None, **shared
+    )
     if n is not None:
         certificate.draw_sheet(request, n, **given)
     elif labels:
@@ -188,15 +167,15 @@ def command(
 
 
 def _check_uses(uses: Mapping[str, bool], run: Path | None, given: Iterable[str]) -> None:
-    drawing, labelled, rated, paired, probing = uses.values()
-    if drawing + (labelled or probing) + rated + paired != 1:
+    drawing, labelled, rated, probing = uses.values()
+    if drawing + (labelled or probing) + rated != 1:
         raise click.UsageError(
-            "either --draw N or --labels FILE (--probe NAME beside it, or alone): draw first, "
-            "label, then compare; or --ratings FILE, of a judge that ran elsewhere; or --pairs FILE"
+            "either --draw N or --labels FILE (--probe position beside it, or alone): draw first, "
+            "label, then compare; or --ratings FILE, a table with the judge's ratings"
         )
     if rated and run is not None:
         raise click.UsageError("--ratings needs no RUN: the table has the judge's ratings")
-    if not (rated or paired) and run is None:
+    if not rated and run is None:
         raise click.UsageError("Missing argument 'RUN': a run folder; --ratings FILE needs none")
     for name in given:
         option, meant_for = _USES[name]

@@ -1,4 +1,4 @@
-"""What `ragbench calibrate` does: sheets to label, certificates and probes of a judge."""
+"""What `ragbench calibrate` does: sheets to label, certificates, the probe of a judge."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from typing import Any, TypeVar
 import click
 
 from ragbench.calibration.certificate import Calibration, certify, probe_report
-from ragbench.calibration.judged_run import JudgedRun, JudgedScore, read_judged_run
+from ragbench.calibration.judged_run import JudgedRun, JudgedScore
 from ragbench.calibration.labels import RatingsForm, read_labels, read_ratings
-from ragbench.calibration.pairs import certify_pairs, read_judged_pairs, verdicts_in_file
-from ragbench.calibration.probes import Probe, ask_again, sample_answers
+from ragbench.calibration.probes import POSITION, probe_position, sample_answers
 from ragbench.calibration.sheet import (
     COLUMNS,
     LONGEST_CELL,
@@ -28,23 +27,21 @@ from ragbench.calibration.sheet import (
 )
 from ragbench.cli.output import behind, resumable, write_json, write_notes, write_result
 from ragbench.config.load import load_saved
-from ragbench.data.loaders.pairs import read_pairs
 from ragbench.data.runs.run_folder import to_csv, to_json
-from ragbench.errors import DataError, OptionError
+from ragbench.errors import DataError
 from ragbench.experiment.costs import totals_of
 from ragbench.experiment.plan.components import build_judge, connected
 from ragbench.experiment.plan.plan import load_collection
 from ragbench.experiment.reproduce import check_trust
 from ragbench.files import cache_folder, write_file
 from ragbench.records import codec
-from ragbench.records.certificate import Certificate, PreferenceCertificate, ProbeFound, ProbeReport
-from ragbench.registry import nearest
-from ragbench.report.calibration import render_certificate, render_preferences, render_probes
+from ragbench.records.certificate import Certificate, ProbeFound, ProbeReport
+from ragbench.report.calibration import render_certificate, render_probes
 from ragbench.report.progress import Progress
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item
 
-Found = TypeVar("Found", Certificate, PreferenceCertificate, ProbeReport)
+Found = TypeVar("Found", Certificate, ProbeReport)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +51,12 @@ class Request:
     run: JudgedRun
     seed: int
     sample: int
-    """How many answers probes ask about."""
+    """How many answers the probe asks about."""
     output: Path | None = None
     """The file to write; None writes none."""
     rubrics: Sequence[str] = ()
-    probes: Sequence[Probe] = ()
+    probes: bool = False
+    """Whether to ask the judge again with the passages reversed."""
     scale: Scale | None = None
     """The scale of the labels; None is that of each rubric."""
     confidence: float = 0.95
@@ -118,14 +116,13 @@ def certify_judge(
     labels: Sequence[Path],
     *,
     columns: Sequence[str] = (),
-    retest: Path | None = None,
     **options: Any,
 ) -> None:
     """Compare the judge with people, print the result, and write the certificate."""
     run = request.run
     chosen = {score.name: score for score in run.chosen(request.rubrics)}
-    scale, again = request.scale, None if retest is None else read_judged_run(retest)
-    calibration = Calibration(scale=scale, confidence=request.confidence, again=again, **options)
+    scale = request.scale
+    calibration = Calibration(scale=scale, confidence=request.confidence, **options)
     found = read_labels(labels, run, list(chosen.values()), scale, _by_name(columns))
     notes: list[str] = []
     if request.probes:
@@ -149,7 +146,7 @@ def certify_ratings(
     as_json: bool = False,
     **options: Any,
 ) -> None:
-    """Compare a judge that ran elsewhere with people, by one table that has the ratings of both."""
+    """Compare a judge with people by one table that has the ratings of both."""
     if scale is None:
         raise click.UsageError("--ratings needs the scale of its labels, such as --scale 1..5")
     if len(rubrics) > 1:
@@ -162,42 +159,11 @@ def certify_ratings(
     _write("certificate", certificate, render_certificate, (), output, as_json=as_json)
 
 
-def certify_preferences(
-    path: Path,
-    run: Path | None,
-    output: Path | None,
-    rubrics: Sequence[str],
-    *,
-    columns: Sequence[str] = (),
-    model: str = "not named",
-    confidence: float = 0.95,
-    as_json: bool = False,
-) -> None:
-    """Compare a judge of pairs with people: its verdicts are in a run, or in the file itself."""
-    named = _by_name(columns)
-    if repeated := [part for part, several in named.items() if len(several) > 1]:
-        raise click.UsageError(f"--column {repeated[0]}: once; a pair has a row for each rater")
-    rows = read_pairs(path, {part: several[0] for part, several in named.items()})
-    if run is None:
-        name, judged = path.name.partition(".")[0], [verdicts_in_file(rows, model)]
-        data: Mapping[str, str] = {}
-    else:
-        name, data, judged = read_judged_pairs(run)
-    known = [each.name for each in judged]
-    for wanted in rubrics:
-        if not any(wanted in (each.name, each.rubric) for each in judged):
-            raise OptionError("--rubric", "", wanted, ", ".join(known), nearest(wanted, known))
-    chosen = [each for each in judged if not rubrics or {each.name, each.rubric} & {*rubrics}]
-    certificate = certify_pairs(name, data, chosen, rows, confidence=confidence)
-    _write("certificate", certificate, render_preferences, (), output, as_json=as_json)
-
-
 def probe_judge(request: Request) -> None:
-    """Ask the judge about changed answers, print the result, and write it; no labels needed."""
+    """Ask the judge with reversed passages, print the result, and write it; no labels needed."""
     chosen = request.run.chosen(request.rubrics)
     asked, notes = _ask_judges(request, chosen)
-    scale, confidence = request.scale, request.confidence
-    report = probe_report(request.run, chosen, asked, scale=scale, confidence=confidence)
+    report = probe_report(request.run, chosen, asked, confidence=request.confidence)
     _write("probes", report, render_probes, notes, request.output, as_json=request.as_json)
 
 
@@ -242,17 +208,16 @@ def _ask_judges(
             for key in keys
         }
         with resumable(), connected({name: planned}, cache_folder(), replay=False):
-            asked = ask_again(
+            asked = probe_position(
                 planned.judge,
                 [score.rubric for score in own],
                 items,
-                request.probes,
                 scale=request.scale,
                 confidence=request.confidence,
                 shown=partial(_shown, name),
             )
             sent = totals_of(planned)
-        found |= {score.name: asked[score.rubric.name] for score in own}
+        found |= {score.name: {POSITION: asked[score.rubric.name]} for score in own}
         what = f"{len(keys)} answers, seed {seed}"
         calls = f"; {sent.calls} calls, {sent.stored} replies from the store" if sent.models else ""
         notes.append(f"judge {name} asked again about {what}{calls}")

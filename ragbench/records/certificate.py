@@ -1,4 +1,4 @@
-"""`ragbench.certificate/1`, `preferences/1`, `probes/1`: how well a judge agrees with people."""
+"""`ragbench.certificate/1` and `probes/1`: how well a judge agrees with people."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from ragbench.records.score import Ends
 
 CERTIFICATE_SCHEMA = "ragbench.certificate/1"
 PROBES_SCHEMA = "ragbench.probes/1"
-PREFERENCES_SCHEMA = "ragbench.preferences/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,25 +59,19 @@ class Correlations(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeFound(Record):
-    """What sways a judge, with its limits: `measured`, or `not available` and why."""
+    """The shift of a judge's scores by another order of passages: `measured`, or why not."""
 
     status: str
     statistic: str = optional("")
     value: float | None = optional()
     interval: Ends | None = optional()
     n: int = optional(0)
-    n_own: int = optional(0)
-    """Those that the judge's own model wrote."""
     queries: int = optional(0)
     """Queries that they are to."""
     unscored: Mapping[str, int] | None = optional()
     """Cause -> answers without a verdict one way or the other."""
-    level: str = optional("")
-    """Of a correlation: as what it takes its values."""
-    rule: str = optional("")
-    """Of a correlation: how the interval was computed."""
     reason: str | None = optional()
-    """Of a correlation what was left out."""
+    """Why it is not available."""
     finding: str = optional("")
     flip_rate: float | None = optional()
     """Share of answers with another level; None where the judge was not asked again."""
@@ -88,23 +81,6 @@ class ProbeFound(Record):
     """Mean absolute difference of the scores."""
     unit: str = optional("")
     """What flips: a level, or the score."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetestFound(Record):
-    """How often a judge asked twice gives another level: `measured` or `not available`."""
-
-    status: str
-    reason: str | None = optional()
-    flip_rate: float | None = optional()
-    """Share of answers with another level."""
-    mean_difference: float | None = optional()
-    """Mean absolute difference of the scores."""
-    unit: str = optional("")
-    interval: Ends | None = optional()
-    n: int = optional(0)
-    between: str = optional("")
-    """Between what: two samples, or two runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,8 +156,6 @@ class ProbedRubric(JudgedRubric):
     """A judge asked again by one rubric."""
 
     probes: Mapping[str, ProbeFound]
-    retest: RetestFound
-    """Whether it says the same twice."""
 
 
 KAPPA = "kappa"
@@ -205,9 +179,7 @@ class CertifiedRubric(JudgedRubric):
     """Of the judge's scores with the mean label."""
     confusion: Confusion
     probes: Mapping[str, ProbeFound]
-    """Probe -> what came out."""
-    retest: RetestFound
-    """Whether it says the same twice."""
+    """Probe -> its result; empty where the judge was not asked again."""
     corrected: Mapping[str, Correction]
     """System -> its mean."""
     corrected_differences: Mapping[str, Correction]
@@ -226,68 +198,6 @@ class Certificate(Record):
     """The systems that were judged."""
     confidence: float
     rubrics: Mapping[str, CertifiedRubric]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairsRead(Record):
-    """The preferences that a certificate rests on, and those that it leaves out."""
-
-    pairs: int
-    """Pairs of answers with a preference and a verdict."""
-    votes: int
-    """Preferences on them; several raters give several."""
-    raters: int
-    queries: int
-    without_label: int
-    """Pairs that nobody labelled."""
-    without_verdict: int
-    """Pairs on which the judge has no verdict."""
-    fingerprint: str
-    """Of who prefers what."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairOutcomes(Record):
-    """How votes and verdicts fall together."""
-
-    same: int
-    """Both prefer the same answer."""
-    opposite: int
-    judge_tie: int
-    """People prefer one, and the judge does not, or not in both orders."""
-    people_tie: int
-    both_tie: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CertifiedPairs(Record):
-    """A judge that compares two answers, against people who did."""
-
-    rubric: str
-    judge: str
-    model: str
-    labels: PairsRead
-    outcomes: PairOutcomes
-    agreement: Mapping[str, AgreementFound]
-    """`accuracy` (of votes for one answer; a tie of the judge is half a hit), `accuracy_decided`
-    (both prefer one), `same` (ties too), `kappa` (of the three outcomes)."""
-    ceiling: Mapping[str, AgreementFound]
-    """The same of people among each other; empty where each pair has one vote."""
-    position: Mapping[str, AgreementFound]
-    """`consistency`, the share of pairs judged alike in both orders, and `first_place`, how often
-    the answer shown first is preferred (0.5: no bias); empty where one order was asked."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreferenceCertificate(Record):
-    """What preferences of people say of a judge that compares pairs."""
-
-    schema: str = PREFERENCES_SCHEMA
-    run: str
-    data: Mapping[str, str]
-    """Fingerprints of the data set."""
-    confidence: float
-    rubrics: Mapping[str, CertifiedPairs]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

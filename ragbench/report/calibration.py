@@ -7,22 +7,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ragbench.records.certificate import (
     AgreementFound,
     Certificate,
-    CertifiedPairs,
     CertifiedRubric,
     Correction,
     CorrelationLevel,
     JudgedRubric,
-    PreferenceCertificate,
     ProbeFound,
     ProbeReport,
-    RetestFound,
 )
 from ragbench.report.text import (
     MISSING,
     counted,
     difference,
     draw,
-    interval,
     printable,
     significant,
     with_interval,
@@ -52,7 +48,7 @@ def _page(blocks: Iterable[Sequence[str]]) -> str:
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
-def _head(run: str, name: str, rubric: JudgedRubric | CertifiedPairs) -> str:
+def _head(run: str, name: str, rubric: JudgedRubric) -> str:
     return printable(f"{run}: {name} by judge {rubric.judge} ({rubric.model})")
 
 
@@ -65,65 +61,9 @@ def render_probes(document: ProbeReport) -> str:
     blocks = []
     for name, rubric in document.rubrics.items():
         head = f"{_head(document.run, name, rubric)}, asked again"
-        blocks.append([head, *_probes(rubric.probes), *_retest(rubric.retest)])
+        blocks.append([head, *_probes(rubric.probes)])
     note = f"[low, high]: {document.confidence * 100:g} % interval; the queries are sampled"
     return _page([*blocks, [note]])
-
-
-_OF_PAIRS = {
-    "accuracy": "accuracy, a tie is half a hit",
-    "accuracy_decided": "accuracy where both prefer one",
-    "same": "same verdict, ties too",
-    "kappa": "kappa of the three verdicts",
-}
-
-
-def render_preferences(certificate: PreferenceCertificate) -> str:
-    """Draw how judges and people compare pairs."""
-    blocks = []
-    for name, rubric in certificate.rubrics.items():
-        labels, done = rubric.labels, rubric.outcomes
-        columns = [["agreement on pairs", *(_OF_PAIRS[each] for each in rubric.agreement)]]
-        columns.append(["judge and people", *map(_cell, rubric.agreement.values())])
-        if rubric.ceiling:
-            columns.append(["people and people", *map(_cell, rubric.ceiling.values())])
-        columns.append(["votes", *(str(each.n) for each in rubric.agreement.values())])
-        raters = counted(labels.raters, "raters")
-        told = {
-            "pairs without a preference, left out": labels.without_label,
-            "pairs without a verdict of the judge, left out": labels.without_verdict,
-        }
-        block = [
-            f"{_head(certificate.run, name, rubric)}, against the preferences of {raters}",
-            f"{counted(labels.votes, 'votes')} on {counted(labels.pairs, 'pairs')} to "
-            f"{counted(labels.queries, 'queries')}",
-            "",
-            *draw(columns),
-            "",
-            *_place(rubric),
-            f"votes: {done.same} same, {done.opposite} opposite, {done.judge_tie} where only the "
-            f"judge ties, {done.people_tie} where only people tie, {done.both_tie} where both do",
-            *_left_out(told),
-        ]
-        blocks.append(block)
-    note = (
-        f"[low, high]: {certificate.confidence * 100:g} % interval; the queries are sampled; two "
-        "orders that disagree are a tie"
-    )
-    return _page([*blocks, [note]])
-
-
-def _place(rubric: CertifiedPairs) -> Iterator[str]:
-    if not rubric.position:
-        yield "position consistency: not available: no pair was asked in both orders"
-        return
-    # in the order in which `calibration.pairs` writes the two
-    consistency, first = rubric.position.values()
-    yield (
-        f"position consistency: {_cell(consistency)} of {counted(consistency.n, 'pairs')} are "
-        "judged alike in both orders"
-    )
-    yield f"preference for the answer shown first: {_cell(first)}; 0.5 is none"
 
 
 def _score(name: str, rubric: CertifiedRubric, certificate: Certificate) -> list[str]:
@@ -141,9 +81,7 @@ def _score(name: str, rubric: CertifiedRubric, certificate: Certificate) -> list
         "",
         *_confusion(rubric),
         "",
-        *_probes(rubric.probes),
-        *_retest(rubric.retest),
-        "",
+        *([*_probes(rubric.probes), ""] if rubric.probes else []),
         *_corrected(rubric),
         "",
         *_notes(rubric, certificate.confidence),
@@ -210,18 +148,6 @@ def _flips(found: ProbeFound) -> str:
     lost = ", ".join(f"{count} {cause}" for cause, count in (found.unscored or {}).items())
     left_out = f"; left out: {lost}" if lost else ""
     return f"; {rate} of {counted(found.n, 'answers')} got another {found.unit}{left_out}"
-
-
-def _retest(found: RetestFound) -> Iterator[str]:
-    if found.status != "measured":
-        yield f"test-retest: not available: {found.reason}"
-        return
-    rate = f"{significant(found.flip_rate)} {interval(found.interval)}"
-    moved = significant(found.mean_difference)
-    yield (
-        f"test-retest: {rate} of {counted(found.n, 'answers')} got another {found.unit} in "
-        f"{found.between}; mean difference of the scores {moved}"
-    )
 
 
 def _corrected(rubric: CertifiedRubric) -> Iterator[str]:

@@ -9,7 +9,7 @@ from ragbench.score.judge.rubric import load_rubric
 RUBRIC = load_rubric("answer_relevancy")
 
 
-def planted(scores, *, answers=None, models=None, unscored=None, against=None):
+def planted(scores, *, answers=None, unscored=None, against=None):
     """A run whose judge gave these scores: (system, query) -> 0..1."""
     systems = tuple(dict.fromkeys(system for system, _ in scores))
     score = JudgedScore(
@@ -28,7 +28,6 @@ def planted(scores, *, answers=None, models=None, unscored=None, against=None):
         seed=13,
         systems=systems,
         against=against or {},
-        models=models or {},
         data={},
         answers={key: JudgedAnswer(text, ("a passage",)) for key, text in texts.items()},
         scores={score.name: score},

@@ -1,7 +1,6 @@
-"""What a certificate says: agreement, ceiling, probes, retest and corrected means, as planted."""
+"""What a certificate says: agreement, ceiling and corrected means, as planted."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -187,98 +186,8 @@ def test_a_constant_judge_is_undefined_with_the_reason():
     assert found["agreement"]["raw"]["value"] is not None
 
 
-def test_long_answers_that_the_judge_favours_are_noticed():
-    rng = np.random.default_rng(0)
-    words = {key: int(rng.integers(5, 100)) for key in KEYS}
-    scores = {k: min(max((TRUTH[k] - 1) / 4 + (words[k] - 50) / 100, 0), 1) for k in KEYS}
-    answers = {key: "word " * words[key] for key in KEYS}
-
-    biased = _certified(planted(scores, answers=answers), labels_of(TRUTH))["probes"]["verbosity"]
-    fair = _certified(planted(_scores(_noisy(3)), answers=answers), labels_of(TRUTH))
-
-    assert biased["finding"] == "favours long answers"
-    assert biased["value"] > 0.5
-    assert fair["probes"]["verbosity"]["finding"] == "no bias shown"
-
-
-def test_a_judge_that_favours_its_own_model_is_noticed():
-    scores = {k: min((TRUTH[k] - 1) / 4 + 0.3 * (k[0] == "one"), 1) for k in KEYS}
-    models = {"one": "planted/1", "two": "another"}
-
-    found = _certified(planted(scores, models=models), labels_of(TRUTH))["probes"]
-
-    own = found["self_preference"]
-    assert own["finding"] == "favours its own model"
-    expected = np.mean([scores[k] - (TRUTH[k] - 1) / 4 for k in KEYS if k[0] == "one"])
-    assert own["value"] == pytest.approx(expected)
-    assert own["interval"][0] > 0
-
-
-def test_what_cannot_be_probed_says_why():
-    answers = {key: "word " * (1 + place) for place, key in enumerate(KEYS)}
-    found = _certified(planted(_scores(TRUTH), answers=answers), labels_of(TRUTH))["probes"]
-
-    assert found["self_preference"]["status"] == "not available"
-    assert "planted/1" in found["self_preference"]["reason"]
-    assert "does not look at passages" in found["position"]["reason"]
-    assert "--probe injection asks the judge again" in found["injection"]["reason"]
-    assert "one value" in found["verbosity"]["reason"], "a judge without error has no bias"
-
-
-def test_flips_are_counted_over_the_answers_that_stayed():
-    judge = _noisy(1)
-    changed = {key: judge[key] for key in KEYS}
-    for key in KEYS[:8]:
-        changed[key] = judge[key] % 5 + 1
-    run = planted(_scores(judge))
-    again = planted(_scores(changed), answers={KEYS[0]: "another answer"})
-
-    found = _certified(run, labels_of(TRUTH), again=again)["retest"]
-
-    assert found["flip_rate"] == pytest.approx(7 / 79)
-    assert found["interval"][0] < 7 / 79 < found["interval"][1]
-
-
-def test_a_judge_that_never_flips_is_not_certain():
-    run = planted(dict.fromkeys(KEYS, 1.0))
-
-    found = _certified(run, labels_of(TRUTH), again=run)["retest"]
-
-    assert found["flip_rate"] == 0
-    assert 0.01 < found["interval"][1] < 0.2
-
-
-def test_the_samples_of_one_run_are_a_retest():
-    """Three samples of one model, of which one flips: 2 of 3 pairs differ; a failed one drops."""
-    run = planted(dict.fromkeys(KEYS, 1.0))
-    steady, moody, failed = ((1.0, 1.0, 1.0),), ((1.0, 0.0, 1.0),), ((1.0, None, 1.0),)
-    samples = dict.fromkeys(KEYS, steady) | dict.fromkeys(KEYS[:8], moody) | {KEYS[-1]: failed}
-    run = replace(run, scores={RUBRIC.name: replace(score_of(run), samples=samples)})
-
-    found = _certified(run, labels_of(TRUTH))["retest"]
-
-    pairs = 3 * (len(KEYS) - 1) + 1
-    assert found["flip_rate"] == pytest.approx(2 * 8 / pairs)
-    assert found["mean_difference"] == pytest.approx(2 * 8 / pairs)
-    assert (found["n"], found["between"]) == (len(KEYS), "two samples")
-    assert found["interval"][0] < found["flip_rate"] < found["interval"][1]
-
-
-def test_models_of_a_jury_are_no_samples_of_each_other():
-    run = planted(dict.fromkeys(KEYS, 1.0))
-    samples = dict.fromkeys(KEYS, ((1.0, 1.0), (0.0, 0.0)))
-    run = replace(run, scores={RUBRIC.name: replace(score_of(run), samples=samples)})
-
-    assert _certified(run, labels_of(TRUTH))["retest"]["flip_rate"] == 0
-
-
-def test_another_judge_is_no_retest():
-    run = planted(_scores(TRUTH))
-    signature = score_of(run).signature.replace("planted/1", "planted/2")
-    other = replace(run, scores={RUBRIC.name: replace(score_of(run), signature=signature)})
-
-    with pytest.raises(DataError, match="has model planted/2, the first run planted/1"):
-        _certified(run, labels_of(TRUTH), again=other)
+def test_without_a_probe_there_is_none():
+    assert _certified(planted(_scores(TRUTH)), labels_of(TRUTH))["probes"] == {}
 
 
 def _drawn(run, n, unit="answer"):

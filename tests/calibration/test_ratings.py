@@ -1,4 +1,4 @@
-"""Ratings of a judge that ran elsewhere: one table, against SciPy and against published figures."""
+"""Ratings of a judge and of people in one table, against SciPy and against published figures."""
 
 import csv
 import json
@@ -51,7 +51,6 @@ def test_one_table_makes_a_certificate(calibrate, write, tmp_path):
     assert code == 0, notes
     assert tables.startswith("ratings: faithfulness by judge gpt (gpt-x), against 2 raters: anna")
     assert "80 answers to 40 queries, labels on 1..5" in tables
-    assert "the judge ran elsewhere, and cannot be asked again" in tables
     certificate = json.loads(output.read_text("utf-8"))
     assert certificate["systems"] == ["Our System", "theirs"]
     found = certificate["rubrics"]["faithfulness"]
@@ -126,7 +125,7 @@ GOOD = "id,system,judge,label\n1,a,3,4\n2,a,2,1\n"
         (GOOD.replace("1,a", ",a"), ["--scale", "1..5"], "id: ''; allowed: a name or a number"),
         (GOOD.replace(",4", ",").replace(",1\n", ",\n"), ["--scale", "1..5"], "not one rating of"),
         (GOOD, ["--scale", "1..5", "--sample", "3"], "--sample is for --probe"),
-        (GOOD, ["--scale", "1..5", "--labels", "x"], "or --ratings FILE, of a judge that ran"),
+        (GOOD, ["--scale", "1..5", "--labels", "x"], "or --ratings FILE, a table with the judge's"),
         (GOOD, ["--scale", "1..5", "--rubric", "a", "--rubric", "b"], "--ratings is of one rubric"),
     ],
 )  # fmt: skip

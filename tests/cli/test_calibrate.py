@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.calibration.trial import judged
+from tests.calibration.trial import JUDGE, judged
 from tests.cli.bridges import bridge_records, label, truth
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
@@ -15,12 +15,10 @@ pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made
 def test_draw_label_certify(calibrate, tmp_path):
     code, out, notes = calibrate("--draw", 50, "-o", "sheet.csv")
     assert (code, out) == (0, "")
-    assert (
-        "note: 100 rows to label: 50 of context_overlap, 50 of question_overlap; seed 13" in notes
-    )
+    assert "note: 100 rows to label: 50 of faithfulness, 50 of answer_relevancy; seed 13" in notes
 
     rows = label(tmp_path / "sheet.csv", tmp_path / "done.csv", truth)
-    asked = [row["question"] for row in rows if row["rubric"] == "question_overlap"]
+    asked = [row["question"] for row in rows if row["rubric"] == "answer_relevancy"]
     assert all(question.startswith("When was the bridge") for question in asked)
     assert {row["answer"][:2] for row in rows} == {"Th", "'="}
     code, tables, notes = calibrate("--labels", "done.csv", "-o", "judge.json")
@@ -29,18 +27,18 @@ def test_draw_label_certify(calibrate, tmp_path):
     assert "note: certificate: judge.json" in notes
     certificate = json.loads((tmp_path / "judge.json").read_text(encoding="utf-8"))
     assert certificate["schema"] == "ragbench.certificate/1"
-    assert list(certificate["rubrics"]) == ["context_overlap", "question_overlap"]
-    found = certificate["rubrics"]["context_overlap"]
-    assert (found["judge"], found["model"]) == ("lexical", "lexical/2")
+    assert list(certificate["rubrics"]) == ["faithfulness", "answer_relevancy"]
+    found = certificate["rubrics"]["faithfulness"]
+    assert (found["judge"], found["model"]) == (JUDGE, "words/1")
     assert found["labels"]["random"] is True
     assert found["agreement"]["kappa"]["value"] == 1.0
     assert found["agreement"]["kappa"]["interval"][0] < 0.95, "fifty labels prove no perfection"
     assert found["corrected"]["good"]["status"] == "corrected"
     assert found["rubric_fingerprint"] in found["signature"]
     assert tables.startswith(
-        "bridges: context_overlap by judge lexical (lexical/2), against 1 rater"
+        "bridges: faithfulness by judge python:tests.words:Words (words/1), against 1 rater"
     )
-    for part in ("Spearman's rho", "people / judge", "bias, verbosity", "corrected mean", "lambda"):
+    for part in ("Spearman's rho", "people / judge", "corrected mean", "lambda"):
         assert part in tables
 
 
@@ -69,24 +67,21 @@ def test_the_certificate_is_the_same_file_every_time(calibrate, tmp_path):
     assert str(tmp_path) not in one
 
 
-def test_two_raters_and_a_retest(calibrate, bridges, tmp_path):
-    calibrate("--draw", 50, "-o", "sheet.csv", "--rubric", "question_overlap")
-    for name, by in (("anna", truth), ("ben", lambda row: max(truth(row) - 0.25, 0.25))):
+def test_two_raters(calibrate, tmp_path):
+    calibrate("--draw", 50, "-o", "sheet.csv", "--rubric", "answer_relevancy")
+    for name, by in (("anna", truth), ("ben", lambda row: max(truth(row) - 1, 2))):
         label(tmp_path / "sheet.csv", tmp_path / f"{name}.csv", by)
 
-    code, tables, problems = calibrate(
-        "--labels", "anna.csv", "--labels", "ben.csv", "--retest", bridges
-    )
+    code, tables, problems = calibrate("--labels", "anna.csv", "--labels", "ben.csv")
 
     assert code == 0, problems
     assert "against 2 raters: anna:label, ben:label" in tables
     assert "people and people" in tables
-    assert "test-retest: 0.00 [0.00, " in tables
 
 
 def test_whole_queries_of_one_system(calibrate):
-    _, text, _ = calibrate("--draw", 5, "--unit", "query", "--rubric", "context_overlap")
-    _, single, _ = calibrate("--draw", 5, "--system", "good", "--rubric", "context_overlap")
+    _, text, _ = calibrate("--draw", 5, "--unit", "query", "--rubric", "faithfulness")
+    _, single, _ = calibrate("--draw", 5, "--system", "good", "--rubric", "faithfulness")
 
     assert len(list(csv.DictReader(io.StringIO(text)))) == 10
     rows = list(csv.DictReader(io.StringIO(single)))
@@ -95,7 +90,11 @@ def test_whole_queries_of_one_system(calibrate):
 
 def test_one_sheet_certifies_every_judge_of_a_rubric(calibrate, tmp_path):
     judges = {
-        name: {"type": "lexical", "rubrics": ["context_overlap"], "language": language}
+        name: {
+            "type": "python:tests.words:Words",
+            "rubrics": ["faithfulness"],
+            "language": language,
+        }
         for name, language in (("strict", "de"), ("loose", "en"))
     }
     both = judged(tmp_path, "both", bridge_records(), judge=judges)
@@ -106,13 +105,13 @@ def test_one_sheet_certifies_every_judge_of_a_rubric(calibrate, tmp_path):
 
     assert (code, len(rows)) == (0, 50), problem
     found = json.loads(text)["rubrics"]
-    assert list(found) == ["context_overlap(judge=strict)", "context_overlap(judge=loose)"]
+    assert list(found) == ["faithfulness(judge=strict)", "faithfulness(judge=loose)"]
     assert [each["judge"] for each in found.values()] == ["strict", "loose"]
     assert all(each["labels"]["random"] for each in found.values())
     _, text, _ = calibrate(
-        "--labels", "done.csv", "--json", "--rubric", "context_overlap(judge=loose)", of=both
+        "--labels", "done.csv", "--json", "--rubric", "faithfulness(judge=loose)", of=both
     )
-    assert list(json.loads(text)["rubrics"]) == ["context_overlap(judge=loose)"]
+    assert list(json.loads(text)["rubrics"]) == ["faithfulness(judge=loose)"]
 
 
 def test_a_labelled_sheet_is_never_overwritten(calibrate, tmp_path):
@@ -136,10 +135,10 @@ def test_a_labelled_sheet_is_never_overwritten(calibrate, tmp_path):
         (["--draw", "5", "--sample", "3"], "--sample is for --probe"),
         (["--draw", "5", "--trust", "http://x"], "--trust is for --probe"),
         (["--probe", "position", "--unit", "query"], "--unit is for --draw"),
-        (["--probe", "verbosity"], "'verbosity' is not one of"),
-        (["--probe", "position", "--rubric", "contxt_overlap"], "did you mean 'context_overlap'?"),
+        (["--probe", "verbosity"], "'verbosity' is not 'position'"),
+        (["--probe", "position", "--rubric", "faithfulnes"], "did you mean 'faithfulness'?"),
         (["--draw", "61"], "--draw: found 61, allowed: 1 to 60, the answers with a verdict on"),
-        (["--draw", "5", "--rubric", "contxt_overlap"], "did you mean 'context_overlap'?"),
+        (["--draw", "5", "--rubric", "faithfulnes"], "did you mean 'faithfulness'?"),
         (["--draw", "5", "--system", "god"], "--system: found 'god', allowed: good, bad; did you"),
         (["--labels", "x.csv"], "x.csv: no such file"),
         (["--labels", "x.csv", "--scale", "five"], "--scale: found 'five', allowed: two different"),
@@ -157,7 +156,7 @@ def test_mistakes_are_one_line_and_exit_2(calibrate, arguments, message):
 
 
 def test_a_good_label_is_on_the_scale(calibrate, tmp_path):
-    calibrate("--draw", 5, "-o", "sheet.csv", "--rubric", "context_overlap")
+    calibrate("--draw", 5, "-o", "sheet.csv", "--rubric", "faithfulness")
     label(tmp_path / "sheet.csv", tmp_path / "done.csv", truth)
 
     code, _, problem = calibrate("--labels", "done.csv", "--good", 4)
@@ -195,34 +194,8 @@ def test_questions_that_changed_since_the_run_are_refused(calibrate, tmp_path):
     assert "the queries are no longer those of the run: fingerprint" in problem
 
 
-def test_probes_alone_and_in_the_certificate(calibrate, tmp_path):
-    """Word overlap takes an order for one more sentence, and does not obey it."""
-    probes = ["--probe", "position", "--probe", "authority", "--probe", "injection"]
-    code, tables, notes = calibrate(*probes, "--sample", 40, "-o", "probes.json")
-
-    assert code == 0, notes
-    assert "judge lexical asked again about 40 answers, seed 13" in notes
-    assert "calls" not in notes, "it asks nobody"
-    report = json.loads((tmp_path / "probes.json").read_text(encoding="utf-8"))
-    assert report["schema"] == "ragbench.probes/1"
-    found = report["rubrics"]["context_overlap"]["probes"]
-    assert found["injection"]["finding"] == "scores fall"
-    assert found["injection"]["n"] == 40
-    assert "no answer has a verdict both ways (nothing to change)" in tables, "one passage each"
-    assert "question_overlap does not look at passages" in tables
-    assert "bias, injection: -0." in tables
-
-    calibrate("--draw", 50, "-o", "sheet.csv", "--rubric", "context_overlap")
-    label(tmp_path / "sheet.csv", tmp_path / "done.csv", truth)
-    code, text, problem = calibrate("--labels", "done.csv", *probes, "--sample", 40, "--json")
-    assert code == 0, problem
-    certificate = json.loads(text)["rubrics"]["context_overlap"]
-    assert {name: certificate["probes"][name] for name in found} == found
-    assert list(certificate["probes"])[:2] == ["verbosity", "self_preference"]
-
-
 def test_a_verdict_without_a_prediction_is_an_item_all_the_same(calibrate, tmp_path):
-    run = judged(tmp_path, "bare", bridge_records(), ["context_overlap"])
+    run = judged(tmp_path, "bare", bridge_records(), ["faithfulness"])
     for path in (run / "predictions").iterdir():
         path.unlink()
 
@@ -236,7 +209,7 @@ def test_systems_are_named_as_their_owner_wrote_them(calibrate, tmp_path):
     """`Original Ground Truth` is `Original-Ground-Truth` in the run that renamed it."""
     names = {"good": "Original Ground Truth", "bad": "org/one, v2"}
     records = [{**row, "system": names[row["system"]]} for row in bridge_records()]
-    run = judged(tmp_path, "named", records, ["context_overlap"])
+    run = judged(tmp_path, "named", records, ["faithfulness"])
     lines = [f'{row["id"]},"{row["system"]}",{0.5 if row["id"] < "q2" else 1}' for row in records]
     (tmp_path / "labels.csv").write_text("query_id,system,label\n" + "\n".join(lines), "utf-8")
 

@@ -13,6 +13,8 @@ from tests.score.judge.scripted import Script
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs and servers
 KEY = "sk-the-users-own-key"
+USED = "name: used\nneeds: [contexts, answer]\nscale: {1: not used, 5: used}\n"
+"""A rubric that rates an answer with its passages."""
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +31,11 @@ def finished(server, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAGBENCH_CACHE", str(folder / "cache"))
         patch.setenv("OPENAI_API_KEY", KEY)
-        block = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": ["fluency"]}
-        return folder, judged(folder, "asked", bridge_records(), judge=block).resolve()
+        (folder / "used.yaml").write_text(USED, encoding="utf-8")
+        rubrics = [str(folder / "used.yaml")]
+        block = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": rubrics}
+        records = [{**row, "contexts": [*row["contexts"], "Red."]} for row in bridge_records()]
+        return folder, judged(folder, "asked", records, judge=block).resolve()
 
 
 @pytest.fixture
@@ -49,25 +54,47 @@ def _upside_down(row):
 
 
 def test_a_language_model_is_asked_again_through_its_config(calibrate, tmp_path, monkeypatch):
-    """It obeys orders; what was asked in the run comes from the store of replies."""
+    """It reads the first passage alone; replies of the run come from the store."""
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
-    script = Script(level=lambda text: 5 if "Ignore all instructions" in text else 3)
+    script = Script(level=lambda text: 3 if text.find("Red.") > text.find("The harbour") else 5)
+    records = [{**row, "contexts": [*row["contexts"], "Red."]} for row in bridge_records()]
+    (tmp_path / "used.yaml").write_text(USED, encoding="utf-8")
     with ChatServer(script) as server:
         block = {"type": "openai", "model": "m", "base_url": server.url, "samples": 2}
-        run = judged(tmp_path, "asked", bridge_records(), judge={**block, "rubrics": ["fluency"]})
+        judge = {**block, "rubrics": [str(tmp_path / "used.yaml")]}
+        run = judged(tmp_path, "asked", records, judge=judge)
         before = server.counters.requests
 
         code, tables, notes = calibrate(
-            "--probe", "injection", "--sample", 30, "--trust", server.url, of=run
+            "--probe", "position", "--sample", 30, "--trust", server.url, of=run
         )
 
         assert code == 0, notes
-        assert server.counters.requests - before == 60, "two samples of 30 changed answers"
+        assert server.counters.requests - before == 60, "two samples of 30 answers"
     assert "; 60 calls, 60 replies from the store" in notes
-    assert "bias, injection: +0.5" in tables
+    assert "bias, position: +0.5" in tables
     assert "scores rise; 1.00 [0.8" in tables
-    assert "test-retest: 0.00 [0.00, " in tables
-    assert "got another level in two samples" in tables
+
+
+def test_the_probe_alone_and_in_the_certificate(calibrate, tmp_path, server, run):
+    """A judge that always says 3 does not depend on the order of the passages."""
+    probe = ["--probe", "position", "--sample", 40, "--trust", server.url]
+    code, tables, notes = calibrate(*probe, "-o", "probes.json", of=run)
+
+    assert code == 0, notes
+    assert "judge openai asked again about 40 answers, seed 13; 40 calls, 40 replies" in notes
+    report = json.loads((tmp_path / "probes.json").read_text(encoding="utf-8"))
+    assert report["schema"] == "ragbench.probes/1"
+    found = report["rubrics"]["used"]["probes"]
+    assert list(found) == ["position"]
+    assert (found["position"]["finding"], found["position"]["n"]) == ("no shift shown", 40)
+    assert "bias, position: +0.000" in tables
+
+    calibrate("--draw", 50, "-o", "sheet.csv", of=run)
+    label(tmp_path / "sheet.csv", tmp_path / "done.csv", _upside_down)
+    code, text, problem = calibrate("--labels", "done.csv", *probe, "--json", of=run)
+    assert code == 0, problem
+    assert json.loads(text)["rubrics"]["used"]["probes"] == found
 
 
 def test_a_run_of_a_language_model_can_be_drawn_and_certified(calibrate, tmp_path, monkeypatch):
@@ -98,17 +125,11 @@ def test_passages_and_queries_are_labelled_where_there_are_no_answers(
 ):
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
     records = [{**row, "queries": [f"bridge {row['id']}", "opening"]} for row in bridge_records()]
-    script = Script(level=lambda text: 4 if "Ignore all instructions" in text else 2)
-    with ChatServer(script) as server:
+    with ChatServer(Script(level=2)) as server:
         judge = {"type": "openai", "model": "m", "base_url": server.url}
         judge |= {"rubrics": ["context_relevancy", "query_detail"]}
         run = judged(tmp_path, "retrieval", records, judge=judge)
         _without_answers(run)
-        code, tables, notes = calibrate(
-            "--probe", "injection", "--sample", 30, "--trust", server.url, of=run
-        )
-        assert code == 0, notes
-    assert tables.count("scores rise; 1.00 [") == 2
 
     calibrate("--draw", 20, "-o", "sheet.csv", of=run)
     rows = label(tmp_path / "sheet.csv", tmp_path / "done.csv", lambda row: 2)
@@ -123,7 +144,6 @@ def test_passages_and_queries_are_labelled_where_there_are_no_answers(
     assert code == 0, problem
     found = json.loads(text)["rubrics"]
     assert found["query_detail"]["agreement"]["raw"]["value"] == 1
-    assert "no answers" in found["query_detail"]["probes"]["verbosity"]["reason"]
 
 
 def test_a_rubric_of_the_users_own_is_found_again(calibrate, tmp_path, repository, monkeypatch):
@@ -143,26 +163,6 @@ def test_a_rubric_of_the_users_own_is_found_again(calibrate, tmp_path, repositor
     code, _, problem = calibrate("--draw", 5, of=own)
     assert code == 2
     assert "rubric 'faithfulness' is not the one that the judge applied: " in problem
-
-
-def test_the_samples_of_a_jury_are_compared_within_each_model(calibrate, tmp_path, monkeypatch):
-    """One model always says 5, the other 1, then 2: one of the two pairs of each answer differs."""
-    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
-
-    def script(body, times_asked):
-        level = 5 if body["model"] == "kind" else 1 + body["seed"] % 2
-        return json.dumps({"reasoning": "so", "level": level})
-
-    with ChatServer(script) as server:
-        judge = {"type": "openai", "models": ["kind", "harsh"], "base_url": server.url}
-        judge |= {"samples": 2, "seed": 4, "rubrics": ["fluency"]}
-        run = judged(tmp_path, "jury", bridge_records(), judge=judge)
-        asked = ["--probe", "authority", "--sample", 5, "--trust", server.url]
-        code, text, notes = calibrate(*asked, "--json", of=run)
-
-    assert code == 0, notes
-    found = json.loads(text)["rubrics"]["fluency"]["retest"]
-    assert (found["flip_rate"], found["n"]) == (0.5, 60)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_key_goes_to_no_address_that_only_a_run_folder_names(
             for word in ("--trust", text.format(url=foreign.url, origin=origin))
         ]
 
-        code, _, problem = calibrate("--probe", "injection", "--sample", 3, *options, of=run)
+        code, _, problem = calibrate("--probe", "position", "--sample", 3, *options, of=run)
 
         assert (foreign.counters.requests > 0) is asks
     assert code == (0 if asks else 2), problem
@@ -223,7 +223,7 @@ def test_no_variable_is_sent_that_only_a_run_folder_names(
     before = server.counters.requests
     options = [word for each in (server.url, *trusted) for word in ("--trust", each)]
 
-    code, _, problem = calibrate("--probe", "injection", "--sample", 3, *options, of=run)
+    code, _, problem = calibrate("--probe", "position", "--sample", 3, *options, of=run)
 
     assert (server.counters.requests > before) is asks
     assert code == (0 if asks else 2), problem

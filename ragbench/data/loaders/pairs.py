@@ -1,8 +1,8 @@
-"""Pairs of answers and whom people prefer: `dataset: {type: pairs, path: llmbar.jsonl}`."""
+"""Pairs of answers to compare: `dataset: {type: pairs, path: llmbar.jsonl}`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -22,67 +22,34 @@ USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
     "answer_2": ("answer_2", "output_2", "response_2", "answer_b", "response_b", "conversation_b"),
     "system_1": ("system_1", "model_1", "system_a", "model_a"),
     "system_2": ("system_2", "model_2", "system_b", "model_b"),
-    "winner": ("winner", "gold", "label", "preference"),
-    "rater": ("rater", "judge", "annotator"),
     "turn": ("turn",),
-    "verdict": ("verdict",),
-    "verdict_swapped": ("verdict_swapped",),
 }
 """Part -> the names of its column that are understood: ours, LLMBar's, MT-bench's."""
 FIRST, SECOND = "answer_1", "answer_2"
 """The systems of a file that names none."""
 
-_SIDES = {
-    1.0: ("1", "1.0", "a", "model_a", "answer_1", "output_1", "first"),
-    0.0: ("2", "2.0", "b", "model_b", "answer_2", "output_2", "second"),
-    0.5: ("tie", "tie (inconsistent)", "tie (bothbad)", "both", "neither", "c"),
-}
-OUTCOMES = "1, 2 or tie (or A, B; model_a, model_b; the name of a system), or nothing"
-
-PairKey = tuple[str, str, str]
-"""Query, and the two systems in alphabetical order."""
-
 
 @dataclass(frozen=True, slots=True)
 class PairRow:
-    """One row: two answers, and who won by whom."""
+    """One row: two answers to a question."""
 
     entry: Entry
     query_id: str
     systems: tuple[str, str]
     question: str | None
     answers: tuple[str | None, str | None]
-    winner: float | None
-    """1 where the first is preferred, 0.5 a tie, 0 the second; None where there is no label."""
-    rater: str | None
-    verdict: float | None
-    """A judge's, with the answers in this order; None where it is not in the file."""
-    verdict_swapped: float | None
-    """With the answers in the other order, and still of the first one."""
-
-    @property
-    def key(self) -> PairKey:
-        """The pair, whichever of the two stands first."""
-        first, second = sorted(self.systems)
-        return self.query_id, first, second
-
-    def seen_from_key(self, score: float | None) -> float | None:
-        """A preference for the first of the row, as one for the first of the key."""
-        turned = self.systems[0] != self.key[1]
-        return 1.0 - score if score is not None and turned else score
 
 
 def read_pairs(path: Path, columns: Mapping[str, str | None] | None = None) -> list[PairRow]:
-    """Read rows of two answers and who won.
+    """Read rows of two answers.
 
-    A file of LLMBar has `instruction`, `output_1`, `output_2` and `label` or `gold`; one of
-    MT-bench `question_id`, `model_a`, `model_b`, `winner`, `judge` (the person), `turn` and two
-    conversations, whose messages up to the turn are question and answer. A file of one's own has
-    `question`, `answer_1`, `answer_2`, `winner`, and `system_1`, `system_2`, `rater` where there
-    are several; with ids of a run, question and answers may be absent.
+    A file of LLMBar has `instruction`, `output_1`, `output_2`; one of MT-bench `question_id`,
+    `model_a`, `model_b`, `turn` and two conversations, whose messages up to the turn are question
+    and answer. A file of one's own has `question`, `answer_1`, `answer_2`, and `system_1`,
+    `system_2` where there are several. Other columns, such as the winner, are not read.
 
     Raises:
-        DataError: A missing column, an outcome that is none, with the place.
+        DataError: A missing column, with the place.
         OptionError: `columns` names no part.
     """
     for part in columns or {}:
@@ -101,9 +68,9 @@ def _places(entry: Entry, columns: Mapping[str, str | None]) -> dict[str, str]:
         free = [name for name in names if name in entry.values and name not in found.values()]
         if part not in columns and free:
             found[part] = free[0]
-    if "id" not in found and not {"question", "answer_1", "answer_2"} <= found.keys():
+    if not {"answer_1", "answer_2"} <= found.keys():
         has = ", ".join(entry.values)
-        allowed = "question, answer_1, answer_2, winner; or an id, system_1, system_2, winner"
+        allowed = "question, answer_1, answer_2"
         raise entry.error(f"no pair of answers (columns: {has})", allowed=allowed)
     return found
 
@@ -127,12 +94,7 @@ def _row(entry: Entry, places: Mapping[str, str]) -> PairRow:
         identifier = content_id("\n".join(known))
     if turn is not None and turn > 1:
         identifier = f"{identifier}-turn{turn}"
-    scores = [
-        _outcome(entry, places.get(part), of(part), (*systems, *names))
-        for part in ("winner", "verdict", "verdict_swapped")
-    ]
-    return PairRow(entry, identifier, systems, question, answers, scores[0],
-                   _text(entry, "rater", of("rater")), scores[1], scores[2])  # fmt: skip
+    return PairRow(entry, identifier, systems, question, answers)
 
 
 def _text(entry: Entry, part: str, value: object) -> str | None:
@@ -157,22 +119,6 @@ def _spoken(entry: Entry, value: object, turn: int | None) -> tuple[str | None, 
     return "\n\n".join(said["user"][:turn]), "\n\n".join(said["assistant"][:turn])
 
 
-def _outcome(
-    entry: Entry, column: str | None, value: object, names: Sequence[str | None]
-) -> float | None:
-    text = "" if value is None or isinstance(value, bool) else str(value).strip()
-    # true and false name no side: an error, no missing label
-    if not text and not isinstance(value, bool):
-        return None
-    for score, words in _SIDES.items():
-        if text.lower() in words:
-            return score
-    if text in names:
-        # the first one's names stand at the even places, the second one's at the odd
-        return 1.0 if names.index(text) % 2 == 0 else 0.0
-    raise entry.error(f"{column}: {value!r}", allowed=OUTCOMES)
-
-
 def _add(row: PairRow, queries: dict[str, Query], systems: dict[str, dict[str, Answered]]) -> None:
     question = row.question
     if question is None or None in row.answers:
@@ -192,8 +138,7 @@ def _add(row: PairRow, queries: dict[str, Query], systems: dict[str, dict[str, A
 class Pairs:
     """Read pairs of answers that people compared, as two systems or as many as the file names.
 
-    A judge with the rubric `pairwise` compares them; `ragbench calibrate RUN --pairs FILE` then
-    holds it against the people of the same file.
+    A judge with the rubric `pairwise` compares them.
     """
 
     def __init__(
@@ -207,7 +152,7 @@ class Pairs:
             Mapping[str, str | None] | None,
             Option(
                 "Which column is the id, question, answer_1, answer_2, system_1, system_2, "
-                "winner, rater, turn; null for none."
+                "turn; null for none."
             ),
         ] = None,
     ) -> None:
@@ -222,7 +167,8 @@ class Pairs:
             _add(row, queries, systems)
         if not queries:
             raise DataError("no pairs", file=self._path, allowed="a row per comparison")
-        counts = f"{len(rows)} comparisons of {len({row.key for row in rows})} pairs"
+        pairs = len({(row.query_id, frozenset(row.systems)) for row in rows})
+        counts = f"{len(rows)} comparisons of {pairs} pairs"
         given = {name: list(answers.values()) for name, answers in systems.items()}
         notes = [f"{counts}, {len(queries)} questions, {len(systems)} systems"]
         return finished(Collection([*queries.values()], given=given, notes=notes), None)
