@@ -363,7 +363,7 @@ def test_people_label_what_a_function_judged_without_its_being_imported(
     (project / "mine_alone.py").write_text("raise SystemExit('imported')")
 
     drawn = run_command("calibrate", "runs/judged", "--draw", "2", "-o", "s.csv", cwd=tmp_path)
-    probed = run_command("calibrate", "runs/judged", "--probe", "injection", cwd=tmp_path)
+    probed = run_command("calibrate", "runs/judged", "--probe", "position", cwd=tmp_path)
 
     assert drawn.returncode == 0, drawn.stderr
     assert "2 of grounded, 2 of brief" in drawn.stderr

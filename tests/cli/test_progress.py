@@ -50,11 +50,13 @@ def test_calibrate_says_how_many_answers_were_asked_about(said_meanwhile, tmp_pa
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
     held = Held(Script())
     with ChatServer(held) as server:
-        block = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": ["fluency"]}
-        run = judged(tmp_path, "asked", bridge_records(), judge=block)
+        block = {"type": "openai", "model": "m", "base_url": server.url}
+        records = [{**row, "contexts": [*row["contexts"], "Red."]} for row in bridge_records()]
+        rubric = {"name": "used", "needs": ["contexts", "answer"], "scale": {1: "no", 2: "yes"}}
+        run = judged(tmp_path, "asked", records, judge={**block, "rubrics": [rubric]})
         held.hold_after = held.answered + 5
         lines = said_meanwhile(
-            ["calibrate", run, "--probe", "injection", "--sample", 30, "--trust", server.url],
+            ["calibrate", run, "--probe", "position", "--sample", 30, "--trust", server.url],
             r"ask openai again: [0-9]+ of 60 answers after .+ s",
             lambda process: held.release(),
             tmp_path,

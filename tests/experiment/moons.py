@@ -60,7 +60,7 @@ def moons_config(folder):
         "dataset": {"type": "beir", "path": str(folder), "split": "test"},
         "retrievers": {"bm25": {"type": "bm25"}, "exact": {"type": "bm25", "stemmer": "none"}},
         "generators": {"extractive": {"type": "extractive", "sentences": 1}},
-        "metrics": {"judge": {"type": "python:tests.words:context_overlap", "version": "1"}},
+        "metrics": {"judge": {"type": "python:tests.words:context_overlap"}},
     }
 
 

@@ -131,11 +131,14 @@ def test_a_judge_that_is_asked_again_sees_the_turns_and_the_calls(example, run, 
     folder, config, _ = example
     monkeypatch.setenv("RAGBENCH_CACHE", str(folder / "cache"))
     script = Script(("the weather", "a restaurant"), {"turn_1": ["vegetarian"]}, ("intention_2",))
-    experiment, requests = run(config, script)
+    row = json.loads((folder / "talks.jsonl").read_text())
+    row["contexts"] = ["Casa Verde is vegetarian.", "Porto lies on the Douro."]
+    (folder / "talks.jsonl").write_text(json.dumps(row))
+    experiment, _ = run(config, script)
     address = os.environ["OPENAI_BASE_URL"]
 
     asked = run_command(
-        *("calibrate", str(experiment.path), "--probe", "authority", "--trust", address),
+        *("calibrate", str(experiment.path), "--probe", "position", "--trust", address),
         *("-o", str(folder / "probes.json")),
         cwd=folder,
     )
@@ -143,10 +146,9 @@ def test_a_judge_that_is_asked_again_sees_the_turns_and_the_calls(example, run, 
     assert asked.returncode == 0, asked.stderr
     found = json.loads((folder / "probes.json").read_text())["rubrics"]
     assert {"conversation_completeness", "knowledge_retention"} <= found.keys()
-    for rubric in ("conversation_completeness", "knowledge_retention", "faithfulness"):
-        assert found[rubric]["probes"]["authority"]["n"] == 1, found[rubric]
-    (stored,) = re.findall(r"(\d+) replies from the store", asked.stderr)
-    assert int(stored) >= requests
+    assert found["faithfulness"]["probes"]["position"]["n"] == 1, found["faithfulness"]
+    ((sent, stored),) = re.findall(r"(\d+) calls, (\d+) replies from the store", asked.stderr)
+    assert int(stored) >= int(sent) > 0, "the first order was asked in the run"
 
 
 def test_apps_return_tool_calls_and_secrets_stay_out(example):

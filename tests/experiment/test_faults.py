@@ -30,6 +30,12 @@ SMALL = {
     "retrievers": {"exact": {"type": "bm25", "stemmer": "none"}},
     "statistics": {"resamples": 100},
 }
+USED = {
+    "name": "used",
+    "needs": ["question", "contexts", "answer"],
+    "scale": dict.fromkeys((1, 5), "so"),
+}
+"""One request an answer, which reads the passages."""
 
 
 class Command:
@@ -37,7 +43,7 @@ class Command:
 
     def __init__(self, config, folder, server, script, warm):
         judge = {"type": "openai", "model": "m", "base_url": server.url}
-        judge |= {"rubrics": ["answer_relevancy"], "concurrency": 1}
+        judge |= {"rubrics": [USED], "concurrency": 1}
         metrics = {"retrieval": {"measures": ["ndcg@10"]}, "generation": ["token_f1"]}
         self.folder, self.server, self.output = folder, server, folder / "runs"
         self.script, self._warm = script, warm
@@ -256,7 +262,7 @@ def test_a_signal_and_then_the_same_command(command, undisturbed, sent):
     ("line", "sent"),
     [
         ("reproduce runs/moons", signal.SIGTERM),
-        ("calibrate runs/moons --probe injection -o probes.json --trust URL", signal.SIGHUP),
+        ("calibrate runs/moons --probe position -o probes.json --trust URL", signal.SIGHUP),
         ("nuggets runs/moons -o nuggets.jsonl --trust URL", signal.SIGTERM),
     ],
 )

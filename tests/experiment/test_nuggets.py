@@ -189,7 +189,7 @@ def test_nuggets_of_a_run_made_edited_and_used(config, server, tmp_path):
 
 def test_a_run_without_a_judge_that_asks(config, tmp_path):
     (tmp_path / "moons.yaml").write_text(
-        yaml.safe_dump({**config, "metrics": {"judge": {"type": "python:tests.words:Words"}}}),
+        yaml.safe_dump({**config, "metrics": {"generation": []}}),
         "utf-8",
     )
     assert run_command("run", "moons.yaml", cwd=tmp_path).returncode == 0

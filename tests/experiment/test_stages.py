@@ -122,7 +122,6 @@ def test_a_change_makes_its_stage_again_and_what_reads_it(config, change, made):
             "judge": {
                 "type": "python:tests.words:Words",
                 "rubrics": ["faithfulness"],
-                "version": "1",
             },
         },
     }
@@ -159,7 +158,6 @@ def test_one_rubric_of_several_is_judged(config, tmp_path):
         "metrics": {
             "judge": {
                 "type": "python:tests.words:Words",
-                "version": "1",
                 "rubrics": rubrics,
             }
         },
@@ -347,7 +345,7 @@ def test_a_source_that_nobody_asked_to_see_is_no_system(config):
 
 def test_a_reranker_of_the_users_own(mine, tmp_path):
     config, _ = mine
-    reranked = {"type": "python:mine_search:rerank", "retriever": "mine", "version": "1"}
+    reranked = {"type": "python:mine_search:rerank", "retriever": "mine"}
     config["retrievers"]["reranked"] = reranked
 
     experiment = run_experiment(config)
