@@ -52,7 +52,7 @@ def test_calibrate_says_how_many_answers_were_asked_about(said_meanwhile, tmp_pa
     with ChatServer(held) as server:
         block = {"type": "openai", "model": "m", "base_url": server.url}
         records = [{**row, "contexts": [*row["contexts"], "Red."]} for row in bridge_records()]
-        rubric = {"name": "used", "needs": ["contexts", "answer"], "scale": {1: "no", 2: "yes"}}
+        rubric = {"name": "used", "needs": ["contexts", "answer"], "scale": {1: "no", 5: "yes"}}
         run = judged(tmp_path, "asked", records, judge={**block, "rubrics": [rubric]})
         held.hold_after = held.answered + 5
         lines = said_meanwhile(

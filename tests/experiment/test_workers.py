@@ -220,9 +220,7 @@ def test_a_plan_says_what_workers_compute(config, models, place):
     assert sorted(marked) == [
         f"generate bm25/gpt {QUERIES}",
         "judge bm25/extractive (nli)",
-        "judge bm25/extractive (words)",
         "judge bm25/gpt (nli)",
-        "judge bm25/gpt (words)",
         f"retrieve bm25 {QUERIES}",
         f"retrieve dense {QUERIES}",
         f"retrieve diverse {QUERIES}",
