@@ -172,14 +172,10 @@ def explain(run: Path, system: str | None, cause: str | None, form: str) -> None
 def _explain(run: Path, system: str | None, cause: str | None) -> Explanation:
     from ragbench.data.runs.query_view import QueryViews
     from ragbench.data.runs.run_folder import read_comparisons
-    from ragbench.errors import DataError
     from ragbench.report.explanation import Explanation
 
     views = QueryViews(run)
     causes = views.causes()
-    if not causes:
-        allowed = "a run of this version: run the experiment again, what is stored is not made anew"
-        raise DataError("no causes.csv", file=views.folder, allowed=allowed)
     _check_systems(() if system is None else (system,), causes, run)
     rows = [
         row

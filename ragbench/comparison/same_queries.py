@@ -1,8 +1,8 @@
 """Whether queries of the same id are the same: their texts, judgements and gold answers.
 
 Ids alone say nothing: many collections number their queries from 1. Each query that two sources
-have is compared with the other one by fingerprints of its own. Where a source has none, as older
-versions wrote it, equal fingerprints of a whole part say that it is the same for every query.
+have is compared with the other one by fingerprints of its own. Where a source has none, equal
+fingerprints of a whole part say that it is the same for every query.
 """
 
 from __future__ import annotations

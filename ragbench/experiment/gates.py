@@ -219,7 +219,7 @@ def _known(run: ScoredSystems) -> KnownNames:
 def _clusters(path: str, run: ScoredSystems) -> dict[str, str]:
     labels = source_clusters(path, run, run.query_ids)
     if labels is None:
-        allowed = "a run of this version: run the experiment again"
+        allowed = "a whole run folder"
         raise DataError(f"no queries.jsonl with {path}", file=run.source, allowed=allowed)
     return dict(zip(run.query_ids, labels, strict=True))
 

@@ -21,8 +21,8 @@ from ragbench.data.runs.history import RunEntry
 from ragbench.errors import DataError, MissingExtra
 from ragbench.experiment.result import load_experiment
 from ragbench.files import naming_unwritable, write_atomically, write_file
-from ragbench.records.comparison import ComparedRuns, Comparisons, fill_facts, no_comparisons
-from ragbench.records.summary import Summary
+from ragbench.records.comparison import ComparedRuns, Comparisons, no_comparisons
+from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report.markdown import render_chapter, render_markdown
 from ragbench.report.page.html import all_pictures, write_page, write_runs_page
 from ragbench.report.pictures.svg import Picture
@@ -149,14 +149,33 @@ def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:
         joined = join_summaries(summaries, names, _Labels(sources, names))
         lines = tuple(f"{_REFUSED}{line}" for line in str(refused).splitlines())
         joined = replace(joined, warnings=(*lines, *joined.warnings))
-        return fill_facts(joined, None), no_comparisons()
+        return _compared_with(joined, no_comparisons()), no_comparisons()
     found = with_changes(compare_met(met, Method(confidence=summaries[0].confidence)), met)
     moved = [row for each in found.firsts for row in moved_most(found, met, each.measure, _MOVED)]
     found = replace(found, moved=tuple(moved))
     joined = join_summaries(summaries, names, _Labels(sources, names, met))
     joined = replace(joined, notes=(*found.notes, *joined.notes))
-    # what a system is compared with here is its like in the first run
-    return fill_facts(joined, found), found
+    return _compared_with(joined, found), found
+
+
+def _compared_with(summary: Summary, comparisons: Comparisons) -> Summary:
+    """Return the summary with the baselines of these comparisons: systems of the first run."""
+    baselines = {
+        (difference.system, family.measure): difference.baseline
+        for family in comparisons.measures
+        for difference in family.comparisons
+    }
+
+    def renew(system: SystemSummary) -> SystemSummary:
+        by_score = {name: baselines.get((system.name, name)) for name in system.scores}
+        first = next(filter(None, by_score.values()), None)
+        scores = {
+            name: replace(score, baseline=None if by_score[name] == first else by_score[name])
+            for name, score in system.scores.items()
+        }
+        return replace(system, baseline=first, scores=scores)
+
+    return replace(summary, systems=tuple(map(renew, summary.systems)))
 
 
 class _Labels:

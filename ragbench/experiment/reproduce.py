@@ -373,7 +373,7 @@ def _environment(
     for name, was in known.items():
         value = os.environ.get(name)
         yield from _secret(name, was, value) if was.secret else _plain(name, was, value)
-    # of a run of an older version, and of a config.yaml that was edited
+    # of a config.yaml that was edited
     written = (folder / "config.yaml").read_text(encoding="utf-8")
     for name in dict.fromkeys(name for name in names_in(written) if name not in known):
         now = config.environment.get(name)

@@ -77,7 +77,7 @@ class Experiment:
 
     @cached_property
     def causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
-        """System -> query id -> where its answer is lost, and why; empty for older run folders."""
+        """System -> query id -> where its answer is lost, and why."""
         return read_causes(self.path / CAUSES_FILE)
 
     @cached_property

@@ -226,7 +226,7 @@ class RequiredRubric(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredCertificate(Record):
-    """What a gate asks of a certificate, which may be of an older version."""
+    """What a gate asks of a certificate."""
 
     schema: str = CERTIFICATE_SCHEMA
     rubrics: Mapping[str, RequiredRubric] = field(default_factory=dict)

@@ -1,8 +1,8 @@
 """Records as JSON and back: one writer and one reader, both made from a record's annotations.
 
 A record is a frozen dataclass whose fields have the names and the order of the keys of the file.
-A field without a default has to be there. One with a default may be missing in a file, as older
-versions did not write it; `optional` says that we leave it out as well where it has its default.
+A field without a default has to be there. One with a default may be missing in a file; `optional`
+says that we leave it out where it has its default.
 The keys of a record that is a `flat` field stand among those of the record around it.
 Keys that no field has are kept in `unknown`, and written back behind the others.
 """
@@ -48,11 +48,6 @@ class Record:
 
     unknown: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Keys that this version does not know, as they stood in the file."""
-
-    @classmethod
-    def renewed(cls, value: dict[str, Any]) -> dict[str, Any]:
-        """Return an object as this version writes it, where an older one wrote it otherwise."""
-        return value
 
     def check(self) -> None:
         """Look at what types cannot say, when a record was read; raise `Unfit`."""
@@ -426,7 +421,6 @@ def _record(made: Any) -> Read:
             raise Unfit(f"found {kind(value)}", allowed="an object")
         if not hints:
             prepare()
-        value = made.renewed(value)
         given: dict[str, Any] = {}
         for name, key, inner, required in hints:
             if key in value:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ragbench.records.causes import CauseFlow
 from ragbench.records.codec import Prose, Record, optional
 from ragbench.records.gate import DropFacts, Verdict
 from ragbench.records.score import Early, Ends, Kind, SystemScore
-from ragbench.records.summary import Ranking, Summary, SystemSummary
+from ragbench.records.summary import Ranking
 from ragbench.types import Direction
 
 COMPARISON_SCHEMA = "ragbench.comparison/1"
@@ -386,43 +386,3 @@ class ComparedRuns(Comparisons):
         for family in [f for f in self.measures if not f.tells_nothing] or self.measures:
             by_kind.setdefault(family.kind, family)
         return list(by_kind.values())
-
-
-def fill_facts(summary: Summary, comparisons: Comparisons | None) -> Summary:
-    """Give scores their kinds, and systems their baselines, where an older version left them out.
-
-    The comparisons of the run say both, for what was compared. Of the rest, what judges gave is
-    a judge's, what retrievers alone have is of rankings, and a pair's baseline is that of the
-    same generator.
-    """
-    systems = {system.name: system for system in summary.systems}
-    grid = {(system.retriever, system.generator): system.name for system in summary.systems}
-    families = {} if comparisons is None else {each.measure: each for each in comparisons.measures}
-    against = {
-        (made.system, name): made.baseline
-        for name, family in families.items()
-        for made in family.comparisons
-    }
-
-    def kind_of(system: SystemSummary, name: str, score: SystemScore) -> Kind:
-        if score.judge is not None:
-            return "judge"
-        if name in families and (known := families[name].kind) is not None:
-            return known
-        return "retrieval" if system.type == "retriever" else "generation"
-
-    def filled(system: SystemSummary) -> SystemSummary:
-        own = {name: against.get((system.name, name)) for name in system.scores}
-        usual = grid.get((summary.baseline, system.generator))
-        first = next(filter(None, own.values()), None if usual == system.name else usual)
-        scores = {
-            name: replace(
-                score,
-                kind=score.kind or kind_of(system, name, score),
-                baseline=None if own[name] == first else own[name],
-            )
-            for name, score in system.scores.items()
-        }
-        return replace(system, baseline=first if first in systems else None, scores=scores)
-
-    return replace(summary, systems=tuple(map(filled, summary.systems)))

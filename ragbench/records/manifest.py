@@ -264,8 +264,8 @@ class VerdictRow(Record):
     other: str | None = optional()
     """Of a pair: to whose answer."""
     winner: str | None = optional()
-    """Of a pair: the one of the two whose answer is better; None for a tie, where the verdict
-    failed, and in folders of older versions."""
+    """Of a pair: the one of the two whose answer is better; None for a tie, and where the
+    verdict failed."""
     query_id: str
     document_id: str | None = optional()
     """Of a passage: its document."""
@@ -281,8 +281,7 @@ class VerdictRow(Record):
     reasoning: Prose = ""
     """Or the text of an error."""
     claims: tuple[ClaimRow, ...] = optional(())
-    """The claims that it rests on; none in folders of older versions, and where several samples or
-    models were asked."""
+    """The claims that it rests on; none where several samples or models were asked."""
     status: str = "scored"
     cause: str = "scored"
     raw: Prose = ""
@@ -294,7 +293,7 @@ class VerdictRow(Record):
     usage: UsageRow = UsageRow()
     judge: str
     prompts: tuple[PromptRow, ...] = optional(())
-    """What was sent for it; none of judges that send nothing, and in folders of older versions."""
+    """What was sent for it; none of judges that send nothing."""
 
     @classmethod
     def of(cls, verdict: Verdict, **asked: Any) -> VerdictRow:
@@ -318,13 +317,6 @@ class VerdictRow(Record):
             ),
             **asked,
         )
-
-    @property
-    def better(self) -> str | None:
-        """Of a pair: whose answer is better, in folders of older versions too; None for neither."""
-        if self.winner is not None or self.score is None or self.score == 0.5:
-            return self.winner
-        return self.system if self.score > 0.5 else self.other
 
     @property
     def answer(self) -> tuple[str, int]:

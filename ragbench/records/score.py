@@ -80,10 +80,10 @@ class SystemScore(Record):
     """The aggregate if all that failed, queries and single answers, had the worst, or the best,
     value."""
     kind: Kind | None = optional()
-    """None in a file of an older version, as `range`."""
+    """None in what `ragbench score` and `ragbench compare` print."""
     direction: Direction
     aggregate: Aggregate
-    range: Range | None = optional()
+    range: Range
     signature: str
     not_judged: int | None = optional()
     """How many of those that it does not apply to were not judged, since the judge stopped."""
@@ -181,7 +181,7 @@ class BaselineFile(Record):
     query_parts: tuple[str, ...] = optional(())
     """What `query_fingerprints` has of each query: `question`, `judgements`, `answers`."""
     query_fingerprints: Mapping[str, tuple[str | None, ...]] = optional({})
-    """Query -> fingerprints of what it was, null where it has no such part; older files lack it."""
+    """Query -> fingerprints of what it was, null where it has no such part."""
     systems: Mapping[str, BaselineSystem] = field(repr=False)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from ragbench.records.causes import AnswerCause, CauseShare
 from ragbench.records.codec import Prose, Record, optional
@@ -18,7 +18,6 @@ Role = Literal["system", "app", "control"]
 SystemType = Literal["retriever", "pair", "control", "app", "recorded"]
 """What a system is made of: a retriever alone; a generator that answers from what a retriever
 found, or from something else; a whole app; what the records came with."""
-_TIMES = ("latency_ms", "queries_per_second")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,8 +163,7 @@ class SystemSummary(Record):
     counts: RunCounts | None = optional()
     """How its run was read; None of what retrieves nothing that judgements are of."""
     causes: Mapping[AnswerCause, int] = optional({})
-    """Where answers are lost: cause -> how many queries; they add up to the queries. Empty in a
-    file of an older version."""
+    """Where answers are lost: cause -> how many queries; they add up to the queries."""
     cause_shares: Mapping[AnswerCause, CauseShare] = optional({})
     """Cause that occurs -> its share of the queries, with an interval."""
     causes_by: Mapping[str, Mapping[str, Mapping[AnswerCause, int]]] = optional({})
@@ -176,20 +174,6 @@ class SystemSummary(Record):
     usd: float | None = None
     judging: Mapping[str, Judging] = optional({})
     """Judge -> what judging this system took."""
-
-    @classmethod
-    def renewed(cls, value: dict[str, object]) -> dict[str, object]:
-        """Say what a system is, and whose ranking it has, which older versions left to readers."""
-        value = {key: part for key, part in value.items() if key != "counts" or part}
-        if "type" in value:
-            return value
-        keys = ("name", "retriever", "generator", "role")
-        name, retriever, generator, role = map(value.get, keys)
-        alone = "recorded" if retriever is None else "retriever"
-        made = alone if generator is None else "pair"
-        if role in ("app", "control"):
-            return {**value, "type": role, "ranking_of": name if role == "app" else None}
-        return {**value, "type": made, "ranking_of": retriever or name}
 
     def baseline_by(self, score: str) -> str | None:
         """Return the system that this one is compared with by a score."""
@@ -339,27 +323,6 @@ class Summary(Record):
         """The name of its folder."""
         return self.timing.run_id
 
-    @classmethod
-    def renewed(cls, value: dict[str, Any]) -> dict[str, Any]:
-        """Move times where they belong, which older versions wrote beside the scores."""
-        kept = dict(value)
-        systems = kept.pop("systems", None)
-        if "timing" in value or not isinstance(systems, list):
-            return value
-        moved = [_without_times(each) for each in systems]
-        run = {"run_id": kept.pop("run_id")} if "run_id" in kept else {}
-        times = dict(entry for _, entry in moved if entry is not None)
-        return {**kept, "systems": [each for each, _ in moved], "timing": {**run, "systems": times}}
-
     def system(self, name: str) -> SystemSummary | None:
         """Return a system by name; None where there is none."""
         return next((system for system in self.systems if system.name == name), None)
-
-
-def _without_times(system: Any) -> tuple[Any, tuple[str, dict[str, Any]] | None]:
-    """A system as an older version wrote it without its times, and these under its name."""
-    if not isinstance(system, dict):
-        return system, None
-    times = {key: each for key, each in system.items() if key in _TIMES}
-    kept = {key: each for key, each in system.items() if key not in _TIMES}
-    return kept, (str({**system}.pop("name", "")), times) if times else None

@@ -177,7 +177,7 @@ class Sent(NamedTuple):
 def prompts_sent(
     views: QueryViews, view: QueryView, system: SystemView | None, verdict: VerdictRow
 ) -> Iterator[Sent]:
-    """Yield the prompts of a verdict, byte for byte; none in folders of older versions.
+    """Yield the prompts of a verdict, byte for byte; none of judges that send nothing.
 
     `system` is whose answer it is on; None of one on a pair or a passage. A text that the run
     folder does not have whole, such as a passage of a book, is named: `[[passage 1]]`.
@@ -282,10 +282,10 @@ def pair_in_words(verdict: VerdictRow) -> str:
     """Return which of two answers is better."""
     if verdict.score is None:
         return f"{verdict.system} and {verdict.other}: {verdict.cause}"
-    if verdict.better is None:
+    if verdict.winner is None:
         return f"neither of {verdict.system} and {verdict.other} is better"
-    worse = verdict.other if verdict.better == verdict.system else verdict.system
-    return f"{verdict.better} is better than {worse}"
+    worse = verdict.other if verdict.winner == verdict.system else verdict.system
+    return f"{verdict.winner} is better than {worse}"
 
 
 def _wrapped(text: str, width: int, head: str, lines: int | None = None) -> Iterator[str]:

@@ -139,12 +139,12 @@ def test_explain_says_what_there_is(run, arguments, said):
 
 
 @pytest.mark.costly
-def test_explain_of_an_older_run(run):
+def test_explain_of_a_run_without_causes(run):
     (run / "causes.csv").unlink()
     done = run_command("explain", run)
 
     assert done.returncode == 2
-    assert "no causes.csv; allowed: a run of this version" in done.stderr
+    assert "causes.csv: no such file; allowed: a whole run folder" in done.stderr
 
 
 @pytest.mark.costly
@@ -176,9 +176,9 @@ def test_show_names_the_documents_that_bear_on_a_claim(tmp_path):
         "    contradicted by other-3-0; not mentioned by the gold answer: Moon",
         "    gold: supported by gold-3: Gold: The peak of 3 is Everest.",
     ]
-    older = printed("show", tmp_path, "q0", "--system", "dense/gpt")
-    assert "  claims\n" not in older
-    assert "claim 1: supported by passage 1" in older
+    words = printed("show", tmp_path, "q0", "--system", "dense/gpt")
+    assert "  claims\n" not in words
+    assert "claim 1: supported by passage 1" in words
 
 
 def test_show_says_what_to_change(tmp_path):
@@ -303,7 +303,7 @@ def test_commits_are_read_from_the_files_of_git(tmp_path):
 
 
 @pytest.mark.costly
-def test_what_an_older_run_did_not_keep_is_not_said_to_be_missing(run):
+def test_what_a_run_did_not_keep_is_not_said_to_be_missing(run):
     (run / "questions.jsonl").unlink()
 
     text = printed("show", run, "q1")

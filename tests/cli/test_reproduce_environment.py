@@ -162,7 +162,7 @@ def test_a_moved_run_folder_is_repeated_beside_it(two_runs, ragbench, tmp_path):
     assert not (moved.parent / "latest").exists()
 
 
-def test_a_run_of_an_older_version_says_what_it_cannot_know(two_runs, ragbench):
+def test_an_edited_config_says_what_it_cannot_know(two_runs, ragbench):
     run = two_runs[0]
     config = (run / "config.yaml").read_text()
     (run / "config.yaml").write_text(config.replace("k1: 0.1", "k1: ${K1:-1.2}"))

@@ -216,13 +216,3 @@ def test_a_damaged_look_is_named(after_run, tmp_path):
             read_baseline(tmp_path / "main.json")
 
         assert message in str(raised.value)
-
-
-def test_an_older_file_without_a_look_is_read(after_run, tmp_path):
-    after_run("baseline", "runs/early", "-o", "main.json")
-    content = json.loads((tmp_path / "main.json").read_text())
-    for system in content["systems"].values():
-        del system["scores"]["answer_relevancy"]["early"]
-    (tmp_path / "main.json").write_text(json.dumps(content))
-
-    assert read_baseline(tmp_path / "main.json").systems[0].scores["answer_relevancy"].early is None

@@ -98,7 +98,7 @@ def test_what_each_query_was_is_kept(tmp_path):
     assert '"query_parts": ["question", "answers"]' in text
 
 
-def test_an_older_file_does_not_say_what_its_queries_were(tmp_path):
+def test_a_file_of_scores_alone_does_not_say_what_its_queries_were(tmp_path):
     write_baseline(tmp_path / "b.json", stored([0.5, 1.0]))
 
     assert "query_" not in (tmp_path / "b.json").read_text()

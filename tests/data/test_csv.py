@@ -142,7 +142,7 @@ def test_tables_by_columns_are_the_lines_of_their_rows(rows, systems, at_once):
     assert encoded[0] == encoded[1], "as the files of a run are written"
 
 
-def test_files_of_older_versions_are_read_as_they_stand(file):
+def test_files_that_somebody_edited_are_read_as_they_stand(file):
     write(file, "system,query_id,map\nbm25,=q1,0.5\nbm25,'q2,\n")
 
     assert read_per_query(file) == {"bm25": {"=q1": {"map": 0.5}, "'q2": {"map": None}}}

@@ -45,8 +45,9 @@ def test_one_changed_character_is_seen_and_the_order_of_answers_is_not():
     assert [*found["judgements"]] == ["q1"]
 
 
-def test_a_run_of_an_older_version_has_none(tmp_path):
-    assert read_fingerprints(tmp_path / "fingerprints.csv") == {}
+def test_a_run_folder_without_them_is_not_whole(tmp_path):
+    with pytest.raises(DataError, match=r"fingerprints\.csv: no such file; allowed: a whole run"):
+        read_fingerprints(tmp_path / "fingerprints.csv")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from ragbench.experiment.pages import write_pages
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.comparison import ComparedGate, ComparedRuns
 from ragbench.records.gate import DropFacts
-from ragbench.records.manifest import Choices
 from ragbench.report.comparison import render_csv, render_latex, render_markdown
 from ragbench.report.terminal import render_terminal
 
@@ -101,14 +100,6 @@ def test_a_failure_precedes_what_is_undecided(verdicts, lenient, strict):
     )  # fmt: skip
 
     assert (found.exit_code(), found.exit_code(strict=True)) == (lenient, strict)
-
-
-def test_a_run_of_an_older_version_says_what_to_do(finished):
-    path = finished.path / "summary.json"
-    path.write_text(path.read_text().replace('"range"', '"span"'))
-
-    with pytest.raises(DataError, match=r"no 'range'; allowed: .*run the experiment again"):
-        compare(finished)
 
 
 def test_what_a_run_file_lacks_is_said(finished, tmp_path, data):
@@ -232,30 +223,6 @@ def test_answers_in_another_order_are_no_longer_paired_with_strangers():
 
     with pytest.raises(DataError, match="gold answers differ in 2 of 2 common queries of a and b"):
         compare(base, replace(turned, fingerprints=prints))
-
-
-def test_an_older_run_is_compared_as_a_whole_or_not_at_all(config, data):
-    new = run_experiment(config)
-    old = run_experiment({**config, "name": "old"})
-    sample = run_experiment({**config, "name": "sample"}, choices=Choices(limit=2))
-    more = {
-        "queries.jsonl": '{"_id": "more", "text": "More?"}\n',
-        "qrels/test.tsv": "more\td1\t1\n",
-    }
-    for name, line in more.items():
-        with (data / name).open("a") as stream:
-            stream.write(line)
-    grown = run_experiment({**config, "name": "grown"}, choices=Choices(limit=2))
-    (old.path / "fingerprints.csv").unlink()
-
-    assert {made["n_changed"] for made in compare(old, new).differences} == {0}
-    # of the same data set, though the signatures differ as a whole
-    assert compare(old, sample, measures=["map"], intersect=True).differences
-    with pytest.raises(
-        DataError, match=r"question text .* may differ, .*old/\S+ has no fingerprint"
-    ):
-        compare(old, grown, measures=["map"], intersect=True)
-    assert compare(new, grown, measures=["map"], intersect=True).differences
 
 
 def test_a_run_folder_says_what_each_query_was(finished):

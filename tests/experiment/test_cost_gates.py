@@ -169,14 +169,6 @@ def test_a_damaged_file_is_named(config, baseline, tmp_path, edit, message):
     assert "main.json" in str(raised.value)
 
 
-def test_a_run_of_an_older_version_says_so(config):
-    experiment = ask(config, Model())
-    (experiment.path / "costs.csv").unlink()
-
-    with pytest.raises(DataError, match="does not say what its queries cost"):
-        write_baseline("main.json", read_run_scores(experiment.path), costs=True)
-
-
 def test_a_damaged_table_of_costs_is_named(config):
     file = ask(config, Model()).path / "costs.csv"
     file.write_text("\n".join(file.read_text().splitlines()[:-1]))

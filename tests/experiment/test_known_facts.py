@@ -1,7 +1,5 @@
 """What is known when a run is made is read back as it was: kinds, baselines, gates of nobody."""
 
-import json
-
 import pytest
 
 import ragbench as rb
@@ -40,26 +38,8 @@ def test_a_run_with_a_gate_of_no_system_is_read_by_everyone(without_judge, tmp_p
     assert found["verdict"] == "pass"
 
 
-def without_facts(path):
-    """Make a run folder as it was before kinds, roles and baselines were written."""
-    file = path / "summary.json"
-    summary = json.loads(file.read_text())
-    for system in summary["systems"]:
-        del system["baseline"]
-        system.pop("type", None), system.pop("ranking_of", None)
-        if system["role"] == "system":
-            del system["role"]
-        for score in system["scores"].values():
-            del score["kind"]
-            score.pop("baseline", None)
-    file.write_text(json.dumps(summary))
-
-
-@pytest.mark.parametrize("older", [False, True], ids=["this version", "an older one"])
-def test_rankings_of_an_app_stay_rankings(config, tmp_path, older):
+def test_rankings_of_an_app_stay_rankings(config, tmp_path):
     path = run_experiment(config, apps={"prod": perfect}).path
-    if older:
-        without_facts(path)
 
     write_baseline(tmp_path / "main.json", read_run_scores(path))
     [found] = rb.check_gates(path, {"measure": "ndcg@10", "system": "bm25", "min": 0})
@@ -75,14 +55,11 @@ def test_rankings_of_an_app_stay_rankings(config, tmp_path, older):
     assert kinds["prod", "context_overlap"] == "judge"
 
 
-@pytest.mark.parametrize("older", [False, True], ids=["this version", "an older one"])
-def test_pairs_without_the_baseline_retriever_have_one_baseline_everywhere(config, older):
+def test_pairs_without_the_baseline_retriever_have_one_baseline_everywhere(config):
     """The generator does not run on the baseline: its first pair is what its others meet."""
     retrievers = {**config["retrievers"], "third": {"type": "bm25", "k1": 0.5}}
     generators = {"extractive": {"type": "extractive", "retrievers": ["exact", "third"]}}
     experiment = run_experiment({**config, "retrievers": retrievers, "generators": generators})
-    if older:
-        without_facts(experiment.path)
 
     made = {
         comparison["system"]: comparison["baseline"]
@@ -117,13 +94,9 @@ def vague(question):
     return Prediction("no moon", [Document("d9", "Rings", "Saturn"), *found.contexts])
 
 
-@pytest.mark.parametrize("older", [False, True], ids=["this version", "an older one"])
-def test_what_moved_most_comes_with_the_rankings_of_every_system(config, older):
+def test_what_moved_most_comes_with_the_rankings_of_every_system(config):
     """Of an app too, whose ranking is its own."""
     first, second = (run_experiment(config, apps={"prod": app}) for app in (vague, perfect))
-    if older:
-        for experiment in (first, second):
-            without_facts(experiment.path)
 
     for measure in ("ndcg@10", "rouge1"):
         moved = rb.compare(first, second, measures=[measure], moved=1).found["moved"]
@@ -134,12 +107,9 @@ def test_what_moved_most_comes_with_the_rankings_of_every_system(config, older):
         assert query["baseline_ranking"] == ["d9", "d1"]
 
 
-@pytest.mark.parametrize("older", [False, True], ids=["this version", "an older one"])
-def test_a_run_says_what_its_systems_are(config, older):
+def test_a_run_says_what_its_systems_are(config):
     config = {**config, "controls": ["no_context"]}
     path = run_experiment(config, apps={"prod": perfect, "silent": silent}).path
-    if older:
-        without_facts(path)
 
     of = {each.name: (each.type, each.ranking_of) for each in read_summary(path).systems}
 
@@ -147,8 +117,7 @@ def test_a_run_says_what_its_systems_are(config, older):
     assert of["bm25/extractive"] == ("pair", "bm25")
     assert of["no_context/extractive"] == ("control", None)
     assert of["prod"] == ("app", "prod")
-    # files of older versions do not say that it found nothing
-    assert of["silent"] == ("app", "silent" if older else None)
+    assert of["silent"] == ("app", None)
     against = {flow.system: flow.baseline for flow in read_comparisons(path).causes}
     assert against == {
         "exact": "bm25",

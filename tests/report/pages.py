@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import json
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from ragbench.records.codec import Record, from_json
-from ragbench.records.comparison import Comparisons, MeasureComparison, fill_facts
+from ragbench.records.comparison import Comparisons, MeasureComparison
 from ragbench.records.gate import GateVerdict
 from ragbench.records.score import SystemScore
-from ragbench.records.summary import Summary
+from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report import ci, headline, layout, markdown, sections, terminal
 from ragbench.report.page import html
 
@@ -24,16 +24,72 @@ def read(made: Any, value: Any) -> Any:
 def whole(hint: Any, value: Any) -> Any:
     """Add the fields that have to be there, empty."""
     origin, inner = get_origin(hint), get_args(hint)
+    if hint is Summary and "timing" not in value:
+        value = with_timing(value)
     if isinstance(hint, type) and issubclass(hint, Record):
         hints, needed = declared(hint)
         given = {key: whole(hints.get(key), each) for key, each in value.items()}
-        known = hint.renewed(given)
-        return {**{name: empty(hints[name]) for name in needed if name not in known}, **given}
+        if hint is SystemSummary:
+            given = {**facts_of(given), **given}
+        return {**{name: empty(hints[name]) for name in needed if name not in given}, **given}
     if isinstance(value, list) and origin is tuple:
         return [whole(inner[0], each) for each in value]
     if isinstance(value, dict) and len(inner) == 2:
         return {key: whole(inner[1], each) for key, each in value.items()}
     return value
+
+
+def with_timing(summary: dict[str, Any]) -> dict[str, Any]:
+    """Return a summary whose times stand in its block, where a test has them beside the scores."""
+    names = ("latency_ms", "queries_per_second")
+    run = {"run_id": summary["run_id"]} if "run_id" in summary else {}
+    times = {
+        system["name"]: {name: system[name] for name in names if name in system}
+        for system in summary.get("systems", ())
+    }
+    return {**summary, "timing": {**run, "systems": times}}
+
+
+def facts_of(system: dict[str, Any]) -> dict[str, Any]:
+    """Return type and ranking of a system that a test names by its parts alone."""
+    name, retriever, role = system["name"], system.get("retriever"), system.get("role")
+    if role in ("app", "control"):
+        return {"type": role, "ranking_of": name if role == "app" else None}
+    alone = "recorded" if retriever is None else "retriever"
+    kind = alone if system.get("generator") is None else "pair"
+    return {"type": kind, "ranking_of": retriever or name}
+
+
+def with_facts(summary: Summary, comparisons: Comparisons) -> Summary:
+    """Return a summary with the kinds and baselines that its comparisons say."""
+    grid = {(system.retriever, system.generator): system.name for system in summary.systems}
+    families = {family.measure: family for family in comparisons.measures}
+    against = {
+        (difference.system, name): difference.baseline
+        for name, family in families.items()
+        for difference in family.comparisons
+    }
+
+    def filled(system: SystemSummary) -> SystemSummary:
+        by_score = {name: against.get((system.name, name)) for name in system.scores}
+        usual = grid.get((summary.baseline, system.generator))
+        first = next(filter(None, by_score.values()), None if usual == system.name else usual)
+        guess = "retrieval" if system.type == "retriever" else "generation"
+        scores = {
+            name: replace(
+                score,
+                kind=score.kind
+                or ("judge" if score.judge is not None else None)
+                or (families[name].kind if name in families else None)
+                or guess,
+                baseline=None if by_score[name] == first else by_score[name],
+            )
+            for name, score in system.scores.items()
+        }
+        names = {each.name for each in summary.systems}
+        return replace(system, baseline=first if first in names else None, scores=scores)
+
+    return replace(summary, systems=tuple(map(filled, summary.systems)))
 
 
 @functools.cache  # asked for each record that a test makes
@@ -64,7 +120,7 @@ def empty(hint: Any) -> Any:
 def records(summary: Any, comparisons: Any) -> tuple[Summary, Comparisons]:
     """Return a summary and its comparisons, the kinds and baselines filled in."""
     compared = read(Comparisons, comparisons)
-    return fill_facts(read(Summary, summary), compared), compared
+    return with_facts(read(Summary, summary), compared), compared
 
 
 def lay_out(summary: Any, comparisons: Any, **options: Any) -> Any:

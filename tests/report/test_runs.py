@@ -74,6 +74,7 @@ def score(mean, ends=(None, None)):
         bounds=ends,
         direction="higher",
         aggregate="mean",
+        range=(0.0, 1.0),
         signature="m|v:1",
     )
 

@@ -53,9 +53,6 @@ def write_baseline(path: str | Path, scores: StoredScores, *, costs: bool = Fals
     to run, and so do the bytes.
     """
     check_scored(path, scores)
-    if costs and not any(system.costs for system in scores.systems):
-        found = "the run does not say what its queries cost"
-        raise DataError(found, file=path, allowed="a run of this version: run the experiment again")
     write_file(Path(path), format_baseline(scores, costs=costs))
 
 
@@ -303,7 +300,7 @@ class _Reader:
         return replace(score, answer_causes=causes)
 
     def _costs(self, system: BaselineSystem) -> dict[str, FloatArray]:
-        """What each query cost; older files, and most others, do not say."""
+        """What each query cost; most files do not say."""
         if not system.costs:
             return {}
         n = len(COST_COLUMNS)

@@ -2,8 +2,7 @@
 
 `QueryViews` keeps the places of a folder's lines, and gives the queries one by one as records. It
 needs no data set: what a run was asked, what is gold and the texts near the top of its rankings lie
-in `questions.jsonl` and `texts.jsonl`. Folders of older versions lack these files; the questions
-are then empty texts, and passages have the texts that predictions hold.
+in `questions.jsonl` and `texts.jsonl`.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ class SystemView:
     ranking_of: str | None
     """Whose ranking it has: its retriever's, or its own; None of a control."""
     cause: AnswerCause | None
-    """Where its answer is lost; None in folders of older versions."""
+    """Where its answer is lost; None where the view is bare."""
     why: str
     ranking: tuple[Hit, ...]
     """Its hits, best first: those of its retriever, or its own; empty where there are none."""
@@ -108,7 +107,7 @@ class SystemView:
     """Score -> why there is no value."""
     ranking_ms: float | None = None
     """How long its retriever took, in milliseconds; of one asked in batches, its share of one.
-    None where that is not known: of a run file, of a whole app, in folders of older versions."""
+    None where that is not known: of a run file, of a whole app."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,6 @@ class QueryView:
 
     id: str
     question: str
-    """Empty in folders of older versions."""
     metadata: Mapping[str, object]
     answers: tuple[str, ...]
     """Gold answers."""
@@ -242,7 +240,7 @@ class QueryViews:
         raise self._unknown(wanted)
 
     def causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
-        """Return system -> query -> its line of `causes.csv`; empty in older folders."""
+        """Return system -> query -> its line of `causes.csv`."""
         return self._causes
 
     @cached_property
@@ -260,7 +258,7 @@ class QueryViews:
 
     @cached_property
     def prompts(self) -> Mapping[str, PromptForm]:
-        """Id -> the words of prompts that judges were sent; empty in older folders."""
+        """Id -> the words of prompts that judges were sent."""
         lines = self._lines(PROMPTS_FILE, "id")
         return {form: lines.read(PromptForm, form)[0] for form in lines}
 

@@ -20,7 +20,7 @@ from ragbench.errors import DataError
 from ragbench.files import check_writable, folder_written_atomically, names_in, odd_file, point_at
 from ragbench.json_yaml import load_json
 from ragbench.records.codec import Record, from_file, from_json
-from ragbench.records.comparison import Comparisons, fill_facts, no_comparisons
+from ragbench.records.comparison import Comparisons, no_comparisons
 from ragbench.records.manifest import Manifest, MetadataRow
 from ragbench.records.summary import Summary
 from ragbench.registry import nearest, shown
@@ -256,7 +256,7 @@ def csv_rows(path: Path) -> Iterator[list[str]]:
     """Yield the rows of a CSV file of ours, the header first, with the texts as they were.
 
     Raises:
-        FileNotFoundError: There is none; older versions did not write every file.
+        FileNotFoundError: There is none.
         DataError: It cannot be read, or is no CSV.
     """
     try:
@@ -365,13 +365,8 @@ def read_record(path: Path, made: type[R]) -> R:
 
 
 def read_summary(folder: Path) -> Summary:
-    """Read the summary of a run folder; what an older version did not write is filled in."""
-    found = read_record(folder / "summary.json", Summary)
-    kinds = [score.kind for system in found.systems for score in system.scores.values()]
-    if None not in kinds:
-        return found
-    compared = (folder / COMPARISONS).is_file()
-    return fill_facts(found, read_comparisons(folder) if compared else None)
+    """Read the summary of a run folder."""
+    return read_record(folder / "summary.json", Summary)
 
 
 def read_comparisons(folder: Path) -> Comparisons:

@@ -73,7 +73,7 @@ class Lines:
                     self._last[name] = number
                     offset += len(line)
         except FileNotFoundError:
-            pass  # an older version, or a run without any
+            pass  # a run without any
         except OSError as error:
             raise DataError(f"cannot be read: {error.strerror}", file=path) from error
 
@@ -272,7 +272,7 @@ def read_columns(path: Path, query_ids: Sequence[str]) -> dict[str, dict[str, Fl
 def read_latency(path: Path) -> dict[str, dict[str, float]]:
     """Read the times in `costs.csv` as system -> query -> milliseconds, where they are known."""
     found: dict[str, dict[str, float]] = {}
-    for system, query, own in per_query_rows(path) if path.is_file() else ():
+    for system, query, own in per_query_rows(path):
         if (ms := own.get(COST_COLUMNS[0])) is not None:
             found.setdefault(system, {})[query] = ms
     return found
@@ -295,7 +295,7 @@ def format_causes(found: Mapping[str, Sequence[Lost]], query_ids: Sequence[str])
 
 
 def read_causes(path: Path) -> dict[str, dict[str, CauseRow]]:
-    """Read system -> query -> its line; nothing where an older version wrote the folder."""
+    """Read `causes.csv` as system -> query -> its line."""
     found: dict[str, dict[str, CauseRow]] = {}
     try:
         for number, cells in enumerate(csv_rows(path), start=1):
@@ -310,8 +310,8 @@ def read_causes(path: Path) -> dict[str, dict[str, CauseRow]]:
                 system=system, query_id=query, cause=cast("AnswerCause", cause), why=why
             )
             found.setdefault(made.system, {})[made.query_id] = made
-    except FileNotFoundError:
-        return {}
+    except FileNotFoundError as error:
+        raise DataError("no such file", file=path, allowed="a whole run folder") from error
     return found
 
 
@@ -366,11 +366,11 @@ def _columns(prints: QueryFingerprints) -> list[str]:
 
 
 def read_fingerprints(path: Path) -> QueryFingerprints:
-    """Read `fingerprints.csv`; older versions did not write it, which is: nothing is known."""
+    """Read `fingerprints.csv`."""
     try:
         head, *rows = [*csv_rows(path)] or [[]]
-    except FileNotFoundError:
-        return {}
+    except FileNotFoundError as error:
+        raise DataError("no such file", file=path, allowed="a whole run folder") from error
     if head[:1] != ["query_id"]:
         raise DataError(f"columns: {', '.join(head)}", file=path, allowed="query_id first")
     table = {}

@@ -81,7 +81,7 @@ class StoredScores:
     systems: Sequence[StoredSystem]
     summary: Summary | None = None
     fingerprints: QueryFingerprints = field(default_factory=dict)
-    """What each query was; empty where an older version wrote the file."""
+    """What each query was; empty where the file does not say."""
 
 
 QUERIES = "queries"
@@ -113,8 +113,8 @@ class _Reader:
         self._of_answers: dict[tuple[str, str, str], dict[int, Cause]] = {}
         """The same -> which of its several answers have none, and why."""
         self._read_unscored()
-        self._costs_file = folder / "costs.csv"  # older versions did not write it
-        self._all_costs = read_per_query(self._costs_file) if self._costs_file.is_file() else {}
+        self._costs_file = folder / "costs.csv"
+        self._all_costs = read_per_query(self._costs_file)
         self.query_ids = list(next(iter(self._cells.values()), {}))
 
     def _read_unscored(self) -> None:
@@ -167,12 +167,6 @@ class _Reader:
         self, system: SystemSummary, name: str, rows: Mapping[str, Mapping[str, float | None]]
     ) -> StoredScore:
         score = system.scores[name]
-        if score.range is None:
-            raise DataError(
-                f"'{name}' has no 'range'",
-                file=self._file.with_name("summary.json"),
-                allowed="a run of this version: run the experiment again",
-            )
         values, codes = [], []
         for query, row in rows.items():
             if name not in row:
@@ -209,7 +203,7 @@ def stored_score(
     head: SystemScore | BaselineScore, values: FloatArray, causes: CauseArray
 ) -> StoredScore:
     """Return a score with its values, of queries with one answer."""
-    low, high = head.range or (None, None)
+    low, high = head.range
     return StoredScore(
         kind=head.kind or "generation",
         direction=head.direction,

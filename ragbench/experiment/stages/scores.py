@@ -53,11 +53,6 @@ class _Stored(Record):
     counts: RunCounts | None = None
     warnings: tuple[str, ...]
 
-    @classmethod
-    def renewed(cls, value: dict[str, Json]) -> dict[str, Json]:
-        """Of a measure that reads no judgements older versions wrote empty counts."""
-        return {key: each for key, each in value.items() if each != {}}
-
 
 @dataclass(slots=True)
 class RankingScores:

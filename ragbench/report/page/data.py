@@ -321,7 +321,7 @@ def _verdict(row: VerdictRow) -> dict[str, object]:
     return _filled(
         rubric=row.rubric,
         pair=None if row.other is None else [row.system, row.other],
-        winner=row.better,
+        winner=row.winner,
         orders=[_rounded(value) for value in row.orders],
         grade=row.grade if isinstance(row.grade, int) else None,
         judge=row.judge,
