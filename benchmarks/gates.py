@@ -12,8 +12,7 @@ margin") and "a one-sided p below .05 and a drop below the margin". 500 evaluati
 minutes), 5,000 with `--full`. In every cell some are decided again by `difference_interval` and
 must agree.
 
-Then it plans queries for power .8, draws so many, and counts how often the gate decides; and it
-simulates evidence over commits (`evidence_trials.py`).
+Then it plans queries for power .8, draws so many, and counts how often the gate decides.
 
 Bars: wrong passes and wrong fails at most 3.5 %, one more than nominal; coverage at least 93 %; 100
 queries of which 5 in 100 lose a hit fail at margin .02 in at least 30 %; plans decide in 80 %, give
@@ -36,7 +35,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from evidence_trials import evidence
 from gate_rules import RULES, Verdicts, ours
 from worlds import SEED, WORLDS, World
 
@@ -238,6 +236,5 @@ if __name__ == "__main__":
     n_missed = gates(
         5_000 if chosen.full else 500, queries, Path(chosen.write) if chosen.write else None
     )
-    n_missed += evidence(500)
     print(f"{n_missed} bars missed" if n_missed else "all bars met")
     sys.exit(1 if n_missed else 0)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from ragbench.adapters.trace_writer import TraceWriter as TraceWriter
     from ragbench.comparison.evaluate import (
         Evaluation as Evaluation,
         evaluate_run as evaluate_run,
@@ -91,7 +90,6 @@ if TYPE_CHECKING:
     )
 
 _NAMES = {
-    "adapters.trace_writer": "TraceWriter",
     "comparison.evaluate": "Evaluation evaluate_run evaluate_texts",
     "data.files.trec_files": "read_qrels read_run write_run",
     "errors": "AdapterError ConfigError DataError MissingExtra OptionError Problem RagbenchError",

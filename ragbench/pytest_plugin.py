@@ -190,11 +190,11 @@ def _drops(now: Any, baseline: Any, measures: Mapping[str, float], system: str |
     from ragbench.comparison.method import Method
     from ragbench.comparison.pairs import pair_scores
     from ragbench.comparison.sources import read_scored
-    from ragbench.gates.change import history_before, score_in
+    from ragbench.gates.change import score_in
     from ragbench.gates.drop import Drop
 
     run = read_scored(now)
-    base = history_before(read_scored(baseline), run.run_id)
+    base = read_scored(baseline)
     findings = []
     for name, other in _matches(run, base, system):
         for measure, max_drop in measures.items():
@@ -202,7 +202,7 @@ def _drops(now: Any, baseline: Any, measures: Mapping[str, float], system: str |
             pairs = pair_scores((run, run.systems[name], score_in(run, name, measure)), record)
             gate = Drop(measure=measure, max_drop=max_drop)
             subject = f"{measure} of {name} drop <= {max_drop:g} against {base.source}"
-            findings.append((subject, gate.decide_since(record, pairs, Method())))
+            findings.append((subject, gate.decide_pairs(pairs, Method())))
     return findings
 
 

@@ -148,12 +148,8 @@ def _gates(found: Comparison) -> tuple[GateVerdict, ...]:
 @run_argument
 @file_option(
     *("-o", "--output"),
-    help="The file, such as baselines/main.json; an existing file is replaced. One that ends in "
-    ".jsonl starts a history: its record is this run.",
-)
-@file_option(
-    "--append",
-    help="A history, such as history/main.jsonl, that the run is added to; started if absent.",
+    required=True,
+    help="The file, such as baselines/main.json; an existing file is replaced.",
 )
 @click.option(
     "--costs",
@@ -161,41 +157,20 @@ def _gates(found: Comparison) -> tuple[GateVerdict, ...]:
     help="Add the time and cost of each query, for gates with max_increase; the file then "
     "differs from run to run.",
 )
-def baseline(run: Path, output: Path | None, append: Path | None, costs: bool) -> None:
+def baseline(run: Path, output: Path, costs: bool) -> None:
     """Write the scores of a finished RUN to one small file.
 
     RUN is a run folder, or the folder of an experiment, whose newest run is used. Commit the file:
     `ragbench compare FILE RUN` shows what has changed since. Equal scores give equal bytes.
-
-    With --append the run becomes a line of a history, over which gates add up evidence.
     """
     from ragbench.data.runs.baseline import write_baseline
-    from ragbench.data.runs.history import append_to_history, is_history, start_history
     from ragbench.data.runs.run_scores import read_run_scores
     from ragbench.report.text import counted
 
-    file = output or append
-    if file is None or (output and append):
-        raise click.UsageError("one of -o FILE and --append FILE is needed, not both")
-    if costs and (append or is_history(file)):
-        raise click.UsageError("--costs: a history holds scores alone")
     scores = read_run_scores(run)
     systems = counted(sum(bool(system.scores) for system in scores.systems), "systems")
     kept = f"{systems}, {counted(len(scores.query_ids), 'queries')}"
-    if append:
-        line = append_to_history(append, scores)
-        echo(f"history: {append}: {_added(line, kept)}")
-    elif is_history(file):
-        start_history(file, scores)
-        echo(f"history: {file}: {_added(1, kept)}")
-    else:
-        write_baseline(file, scores, costs=costs)
-        echo(f"baseline: {file}: {kept}")
+    write_baseline(output, scores, costs=costs)
+    echo(f"baseline: {output}: {kept}")
     if scores.summary is not None and not scores.summary.complete:
         write_notes(["the run is incomplete: too many items failed, and its baseline lacks them"])
-
-
-def _added(line: int | None, kept: str) -> str:
-    if line is None:
-        return "this run is in it already; nothing was added"
-    return f"line {line}{', the record' if line == 1 else ''}: {kept}"

@@ -21,7 +21,7 @@ from ragbench.cli.output import (
 from ragbench.records.causes import CAUSES, AnswerCause
 
 if TYPE_CHECKING:
-    from ragbench.data.runs.history import RunEntry
+    from ragbench.data.runs.run_list import RunEntry
     from ragbench.report.explanation import Explanation
 
 
@@ -95,8 +95,8 @@ def runs(folder: Path, score: str | None, output: Path | None, form: str) -> Non
     config and the data since the run before of the same name. Below the list the score of each
     system goes on over the runs. Folders that are no whole runs are named, with what is wrong.
     """
-    from ragbench.data.runs.history import list_runs
     from ragbench.data.runs.run_folder import to_json
+    from ragbench.data.runs.run_list import list_runs
     from ragbench.experiment.pages import PAGES, write_list
     from ragbench.report.runs import list_lines
 

@@ -16,9 +16,9 @@ from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
 from ragbench.comparison.systems import SystemScores, summarize
 from ragbench.data.files.trec_files import read_run
-from ragbench.data.runs.history import CONFIG_FILE, changes, read_facts
 from ragbench.data.runs.query_view import QUESTIONS_FILE
 from ragbench.data.runs.run_lines import CAUSES_FILE, Lines, read_causes
+from ragbench.data.runs.run_list import CONFIG_FILE, changes, read_facts
 from ragbench.records.causes import CauseFlow
 from ragbench.records.comparison import (
     ComparedRuns,

@@ -13,7 +13,6 @@ import numpy as np
 from ragbench.comparison.evaluate import Evaluation, PairCounts, evaluate_run_file, refuse_unjudged
 from ragbench.comparison.systems import SystemScores
 from ragbench.data.runs.baseline import read_baseline
-from ragbench.data.runs.history import is_history, read_history
 from ragbench.data.runs.run_folder import LATEST, QUERIES_FILE, resolve_run_folder
 from ragbench.data.runs.run_lines import ranking_files
 from ragbench.data.runs.run_scores import StoredScore, StoredScores, read_run_scores
@@ -50,12 +49,8 @@ class ScoredSystems:
     """Where a run was read: latency, cost, skipped judges."""
     fingerprints: QueryFingerprints = field(default_factory=dict, repr=False)
     """What each query was asked and scored against, as far as it is known."""
-    run_id: str = ""
-    """Which run it is; empty where that is not known."""
     folder: Path | None = field(default=None, repr=False)
     """The run folder, where it is one."""
-    commits: Sequence[ScoredSystems] = field(default=(), repr=False)
-    """Where a history was read: each of its runs, the oldest, which is the record, first."""
 
     def take(self, rows: IntArray) -> ScoredSystems:
         """Return the same systems over some of the queries, in the order of `rows`.
@@ -110,22 +105,7 @@ def from_stored(
         metadata,
         stored.summary,
         stored.fingerprints,
-        "" if stored.summary is None else stored.summary.run_id,
     )
-
-
-def from_history(shown: str, commits: Sequence[ScoredSystems]) -> ScoredSystems:
-    """Return the record of a history: of each system and score the first run that has it."""
-    systems: dict[str, SystemScores] = {}
-    for commit in commits:
-        for name, system in commit.systems.items():
-            first = systems.get(name, system)
-            systems[name] = replace(
-                first,
-                columns={**system.columns, **first.columns},
-                kinds={**system.kinds, **first.kinds},
-            )
-    return replace(commits[0], source=shown, systems=systems, commits=tuple(commits))
 
 
 def from_evaluation(source: str, evaluation: Evaluation, run: Path | None = None) -> ScoredSystems:
@@ -242,12 +222,6 @@ def read_scored(
             nearest=nearest(path.name, siblings),
         )
     if not needs_qrels(path):
-        if is_history(path):
-            commits = [
-                replace(from_stored(f"{shown}:{each.line}", each.scores), run_id=each.run_id)
-                for each in read_history(path)
-            ]
-            return from_history(shown, commits)
         return from_stored(shown, read_baseline(path))
     if qrels is None:
         raise DataError(

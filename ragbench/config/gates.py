@@ -211,8 +211,6 @@ def _file_of(gate: Gate, entry: _WrittenGate, known: KnownNames, base: Path) -> 
         if close is not None and is_name:
             entry.wrong(gate.file_key, f"no system or file {item.shown()}", known.systems, close)
             return None
-        if gate.may_be_new(path):
-            return Path(os.path.abspath(base / os.path.expanduser(str(item.value))))
     return resolve_path(item, base, entry.report)
 
 

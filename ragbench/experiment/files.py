@@ -20,7 +20,6 @@ from ragbench.comparison.systems import SystemScores
 from ragbench.config.dump import dump_config
 from ragbench.data.files.trec_files import run_lines
 from ragbench.data.loaders.python import PASSED
-from ragbench.data.runs.history import read_commit
 from ragbench.data.runs.query_view import PROMPTS_FILE, QUESTIONS_FILE, TEXTS_FILE, QueryViews
 from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
@@ -38,6 +37,7 @@ from ragbench.data.runs.run_lines import (
     format_causes,
     format_fingerprints,
 )
+from ragbench.data.runs.run_list import read_commit
 from ragbench.experiment.calls import Outcome, Recorded
 from ragbench.experiment.costs import format_costs
 from ragbench.experiment.gates import gate_run

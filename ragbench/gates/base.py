@@ -17,7 +17,7 @@ from ragbench.comparison.systems import SystemScores
 from ragbench.errors import Place
 from ragbench.gates.scores import KnownScore, KnownScores, find_score, known_score
 from ragbench.records.certificate import RequiredCertificate
-from ragbench.records.gate import Evidence, Facts, Power, Verdict, WorseQuery
+from ragbench.records.gate import Facts, Power, Verdict, WorseQuery
 from ragbench.records.summary import Summary
 from ragbench.registry import Option, nearest
 from ragbench.score.base import ScoreColumn
@@ -57,8 +57,6 @@ class Decision:
     """Whether it may not be compared with what it names."""
     power: Power | None = None
     """Of an undecided difference: what so many queries can decide."""
-    evidence: Evidence | None = None
-    """What the commits of a history say together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,10 +232,6 @@ class Gate(ABC):
         Raises:
             DataError: It is not what it should be, or lacks what the gate is about.
         """
-
-    def may_be_new(self, file: Path) -> bool:
-        """Whether a file that it names may be absent, since a run will write it."""
-        return False
 
     def check_base(self, base: ScoredSystems) -> None:  # noqa: B027  most compare with nothing
         """Look at what it is compared with where it names nothing itself.

@@ -1,24 +1,17 @@
-"""Gates on a change: what a system is compared with, and how many queries would decide.
-
-Where it is a history, evidence adds up over commits, of a drop that no single commit shows.
-"""
+"""Gates on a change: what a system is compared with, and how many queries would decide."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-import numpy as np
-
-from ragbench.comparison.method import Method, look_of
-from ragbench.comparison.pairs import PairedScores, Scored, at_least, pair_scores
-from ragbench.comparison.sources import ScoredSystems, from_history, needs_qrels, read_scored
+from ragbench.comparison.method import Method
+from ragbench.comparison.pairs import PairedScores, pair_scores
+from ragbench.comparison.sources import ScoredSystems, needs_qrels, read_scored
 from ragbench.comparison.systems import SystemScores, baseline_of
-from ragbench.data.runs.history import is_history
 from ragbench.errors import DataError
 from ragbench.gates.base import (
     Candidate,
@@ -31,10 +24,9 @@ from ragbench.gates.base import (
     out_of_range,
 )
 from ragbench.gates.scores import KnownScore, find_score
-from ragbench.records.gate import Evidence, Power, QueriesNeeded
+from ragbench.records.gate import Power, QueriesNeeded
 from ragbench.registry import Option, nearest
-from ragbench.stats import drop_evidence, minimum_detectable_difference, queries_needed
-from ragbench.types import FloatArray
+from ragbench.stats import minimum_detectable_difference, queries_needed
 
 ENOUGH_CLUSTERS = 10
 """Fewer say too little of how clusters differ."""
@@ -65,8 +57,8 @@ class Change(MeasureGate):
     against: Annotated[
         str | None,
         Option(
-            "A baseline file, a run folder, a history (.jsonl), or another system of the run; "
-            "default: the system's baseline in the run.",
+            "A baseline file, a run folder, or another system of the run; default: the system's "
+            "baseline in the run.",
             refers_to="path_or_system",
         ),
     ] = None
@@ -107,18 +99,12 @@ class Change(MeasureGate):
         """Read the baseline file or run folder, which has to have what it names."""
         if self.file is None:
             return
-        if is_history(self.file) and not (self.file.exists() and self.file.stat().st_size):
-            return  # no run has started it yet
         if self.file not in files.references:
             if needs_qrels(self.file):  # it has no place for the judgements of a TREC run
                 allowed = "a file of ragbench baseline, or a run folder"
                 raise DataError("no baseline file", file=self.file, allowed=allowed)
             files.references[self.file] = read_scored(self.file, name=self.against)
         self.check_reference(files.references[self.file])
-
-    def may_be_new(self, file: Path) -> bool:
-        """Whether it is a history, which the first run starts."""
-        return is_history(file)
 
     def check_base(self, base: ScoredSystems) -> None:
         """Check what it is compared with, unless it names something else."""
@@ -153,9 +139,6 @@ class Change(MeasureGate):
     def decide_system(self, held: Candidate) -> Decision:
         """Pair the system with its counterpart, query by query, and decide."""
         run, name, score = held.run, held.system.name, held.score
-        if self.file is not None and self.file not in run.files.references:
-            allowed = f"ragbench baseline RUN --append {self.against} starts it"
-            return Decision("undecided", f"no history yet: {allowed}")
         base, other = self._counterpart(held)
         other = None if other is None else self.columns_of(other, score)
         theirs = None if other is None else find_score(score, list(other.columns))
@@ -169,17 +152,13 @@ class Change(MeasureGate):
         try:
             now = (run.scored, self.columns_of(held.system, score), score)
             record = (base, other, theirs)
-            return self.decide_since(record, pair_scores(now, record, run.clusters), run.method)
+            return self.decide_pairs(pair_scores(now, record, run.clusters), run.method)
         except DataError as error:
             n, total = len(run.scored.query_ids), run.n_queries
             if n < total:
                 return Decision("undecided", f"a sample of {n} of {total} queries was asked")
             why = "; ".join(str(error).splitlines())
             return Decision("undecided", f"refused: {why}", refused=True)
-
-    def decide_since(self, record: Scored, pairs: PairedScores, method: Method) -> Decision:
-        """Decide it by a run and the record that it is paired with, which may have a history."""
-        return self.decide_pairs(pairs, method)
 
     def columns_of(self, system: SystemScores, score: str) -> SystemScores:
         """Return a system with what is compared as one of its columns."""
@@ -192,13 +171,12 @@ class Change(MeasureGate):
     def _counterpart(self, held: Candidate) -> tuple[ScoredSystems, SystemScores | None]:
         run, name = held.run, held.system.name
         if self.file is not None:
-            base = history_before(run.files.references[self.file], run.scored.run_id)
+            base = run.files.references[self.file]
             return base, base.systems.get(name)
         if self.against is not None:
             return run.scored, held.having.get(self.against)
         if run.base is not None:
-            base = history_before(run.base, run.scored.run_id)
-            return base, base.systems.get(name)
+            return run.base, run.base.systems.get(name)
         return run.scored, baseline_of(held.system, held.having, run.scored.baseline)
 
 
@@ -290,84 +268,4 @@ def shown_power(power: Power, n_units: int, unit: str, change: str) -> str:
         f"the estimate is {power.estimate} the margin; with {n_units} {unit}, {fails} fails in "
         f"4 of 5 runs; to decide (power 0.8): {equal} {unit} if the systems are equal, {observed} "
         "if the difference is as observed"
-    )
-
-
-def history_before(base: ScoredSystems, run_id: str) -> ScoredSystems:
-    """Return a history without a run and all later ones, so that no run is its own evidence."""
-    ids = [commit.run_id for commit in base.commits]
-    if not run_id or run_id not in ids:
-        return base
-    earlier = base.commits[: ids.index(run_id)]
-    return from_history(base.source, earlier) if earlier else replace(base, commits=())
-
-
-def add_evidence(
-    found: Decision, pairs: PairedScores, record: Scored, max_drop: float, method: Method
-) -> Decision:
-    """Return what was decided of a run and the record, with the evidence of all commits since.
-
-    Evidence can only fail a run: if the e-value shows a drop and the run itself is not back within
-    the margin. If queries failed that could bring the e-value below the limit, it is undecided.
-    """
-    if not math.isfinite(pairs.range[1] - pairs.range[0]):
-        return replace(found, why=f"{found.why}; no evidence adds up, as the score has no bound")
-    base, system, score = record
-    since, *commits = [
-        (commit, commit.systems[system.name], score)
-        for commit in base.commits
-        if system.name in commit.systems and score in commit.systems[system.name].columns
-    ]
-    earlier = [_differences(pair_scores(commit, record), pairs.query_ids) for commit in commits]
-
-    stops_early = look_of(pairs.system, pairs.baseline) is not None
-    clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)
-
-    def weigh(newest: FloatArray) -> tuple[Evidence, bool]:
-        added = np.full(len(newest), np.nan) if stops_early else newest
-        weighed = drop_evidence(
-            np.array([*earlier, added]),
-            max_drop,
-            range=pairs.range,
-            clusters=clusters,
-            confidence=method.confidence,
-        )
-        evidence = Evidence(
-            e=weighed.e,
-            fails_from=weighed.fails_from,
-            commits=len(commits) + 1,
-            changed=weighed.n_commits,
-            since=since[0].run_id,
-        )
-        known = newest[~np.isnan(newest)]
-        is_back = not known.size or at_least(known.mean(keepdims=True), -max_drop)[0]
-        return evidence, weighed.e >= weighed.fails_from and not is_back
-
-    evidence, is_shown = weigh(pairs.differences())
-    words = _shown(evidence)
-    if not is_shown or found.verdict == "fail":
-        return replace(found, why=f"{found.why}; {words}", evidence=evidence)
-    why = f"{words}: a drop by more than {max_drop:g}; this run: {found.why}"
-    if pairs.failed.any() and not weigh(pairs.with_failed("best"))[1]:
-        turned = f"failures on {int(pairs.failed.sum())} queries could turn fail"
-        why = f"{turned}; without them: {why}"
-        return replace(found, verdict="undecided", why=why, evidence=evidence)
-    return replace(found, verdict="fail", why=why, evidence=evidence, power=None)
-
-
-def _differences(pairs: PairedScores, query_ids: Sequence[str]) -> FloatArray:
-    """The differences in the order of the run's queries; none where the judge stops early."""
-    if look_of(pairs.system, pairs.baseline) is not None:
-        return np.full(len(query_ids), np.nan)  # whom it leaves out depends on the scores
-    found = dict(zip(pairs.query_ids, pairs.differences().tolist(), strict=True))
-    return np.array([found.get(query, math.nan) for query in query_ids])
-
-
-def _shown(evidence: Evidence) -> str:
-    n, changed = evidence.commits, evidence.changed
-    commits = f"{n} commit{'s' if n > 1 else ''}"
-    of_them = f" ({changed} changed scores)" if changed < n else ""
-    limit = f"fails from {evidence.fails_from:.3g}"
-    return (
-        f"evidence over {commits}{of_them} since {evidence.since}: e = {evidence.e:.3g} ({limit})"
     )

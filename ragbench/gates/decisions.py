@@ -44,7 +44,6 @@ def _verdict(gate: Gate, system: str | None, found: Decision) -> GateVerdict:
         estimate=None if power is None else power.estimate,
         means=found.means,
         worst_queries=found.worst_queries,
-        evidence=found.evidence,
         facts=found.facts,
     )
 

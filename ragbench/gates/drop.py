@@ -9,14 +9,13 @@ from typing import Annotated
 import numpy as np
 
 from ragbench.comparison.method import Method, look_confidence, look_of, paired_interval
-from ragbench.comparison.pairs import PairedScores, Scored, at_least, both_means, worst_queries
+from ragbench.comparison.pairs import PairedScores, at_least, both_means, worst_queries
 from ragbench.comparison.systems import finite
 from ragbench.gates.base import DecideBy, Decision, Entry, not_compared, unless_turned, within
 from ragbench.gates.change import (
     Change,
     Identical,
     Spread,
-    add_evidence,
     few_clusters,
     power_of,
     shown_power,
@@ -110,13 +109,6 @@ class Drop(Change):
             for d in (pairs.with_failed("worst"), pairs.with_failed("best"))
         )
         return unless_turned(found, n_failed, at_ends)
-
-    def decide_since(self, record: Scored, pairs: PairedScores, method: Method) -> Decision:
-        """Add the evidence of earlier commits, where the record has a history."""
-        found = self.decide_pairs(pairs, method)
-        if not record[0].commits or self.decide == "mean":
-            return found
-        return add_evidence(found, pairs, record, self.max_drop, method)
 
     def is_settled(self, found: Decision) -> bool:
         """Whether it is decided; the mean of exactly these queries needs all of them."""

@@ -38,22 +38,6 @@ class Power(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence(Record):
-    """What all commits since a record say together of a drop."""
-
-    e: float
-    """The e-value; 1 says nothing."""
-    fails_from: float
-    """From which one on a drop is shown."""
-    commits: int
-    """How many commits there are since the record, this run included."""
-    changed: int
-    """In how many of them scores changed, so that there was something to learn."""
-    since: str
-    """The run that is the record."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WorseQuery(Record):
     """A query that lost much, or has a bad score."""
 
@@ -137,7 +121,5 @@ class GateVerdict(Record):
     worst_queries: tuple[WorseQuery, ...] = optional(())
     """Of a difference those that lost most, of a limit those farthest beyond it, the worst first;
     at most five."""
-    evidence: Evidence | None = optional()
-    """What the history that it is compared with adds; None where it is compared with one run."""
     facts: Facts = flat(Facts())
     """The numbers in full, which depend on the kind of gate."""

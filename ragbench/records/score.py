@@ -1,4 +1,4 @@
-"""What is kept of a score: in `summary.json`, baseline files, histories, and by `ragbench score`.
+"""What is kept of a score: in `summary.json`, baseline files, and by `ragbench score`.
 
 Not with the other records of a summary, since `ragbench score` starts without these.
 """
@@ -13,7 +13,6 @@ from ragbench.records.codec import Record, Unfit, optional
 from ragbench.types import Direction
 
 BASELINE_SCHEMA = "ragbench.baseline/1"
-HISTORY_SCHEMA = "ragbench.history/1"
 
 Ends = Annotated[tuple[float | None, float | None], "[low, high], or null"]
 Range = Annotated[tuple[float | None, float | None], "[low, high], null where unbounded"]
@@ -183,12 +182,3 @@ class BaselineFile(Record):
     query_fingerprints: Mapping[str, tuple[str | None, ...]] = optional({})
     """Query -> fingerprints of what it was, null where it has no such part."""
     systems: Mapping[str, BaselineSystem] = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryLine(BaselineFile):
-    """A line of a history: the scores of one run; the first one is the record of later ones."""
-
-    schema: str = HISTORY_SCHEMA
-    run_id: str
-    """Which run; the same run is in a history once."""

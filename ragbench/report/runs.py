@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragbench.comparison.compare_runs import short_names
-from ragbench.data.runs.history import RunEntry
+from ragbench.data.runs.run_list import RunEntry
 from ragbench.records.comparison import ComparedRuns, Difference, MeasureComparison, MovedQueries
 from ragbench.records.score import SystemScore
 from ragbench.report.base import Chapter, Grid, Layout, Outcome

@@ -8,7 +8,7 @@ cost: `increase_interval`. A family of comparisons: `holm_p_values`, `benjamini_
 `max_t_p_values`, `tied_with_best`. Pairs that were compared: `bradley_terry_strengths`. Planning:
 `minimum_detectable_difference`, `queries_needed`, `queries_to_exclude`, `split_variance`,
 `cheapest_design`. Looking early: `look_sizes`, `spending_bounds`, `interim_interval`,
-`betting_interval`; commit after commit: `drop_evidence`. Raters: `cohen_kappa`,
+`betting_interval`. Raters: `cohen_kappa`,
 `krippendorff_alpha`, `pearson`, `spearman`, `kendall_tau_b`, `mean_correlation`, `roc_auc`; their
 labels correct a judge's mean by `ppi_mean`.
 """
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ragbench.stats.bradley_terry import *
     from ragbench.stats.correlation import *
     from ragbench.stats.difference import *
-    from ragbench.stats.evidence import *
     from ragbench.stats.increase import *
     from ragbench.stats.mean import *
     from ragbench.stats.multiple_comparisons import *
@@ -46,7 +45,6 @@ _HOMES = {
     "correlation": "GroupedCorrelation kendall_tau_b mean_correlation pearson roc_auc spearman",
     "difference": "DifferenceInterval difference_interval paired_differences effect_size "
     "effect_size_interval",
-    "evidence": "DropEvidence drop_evidence",
     "increase": "Increase increase_interval queries_for",
     "mean": "CorrectedMean MeanInterval mean_interval ppi_difference ppi_mean",
     "multiple_comparisons": "benjamini_hochberg_p_values can_reject holm_p_values max_t_p_values "

@@ -7,9 +7,9 @@ import shutil
 import pytest
 
 import ragbench as rb
-from ragbench.data.runs.history import list_runs, read_commit
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_folder import read_comparisons
+from ragbench.data.runs.run_list import list_runs, read_commit
 from ragbench.report import explanation
 from ragbench.report.explanation import Explanation
 from ragbench.report.text import significant

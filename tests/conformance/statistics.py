@@ -196,15 +196,6 @@ def _sums(times: int) -> Pairs:
         yield np.sort(stats.cluster_sums(d[:, None], labels)[:, 0]), np.sort(theirs)
 
 
-def _first_commit(times: int) -> Pairs:
-    """Half of the capital is staked at once, in equal parts; the other half waits."""
-    stakes = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
-    for d in differences(times, 100, (12, 40)):
-        d = np.clip(d, -1, 1)
-        products = [math.prod(1 - min(s, 0.95 / 1.02) * (x + 0.02) for x in d) for s in stakes]
-        yield stats.drop_evidence([d], 0.02).e, 0.5 * sum(products) / len(stakes) + 0.5
-
-
 def _tails_at_limits(times: int) -> Pairs:
     """At a limit, the probability of counts as far from it as those observed crosses 2.5 %.
 
@@ -340,13 +331,6 @@ REFERENCES = [
         ),
     ),
     Reference("split_variance", "SciPy `f_oneway`, its F", 1e-9, _components, True),
-    Reference(
-        "drop_evidence",
-        "plainly: the bets on a first commit, query by query; relative",
-        1e-9,
-        _first_commit,
-        relative=True,
-    ),
     Reference(
         "score_interval",
         "SciPy `multinomial`, summed over every table: what is left out at each limit",

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 import ragbench as rb
-from ragbench.data.runs.history import list_runs
+from ragbench.data.runs.run_list import list_runs
 from ragbench.experiment.pages import write_list, write_pages
 from ragbench.records.score import SystemScore
 from ragbench.report.pictures.draw import trend_picture

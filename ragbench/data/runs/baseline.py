@@ -52,14 +52,9 @@ def write_baseline(path: str | Path, scores: StoredScores, *, costs: bool = Fals
     With `costs` it has what each query cost, for gates with `max_increase`; these differ from run
     to run, and so do the bytes.
     """
-    check_scored(path, scores)
-    write_file(Path(path), format_baseline(scores, costs=costs))
-
-
-def check_scored(path: str | Path, scores: StoredScores) -> None:
-    """Refuse to keep a run without scores in a file."""
     if not any(system.scores for system in scores.systems) or not len(scores.query_ids):
         raise DataError("nothing was scored", file=path, allowed="a run with systems and queries")
+    write_file(Path(path), format_baseline(scores, costs=costs))
 
 
 def format_baseline(scores: StoredScores, *, costs: bool = False) -> str:

@@ -1,23 +1,19 @@
-"""Runs over time: those of a folder, and histories, `ragbench.history/1`, a line for each run."""
+"""List the runs of a folder, oldest first, with their best system and what changed."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ragbench.data.files.rows import parse_json
-from ragbench.data.runs.baseline import baseline_of, check_scored, stored_scores
-from ragbench.data.runs.run_folder import LATEST, read_manifest, read_summary, to_json_line
-from ragbench.data.runs.run_scores import StoredScores
+from ragbench.data.runs.run_folder import LATEST, read_manifest, read_summary
 from ragbench.errors import DataError, OptionError
-from ragbench.files import locked_beside, names_in, write_file
+from ragbench.files import names_in
 from ragbench.json_yaml import load_yaml
-from ragbench.records.codec import from_file, to_json
 from ragbench.records.manifest import Manifest
-from ragbench.records.score import HISTORY_SCHEMA, HistoryLine, SystemScore
+from ragbench.records.score import SystemScore
 from ragbench.records.summary import Summary
 from ragbench.registry import nearest
 
@@ -26,11 +22,6 @@ _FILES = ("summary.json", "manifest.json", CONFIG_FILE)
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _UNNAMED = ("output", "name", "cache")
 """Keys that move no number."""
-
-SUFFIX = ".jsonl"
-"""How the name of a history ends; that of a baseline file does not."""
-_NEW_RECORD = "a new record: ragbench baseline RUN -o FILE"
-_CONFLICT = ("<<<<<<<", "=======", ">>>>>>>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,119 +252,3 @@ def _commit_in(git: Path) -> str | None:
     packed = common / "packed-refs"
     lines = packed.read_text(encoding="utf-8").splitlines() if packed.is_file() else []
     return next((line.split()[0] for line in lines if line.endswith(f" {name}")), None)
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryEntry:
-    """One line of a history, read."""
-
-    line: int
-    run_id: str
-    scores: StoredScores
-
-
-def is_history(path: str | Path) -> bool:
-    """Tell by its name whether a file is a history; it need not be there yet."""
-    return Path(path).suffix == SUFFIX
-
-
-def start_history(path: str | Path, scores: StoredScores) -> None:
-    """Write a history of one line, the record of all later ones; an existing file is replaced."""
-    write_file(Path(path), _line(path, scores))
-
-
-def append_to_history(path: str | Path, scores: StoredScores) -> int | None:
-    """Add a run as the last line, or as the record where the file is new.
-
-    Returns:
-        The number of the new line; None where the run is in the history already.
-
-    Raises:
-        DataError: The file is no history, or the run is of other data or queries than its record.
-    """
-    path = Path(path)
-    if not is_history(path):
-        raise DataError("not the name of a history", file=path, allowed=f"a name with {SUFFIX}")
-    added = _line(path, scores)
-    try:
-        with locked_beside(path):
-            entries = read_history(path) if path.exists() and path.stat().st_size else []
-            new = _read_line(path, entries[-1].line + 1 if entries else 1, added)
-            if any(entry.run_id == new.run_id for entry in entries):
-                return None
-            if entries and (why := _why_other(entries[0], new)):
-                found = f"the record is of {why} than this run"
-                raise DataError(found, file=path, line=entries[0].line, allowed=_NEW_RECORD)
-            before = path.read_bytes() if entries else b""
-            write_file(path, before + added.encode())
-            return new.line
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", file=path) from error
-
-
-def read_history(path: str | Path) -> list[HistoryEntry]:
-    """Read a history strictly: every line whole, and of the data and queries of the first one."""
-    try:
-        text = Path(path).read_bytes().decode("utf-8")
-    except FileNotFoundError as error:
-        raise DataError("no such file", file=path) from error
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", file=path) from error
-    except UnicodeDecodeError as error:
-        raise DataError("not UTF-8", file=path, allowed="a file of ragbench baseline") from error
-    entries: list[HistoryEntry] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        if number == text.count("\n") + 1:  # no line end behind it
-            found, allowed = "the line is cut off: it has no end", "whole lines: delete this one"
-            raise DataError(found, file=path, line=number, allowed=allowed)
-        entries.append(_read_line(path, number, line))
-        if why := _why_other(entries[0], entries[-1]):
-            found = f"it is of {why} than line {entries[0].line}, the record"
-            allowed = "runs of the same data: delete this line"
-            raise DataError(found, file=path, line=number, allowed=allowed)
-        if entries[-1].run_id in {entry.run_id for entry in entries[:-1]}:
-            found = f"run {entries[-1].run_id} is in an earlier line"
-            raise DataError(found, file=path, line=number, allowed="each run once")
-    if not entries:
-        raise DataError("the history has no lines", file=path, allowed=_NEW_RECORD)
-    return entries
-
-
-def _line(path: str | Path, scores: StoredScores) -> str:
-    check_scored(path, scores)
-    if scores.summary is None or not scores.summary.run_id:
-        raise DataError("the run has no id", file=path, allowed="the folder of a run")
-    head = {"schema": HISTORY_SCHEMA, "run_id": scores.summary.run_id}
-    return to_json_line({**head, **to_json(baseline_of(scores)), **head}) + "\n"
-
-
-def _read_line(path: str | Path, number: int, line: str) -> HistoryEntry:
-    if line.startswith(_CONFLICT):
-        allowed = "the lines of both sides without the marks"
-        raise DataError("conflict of a merge", file=path, line=number, allowed=allowed)
-    try:
-        value = parse_json(line)
-    except ValueError as error:
-        raise DataError(str(error), file=path, line=number) from error
-    record = from_file(HistoryLine, value, file=path, line=number)
-    return HistoryEntry(number, record.run_id, stored_scores(record, path, number))
-
-
-def _why_other(record: HistoryEntry, other: HistoryEntry) -> str | None:
-    """Say what keeps two runs from being one history; None where nothing does."""
-    data, theirs = record.scores.data, other.scores.data
-    parts = [part for part in data if part in theirs and data[part] != theirs[part]]
-    if parts:
-        return f"other {_listed(parts)} (fingerprints)"
-    if list(record.scores.query_ids) != list(other.scores.query_ids):
-        counts = len(record.scores.query_ids), len(other.scores.query_ids)
-        return f"other queries ({counts[0]}, not {counts[1]})" if counts[0] != counts[1] else (
-            "queries with other ids"
-        )  # fmt: skip
-    return None
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
