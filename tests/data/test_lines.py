@@ -47,7 +47,7 @@ def test_a_stream_stays_open():
         ("empty.txt", b"", "empty.txt: the file is empty"),
         ("empty.txt.gz", b"", "empty.txt.gz: the file is empty"),
         ("nul.txt", b"ok\nab\0c\n", "nul.txt:2: NUL byte at column 3"),
-        ("utf16.txt", "a".encode("utf-16"), "utf16.txt:1: UTF-16 text; allowed: UTF-8"),
+        ("utf16.txt", "a".encode("utf-16"), "utf16.txt:1: NUL byte at column 4"),
         ("bad.txt", b"ok\na\xff\n", "bad.txt:2: bad UTF-8: 0xff at byte 2 of the line"),
         ("cut.txt", b"ok\n\xe2\x82", "cut.txt:2: bad UTF-8: 0xe2 0x82 at byte 1 of the line"),
     ],

@@ -9,6 +9,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
@@ -22,13 +23,11 @@ Pieces = Sequence[bytes | memoryview]
 """A text in pieces, one after the other: whoever needs it as one copies it, once."""
 
 _BOM = b"\xef\xbb\xbf"
-_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _BUFFER = 1 << 17
 _NEWLINE = ord("\n")
 GZIP_MAGIC = b"\x1f\x8b"
-_LONGEST_LINE = 16 << 20
-FREE_BYTES, RATIO = 64 << 20, 200
-"""Beyond 64 MiB, a file may make no more than 200 bytes of one: text gives 3 to 20, a bomb 1000."""
+LONGEST_LINE = 64 << 20
+"""Bytes of a line, also of a packed file: a longer one would fill the memory before it ended."""
 GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 """What reading a broken gzip file raises."""
 
@@ -46,7 +45,7 @@ def standard_input() -> BinaryIO:
         raise DataError("standard input is closed", file="-", allowed="a file on standard input")
     stream: Any = sys.stdin.buffer  # a BufferedReader, which can look ahead
     if stream.peek(2)[:2] == GZIP_MAGIC:
-        return cast("BinaryIO", io.BufferedReader(_Inflated(stream, "-"), _BUFFER))
+        return _decompressed(stream)
     return cast("BinaryIO", stream)
 
 
@@ -56,8 +55,11 @@ def read_lines(source: Source) -> Iterator[tuple[int, bytes]]:
     number = 0
     with opened(source, name) as stream:
         try:
-            for number, raw in enumerate(stream, start=1):
-                line = without_bom(raw, name) if number == 1 else raw
+            lines = iter(partial(stream.readline, LONGEST_LINE + 1), b"")
+            for number, raw in enumerate(lines, start=1):
+                line = raw.removeprefix(_BOM) if number == 1 else raw
+                if len(line) > LONGEST_LINE:
+                    raise endless_line(line, name, number)
                 if b"\0" in line:
                     raise nul_byte(line, name, number)
                 yield number, line
@@ -65,6 +67,13 @@ def read_lines(source: Source) -> Iterator[tuple[int, bytes]]:
             raise broken_gzip(error, name, number) from error
     if number == 0:
         raise DataError("the file is empty", file=name)
+
+
+def endless_line(text: bytes, name: str, number: int) -> DataError:
+    """Return the error for a line that is longer than any text."""
+    what = "NUL bytes without a line end" if b"\0" in text else "a line without an end"
+    found = f"{what} in {LONGEST_LINE >> 20} MiB"
+    return DataError(found, file=name, line=number, allowed="lines of text")
 
 
 def nul_byte(line: bytes, name: str, number: int) -> DataError:
@@ -129,7 +138,7 @@ def opened(source: Source, name: str) -> Iterator[BinaryIO]:
         raise DataError(_why_unreadable(error), file=name) from error
     with file:
         if file.peek(2)[:2] == GZIP_MAGIC:
-            with io.BufferedReader(_Inflated(file, name), _BUFFER) as decompressed:
+            with _decompressed(file) as decompressed:
                 yield decompressed
         elif name.endswith(".gz") and file.peek(1):
             raise DataError("not a gzip file, though its name ends in .gz", file=name)
@@ -137,57 +146,33 @@ def opened(source: Source, name: str) -> Iterator[BinaryIO]:
             yield file
 
 
-class _Inflated(io.RawIOBase):
-    """What a gzip stream holds; one that holds far more than any text would is refused."""
+def _decompressed(stream: BinaryIO) -> BinaryIO:
+    """Return a gzip stream decompressed, behind a buffer: lines of `GzipFile` alone are slow."""
+    return cast("BinaryIO", io.BufferedReader(_Decompressed(stream), _BUFFER))
 
-    def __init__(self, stream: BinaryIO, name: str) -> None:
-        self.fileobj, self._name = stream, name
-        self._taken = _Counted(stream)
-        self._inflated = gzip.GzipFile(fileobj=cast("BinaryIO", self._taken))
-        self._given = 0
+
+class _Decompressed(io.RawIOBase):
+    """A gzip stream that gives what comes before a damaged place, and seeks if its file does."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream, self._gzip = stream, gzip.GzipFile(fileobj=stream)
 
     def readable(self) -> bool:
         return True
 
     def seekable(self) -> bool:
-        return self.fileobj.seekable()
+        return self._stream.seekable()
 
     def readinto(self, buffer: Any) -> int:
-        found = self._inflated.read1(len(buffer))
-        buffer[: len(found)] = found
-        self._given += len(found)
-        if self._given > max(FREE_BYTES, RATIO * self._taken.count):
-            read, made = self._taken.count, self._given
-            raise DataError(
-                f"gzip has made {made:,} bytes of {read:,}, {made // max(1, read)} of each",
-                file=self._name,
-                allowed=f"{RATIO} bytes of one, beyond {FREE_BYTES >> 20} MiB; "
-                "decompress the file yourself if it is what it should be",
-            )
-        return len(found)
+        piece = self._gzip.read1(len(buffer))
+        buffer[: len(piece)] = piece
+        return len(piece)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go to a place; the counts stay, since both have been read."""
-        return self._inflated.seek(offset, whence)
+        return self._gzip.seek(offset, whence)
 
     def tell(self) -> int:
-        return self._inflated.tell()
-
-
-class _Counted:
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream, self.count = stream, 0
-
-    def read(self, size: int = -1) -> bytes:
-        found = self._stream.read(size)
-        self.count += len(found)
-        return found
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        return self._stream.seek(offset, whence)
-
-    def seekable(self) -> bool:
-        return self._stream.seekable()
+        return self._gzip.tell()
 
 
 def _why_unreadable(error: OSError) -> str:
@@ -196,13 +181,6 @@ def _why_unreadable(error: OSError) -> str:
     if isinstance(error, IsADirectoryError):
         return "a folder, expected a file"
     return f"cannot be read: {error.strerror or error}"
-
-
-def without_bom(line: bytes, name: str) -> bytes:
-    """Return the start of a file without its byte order mark."""
-    if line.startswith(_UTF16_BOMS):
-        raise DataError("UTF-16 text", file=name, line=1, allowed=_saved_as(name) or "UTF-8")
-    return line.removeprefix(_BOM)
 
 
 def _saved_as(name: str) -> str | None:
@@ -316,13 +294,11 @@ class WholeLines:
         if self._first and not text and self.at_end:
             raise DataError("the file is empty", file=self._name)
         cut = len(text) if self.at_end else text.rfind(b"\n") + 1
-        if not cut and len(text) > _LONGEST_LINE:  # it would fill the memory before it ended
-            what = "NUL bytes without a line end" if b"\0" in text else "a line without an end"
-            found = f"{what} in {_LONGEST_LINE >> 20} MiB"
-            raise DataError(found, file=self._name, line=self.next_line, allowed="lines of text")
+        if not cut and len(text) > LONGEST_LINE:
+            raise endless_line(text, self._name, self.next_line)
         whole, self._rest = memoryview(text)[:cut], text[cut:]
         if whole and self._first:
-            whole, self._first = memoryview(without_bom(text[:cut], self._name)), False
+            whole, self._first = memoryview(text[:cut].removeprefix(_BOM)), False
         return [start, whole] if not whole or whole[-1] == _NEWLINE else [start, whole, b"\n"]
 
     def _piece(self, size: int) -> bytes:

@@ -16,14 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import quote
 
-from ragbench.data.files.lines import (
-    FREE_BYTES,
-    RATIO,
-    Source,
-    plain_suffix,
-    source_name,
-    text_lines,
-)
+from ragbench.data.files.lines import Source, plain_suffix, source_name, text_lines
 from ragbench.errors import DataError, MissingExtra
 from ragbench.json_yaml import load_json, repeated
 from ragbench.records.codec import Record, from_json, kind
@@ -300,18 +293,6 @@ def read_json_array(path: Path) -> Iterator[Entry]:
         raise DataError("the array is empty", file=path)
 
 
-def _check_size(path: Path, made: int) -> None:
-    """Refuse a file that makes far more than it has: one text for a million rows is stored once."""
-    stored = path.stat().st_size
-    if made > max(FREE_BYTES, RATIO * stored):
-        raise DataError(
-            f"Parquet has made {made:,} bytes of {stored:,}, {made // stored} of each",
-            file=path,
-            allowed=f"{RATIO} bytes of one, beyond {FREE_BYTES >> 20} MiB; "
-            "write it as .jsonl if it is what it should be",
-        )
-
-
 def read_parquet(path: Path, subject: str) -> Iterator[Entry]:
     """Yield the rows of a Parquet file, numbered from 1."""
     try:
@@ -324,15 +305,9 @@ def read_parquet(path: Path, subject: str) -> Iterator[Entry]:
     if path.stat().st_size == 0:
         raise DataError("the file is empty", file=path)
     try:
-        table = pyarrow.parquet.ParquetFile(path)
-        meta = table.metadata
-        groups = (meta.row_group(number) for number in range(meta.num_row_groups))
-        _check_size(path, sum(group.total_byte_size for group in groups))
-        batches: Any = table.iter_batches(batch_size=_BATCH)
-        n_rows = made = 0
+        batches: Any = pyarrow.parquet.ParquetFile(path).iter_batches(batch_size=_BATCH)
+        n_rows = 0
         for batch in batches:
-            made += batch.nbytes
-            _check_size(path, made)
             for row in batch.to_pylist():
                 n_rows += 1
                 yield Entry(str(path), None, row, record=f"row {n_rows}")
