@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import threading
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -21,11 +19,7 @@ from ragbench.types import Query, Run, ScoredDocument
 from ragbench.types.byte_ids import PADDING, TextIds, query_keys
 from ragbench.types.rows import Repeats, borders, without_repeats
 
-KEPT_BYTES = 256 << 20
-"""Of all rankings that are kept in memory; others are read again when somebody looks at them."""
-
-_kept: WeakKeyDictionary[RunFile, Run] = WeakKeyDictionary()  # the one read last comes last
-_lock = threading.Lock()
+FILES_IN_MEMORY = 4
 
 
 class RunFile(Retriever):
@@ -33,18 +27,15 @@ class RunFile(Retriever):
 
     The order is that of the scores, ties by document id descending, as trec_eval reads it; the
     rank column is ignored. A query that the file lacks counts as missing, not as empty. Nothing
-    is asked, so there is no latency.
-
-    Memory does not grow with the number of files: the rankings of those read last are kept, of
-    256 MB at most and one at least.
+    is asked, so there is no latency. The rankings of the four files read last stay in memory.
     """
 
     ranks_by_score = True
     asks_one_by_one = True
 
     def __init__(self, *, path: Annotated[Path, Option("The run file.", refers_to="path")]) -> None:
-        self._path = path
-        self._state = _state_of(path)
+        self._path, self._state = path, _state_of(path)
+        self._run = None if self._state else _sorted_ranking(path)
         run = self._ranked()
         self.query_ids = frozenset(run.query_ids)
         # our own files hold no NUL: hits of a file that does are checked one by one
@@ -60,24 +51,30 @@ class RunFile(Retriever):
         return [[ScoredDocument(*hit) for hit in run.ranking(q.id)[:top_k]] for q in queries]
 
     def _ranked(self) -> Run:
-        """The rankings, read again where they were not kept."""
-        with _lock:
-            if (run := _kept.get(self)) is not None:
-                return run
-            run = self._read()
-            sizes = {other: _size(each) for other, each in _kept.items()}
-            for other in [*sizes]:
-                if sum(sizes.values()) + _size(run) > KEPT_BYTES and other._state is not None:
-                    del _kept[other], sizes[other]
-            _kept[self] = run
-            return run
-
-    def _read(self) -> Run:
+        """Return the rankings, read again where they are not in memory."""
         if self._state != _state_of(self._path):
             raise DataError("changed while it was in use", file=self._path, allowed="a new run")
-        run = read_ranking(self._path).best_first()
-        # adding 0 makes -0.0 what it is worth
-        return replace(run, scores=run.scores + 0.0, duplicates={})
+        return _kept_ranking(self._path, self._state) if self._run is None else self._run
+
+
+def _sorted_ranking(path: Path) -> Run:
+    run = read_ranking(path).best_first()
+    # adding 0 makes -0.0 what it is worth
+    return replace(run, scores=run.scores + 0.0, duplicates={})
+
+
+@functools.lru_cache(maxsize=FILES_IN_MEMORY)
+def _kept_ranking(path: Path, state: tuple[int, int] | None) -> Run:
+    """Return the rankings of a file in a state; those read last stay in memory."""
+    return _sorted_ranking(path)
+
+
+def _state_of(path: Path) -> tuple[int, int] | None:
+    """Return size and time of a file, or None for a pipe, which is read once."""
+    if not path.is_file():
+        return None
+    stat = path.stat()
+    return stat.st_size, stat.st_mtime_ns
 
 
 def read_ranking(path: Path) -> Run:
@@ -104,16 +101,3 @@ def read_ranking(path: Path) -> Run:
             return read_run(path)
     starts = borders(sizes, len(names))
     return Run(tuple(names), starts, TextIds.joined(ids), np.concatenate(scores))
-
-
-def _state_of(path: Path) -> tuple[int, int] | None:
-    """What changes when a file does; None of a pipe and the like."""
-    if not os.path.isfile(path):
-        return None
-    stat = path.stat()
-    return stat.st_size, stat.st_mtime_ns
-
-
-def _size(run: Run) -> int:
-    ids = run.document_ids
-    return run.scores.nbytes + ids.data.nbytes + ids.starts.nbytes + ids.lengths.nbytes

@@ -62,19 +62,19 @@ def test_rankings_are_those_of_the_whole_file(tmp_path_factory, lines):
 
 
 def test_what_is_not_kept_is_read_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_file, "KEPT_BYTES", 0)
     read = []
     monkeypatch.setattr(run_file, "read_ranking", lambda path: read.append(path) or original(path))
     files = []
-    for name in "ab":
+    names = "abcdef"
+    for name in names:
         path = tmp_path / f"{name}.trec"
         path.write_text(f"q1 Q0 {name} 1 0.5 x\n")
         files.append(RunFile(path=path))
 
     found = [file.recorded().documents[0] for file in (*files, *files)]
 
-    assert found == ["a", "b", "a", "b"]
-    assert len(read) == 2 + 4, "one is kept, and not asked for twice in turn"
+    assert found == [*names, *names]
+    assert len(read) == 6 + 12, "four are kept, and those here come round too late"
     os.truncate(tmp_path / "a.trec", 0)
     with pytest.raises(DataError, match="changed while it was in use"):
         files[0].recorded()
