@@ -173,12 +173,11 @@ class CrossEncoder(Reranker):
         batch_tokens: embed.BatchTokens = None,
     ) -> None:
         embed.find_checkpoint("cross_encoder", model)
+        how: dict[str, Any] = {"device": device, "batch_tokens": batch_tokens}
         self._open: Callable[[], PairScorer | RemotePairScorer] = lambda: (
-            shared_pair_scorer(_OWNER, model, device=device, batch_tokens=batch_tokens)
+            shared_pair_scorer(_OWNER, model, **how)
             if self.executor is None
-            else RemotePairScorer(
-                self.executor, _OWNER, model, device=device, batch_tokens=batch_tokens
-            )
+            else RemotePairScorer(self.executor, _OWNER, model, **how)
         )
         self._scorer: PairScorer | RemotePairScorer | None = None
         self._truncated: dict[str, tuple[int, int]] = {}

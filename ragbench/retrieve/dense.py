@@ -15,7 +15,7 @@ from ragbench.embed.cache import CachedEmbedder, EmbedderOptions
 from ragbench.embed.encoders import count_longer, truncation_notes
 from ragbench.errors import DataError, OptionError
 from ragbench.files import cache_folder
-from ragbench.registry import Option
+from ragbench.registry import Option, declared_options, options_of
 from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.nearest import (
     DEFAULT_PROBES,
@@ -59,6 +59,11 @@ class DenseOptions(EmbedderOptions):
             ge=1,
         ),
     ] = None
+
+
+_NOT_IN_MATRIX = frozenset(declared_options(DenseOptions))
+"""Options that the key of a matrix has in another form, or that only the search depends on; those
+of a subclass are in it."""
 
 
 class Dense(Retriever):
@@ -201,7 +206,9 @@ class Dense(Retriever):
         content = content_of(corpus)
         if not self._keeps or content.size < WORTH_KEEPING:
             return None
-        chosen = (embedder.model, embedder.prompts["document"], str(self._normalize), content.key)
+        more = [f"{n}={v}" for n, v in options_of(self).items() if n not in _NOT_IN_MATRIX]
+        known = (embedder.model, embedder.prompts["document"], str(self._normalize), content.key)
+        chosen = (*known, *more)
         of = f"{embedder.identity} of {len(corpus):,} {self.unit}"
         write = partial(self._write, embedder, corpus)
         return self._arrays.kept("matrix", of, fingerprint([_FORMAT, *chosen], 32), write)
