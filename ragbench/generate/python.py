@@ -15,7 +15,7 @@ from ragbench.adapters.libraries import HitReader, checked_id
 from ragbench.errors import AdapterError
 from ragbench.generate.base import App, AskingGenerator, Generator
 from ragbench.generate.langchain import LangchainApp
-from ragbench.registry import adapt, shown
+from ragbench.registry import OwnComponent, adapt, shown
 from ragbench.types import Document, Prediction, Query, ScoredDocument, Usage
 from ragbench.types.conversation import read_tool_calls
 
@@ -36,38 +36,19 @@ class CallableGenerator(Generator):
         return self._function(question, contexts)
 
 
-class OwnGenerator(Generator):
-    """An object of the user's own with what it lacks of a generator: it is looked at here alone."""
+class OwnGenerator(OwnComponent, Generator):
+    """An object of the user's own as a generator."""
+
+    takes = frozenset(("query_ids", "temperature", "missing_key", "check", "check_samples"))
 
     def __init__(self, made: Any) -> None:
-        self.made = made
+        super().__init__(made)
         self.is_stored = not hasattr(made, "generate")
-        self.query_ids = getattr(made, "query_ids", None)
-
-    @property
-    def temperature(self) -> float | None:
-        """That of the object, where it says."""
-        return getattr(self.made, "temperature", None)
-
-    @property
-    def missing_key(self) -> str | None:
-        """What the object lacks, where it says."""
-        return getattr(self.made, "missing_key", None)
 
     @property
     def asks(self) -> AskingGenerator | None:
         """The object, where it asks models for replies."""
         return self.made if isinstance(self.made, AskingGenerator) else None
-
-    def check(self) -> None:
-        """Let the object look, where it can."""
-        if callable(check := getattr(self.made, "check", None)):
-            check()
-
-    def check_samples(self, samples: int) -> None:
-        """Let the object refuse, where it can."""
-        if callable(check := getattr(self.made, "check_samples", None)):
-            check(samples)
 
     def generate_for(self, query: Query, contexts: Sequence[Document]) -> Any:
         """Ask the object."""

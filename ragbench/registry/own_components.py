@@ -7,8 +7,7 @@ import hashlib
 import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from ragbench.errors import AdapterError, OptionError, RagbenchError
 from ragbench.registry.family import load_object, nearest
@@ -54,30 +53,35 @@ def has_method(found: object, methods: Sequence[str]) -> bool:
 
 
 class OwnComponent:
-    """An object of the user's own as a retriever or reranker: what it lacks of one is added here.
+    """An object of the user's own as a component: its attributes replace the defaults.
 
-    What it has is looked at when it is made, and nowhere else.
+    A subclass inherits a protocol, such as `Retriever`, after this class, and lists in `takes` the
+    attributes and methods that the object may have. What it lacks is as the protocol says.
     """
 
-    cache_folder: Path | None = None
-    cache_also: Sequence[Path] = ()
+    takes: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, made: Any) -> None:
         self.made = made
-        self.asks_one_by_one = bool(getattr(made, "asks_one_by_one", False))
 
     @property
     def notes(self) -> Sequence[str]:
-        """What the object notes, where it does."""
+        """Notes of the object, where it has some."""
         return list(getattr(self.made, "notes", ()))
 
-    def load(self) -> None:
-        """Tell the object where to keep things, and let it get ready, where it wants to."""
-        for name in ("cache_folder", "cache_also"):
-            if hasattr(self.made, name):
-                setattr(self.made, name, getattr(self, name))
-        if callable(getattr(self.made, "load", None)):
-            self.made.load()
+    def __getattribute__(self, name: str) -> Any:
+        """Return an attribute of the object, or else the default."""
+        if name not in type(self).takes or not hasattr(self.made, name):
+            return super().__getattribute__(name)
+        return getattr(self.made, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute of the object where it has it: a folder to keep things in, say."""
+        is_theirs = name in type(self).takes and hasattr(self.made, name)
+        if is_theirs:
+            setattr(self.made, name, value)
+        else:
+            super().__setattr__(name, value)
 
 
 def make_object(path: str, args: Mapping[str, Any], owner: str) -> Any:

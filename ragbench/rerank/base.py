@@ -100,11 +100,9 @@ class CallableReranker(Reranker):
 
 
 class OwnReranker(OwnComponent, Reranker):
-    """An object of the user's own with what it lacks of a reranker."""
+    """An object of the user's own as a reranker."""
 
-    def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> Any:
-        """Let the object order the hits."""
-        return self.made.rerank(queries, hits, top_k)
+    takes = frozenset(("asks_one_by_one", "load", "cache_folder", "cache_also", "rerank"))
 
 
 def declared(made: Any) -> Reranker:

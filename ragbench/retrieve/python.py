@@ -38,37 +38,27 @@ class CallableRetriever(Retriever):
 
 
 class OwnRetriever(OwnComponent, Retriever):
-    """An object of the user's own with what it lacks of a retriever: it is looked at here alone."""
+    """An object of the user's own as a retriever."""
+
+    takes = frozenset(
+        {"asks_one_by_one", "ranks_by_score", "query_ids", "sources", "depth", "load"}
+        | {"cache_folder", "cache_also", "advance", "unit", "retrieve", "combine"}
+    )
 
     def __init__(self, made: Any) -> None:
         super().__init__(made)
-        self.ranks_by_score = bool(getattr(made, "ranks_by_score", False))
-        self.query_ids = getattr(made, "query_ids", None)
-        self.sources = tuple(getattr(made, "sources", ()))
-        self.depth = getattr(made, "depth", None)
         self.indexes = callable(getattr(made, "index", None))
         self.borrows = callable(getattr(made, "borrow", None))
 
     def index(self, corpus: Sequence[Document]) -> None:
         """Let the object read the documents."""
-        for name in ("advance", "unit"):
-            if hasattr(self.made, name):
-                setattr(self.made, name, getattr(self, name))
         self.made.index(list(corpus))  # code of others may take no other sequence
 
     def borrow(self, retrievers: Sequence[Retriever]) -> None:
-        """Give the object the retrievers that it searches with, each as it was made."""
+        """Give the object the retrievers that it searches with, without their wrappers."""
         self.made.borrow(
             [each.made if isinstance(each, OwnRetriever) else each for each in retrievers]
         )
-
-    def retrieve(self, queries: Sequence[Query], top_k: int) -> Any:
-        """Ask the object."""
-        return self.made.retrieve(queries, top_k)
-
-    def combine(self, queries: Sequence[Query], rankings: Any, top_k: int) -> Any:
-        """Let the object combine the rankings."""
-        return self.made.combine(queries, rankings, top_k)
 
 
 def declared(made: Any) -> Retriever:
