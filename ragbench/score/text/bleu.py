@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Annotated, Literal
 
 from ragbench.registry import Option
 from ragbench.score.text.base import (
@@ -15,19 +13,18 @@ from ragbench.score.text.base import (
     Metric,
     Options,
     Row,
-    contributions,
-    corpus_rows,
     metric,
     reference_list,
 )
+from ragbench.score.text.corpus import CorpusScorer, corpus_rows
 from ragbench.score.text.tokenizers import (
     WORD_TOKENIZERS,
     Counts,
     TokenizedText,
-    TokenizedTexts,
     Tokenizer,
     note_unspaced,
     overlap,
+    remember_texts,
     tokenizer,
 )
 
@@ -39,61 +36,21 @@ SmoothValue = Annotated[
 ]
 Lowercase = Annotated[bool, Option("Compare texts in lower case.")]
 
-_SMOOTH_VALUES = {"floor": 0.1, "add-k": 1.0}
-_LOG_OF_ZERO = -9999999999.0  # sacrebleu's: exp of any mean with it in is 0
 
-
-class Statistics(NamedTuple):
-    """What BLEU is computed from; those of many predictions add up to a corpus."""
-
-    correct: tuple[int, ...]
-    """Clipped matches, by order."""
-    total: tuple[int, ...]
-    """N-grams of the prediction, by order."""
-    prediction_length: int
-    """Tokens of the prediction."""
-    reference_length: int
-    """Tokens of the closest reference."""
-
-    @classmethod
-    def sum(cls, counted: Sequence[Statistics], order: int) -> Statistics:
-        """Add up those of many texts."""
-        if not counted:
-            return cls((0,) * order, (0,) * order, 0, 0)
-        correct, total, lengths, reference_lengths = zip(*counted, strict=True)
-        return cls(
-            tuple(map(sum, zip(*correct, strict=True))),
-            tuple(map(sum, zip(*total, strict=True))),
-            sum(lengths),
-            sum(reference_lengths),
-        )
-
-    def without(self, part: Statistics) -> Statistics:
-        """Take those of one text away."""
-        return Statistics(
-            tuple(map(operator.sub, self.correct, part.correct)),
-            tuple(map(operator.sub, self.total, part.total)),
-            self.prediction_length - part.prediction_length,
-            self.reference_length - part.reference_length,
-        )
-
-
-def count(prediction: TokenizedText, references: Sequence[TokenizedText], order: int) -> Statistics:
-    """Count the clipped matches of a prediction for n = 1 to `order`."""
+def count(prediction: TokenizedText, references: Sequence[TokenizedText], order: int) -> list[int]:
+    """Count clipped matches for n = 1 to `order`: sacrebleu's statistics, in its order."""
     length = len(prediction.tokens)
     correct = [0] * order
     for n in range(1, order + 1):
-        matches = overlap(prediction.tokens, _most(references, n), n) if n <= length else 0
+        most = _most(references, n)
+        distinct = len(references) == 1 and len(most) == len(references[0].tokens) - n + 1
+        matches = overlap(prediction.tokens, most, n, distinct=distinct) if n <= length else 0
         if not matches:  # then no longer n-gram matches either
             break
         correct[n - 1] = matches
     lengths = (len(reference.tokens) for reference in references)
-    return Statistics(
-        tuple(correct),
-        tuple(max(length - n, 0) for n in range(order)),
-        length,
-        min(lengths, key=lambda other: (abs(length - other), other)),
-    )
+    closest = min(lengths, key=lambda other: (abs(length - other), other))
+    return [length, closest, *correct, *(max(length - n, 0) for n in range(order))]
 
 
 def _most(references: Sequence[TokenizedText], n: int) -> Counts:
@@ -109,72 +66,45 @@ def _most(references: Sequence[TokenizedText], n: int) -> Counts:
 
 
 def bleu_of(
-    counted: Statistics, order: int, smooth: Smoothing, value: float, *, effective: bool = True
+    statistics: Sequence[float], order: int, options: Options, *, effective: bool = True
 ) -> BleuScore:
-    """Compute BLEU from statistics, in sacrebleu's order of operations.
+    """Return sacrebleu's BLEU of lengths and counts.
 
     Orders above the length of the prediction are left out if `effective`, else they give 0.
     """
-    correct, total, length, reference_length = counted
-    penalty = 1.0
-    if length < reference_length:
-        penalty = math.exp(1 - reference_length / length) if length > 0 else 0.0
-    precisions = tuple(c / t if t else 0.0 for c, t in zip(correct[:order], total, strict=False))
-    if not correct[0]:
-        return BleuScore(0.0, precisions, penalty, length, reference_length)
-    logs: list[float] = []
-    halved = 1.0
-    for n, (matches, possible) in enumerate(zip(correct[:order], total, strict=False)):
-        top, bottom, percent = float(matches), float(possible), 0.0
-        if smooth == "add-k" and n > 0:
-            top, bottom = top + value, bottom + value
-        if bottom == 0:
-            break
-        if top > 0:
-            percent = 100.0 * top / bottom
-        elif smooth == "exp":
-            halved *= 2
-            percent = 100.0 / (halved * bottom)
-        elif smooth == "floor":
-            percent = 100.0 * value / bottom
-        logs.append(math.log(percent) if percent else _LOG_OF_ZERO)
-    if not effective:
-        logs += [_LOG_OF_ZERO] * (order - len(logs))
-    score = penalty * math.exp(sum(logs) / len(logs))
-    return BleuScore(score / 100, precisions, penalty, length, reference_length)
+    from sacrebleu.metrics.bleu import BLEU
 
-
-def smoothing_of(smooth: Smoothing, value: float | None) -> tuple[Smoothing, float]:
-    """Return the smoothing with its value, the default one where none is given."""
-    return smooth, _SMOOTH_VALUES.get(smooth, 0.0) if value is None else value
+    length, reference_length, *counts = map(int, statistics)
+    longest = len(counts) // 2
+    correct, total = counts[:order], counts[longest : longest + order]
+    precisions = tuple(c / t if t else 0.0 for c, t in zip(correct, total, strict=True))
+    smoothing = options["smooth"], options["smooth_value"]
+    # smoothing changes the two lists
+    bleu = BLEU.compute_bleu(correct, total, length, reference_length, *smoothing, effective, order)
+    return BleuScore(bleu.score / 100, precisions, bleu.bp, length, reference_length)
 
 
 class BleuRows:
-    """Scores many predictions; each distinct text is tokenised and counted once."""
+    """Scores many predictions; each distinct text is tokenized and counted once."""
 
     def __init__(self, options: Options) -> None:
-        self.smoothing = smoothing_of(options["smooth"], options["smooth_value"])
-        self.max_order = options["max_order"]
-        self._texts = TokenizedTexts(tokenizer("bleu", options["tokenize"], options["lowercase"]))
+        self._options = options
+        self._texts = remember_texts(tokenizer("bleu", options["tokenize"], options["lowercase"]))
 
     def __call__(
         self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
     ) -> list[Column]:
         """Score the rows by each metric."""
-        readers = [_reader(metric, self.max_order) for metric in metrics]
+        readers = [_reader(metric, self._options["max_order"]) for metric in metrics]
         longest = max(order for order, _ in readers)
         columns: list[list[float]] = [[] for _ in metrics]
-        for counted in self.count(rows, longest, advance):
-            for column, (order, read) in zip(columns, readers, strict=True):
-                column.append(read(bleu_of(counted, order, *self.smoothing)))
-        return [Column(values) for values in columns]
-
-    def count(self, rows: Sequence[Row], order: int, advance: Advance) -> Iterator[Statistics]:
-        """Count the matches of each row."""
-        self._texts.expect(rows)
         for prediction, references in rows:
-            yield count(self._texts(prediction), [self._texts(t) for t in references], order)
+            text, gold = self._texts(prediction), [self._texts(t) for t in references]
+            statistics = count(text, gold, longest)
+            for column, (order, read) in zip(columns, readers, strict=True):
+                column.append(read(bleu_of(statistics, order, self._options)))
             advance(1)
+        return [Column(values) for values in columns]
 
 
 def _check(options: Options) -> None:
@@ -185,19 +115,6 @@ def _notes(texts: Sequence[str], options: Options) -> list[str]:
     if options["tokenize"] not in WORD_TOKENIZERS:
         return []
     return note_unspaced("bleu", texts, "bleu(tokenize=char) splits them, tokenize=zh Chinese")
-
-
-class _Corpus(BleuRows):
-    def __call__(
-        self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
-    ) -> list[Column]:
-        counted = list(self.count(rows, self.max_order, advance))
-        whole = Statistics.sum(counted, self.max_order)
-        column = contributions(counted, whole, Statistics.without, self._score)
-        return [column for _ in metrics]
-
-    def _score(self, counted: Statistics) -> float:
-        return bleu_of(counted, self.max_order, *self.smoothing, effective=False).score
 
 
 def _reader(metric: Metric, max_order: int) -> tuple[int, Callable[[BleuScore], float]]:
@@ -255,21 +172,32 @@ def bleu(
     References:
         Papineni et al. (2002), BLEU. Post (2018), A Call for Clarity in Reporting BLEU Scores.
     """
-    references = reference_list("bleu", references)
-    smooth, value = smoothing_of(smooth, smooth_value)
     split = tokenizer("bleu", tokenize, lowercase)
-    counted = count(
-        TokenizedText(split(prediction)),
-        [TokenizedText(split(reference)) for reference in references],
-        max_order,
+    gold = [TokenizedText(split(text)) for text in reference_list("bleu", references)]
+    options = {"smooth": smooth, "smooth_value": smooth_value}
+    return bleu_of(count(TokenizedText(split(prediction)), gold, max_order), max_order, options)
+
+
+def _open_corpus(options: Options) -> CorpusScorer:
+    from sacrebleu.metrics.bleu import BLEU
+
+    _check(options)
+    return CorpusScorer(
+        BLEU(
+            options["lowercase"],
+            force=True,  # no warning of texts that are tokenized already
+            tokenize=options["tokenize"],
+            smooth_method=options["smooth"],
+            smooth_value=options["smooth_value"],
+            max_ngram_order=options["max_order"],
+        )
     )
-    return bleu_of(counted, max_order, smooth, value)
 
 
 @metric(
     "bleu.corpus",
     aggregate="corpus",
-    open=_Corpus,
+    open=_open_corpus,
     check=_check,
     facts={"order": "all"},
     notes=_notes,
@@ -307,10 +235,12 @@ def corpus_bleu(
         Papineni et al. (2002), BLEU. Efron and Tibshirani (1993), An Introduction to the
         Bootstrap, chapter 11, for the jackknife.
     """
-    smoothing = smoothing_of(smooth, smooth_value)
-    texts = TokenizedTexts(tokenizer("bleu", tokenize, lowercase))
-    counted = [
-        count(texts(text), [texts(t) for t in gold], max_order)
-        for text, gold in corpus_rows("bleu.corpus", predictions, references)
-    ]
-    return bleu_of(Statistics.sum(counted, max_order), max_order, *smoothing, effective=False)
+    options: Options = {
+        "max_order": max_order,
+        "smooth": smooth,
+        "smooth_value": smooth_value,
+        "tokenize": tokenize,
+        "lowercase": lowercase,
+    }
+    counted = _open_corpus(options).count(corpus_rows("bleu.corpus", predictions, references))
+    return bleu_of(counted or [0] * (2 + 2 * max_order), max_order, options, effective=False)

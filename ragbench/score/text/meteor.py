@@ -1,50 +1,32 @@
-"""METEOR: `meteor`, for English; needs the database of WordNet."""
+"""METEOR by nltk: `meteor`, for English; needs the database of WordNet."""
 
 from __future__ import annotations
 
 import functools
-import itertools
+import io
 import os
 import re
 import sys
+import threading
+import warnings
 import zipfile
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any
 
 from ragbench.errors import DataError, MissingExtra, OptionError
 from ragbench.registry import Option
-from ragbench.score.text.base import Advance, Column, Metric, Options, Row, metric, reference_list
-from ragbench.score.text.tokenizers import (
-    Tokenize,
-    TokenizedTexts,
-    Tokenizer,
-    note_not_english,
-    tokenizer,
-)
+from ragbench.score.text.base import Options, metric, reference_list
+from ragbench.score.text.tokenizers import Tokenizer, note_not_english, tokenizer
 from ragbench.signature import fingerprint
-from ragbench.text.analyzer import load_stemmer
-from ragbench.text.tokenize import Memory
 from ragbench.types.scores import Value
 
-# Endings of inflected forms and what the base form has instead, as in WordNet's own morphy.
-_ENDINGS = {
-    "noun": (
-        *(("s", ""), ("ses", "s"), ("ves", "f"), ("xes", "x"), ("zes", "z"), ("ches", "ch")),
-        *(("shes", "sh"), ("men", "man"), ("ies", "y")),
-    ),
-    "verb": (
-        *(("s", ""), ("ies", "y"), ("es", "e"), ("es", ""), ("ed", "e"), ("ed", "")),
-        *(("ing", "e"), ("ing", "")),
-    ),
-    "adj": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
-    "adv": (),
-}
 _FILES = tuple(
-    name for part in _ENDINGS for name in (f"index.{part}", f"data.{part}", f"{part}.exc")
+    name
+    for part in ("noun", "verb", "adj", "adv")
+    for name in (f"index.{part}", f"data.{part}", f"{part}.exc")
 )
-_MARKER = re.compile(r"\([^()]*\)$")  # where an adjective may stand: `galore(ip)`
+_LEXNAMES = "".join(f"{number:02d}\tname\t1\n" for number in range(45)).encode()
 _VERSION = re.compile(rb"Word[Nn]et (\d[\d.]*\+?) Copyright")
 _SYSTEM = tuple(map(Path, ("/usr/share", "/usr/local/share", "/usr/lib", "/usr/local/lib")))
 _ADVICE = (
@@ -60,68 +42,57 @@ WordNetFolder = Annotated[
     Option("Folder with the WordNet database, if it is not found by itself.", refers_to="path"),
 ]
 
-Places = list[tuple[int, str]]
-"""Words with their places in a text."""
-Pair = tuple[int, int]
-"""Place in the prediction, place in the reference."""
-
 
 class WordNet:
-    """The synonyms of a word, over all its parts of speech and senses.
+    """The synonyms of words, read by nltk from a folder, or from an archive of nltk's.
 
-    Equal to the names of the lemmas of `synsets(word)` in nltk. Some 50 MB in memory. The path is a
-    folder with the files, or a zip archive with them in a folder `wordnet`.
+    nltk takes some seconds to read it, and some 200 MB.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
         files = {name: _read(path, name) for name in _FILES}
         release = _VERSION.search(files["data.adj"])
         self.version = f"{release[1].decode() if release else '?'}-{fingerprint(files.values())}"
         """The release and a fingerprint of the files, for signatures."""
-        self._data = {part: files[f"data.{part}"] for part in _ENDINGS}
-        self._index = {part: dict(_entries(files[f"index.{part}"])) for part in _ENDINGS}
-        self._irregular = {part: dict(_entries(files[f"{part}.exc"])) for part in _ENDINGS}
-        self.synonyms = Memory(self._synonyms).__getitem__
-        """Word -> the single words that share a sense with it or its base forms, and itself."""
+        self._path = path.resolve()
+        self._lock = threading.Lock()
 
-    def _synonyms(self, word: str) -> frozenset[str]:
-        names = {word}
-        for part in _ENDINGS:
-            for form in self._base_forms(word.lower(), part):
-                names.update(self._names(part, self._index[part][form]))
-        return frozenset(names)
+    def score(
+        self,
+        words: Sequence[str],
+        references: Sequence[Sequence[str]],
+        weights: Mapping[str, float],
+    ) -> float:
+        """Return nltk's METEOR of a tokenized prediction and its references."""
+        from nltk.translate.meteor_score import meteor_score
 
-    def _base_forms(self, word: str, part: str) -> dict[str, None]:
-        """The word itself and what it may be a form of, as far as the index has them."""
-        irregular = self._irregular[part].get(word)
-        if irregular is not None:
-            forms = irregular.split()
-        else:
-            endings = _ENDINGS[part]
-            forms = [word[: -len(old)] + new for old, new in endings if word.endswith(old)]
-        return dict.fromkeys(form for form in (word, *forms) if form in self._index[part])
+        with self._lock:  # the reader has one position in each file
+            return float(meteor_score(references, words, wordnet=self.reader, **weights))
 
-    def _names(self, part: str, entry: str) -> Iterator[str]:
-        _, n_senses, n_pointers, *rest = entry.split()
-        offsets = rest[int(n_pointers) + 2 :]
-        for offset in offsets[: int(n_senses)]:
-            data, start = self._data[part], int(offset)
-            line = data[start : data.find(b"\n", start)].partition(b"|")[0].decode()
-            fields = line.split()
-            if len(fields) < 4 or fields[0] != offset:
-                raise DataError(f"no sense at {offset}", file=self._path / f"data.{part}")
-            for name in fields[4 : 4 + 2 * int(fields[3], 16) : 2]:
-                if "_" not in (single := _MARKER.sub("", name)):
-                    yield single
+    @functools.cached_property
+    def reader(self) -> Any:
+        """Nltk's reader of these files."""
+        import nltk.data
+        from nltk.corpus.reader.wordnet import WordNetCorpusReader
 
+        path = self._path
 
-def _entries(content: bytes) -> Iterator[tuple[str, str]]:
-    """First word of each line -> the rest; the licence at the top is indented."""
-    for line in content.decode().splitlines():
-        if line and not line.startswith(" "):
-            word, _, rest = line.partition(" ")
-            yield word, rest
+        class Reader(WordNetCorpusReader):  # type: ignore[misc]
+            def map_wn(self, version: str = "wordnet") -> None:
+                """Leave out other languages, whose table needs a second release."""
+
+            def open(self, file: str) -> Any:
+                """Read a file into memory: nltk never closes the files that it opens."""
+                # Debian's package lacks the list of names, which no score depends on
+                content = _LEXNAMES if file == "lexnames" else _read(path, file)
+                return nltk.data.SeekableUnicodeStreamReader(io.BytesIO(content), "utf-8")
+
+        folder = str(path.parent if path.suffix == ".zip" else path)
+        if folder not in nltk.data.path:
+            nltk.data.path.append(folder)  # nltk refuses folders beside its own
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that other languages are not there
+            return Reader(folder, None)
 
 
 def _read(path: Path, name: str) -> bytes:
@@ -176,34 +147,6 @@ def load_wordnet(path: Path) -> WordNet:
     return WordNet(path)
 
 
-class _Weights(NamedTuple):
-    alpha: float
-    beta: float
-    gamma: float
-
-
-class _Rows:
-    """Scores many predictions; each distinct reference is tokenised once."""
-
-    def __init__(self, options: Options) -> None:
-        self._split = _tokenizer(options["tokenize"])
-        self._references = TokenizedTexts(self._split)
-        self._wordnet = load_wordnet(locate_wordnet(options["wordnet"]))
-        self._weights = _Weights(options["alpha"], options["beta"], options["gamma"])
-
-    def __call__(
-        self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
-    ) -> list[Column]:
-        self._references.expect(rows)
-        values = []
-        for prediction, references in rows:
-            words = self._split(prediction)
-            gold = (self._references(text).tokens for text in references)
-            values.append(max(_score(words, g, self._wordnet, self._weights) for g in gold))
-            advance(1)
-        return [Column(values) for _ in metrics]
-
-
 def _check(options: Options) -> None:
     locate_wordnet(options["wordnet"])
     tokenizer("meteor", options["tokenize"])
@@ -216,7 +159,6 @@ def _facts(options: Options) -> dict[str, str]:
 
 @metric(
     "meteor",
-    open=_Rows,
     computes=True,
     check=_check,
     facts=_facts,
@@ -252,11 +194,10 @@ def meteor(
         Lavie and Agarwal (2007), METEOR: An Automatic Metric for MT Evaluation with High Levels
         of Correlation with Human Judgments.
     """
-    references = reference_list("meteor", references)
-    database = load_wordnet(locate_wordnet(wordnet))
-    split, weights = _tokenizer(tokenize), _Weights(alpha, beta, gamma)
-    words = split(prediction)
-    return Value(max(_score(words, split(text), database, weights) for text in references))
+    split = tokenizer("meteor", tokenize)
+    gold = [split(text) for text in reference_list("meteor", references)]
+    weights = {"alpha": alpha, "beta": beta, "gamma": gamma}
+    return Value(load_wordnet(locate_wordnet(wordnet)).score(split(prediction), gold, weights))
 
 
 def locate_wordnet(named: str | None) -> Path:
@@ -267,70 +208,3 @@ def locate_wordnet(named: str | None) -> Path:
         allowed = "a folder with the database files of WordNet, index.noun among them"
         raise OptionError("meteor", "wordnet", named, allowed)
     return Path(named)
-
-
-def _tokenizer(name: str) -> Tokenize:
-    split = tokenizer("meteor", name)
-    # nltk lowers each token, not the text: 13a treats some capitals otherwise than small letters
-    return lambda text: [token.lower() for token in split(text)]
-
-
-def _score(
-    words: Sequence[str], reference: Sequence[str], wordnet: WordNet, weights: _Weights
-) -> float:
-    """Compute METEOR in nltk's order of operations, so that the last bit is the same."""
-    pairs = _align(words, reference, wordnet)
-    if not pairs:
-        return 0.0
-    alpha, beta, gamma = weights
-    precision, recall = len(pairs) / len(words), len(pairs) / len(reference)
-    mean = (precision * recall) / (alpha * precision + (1 - alpha) * recall)
-    penalty: float = gamma * (_count_chunks(pairs) / len(pairs)) ** beta
-    return (1 - penalty) * mean
-
-
-def _align(words: Sequence[str], reference: Sequence[str], wordnet: WordNet) -> list[Pair]:
-    """Pair equal words, then equal stems of what is left, then stems that are synonyms.
-
-    That synonyms are looked up for stems, not for words, is nltk's way.
-    """
-    pairs: list[Pair] = []
-    stem = load_stemmer("porter")
-    mine, theirs = _pair(list(enumerate(words)), list(enumerate(reference)), pairs, _itself)
-    mine = [(place, stem(word)) for place, word in mine]
-    theirs = [(place, stem(word)) for place, word in theirs]
-    mine, theirs = _pair(mine, theirs, pairs, _itself)
-    _pair(mine, theirs, pairs, wordnet.synonyms)
-    return sorted(pairs)
-
-
-def _itself(word: str) -> tuple[str]:
-    return (word,)
-
-
-def _pair(
-    mine: Places, theirs: Places, pairs: list[Pair], alike: Callable[[str], Iterable[str]]
-) -> tuple[Places, Places]:
-    """Pair each word, the last one first, with the last that is left of those that are alike."""
-    places: dict[str, list[int]] = defaultdict(list)
-    for place, word in theirs:
-        places[word].append(place)
-    left, taken = [], set()
-    for place, word in reversed(mine):
-        found = [(places[other][-1], other) for other in alike(word) if places.get(other)]
-        if found:
-            last, other = max(found)
-            places[other].pop()
-            pairs.append((place, last))
-            taken.add(last)
-        else:
-            left.append((place, word))
-    return left[::-1], [known for known in theirs if known[0] not in taken]
-
-
-def _count_chunks(pairs: Sequence[Pair]) -> int:
-    """Count the runs in which both texts have the same words side by side."""
-    return 1 + sum(
-        (mine, theirs) != (before[0] + 1, before[1] + 1)
-        for before, (mine, theirs) in itertools.pairwise(pairs)
-    )

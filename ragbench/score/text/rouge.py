@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import string
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from ragbench.errors import OptionError
 from ragbench.registry import Option, nearest
@@ -25,21 +24,20 @@ from ragbench.score.text.base import (
 )
 from ragbench.score.text.tokenizers import (
     WORTH_A_SENTENCE,
+    Tokenize,
     TokenizedText,
-    TokenizedTexts,
+    by_word,
     has_accented_words,
     overlap,
+    remember_texts,
     tokenizer,
 )
-from ragbench.text.analyzer import load_stemmer
 from ragbench.text.languages import is_latin, unicode_words
+from ragbench.text.tokenize import Memory
 
 NGRAM_TYPES = {f"rouge{n}": n for n in range(1, 10)}
 TYPES = (*NGRAM_TYPES, "rougeL", "rougeLsum")
 
-_ALPHABET = frozenset(string.ascii_lowercase + string.digits)
-# Bytes that are a token's stay, all others part tokens. Letters outside ASCII become `?` first.
-_TOKEN_BYTES = bytes(code if chr(code) in _ALPHABET else 32 for code in range(256))
 _NOTHING = RougeScore(0.0, 0.0, 0.0)
 
 AUTO, ROUGE, UNICODE = "auto", "rouge", "unicode"
@@ -52,57 +50,62 @@ RougeTokenizer = Annotated[
         "Lao, Khmer and Burmese by character), or a tokenizer of bleu."
     ),
 ]
-_Tokenize = Callable[[str], list[str]]
 
 
-def tokenize_rouge(text: str, stemmer: bool = False) -> list[str]:
-    """Split a text into rouge-score's tokens: runs of a-z and 0-9, in lower case.
+@functools.cache
+def _tokenizer(name: str, stemmer: bool) -> Tokenize:
+    """Return the tokenizer of that name; only ASCII words have stems."""
+    if name == ROUGE:
+        from rouge_score.tokenize import (
+            tokenize,
+        )  # `tokenizers` imports nltk even without a stemmer
 
-    Letters outside a-z split words and are lost, so that a text in Cyrillic has no tokens. With
-    `stemmer`, tokens of more than three characters become Porter stems.
-    """
-    # three times as fast as a regular expression
-    ascii_only = text.lower().encode("ascii", "replace").translate(_TOKEN_BYTES)
-    tokens = ascii_only.decode("ascii").split()
+        porter = _porter() if stemmer else None
+        return by_word(lambda text: tokenize(text, porter))
+    others = (AUTO, ROUGE, UNICODE)
+    split: Tokenize = (
+        unicode_words
+        if name == UNICODE
+        else tokenizer("rouge", name, lowercase=True, others=others)
+    )
     if not stemmer:
-        return tokens
-    stem = load_stemmer("porter")
-    return [stem(token) if len(token) > 3 else token for token in tokens]
+        return split
+    stem = Memory(_porter().stem).__getitem__
+    return lambda text: [
+        stem(token) if len(token) > 3 and token.isascii() else token for token in split(text)
+    ]
+
+
+def _porter() -> Any:
+    """Return the stemmer of rouge-score, from nltk."""
+    from nltk.stem.porter import PorterStemmer
+
+    return PorterStemmer()
 
 
 class _Texts(NamedTuple):
-    """A tokenizer, and the texts that it has split."""
+    """A tokenizer, and the same with a memory for texts."""
 
-    tokenize: _Tokenize
-    counted: TokenizedTexts
+    tokenize: Tokenize
+    remembered: Callable[[str], TokenizedText]
 
 
 class _Tokenizers:
-    """Chooses how a pair of texts is split: by its reference, which is known to be right.
+    """Choose how a pair of texts is split: by its reference, which is known to be right.
 
     Two texts must be split alike. Of an ASCII text, both tokenizers of `auto` give the same.
     """
 
     def __init__(self, name: str, stemmer: bool) -> None:
         names = {AUTO: (ROUGE, UNICODE)}.get(name, (name,))
-        made = [_tokenizer(each, stemmer) for each in names]
-        self._first, *others = [_Texts(tokenize, TokenizedTexts(tokenize)) for tokenize in made]
-        self._second = others[0] if others else None
-        self._rows: Sequence[Row] = ()
-
-    def expect(self, rows: Sequence[Row]) -> None:
-        self._first.counted.expect(rows)
-        self._rows = rows
+        tokenizers = [_tokenizer(name, stemmer) for name in names]
+        self._texts = [_Texts(tokenize, remember_texts(tokenize)) for tokenize in tokenizers]
 
     def of(self, reference: str) -> _Texts:
-        if self._second is None or reference.isascii():
-            return self._first
-        if _is_seen(reference, self._first.counted(reference).tokens):
-            return self._first
-        if self._rows:  # only now: most collections do without
-            self._second.counted.expect(self._rows)
-            self._rows = ()
-        return self._second
+        first = self._texts[0]
+        if reference.isascii() or _is_seen(reference, first.remembered(reference).tokens):
+            return first
+        return self._texts[-1]
 
 
 def _is_seen(text: str, tokens: Sequence[str]) -> bool:
@@ -115,16 +118,6 @@ def _is_seen(text: str, tokens: Sequence[str]) -> bool:
     return bool(tokens) and is_latin(text)
 
 
-def tokenizer_for(reference: str, tokenize: str, stemmer: bool) -> Callable[[str], list[str]]:
-    """Return what splits a reference and the predictions that are compared with it.
-
-    Example:
-        >>> tokenizer_for("Москва", "auto", stemmer=False)("в Москве"), tokenize_rouge("в Москве")
-        (['в', 'москве'], [])
-    """
-    return _Tokenizers(tokenize, stemmer).of(reference).tokenize
-
-
 class _Rows:
     """Scores many predictions; each distinct text is tokenised and counted once."""
 
@@ -134,7 +127,6 @@ class _Rows:
     def __call__(
         self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
     ) -> list[Column]:
-        self._tokenizers.expect(rows)
         types = tuple(dict.fromkeys(metric.base for metric in metrics))
         fields = [(metric.base, RougeScore._fields.index(metric.part)) for metric in metrics]
         columns: list[list[float]] = [[] for _ in metrics]
@@ -174,7 +166,7 @@ def _blind(n_blind: int, n_texts: int) -> str:
 
 
 def _unseen(text: str) -> bool:
-    return not text.isascii() and bool(unicode_words(text)) and not tokenize_rouge(text)
+    return not text.isascii() and bool(unicode_words(text)) and not _tokenizer(ROUGE, False)(text)
 
 
 def _check(options: Options) -> None:
@@ -241,25 +233,6 @@ def rouge(
     return _score(prediction, references, types, _Tokenizers(tokenize, stemmer))
 
 
-@functools.cache
-def _tokenizer(name: str, stemmer: bool) -> _Tokenize:
-    """Return the tokenizer of that name; only ASCII words have stems."""
-    if name == ROUGE:
-        return tokenize_rouge if not stemmer else lambda text: tokenize_rouge(text, stemmer=True)
-    others = (AUTO, ROUGE, UNICODE)
-    split: _Tokenize = (
-        unicode_words
-        if name == UNICODE
-        else tokenizer("rouge", name, lowercase=True, others=others)
-    )
-    if not stemmer:
-        return split
-    stem = load_stemmer("porter")
-    return lambda text: [
-        stem(token) if len(token) > 3 and token.isascii() else token for token in split(text)
-    ]
-
-
 def _score(
     prediction: str, references: Sequence[str], types: Sequence[str], tokenizers: _Tokenizers
 ) -> RougeScores:
@@ -295,7 +268,7 @@ def _score_subsequence(mine: TokenizedText, theirs: TokenizedText) -> RougeScore
     return _ratios(common, len(mine.tokens), len(theirs.tokens))
 
 
-def _lines(text: str, tokenize: _Tokenize) -> list[list[str]]:
+def _lines(text: str, tokenize: Tokenize) -> list[list[str]]:
     return [tokenize(line) for line in text.split("\n") if line]
 
 

@@ -12,7 +12,7 @@ from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from ragbench.errors import OptionError
 from ragbench.score.text.bleu import bleu
 from ragbench.score.text.columns import score_texts
-from ragbench.score.text.tokenizers import tokenize_13a
+from ragbench.score.text.tokenizers import tokenizer
 from tests.score.text.strategies import WORDS, texts
 
 SMOOTHINGS = [("exp", None), ("floor", None), ("floor", 0.01), ("add-k", None), ("none", None)]
@@ -27,7 +27,7 @@ def oracle(prediction, references, **options):
 @given(texts)
 @settings(max_examples=300)
 def test_13a_equals_sacrebleu(text):
-    assert tokenize_13a(text) == Tokenizer13a()(text.rstrip()).split()
+    assert tokenizer("bleu", "13a")(text) == Tokenizer13a()(text.rstrip()).split()
 
 
 @given(

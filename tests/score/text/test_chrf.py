@@ -8,10 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
-from ragbench.score.text import chrf as shared_ngrams
 from ragbench.score.text.chrf import chrf
 from ragbench.score.text.columns import score_texts
-from ragbench.score.text.tokenizers import TokenizedText, overlap
 from tests.score.text.strategies import WORDS, texts
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
@@ -51,36 +49,6 @@ def test_many_rows_equal_sacrebleu(rows, options):
     for column, usual in ((plain, 0), (plus, 2)):
         chosen = {"word_order": usual} | options
         assert column.values.tolist() == [oracle(p, r, **chosen) for p, r in rows]
-
-
-@given(st.lists(st.tuples(texts, texts), max_size=5), st.integers(1, 7))
-def test_n_grams_counted_together_are_those_counted_apart(pairs, order):
-    for together, (first, second) in zip(
-        shared_ngrams.shared_ngrams(pairs, order), pairs, strict=True
-    ):
-        apart = [overlap(first, TokenizedText(second).counts(n), n) for n in range(1, order + 1)]
-        assert together == apart
-
-
-@pytest.mark.parametrize("block", [1, 100, 1_000_000])
-def test_blocks_change_nothing(monkeypatch, block):
-    monkeypatch.setattr(shared_ngrams, "_BLOCK", block)
-    draw = random.Random(4)
-    rows = [tuple(" ".join(draw.choices(WORDS, k=draw.randrange(40))) for _ in "pr") for _ in "ab"]
-    (column,) = score_texts([p for p, _ in rows], [r for _, r in rows], ["chrf++"])
-    assert column.values.tolist() == [oracle(p, [r], word_order=2) for p, r in rows]
-
-
-def test_an_alphabet_too_large_for_arrays():
-    """600 characters take ten bits, and n-grams of seven of them more than an integer has."""
-    text = "".join(chr(code) for code in range(0x4E00, 0x4E00 + 600))
-    other = text[::2] + text[100:500]
-    assert list(shared_ngrams.shared_ngrams([(text, other)], 7)) == [None]
-    (column,) = score_texts(["ab", text], ["abc", other], ["chrf(char_order=7)"])
-    assert column.values.tolist() == [
-        oracle("ab", ["abc"], char_order=7),
-        oracle(text, [other], char_order=7),
-    ]
 
 
 def test_long_texts_equal_sacrebleu():

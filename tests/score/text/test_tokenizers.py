@@ -90,13 +90,20 @@ def test_an_unknown_name_names_the_nearest():
         tokenizer("bleu", "13b")
 
 
-def test_words_are_split_once(monkeypatch):
-    asked = []
+def test_words_are_split_once():
+    words = []
 
     def split(text):
-        asked.append(text)
+        words.append(text)
         return text.split()
 
-    tokenize = tokenizers._by_word(split)
+    tokenize = tokenizers.by_word(split, across=("&",))
     assert tokenize("a b. b. b. c") == ["a", "b.", "b.", "b.", "c"]
-    assert asked.count(" b. ") == 1
+    assert words == ["a", "b.", "c"]
+    assert tokenize("a & b") == ["a", "&", "b"]
+    assert words[-1] == "a & b"
+
+
+def test_a_rule_of_13a_that_spans_words_is_followed():
+    text = "an exam-\nple of &lt;tags&gt; &amp;lt; <skip<skipped>ped>"
+    assert tokenizer("bleu", "13a")(text) == BLEU().tokenizer(text).split()
