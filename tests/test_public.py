@@ -65,13 +65,23 @@ def test_unknown_name_is_an_attribute_error():
         "import ragbench",
         "import ragbench as rb; rb.ndcg(['a'], {'a': 1}, k=5)",
         "import ragbench as rb; rb.average_precision(['a'], {'a'})",
-        "from ragbench import rouge; rouge('a fox', 'the fox')['rouge1'].fmeasure",
-        "from ragbench import bleu; bleu('a fox', ['the fox']).score",
         "import ragbench as rb; rb.token_f1('a', 'a'), rb.exact_match('a', 'a')",
     ],
 )
 def test_loads_nothing_heavy(code):
     assert loaded_by(code) == []
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize(
+    ("code", "package"),
+    [
+        ("from ragbench import rouge; rouge('a fox', 'the fox')['rouge1']", "rouge_score"),
+        ("from ragbench import bleu; bleu('a fox', ['the fox']).score", "sacrebleu"),
+    ],
+)
+def test_a_text_is_scored_with_the_package_of_its_metric_alone(code, package):
+    assert set(loaded_by(code)) <= {package}, "neither NumPy nor nltk"
 
 
 @pytest.mark.costly
