@@ -7,9 +7,9 @@ name. They hold the id of their process: what one that was killed has left, the 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -63,9 +63,7 @@ def remove_left_over(folder: Path, name: str = "") -> None:
 
 
 def _is_running(process: int) -> bool:
-    """Whether a process is at work here; Windows has no harmless way to ask."""
-    if sys.platform == "win32":
-        return True
+    """Return True if a process is at work on this machine."""
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
@@ -135,7 +133,7 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    _sync(path.parent)
 
 
 @contextmanager
@@ -159,7 +157,7 @@ def folder_written_atomically(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    _sync_folder(path.parent)
+    _sync(path.parent)
 
 
 def check_writable(folder: Path) -> None:
@@ -225,16 +223,13 @@ def locked_beside(path: Path, told: Callable[[str], object] | None = None) -> It
                     try:
                         yield
                     finally:
-                        with suppress(OSError):  # Windows removes no open file: it stays
-                            lock.unlink()
+                        lock.unlink(missing_ok=True)
                     return
 
 
 def _wait_for(stream: IO[bytes], told: Callable[[str], object] | None = None) -> None:
     """Wait for a lock, and say so now and then to who is `told`."""
-    if told is None and sys.platform != "win32":
-        import fcntl
-
+    if told is None:
         fcntl.flock(stream, fcntl.LOCK_EX)
         return
     start, wait_s, due_s = time.monotonic(), 0.02, TOLD_AFTER_S
@@ -258,29 +253,14 @@ def _sign(stream: IO[bytes]) -> None:
 
 
 def _holder(stream: IO[bytes]) -> str:
-    try:
-        stream.seek(0)
-        return stream.read(200).decode("utf-8", "replace") or "another process"
-    except OSError:  # Windows lets nobody read what another has locked
-        return "another process"
-
-
-_FAR = 1 << 20
-"""Where Windows locks a file: far behind its text, since what is locked is unreadable there."""
+    stream.seek(0)
+    return stream.read(200).decode("utf-8", "replace") or "another process"
 
 
 def taken(stream: IO[bytes]) -> bool:
     """Take the lock of a file; False where another process has it."""
     try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            stream.seek(_FAR)
-            msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         return False
     return True
@@ -290,11 +270,9 @@ def point_at(link: Path, target: str) -> None:
     """Make `link` a symbolic link to `target`; a file with its name where links cannot be made."""
     temporary = temporary_beside(link)
     temporary.unlink(missing_ok=True)
-    if sys.platform == "win32" and link.is_symlink():
-        link.unlink()  # nothing takes the place of a link to a folder there
     try:
         temporary.symlink_to(target)
-    except OSError:  # Windows without the privilege, some network file systems
+    except OSError:  # some network file systems have no links
         write_atomically(link, f"{target}\n")
         return
     os.replace(temporary, link)
@@ -320,15 +298,8 @@ def network_file_system(path: Path) -> str | None:
 
 
 def _sync(path: Path) -> None:
-    # Windows puts only what may be written on disk
-    descriptor = os.open(path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _sync_folder(path: Path) -> None:
-    """Put a rename on disk; Windows cannot open a folder and needs no such call."""
-    if sys.platform != "win32":
-        _sync(path)

@@ -1,6 +1,8 @@
-"""Windows and macOS as far as Linux shows them; `tests/windows.py` says how."""
+"""Other file systems, locales and time zones, as far as Linux shows them."""
 
 import errno
+import fcntl
+import io
 import json
 import os
 import sys
@@ -10,19 +12,9 @@ import pytest
 
 from ragbench.config.load import load_config
 from ragbench.data.runs.run_folder import resolve_run_folder, unfit_names
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError
 from ragbench.experiment.runner import run_experiment
-from ragbench.experiment.session import run_in
-from ragbench.files import cache_folder, locked, locked_beside, point_at, write_atomically
-from ragbench.store.maintenance import remove, stored_in
-from tests import windows
-from tests.chat_server import ChatServer
-from tests.score.judge.scripted import Script
-
-
-@pytest.fixture
-def on_windows(monkeypatch):
-    windows.pretend(monkeypatch)
+from ragbench.files import locked, point_at
 
 
 @pytest.fixture
@@ -39,73 +31,30 @@ def config(tmp_path):
     }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("links", [True, False])
-def test_runs_write_and_are_read(config, tmp_path, monkeypatch, links):
-    """Twice, so that `latest` moves on; with replies, items, a page; then the cache is cleared."""
-    windows.pretend(monkeypatch, links=links)
-    with ChatServer(Script()) as server:
-        judge = {"type": "openai", "model": "m", "base_url": server.url}
-        config["metrics"]["judge"] = {**judge, "rubrics": ["faithfulness"]}
-        first, second = run_experiment(config), run_experiment(config)
-
-    assert first.path != second.path
-    latest = resolve_run_folder(tmp_path / "runs" / "e")
-    assert latest.resolve() == second.path.resolve()
-    assert (second.path / "report.html").is_file()
-    assert (tmp_path / "runs" / "e" / "latest").is_symlink() == links
-    assert second.summary["systems"] == first.summary["systems"]
-    cache = cache_folder(config["cache"])
-    # whoever has used replies holds their claims until it ends, and nobody else removes them
-    items = [stored for stored in stored_in(cache) if stored.kind != "replies"]
-    assert remove(items) > 0
-    with pytest.raises(DataError, match="cannot be removed: The process cannot access"):
-        remove(stored_in(cache))
-
-
-@pytest.mark.costly
-def test_a_retriever_with_arrays_runs(config, tmp_path, repository, on_windows):
-    config["dataset"] = {"type": "beir", "path": str(repository / "datasets" / "example")}
-    config["retrievers"] = {"bm25": {"type": "bm25"}}
-    config["metrics"] = {"retrieval": {"measures": ["ndcg@10"]}}
-
-    run_experiment(config)
-    again = run_experiment(config)
-
-    assert again.summary["systems"][0]["name"] == "bm25"
-
-
-def test_a_folder_has_one_run_at_a_time(tmp_path, on_windows):
-    with run_in(tmp_path / "e"), pytest.raises(DataError, match="is at work here"):
-        run_in(tmp_path / "e").__enter__()
-    with run_in(tmp_path / "e"):
-        pass
-
-
-def test_locks_end_with_their_holder(tmp_path, on_windows):
-    for _ in range(2):
-        with locked(tmp_path / "a.lock"), locked_beside(tmp_path / "b"):
-            write_atomically(tmp_path / "b", "text")
-
-
-def test_a_file_system_without_locks_is_no_endless_wait(tmp_path, on_windows, monkeypatch):
+def test_a_file_system_without_locks_is_no_endless_wait(tmp_path, monkeypatch):
     def fails(*given):
         raise OSError(errno.EINVAL, "Invalid argument")
 
-    monkeypatch.setattr(sys.modules["msvcrt"], "locking", fails)
+    monkeypatch.setattr(fcntl, "flock", fails)
     with pytest.raises(OSError, match="Invalid argument"), locked(tmp_path / "a.lock"):
         pass
 
 
-@pytest.mark.costly
 @pytest.mark.parametrize("links", [True, False])
 def test_latest_moves_on(tmp_path, monkeypatch, links):
-    windows.pretend(monkeypatch, links=links)
+    """Where a file system has no links, `latest` is a file with the name of the run."""
+
+    def refuses(*given, **options):
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    if not links:
+        monkeypatch.setattr(os, "symlink", refuses)
     for name in ("one", "two", "two"):
         (tmp_path / name).mkdir(exist_ok=True)
         (tmp_path / name / "summary.json").write_text("{}", encoding="utf-8")
         point_at(tmp_path / "latest", name)
         assert resolve_run_folder(tmp_path / "latest").resolve().name == name
+    assert (tmp_path / "latest").is_symlink() == links
 
 
 @pytest.mark.parametrize("name", ["con", "NUL", "aux.v2", "com1", "Lpt9.txt", "dense."])
@@ -123,10 +72,33 @@ def test_names_that_begin_like_those_are_names(name):
     assert not list(unfit_names([name]))
 
 
+def lower_case(monkeypatch, folder: Path):
+    """Make a folder tell no case apart: what `open` and `os.stat` are given below it is folded."""
+    home = os.fspath(folder)
+
+    def folded(path):
+        if isinstance(path, (str, os.PathLike)) and os.fspath(path).startswith(home + os.sep):
+            return home + os.fspath(path)[len(home) :].casefold()
+        return path
+
+    for name in (
+        *("open", "stat", "lstat", "mkdir", "unlink", "listdir", "scandir", "utime", "chmod"),
+        *("rmdir", "remove", "access", "readlink"),
+    ):
+        plain = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda p=".", *a, _f=plain, **k: _f(folded(p), *a, **k))
+    monkeypatch.setattr(io, "open", lambda p, *a, _f=io.open, **k: _f(folded(p), *a, **k))
+    for name in ("replace", "rename", "symlink", "link"):
+        plain = getattr(os, name)
+        monkeypatch.setattr(
+            os, name, lambda p, q, *a, _f=plain, **k: _f(folded(p), folded(q), *a, **k)
+        )
+
+
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="pathlib of 3.10 keeps its own functions")
 def test_a_folder_that_tells_no_case_apart(config, tmp_path, monkeypatch):
     """Runs of two systems whose names are alike are refused before; all else is found again."""
-    windows.lower_case(monkeypatch, tmp_path / "Runs")
+    lower_case(monkeypatch, tmp_path / "Runs")
     config |= {"output": str(tmp_path / "Runs"), "name": "Ex"}
 
     first, second = run_experiment(config), run_experiment({**config, "name": "eX"})

@@ -49,13 +49,10 @@ PROGRAMS = {
 
 
 OTHER_SYSTEMS = {
-    "consoles in cp1252, cp437, Latin-1, ASCII and the locale C": (
+    "terminals in cp1252, cp437, Latin-1 and ASCII": (
         "each command on streams of these encodings: `tests/cli/test_consoles.py`"
     ),
-    "open files that nobody removes or replaces, locks by `msvcrt`, `os.fsync`, `os.kill`": (
-        "whole runs where `os` refuses what Windows does: `tests/test_other_systems.py`"
-    ),
-    "`latest` where links need a right": "the same, with and without it",
+    "`latest` on a file system without links": "a file with the name of the run",
     "names that Windows has for itself (`con`, `nul.txt`, `a.`) or that differ only in case": (
         "refused before a run: `tests/config/test_names.py`, `tests/test_other_systems.py`"
     ),
@@ -66,15 +63,12 @@ OTHER_SYSTEMS = {
     ),
     "time zones": "runs in three",
 }
-"""What of Windows and macOS Linux can show -> how."""
+"""Other systems as far as Linux can show them -> how."""
 
 NOT_SHOWN = """\
-Not shown, because it takes the system itself: consoles and Ctrl-Break of Windows; files that
-several processes have open there (two runs that append to the items of one cache may damage a
-line, which is told and made again); paths beyond 260 characters; access lists (a cache that may
-only be read is known by its permission bits); programs that hold new files for a moment.
-Temporary files of killed writers stay on Windows, where no harmless call tells whether a
-process is alive."""
+Windows is not supported: use WSL there. Not shown for macOS, because it takes the system itself:
+access lists (a cache that may only be read is known by its permission bits); programs that hold
+new files for a moment."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +147,7 @@ def page(programs: Sequence[Outcome], fuzzed: Sequence[Fuzzed]) -> str:
             "|---|---|---|---|---|",
             *(each.row for each in fuzzed),
             "",
-            "## Windows and macOS",
+            "## Other systems",
             "",
             "All figures above are of Linux. Of other systems Linux can show this:",
             "",

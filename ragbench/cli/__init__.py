@@ -140,9 +140,8 @@ def _end_as_ctrl_c_does() -> None:
     """Let SIGTERM, and SIGHUP unless `nohup` has it ignored, interrupt in order, with code 130."""
     if threading.current_thread() is not threading.main_thread():
         return
-    for name in ("SIGTERM", "SIGHUP", "SIGBREAK"):
-        number = getattr(signal, name, None)  # Windows has the last one in place of SIGHUP
-        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import io
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -76,15 +75,8 @@ class Door:
     def __init__(self, stream: TextIO, *, is_stderr: bool) -> None:
         self.stream, self._is_stderr = stream, is_stderr
         if isinstance(stream, io.TextIOWrapper):
-            asked = bool(os.environ.get("PYTHONIOENCODING", "").partition(":")[0])
-            # a terminal in the locale C shows UTF-8, as Python itself supposes (PEP 538)
-            is_ascii = codecs.lookup(stream.encoding).name == "ascii"
-            is_ours = not asked and (is_ascii or not stream.isatty())
-            stream.reconfigure(
-                encoding="utf-8" if is_ours else None,
-                errors="backslashreplace" if stream.errors == "strict" else stream.errors,
-                newline=None if stream.isatty() else "\n",
-            )
+            # what an encoding lacks is an escape, and no error
+            stream.reconfigure(errors="backslashreplace")
 
     def write(self, text: str) -> int:
         """Write a text, with what a terminal would obey made visible."""
@@ -109,12 +101,9 @@ class Door:
 
 
 def echo(text: str = "", *, err: bool = False, bold: bool = False) -> None:
-    """Print a line, on stderr with `err`; a terminal that knows how shows it `bold`.
-
-    That of click looks for the console behind `sys.stdout` on Windows, and goes around the door.
-    """
+    """Print a line, on stderr with `err`; a terminal that knows how shows it `bold`."""
     stream = sys.stderr if err else sys.stdout
-    if bold and stream.isatty() and sys.platform != "win32":
+    if bold and stream.isatty():
         behind(stream).write(f"\x1b[1m{visible(printed(text))}\x1b[0m\n")
     else:
         stream.write(f"{text}\n")

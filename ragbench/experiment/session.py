@@ -177,8 +177,7 @@ def run_in(folder: Path, given: str | None = None) -> Iterator[Session]:
         if session.finished:
             state.unlink(missing_ok=True)
     finally:
-        with suppress(OSError):  # Windows removes no open file: an empty one stays
-            (folder / _LOCK).unlink()
+        (folder / _LOCK).unlink(missing_ok=True)
         stream.close()
 
 

@@ -106,58 +106,7 @@ def test_what_an_encoding_lacks_is_an_escape(on_console, encoding):
     assert "qù" in json.dumps(json.loads(read), ensure_ascii=False), "JSON is the same in all"
 
 
-EACH = """
-import os, sys
-from ragbench.cli import main
-for line in sys.argv[1:]:
-    pid = os.fork()
-    if pid == 0:
-        sys.argv = ["ragbench", *line.split()]
-        main()
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    os.write(1, b"%d\\0" % code)
-    os.write(2, b"\\0")
-"""
-"""Python starts once in a locale, and runs each command as a process."""
-
-
-@pytest.mark.slow  # processes of their own
-@pytest.mark.parametrize(
-    "console",
-    [{"LC_ALL": "C"}, {"LC_ALL": "POSIX", "LANG": "C"}, {"LC_ALL": "C", "PYTHONUTF8": "1"}],
-    ids=str,
-)
-def test_what_is_redirected_is_utf_8_whatever_the_locale(folder, repository, console):
-    own = {**os.environ, "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", **console}
-    own |= {"PYTHONPATH": str(repository)}
-    own.pop("PYTHONIOENCODING", None)
-    lines = {"show runs/c q1": 0, "validate c.yaml": 0, "validate 東京.yaml": 2}
-    done = subprocess.run(
-        [sys.executable, "-c", EACH, *lines], cwd=folder, env=own, capture_output=True, check=False
-    )
-    *printed, _ = done.stdout.decode("utf-8").split("\0")
-    *told, _ = done.stderr.decode("utf-8").split("\0")
-    for out, err, code in zip(printed, told, lines.values(), strict=True):
-        assert out.endswith(str(code)), err
-        assert ("東京" if code else QUESTION) in out + err
-
-
-def test_a_terminal_keeps_its_encoding(monkeypatch):
-    """A file gets UTF-8 with the line ends of all files, on Windows too."""
-    monkeypatch.delenv("PYTHONIOENCODING", raising=False)
-    for is_terminal, expected in ((True, b"o\xf9 \\u6771\r\n"), (False, "où 東\n".encode())):
-        stream = io.TextIOWrapper(io.BytesIO(), "cp1252", newline="\r\n")
-        monkeypatch.setattr(stream, "isatty", lambda known=is_terminal: known, raising=False)
-        door = Door(stream, is_stderr=False)
-        if is_terminal:  # as it is opened on Windows, which only Windows does by itself
-            stream.reconfigure(newline="\r\n")
-        door.write("où 東\n")
-        stream.flush()
-        assert stream.buffer.getvalue() == expected
-
-
-def test_no_console_of_click_goes_around_the_door(monkeypatch):
-    """On Windows `click.echo` looks for the console behind `sys.stdout`, and writes to that."""
+def test_echo_shows_what_a_terminal_would_obey(monkeypatch):
 
     class Console(io.StringIO):
         def fileno(self):
