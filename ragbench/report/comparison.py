@@ -37,6 +37,7 @@ from ragbench.report.text import (
     probability,
     side_by_side,
     significant,
+    with_intervals,
 )
 
 DIFFERENCE_HEADS = (
@@ -223,21 +224,12 @@ def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
 
 def _scores(block: Block, width: int) -> list[str]:
     start = [["", *block.letters], ["system", *block.systems]]
-    columns = [
-        [title, *_column([row[place] for row in block.cells])]
-        for place, title in enumerate(block.measures)
-    ]
-    return side_by_side(start, columns, width)
-
-
-def _column(cells: Sequence[Cell]) -> list[str]:
-    """Values with their letters, padded so that intervals line up."""
-    values = [cell.value + "".join(cell.marks).translate(_RAISED) for cell in cells]
-    longest = max(map(len, values))
-    return [
-        f"{value:{longest}} {cell.interval}".rstrip()
-        for value, cell in zip(values, cells, strict=True)
-    ]
+    groups = []
+    for place, title in enumerate(block.measures):
+        cells = [row[place] for row in block.cells]
+        values = [cell.value + "".join(cell.marks).translate(_RAISED) for cell in cells]
+        groups.append([[title, *with_intervals(values, [cell.interval for cell in cells])]])
+    return side_by_side(start, groups, width)
 
 
 def moved_cells(query: MovedQuery) -> tuple[str, str, str, str]:

@@ -177,8 +177,8 @@ def render_table(
         [head, *(printable(ALL if key[place] is None else key[place]) for key in keys)]
         for place, head in enumerate(heads, start=2 - len(heads))
     ]
-    columns = [[printable(scored.name), *_cells(scored, keys)] for scored in systems]
-    lines = side_by_side(start, columns, width)
+    groups = [[[printable(scored.name), *_cells(scored, keys)]] for scored in systems]
+    lines = side_by_side(start, groups, width)
     lines += _counts(systems) if summary else []
     return "\n".join([*lines, *(f"note: {printable(note)}" for note in notes)]) + "\n"
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
 from ragbench.report.base import SIGNS, Grid, Layout, Measure, Section
 from ragbench.report.layout import lay_out
-from ragbench.report.text import GAP, align, cause_lines, display_width, printable
+from ragbench.report.text import cause_lines, draw, printable, side_by_side, with_intervals
 
 _STYLES = {
     "title": "\x1b[1m",
@@ -24,14 +23,6 @@ _STYLES = {
 _RESET = "\x1b[0m"
 STYLES = (_RESET, *dict.fromkeys(_STYLES.values()))
 """All that is sent to a terminal besides text."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """A column of text with the style of each cell; the head is its first cell."""
-
-    cells: tuple[str, ...]
-    styles: tuple[str, ...]
 
 
 def render_terminal(
@@ -82,70 +73,44 @@ def _gate_lines(page: Layout, color: bool) -> list[str]:
 
 
 def _tables(section: Section, width: int, color: bool) -> list[str]:
-    names = _Column(("system", *section.systems), ("title", *[""] * len(section.systems)))
-    blocks: list[list[_Column]] = [[names]]
+    """Draw the scores of a section, each measure beside the differences of its systems."""
+    groups = []
     for measure in section.measures:
-        columns = [_scores(measure)]
+        marks: list[str] = [cell.mark for cell in measure.scores]
+        group = [(measure.title, _score_texts(measure), marks)]
         if measure.differences and section.against:
-            columns += _differences(measure, section.against)
-        needed = sum(max(map(display_width, c.cells)) for c in [*blocks[-1], *columns])
-        needed += len(GAP) * (len(blocks[-1]) + len(columns) - 1)
-        if needed > width and len(blocks[-1]) > 1:
-            blocks.append([names])
-        blocks[-1] += columns
-    drawn = [["", *_draw(block, color)] for block in blocks]
-    # the first table stands right below its title
-    return [line for lines in drawn for line in lines][1:]
+            cells = measure.differences
+            changes = [f"{cell.value} {cell.interval}".rstrip() for cell in cells]
+            group += [
+                (section.against, changes, [""] * len(cells)),
+                ("p", [cell.p for cell in cells], [""] * len(cells)),
+                ("verdict", [cell.outcome for cell in cells], [cell.outcome for cell in cells]),
+            ]
+        groups.append([_column(*column, color) for column in group])
+    names = _column("system", section.systems, [""] * len(section.systems), color)
+    return side_by_side([names], groups, width)
+
+
+def _column(head: str, cells: Sequence[str], styles: Sequence[str], color: bool) -> list[str]:
+    styled = (_style(cell, style, color) for cell, style in zip(cells, styles, strict=True))
+    return [_style(head, "title", color), *styled]
 
 
 def _grid(grid: Grid, color: bool) -> list[str]:
-    columns = [
-        _Column(cells, ("title", *[""] * len(grid.rows)))
-        for cells in zip(grid.heads, *grid.rows, strict=True)
-    ]
-    return ["", grid.caption, *_draw(columns, color)]
+    heads = [_style(head, "title", color) for head in grid.heads]
+    return ["", grid.caption, *draw(list(zip(heads, *grid.rows, strict=True)))]
 
 
-def _scores(measure: Measure) -> _Column:
+def _score_texts(measure: Measure) -> list[str]:
     """Write value, mark and interval; the mark has its own place, so that intervals line up."""
     marked = any(cell.mark for cell in measure.scores)
-    # a mark is one place wide: `marked` is added as 0 or 1
-    longest = max(len(cell.value) for cell in measure.scores)
-    cells = [
-        f"{cell.value + SIGNS[cell.mark]:{longest + marked}} {cell.interval}".rstrip()
-        for cell in measure.scores
+    values = [
+        cell.value + (SIGNS[cell.mark] if cell.mark else " " * marked) for cell in measure.scores
     ]
-    return _Column((measure.title, *cells), ("title", *(cell.mark for cell in measure.scores)))
-
-
-def _differences(measure: Measure, against: str) -> list[_Column]:
-    cells = measure.differences
-    plain = ("title", *[""] * len(cells))
-    changes = (f"{cell.value} {cell.interval}".rstrip() for cell in cells)
-    return [
-        _Column((against, *changes), plain),
-        _Column(("p", *(cell.p for cell in cells)), plain),
-        _Column(
-            ("verdict", *(cell.outcome for cell in cells)),
-            ("title", *(cell.outcome for cell in cells)),
-        ),
-    ]
-
-
-def _draw(columns: Sequence[_Column], color: bool) -> list[str]:
-    rows = align([column.cells for column in columns])
-    styles = zip(*(column.styles for column in columns), strict=True)
-    return [
-        GAP.join(_style(cell, style, color) for cell, style in zip(row, of_row, strict=True))
-        if color
-        else GAP.join(row).rstrip()
-        for row, of_row in zip(rows, styles, strict=True)
-    ]
+    return with_intervals(values, [cell.interval for cell in measure.scores])
 
 
 def _style(text: str, style: str, color: bool) -> str:
-    """Put a style around the text, but not around the blanks that pad it."""
     if not color or style not in _STYLES or not text.strip():
         return text
-    bare = text.rstrip(" ")
-    return f"{_STYLES[style]}{bare}{_RESET}{text[len(bare) :]}"
+    return f"{_STYLES[style]}{text}{_RESET}"

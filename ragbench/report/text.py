@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -47,6 +48,13 @@ def interval(pair: Sequence[float | None] | None) -> str:
     """
     ends = ends_of(pair)
     return "" if ends is None else f"[{significant(ends[0])}, {significant(ends[1])}]"
+
+
+def with_intervals(values: Sequence[str], intervals: Sequence[str]) -> list[str]:
+    """Write values with their intervals in a column, padded so that the intervals line up."""
+    longest = max(map(len, values), default=0)
+    both = zip(values, intervals, strict=True)
+    return [f"{value:{longest}} {interval}".rstrip() for value, interval in both]
 
 
 def with_interval(value: float | None, pair: Sequence[float | None] | None) -> str:
@@ -143,6 +151,7 @@ def _with_decimals(value: float, exponent: int, decimals: int, sign: str = "") -
     return f"{value:{sign}.2e}"
 
 
+_STYLE = re.compile("\x1b\\[[0-9;]*m")
 GAP = "  "
 """Between two columns."""
 _NARROWEST = 30
@@ -150,15 +159,15 @@ _NARROWEST = 30
 
 
 def display_width(text: str) -> int:
-    """Return how many columns a text takes, where wide characters take two.
+    r"""Return how many columns a text takes: wide characters take two, styles of a terminal none.
 
     Example:
-        >>> display_width("bm25"), display_width("检索")
-        (4, 4)
+        >>> display_width("bm25"), display_width("检索"), display_width("\x1b[1mbm25\x1b[0m")
+        (4, 4, 4)
     """
     from rich.cells import cell_len
 
-    return cell_len(text)
+    return cell_len(_STYLE.sub("", text))
 
 
 def align(columns: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -174,23 +183,24 @@ def align(columns: Sequence[Sequence[str]]) -> list[list[str]]:
 
 
 def side_by_side(
-    start: Sequence[Sequence[str]], columns: Sequence[Sequence[str]], width: int
+    start: Sequence[Sequence[str]], groups: Sequence[Sequence[Sequence[str]]], width: int
 ) -> list[str]:
     """Draw columns beside each other, in as many tables as they need, an empty line between two.
 
-    Every table begins with the columns `start`; the first cell of a column is its head. A column
-    that is wider than `width` stands alone.
+    Every table begins with the columns `start`; the first cell of a column is its head. The columns
+    of a group stay together; a group that is wider than `width` stands alone.
 
     Example:
-        >>> side_by_side([["run", "a"]], [["map", "0.5"], ["ndcg@10", "0.6"]], width=12)
+        >>> side_by_side([["run", "a"]], [[["map", "0.5"]], [["ndcg@10", "0.6"]]], width=12)
         ['run  map', 'a    0.5', '', 'run  ndcg@10', 'a    0.6']
     """
     blocks = [[*start]]
-    for column in columns:
-        widths = [max(map(len, cells)) + len(GAP) for cells in [*blocks[-1], column]]
+    for group in groups:
+        columns = [*blocks[-1], *group]
+        widths = [max(map(display_width, cells)) + len(GAP) for cells in columns]
         if sum(widths) - len(GAP) > width and len(blocks[-1]) > len(start):
             blocks.append([*start])
-        blocks[-1].append(column)
+        blocks[-1] += group
     return [line for block in blocks for line in ["", *draw(block)]][1:]
 
 
