@@ -18,8 +18,7 @@ from ragbench.experiment.plan.records import Plan, PlannedJudge
 from ragbench.experiment.records import JudgeUse, Results
 from ragbench.llm import Budget, Totals
 from ragbench.records.summary import Cost, Spending
-from ragbench.score.judge.base import AskingJudge
-from ragbench.score.judge.verdicts import Judged
+from ragbench.score.judge.judged import Judged
 from ragbench.types import Cause, FloatArray, Prediction, Usage
 from ragbench.types.records import add_usage
 
@@ -205,6 +204,4 @@ def paid_since(before: Totals, now: Totals, others: Totals | None = None) -> Tot
 
 def totals_of(planned: PlannedJudge) -> Totals:
     """Return a copy of what a judge has sent and paid so far; nothing without a model."""
-    if not isinstance(planned.judge, AskingJudge):
-        return Totals()
-    return planned.judge.totals()
+    return planned.judge.totals() if planned.judge.asks else Totals()

@@ -29,7 +29,7 @@ from ragbench.records.summary import (
     Tokens,
 )
 from ragbench.score.base import Look, ScoreColumn
-from ragbench.score.judge.verdicts import Judged
+from ragbench.score.judge.judged import Judged
 from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.ranking import rank
 from ragbench.types import Answered, Cause, Prediction, Qrels, Query, Retrieved, Run, Usage

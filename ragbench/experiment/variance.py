@@ -25,7 +25,6 @@ from ragbench.records.comparison import (
     VariancePart,
 )
 from ragbench.score.base import ScoreColumn
-from ragbench.score.judge.base import AskingJudge
 from ragbench.stats import VarianceSplit, cheapest_design, split_variance
 from ragbench.types import FloatArray
 
@@ -88,7 +87,7 @@ def _sources(plan: Plan, results: Results) -> dict[str, _Source]:
     for name, judge in plan.judges.items():
         # the verdict of a jury has a score per model, and these are no repeats
         judgements = 1 if "+" in judge.judge.model else judge.samples
-        noisy = isinstance(judge.judge, AskingJudge)
+        noisy = judge.judge.asks
         for rubric in judge.rubrics:
             score = plan.judge_score(rubric.name, name)
             found[score] = _Source(score, name, rubric.name, judgements, noisy)

@@ -87,7 +87,7 @@ class SignedGenerator(Protocol):
 
 @runtime_checkable
 class AskingGenerator(SignedGenerator, Protocol):
-    """A generator that asks models for replies, which can be kept; the names of `AskingJudge`.
+    """A generator that asks models for replies, which can be kept; the names are those of `Judge`.
 
     Who runs it calls `keep_replies` and `check` before the first question and `close` after the
     last one. `generate` may be called from many threads at once.

@@ -15,7 +15,7 @@ from ragbench.calibration.probes import (
     why_not,
 )
 from ragbench.calibration.sheet import Scale
-from ragbench.score.judge.base import Item
+from ragbench.score.judge.base import Item, Judge
 from ragbench.score.judge.judge import make_judge
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
 from ragbench.types.conversation import Turn
@@ -27,7 +27,7 @@ RATED = load_rubric({"name": "rated", "needs": ["contexts", "answer"], "scale": 
 ITEM = Item("When?", "It opened in 1932.", ["It opened in 1932.", "Red."], queries=["opening"])
 
 
-class Impressed:
+class Impressed(Judge):
     """Gives half, a quarter less where a red passage is first; fails there on the answer `boom`."""
 
     label, model, served, options = "impressed", "impressed/1", None, {}

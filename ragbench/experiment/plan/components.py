@@ -47,7 +47,7 @@ from ragbench.rerank.base import declared as declared_reranker
 from ragbench.retrieve.base import Rankings, Retriever
 from ragbench.retrieve.chunks import with_chunks
 from ragbench.retrieve.python import as_retriever, declared
-from ragbench.score.judge.base import AskingJudge, CheckedJudge
+from ragbench.score.judge.base import Judge
 from ragbench.score.judge.judge import load_rubrics
 from ragbench.score.judge.python import declared as declared_judge
 from ragbench.score.judge.python import refused
@@ -185,7 +185,7 @@ def checked_metric(named: NamedMetric) -> Metric:
     return named.metric
 
 
-def _check(made: Metric | CheckedJudge | Generator, place: Place, path: str) -> None:
+def _check(made: Metric | Judge | Generator, place: Place, path: str) -> None:
     try:
         made.check()
     except OptionError as error:
@@ -265,10 +265,8 @@ def doubtful_nuggets(name: str, planned: PlannedJudge, queries: Sequence[Query])
 def connect(planned: PlannedJudge, replies: Replies | None) -> None:
     """Let a judge see that nothing is missing; what is in the way is an error at its entry."""
     judge, block = planned.judge, planned.block
-    if isinstance(judge, AskingJudge):
-        judge.keep_replies(replies)
-    if isinstance(judge, CheckedJudge):
-        _check(judge, block.place, _path_of(block))
+    judge.keep_replies(replies)
+    _check(judge, block.place, _path_of(block))
 
 
 def _path_of(block: JudgeBlock) -> str:
@@ -301,7 +299,7 @@ def connected(
     """
     with ExitStack() as stack:
         made = generators or {}
-        asking = any(isinstance(planned.judge, AskingJudge) for planned in judges.values())
+        asking = any(planned.judge.asks for planned in judges.values())
         replies = None
         if asking or any(generator.asks is not None for _, generator in made.values()):
             others = [other / REPLIES_FILE for other in also]
@@ -316,10 +314,10 @@ def connected(
             if component is not None and not component.type.startswith(PYTHON):
                 _check(generator, component.place, f"generators.{name}")
         for planned in judges.values():
-            if isinstance(planned.judge, AskingJudge):
-                planned.judge.spend_from(budget)
+            planned.judge.spend_from(budget)
             connect(planned, replies)
-            if isinstance(planned.judge, CheckedJudge):
+            # an object of the user's that judges one by one may be used again after the run
+            if planned.judge.takes_many:
                 stack.callback(planned.judge.close)
         yield replies
 
@@ -347,7 +345,7 @@ def readiness(name: str, planned: PlannedJudge) -> str | None:
     """Say why a run would not start with a judge; None where it would, as far as is known."""
     if planned.missing_key is not None:
         return f"judge '{name}' needs a key: {planned.missing_key} is not set"
-    if isinstance(planned.judge, CheckedJudge) and not judge_calls_code(planned):
+    if planned.judge.takes_many and not judge_calls_code(planned):
         try:
             connect(planned, None)
         except (MissingExtra, AdapterError, DataError) as error:

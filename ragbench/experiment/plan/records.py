@@ -26,7 +26,7 @@ from ragbench.generate.base import App, Generator
 from ragbench.records.summary import SystemType
 from ragbench.retrieve.base import Retriever
 from ragbench.score.base import add_option
-from ragbench.score.judge.base import Judge, KeyedJudge, Rubric
+from ragbench.score.judge.base import Judge, Rubric
 from ragbench.score.text.base import Metric
 from ragbench.signature import fingerprint
 from ragbench.types import Collection, Document, Qrels, Query
@@ -108,7 +108,7 @@ class PlannedJudge:
     @property
     def missing_key(self) -> str | None:
         """The environment variable that must hold its key and does not."""
-        return self.judge.missing_key if isinstance(self.judge, KeyedJudge) else None
+        return self.judge.missing_key
 
     @property
     def samples(self) -> int:

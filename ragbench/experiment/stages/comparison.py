@@ -32,7 +32,7 @@ from ragbench.records.codec import from_json, to_json
 from ragbench.records.comparison import Comparisons, ControlDifference, MeasureComparison
 from ragbench.report.headline import nothing_told
 from ragbench.score.base import Advance, ScoreColumn
-from ragbench.score.judge.verdicts import Judged
+from ragbench.score.judge.judged import Judged
 from ragbench.score.retrieval.notation import parse_measure
 from ragbench.signature import fingerprint
 

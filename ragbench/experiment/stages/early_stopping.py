@@ -24,9 +24,9 @@ from ragbench.records.comparison import Difference
 from ragbench.records.score import Kind
 from ragbench.records.summary import Saved
 from ragbench.score.base import Look
-from ragbench.score.judge.base import AskingJudge, Item
+from ragbench.score.judge.base import Item
+from ragbench.score.judge.judged import Judged
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
-from ragbench.score.judge.verdicts import Judged
 from ragbench.signature import order_key
 from ragbench.stats import look_sizes
 from ragbench.types import Cause, Verdict
@@ -162,7 +162,7 @@ def _saved(
         return Saved(calls=0, usd=0.0, tokens=0)
     usages = [each.usage for each in judged.values()]
     cost = total_cost(scale_usage([usage], n_left, n - n_left) for usage in usages)
-    calls: int | None = None if isinstance(judge.judge, AskingJudge) else 0
+    calls: int | None = None if judge.judge.asks else 0
     if isinstance(judge.judge, ModelJudge):
         each = [rehearse(judge.judge, own, judge.rubrics).calls for own in left]
         calls = round(sum(low + high for low, high in each) / 2)

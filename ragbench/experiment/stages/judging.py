@@ -22,9 +22,10 @@ from ragbench.experiment.stages.keys import KEY_DIGITS, code_of, item_key
 from ragbench.records.manifest import form_id
 from ragbench.redaction import redact
 from ragbench.score.base import Advance, Look
-from ragbench.score.judge.base import AskingJudge, Item, Rubric, StreamingJudge
+from ragbench.score.judge.base import Item, Rubric
+from ragbench.score.judge.judged import Judged, collect_verdicts
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
-from ragbench.score.judge.verdicts import Judged, collect_verdicts, judge_all, judge_on
+from ragbench.score.judge.verdicts import judge_all, judge_on
 from ragbench.signature import fingerprint_json, order_key
 from ragbench.store.items import StageItems
 from ragbench.types import Cause, Verdict
@@ -214,7 +215,7 @@ class Verdicts(StoredStage):
     ) -> Iterator[tuple[Sequence[int], list[dict[str, Verdict]]]]:
         """Blocks of rows with what the judge says of them, here or on workers."""
         executor, judge = self.workspace.executor, self.judge
-        if isinstance(judge.judge, StreamingJudge):
+        if judge.judge.asks:
             items = (self._items[row] for row in rows)
             for number, own in judge.judge.judge_each(items, rubrics):
                 advance(1)
@@ -240,7 +241,7 @@ class Verdicts(StoredStage):
         A judge that asks models gets all: it watches the budget itself, and its replies are on
         disk as they come. The verdicts of another one are stored block by block.
         """
-        asks = isinstance(self.judge.judge, AskingJudge)
+        asks = self.judge.judge.asks
         size = len(rows) if asks else size
         for start in range(0, len(rows), size):
             if self.workspace.budget.time_is_up and not asks:
@@ -401,12 +402,14 @@ class JudgeAnswers(Stage):
 def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:
     """All that a judge's verdicts by a rubric depend on but what is judged."""
     told = {name: value for name, value in judge.block.options.items() if name not in _UNTOLD}
-    asked = judge.judge.signature_parts(rubric) if isinstance(judge.judge, AskingJudge) else {}
+    asked = judge.judge.signature_parts(rubric) if judge.judge.asks else {}
     hidden = plan.config.secrets
     # a price that is known at last prices what is stored: the verdicts are made of it again
     models = judge.judge.jury.models if isinstance(judge.judge, ModelJudge) else ()
     prices = judge.judge.load_prices() if isinstance(judge.judge, ModelJudge) else None
     priced = [prices is not None and prices.of(model) is not None for model in models]
+    # mypy takes no class of a variable for hashable
+    code: Any = type(judge.judge if judge.judge.made is None else judge.judge.made)
     return fingerprint_json(
         [
             __version__,
@@ -417,7 +420,7 @@ def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:
             rubric.fingerprint,
             dict(asked),
             priced,
-            code_of(type(judge.judge.made)),
+            code_of(code),
         ],
         KEY_DIGITS,
     )

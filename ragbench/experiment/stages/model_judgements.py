@@ -18,8 +18,8 @@ from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.stages.retrieval import Rank
 from ragbench.records.manifest import VerdictRow
 from ragbench.score.judge.base import Item
+from ragbench.score.judge.judged import Judged
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
-from ragbench.score.judge.verdicts import Judged
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.types import Document, Qrels, Query
 

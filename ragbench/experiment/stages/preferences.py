@@ -22,8 +22,9 @@ from ragbench.experiment.stages.judging import passage_texts
 from ragbench.records.manifest import VerdictRow
 from ragbench.score.base import Advance, ScoreColumn
 from ragbench.score.judge.base import Item
+from ragbench.score.judge.judged import Judged
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
-from ragbench.score.judge.verdicts import Judged, judge_pairs, same_answers
+from ragbench.score.judge.pairs import judge_pairs, same_answers
 from ragbench.types import Prediction, Query
 from ragbench.types.records import add_usage
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from ragbench.score.base import Advance
 from ragbench.signature import fingerprint_json
@@ -126,33 +126,12 @@ class Rubric:
         return fingerprint_json([*said, *more, *([self.model] if self.model else [])])
 
 
-class PlainJudge(Protocol):
-    """What a judge of the user's own cannot do without."""
-
-    @property
-    def label(self) -> str:
-        """As that of `Judge`."""
-
-    @property
-    def model(self) -> str:
-        """As that of `Judge`."""
-
-    @property
-    def options(self) -> Mapping[str, object]:
-        """As those of `Judge`."""
-
-    def judge(self, item: Item, rubric: Rubric) -> Verdict:
-        """Apply a rubric, as `Judge` does."""
-
-
 class Judge:
-    """Applies rubrics to items: all that a run asks of a judge, with what is usual.
+    """Applies rubrics to items: the one protocol of judges, with a default for most members.
 
-    Built-in judges inherit it. One of the user's own need not: it is a `PlainJudge` with what it
-    has of the rest, and `ragbench.score.judge.python.declared` wraps it once.
-
-    A judge that gains from seeing many items at once is also a `ManyJudge`; one that needs a
-    package or a model is a `CheckedJudge`, and one that asks models an `AskingJudge`.
+    Built-in judges inherit it. An object of the user's needs `label`, `model`, `options` and
+    `judge`, and may have `served`, `computes`, `missing_key`, `judge_all` with `ajudge_all`,
+    `check` and `close`: `ragbench.score.judge.python.declared` wraps it once.
     """
 
     served: Sequence[str] | None = None
@@ -161,6 +140,13 @@ class Judge:
     """The keys of the one rubric that a plain function is, under its name; else None."""
     computes: bool = False
     """Whether it asks no server, so that workers can be asked in its place."""
+    takes_many: bool = False
+    """Whether it has `judge_all` and `ajudge_all`, which say themselves where a rubric does not
+    apply; else items are judged one by one."""
+    made: Any = None
+    """The object of the user's that it stands for; None: it is the judge itself."""
+    asks: bool = False
+    """Whether it asks models: their replies are kept, paid from a budget, and come one by one."""
 
     @property
     def label(self) -> str:
@@ -178,20 +164,55 @@ class Judge:
         return {}
 
     @property
-    def made(self) -> PlainJudge:
-        """What gives the verdicts: itself, but where it stands for an object."""
-        return self
+    def missing_key(self) -> str | None:
+        """The environment variable that must hold its key and does not."""
+        return None
 
     def judge(self, item: Item, rubric: Rubric) -> Verdict:
         """Apply a rubric whose needs the item fulfils.
 
         A pair comes twice in an experiment, the second time with the answers in each other's
-        place, unless the judge is an `AskingJudge`, which asks in both orders itself.
+        place, unless the judge asks models: then it asks in both orders itself.
         """
         raise NotImplementedError
 
+    def judge_all(
+        self, items: Iterable[Item], rubrics: Sequence[Rubric], advance: Advance | None = None
+    ) -> list[dict[str, Verdict]]:
+        """Return for each item, in order, a verdict per rubric; failures are verdicts too."""
+        raise NotImplementedError
+
+    async def ajudge_all(
+        self, items: Iterable[Item], rubrics: Sequence[Rubric]
+    ) -> list[dict[str, Verdict]]:
+        """Return the same without blocking the running loop."""
+        raise NotImplementedError
+
+    def judge_each(
+        self, items: Iterable[Item], rubrics: Sequence[Rubric]
+    ) -> Iterator[tuple[int, dict[str, Verdict]]]:
+        """Yield position and verdicts of each item as they come, where it asks models."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Raise an error where a package, a key or a model is missing."""
+
     def close(self) -> None:
         """Give back what it holds: connections, a model."""
+
+    def keep_replies(self, replies: Replies | None) -> None:
+        """Set where replies are kept and looked up; before the first question."""
+
+    def spend_from(self, budget: Budget | None) -> None:
+        """Set what all calls may cost together; before the first question."""
+
+    def signature_parts(self, rubric: Rubric) -> Mapping[str, Any]:
+        """Return what the verdicts by a rubric depend on besides the model."""
+        return {"rubric": rubric.fingerprint, **self.options}
+
+    def totals(self) -> Totals:
+        """Return a copy of what has been sent and paid so far, where it asks models."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,74 +244,6 @@ def known_of(maker: object) -> KnownJudge:
         served=served if isinstance(served, (list, tuple)) else None,
         own_rubric=getattr(maker, "own_rubric", None),
     )
-
-
-@runtime_checkable
-class ManyJudge(Protocol):
-    """A judge that takes many items at once, and says itself where a rubric does not apply."""
-
-    def judge_all(
-        self, items: Iterable[Item], rubrics: Sequence[Rubric], advance: Advance | None = None
-    ) -> list[dict[str, Verdict]]:
-        """Return for each item, in order, a verdict per rubric; failures are verdicts too."""
-        ...
-
-    async def ajudge_all(
-        self, items: Iterable[Item], rubrics: Sequence[Rubric]
-    ) -> list[dict[str, Verdict]]:
-        """Return the same without blocking the running loop."""
-        ...
-
-
-@runtime_checkable
-class StreamingJudge(ManyJudge, Protocol):
-    """A judge that gives verdicts as they come, and holds none."""
-
-    def judge_each(
-        self, items: Iterable[Item], rubrics: Sequence[Rubric]
-    ) -> Iterator[tuple[int, dict[str, Verdict]]]:
-        """Yield position and verdicts of each item; items are taken as they are needed."""
-        ...
-
-
-@runtime_checkable
-class CheckedJudge(ManyJudge, Protocol):
-    """A judge that needs what may be missing: a package, a key, a model."""
-
-    def check(self) -> None:
-        """Say what is missing, before anything is judged."""
-        ...
-
-
-@runtime_checkable
-class KeyedJudge(Protocol):
-    """A judge that may need a key."""
-
-    @property
-    def missing_key(self) -> str | None:
-        """The environment variable that must hold the key and does not."""
-        ...
-
-
-@runtime_checkable
-class AskingJudge(CheckedJudge, Protocol):
-    """A judge that asks models for replies, which can be kept."""
-
-    def keep_replies(self, replies: Replies | None) -> None:
-        """Set where replies are kept and looked up; before the first question."""
-        ...
-
-    def spend_from(self, budget: Budget | None) -> None:
-        """Set what all calls may cost together; before the first question."""
-        ...
-
-    def signature_parts(self, rubric: Rubric) -> Mapping[str, Any]:
-        """Return what the verdicts by a rubric depend on besides the model."""
-        ...
-
-    def totals(self) -> Totals:
-        """Return a copy of what has been sent and paid so far."""
-        ...
 
 
 # what the data lack comes first: it does not depend on the system

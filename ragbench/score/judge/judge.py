@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from ragbench.errors import OptionError
 from ragbench.llm.server import speaks_openai
 from ragbench.registry import check_values, declared_options
 from ragbench.score.judge import JUDGES, base
-from ragbench.score.judge.base import AskingJudge, CheckedJudge, Rubric
+from ragbench.score.judge.base import Rubric
 from ragbench.score.judge.items import MoreOfAnItem, Rows, check_row, item_of, items_of
 from ragbench.score.judge.python import declared, judge_maker, name_of
 from ragbench.score.judge.rubric import (
@@ -55,7 +55,7 @@ class Judge:
         model: str | None = None,
         rubrics: Sequence[str | Path | Mapping[str, Any]] | None = None,
         *,
-        type: str | Callable[..., object] | base.PlainJudge = "openai",
+        type: str | object = "openai",
         replies: str | Path | None = None,
         client: Any = None,
         **options: Any,
@@ -99,12 +99,11 @@ class Judge:
 
     def _kept(self, path: str | Path | None) -> Replies | None:
         """See that nothing is missing, and open the store of replies of a judge that asks."""
-        if path is not None and not isinstance(self._judge, AskingJudge):
-            raise OptionError(self.type, "replies", path, "a judge that asks models")
-        if path is None or not isinstance(self._judge, AskingJudge):
-            if isinstance(self._judge, CheckedJudge):
-                self._judge.check()
+        if path is None:
+            self._judge.check()
             return None
+        if not self._judge.asks:
+            raise OptionError(self.type, "replies", path, "a judge that asks models")
         from ragbench.llm import Replies
 
         replies = Replies(path)
@@ -261,7 +260,7 @@ class Judge:
 
 
 def make_judge(
-    named: str | Callable[..., object] | base.PlainJudge,
+    named: str | object,
     options: Mapping[str, Any],
     *,
     inputs: Mapping[str, Any] | None = None,

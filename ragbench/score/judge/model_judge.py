@@ -112,6 +112,7 @@ class ModelJudge(Connected, Judge):
     are raised.
     """
 
+    takes_many = asks = True
     label = "a language model: its verdicts are opinions until they are checked against people's"
     price_share = 1.0
     """What its calls cost, as a part of the usual price."""

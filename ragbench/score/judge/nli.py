@@ -60,7 +60,7 @@ class NLI(Judge):
         Laban et al. (2022), SummaC: Re-Visiting NLI-based Models for Inconsistency Detection.
     """
 
-    computes = True
+    computes = takes_many = True
     label = "a local model: it checks sentences one by one, and sees nothing around them"
 
     served: Sequence[str] = (

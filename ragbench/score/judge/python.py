@@ -16,8 +16,15 @@ from typing import Any
 import numpy as np
 
 from ragbench.errors import AdapterError, DataError
-from ragbench.registry import declared_options, nearest, option_parameters, shown, source_print
-from ragbench.score.judge import base
+from ragbench.registry import (
+    OwnComponent,
+    declared_options,
+    has_method,
+    nearest,
+    option_parameters,
+    shown,
+    source_print,
+)
 from ragbench.score.judge.base import NEEDS, Item, Judge, Rubric, known_of
 from ragbench.types.scores import Verdict
 
@@ -55,61 +62,24 @@ class FunctionJudge(Judge):
         return read_verdict(self._function(**given, **self._bound))
 
 
-def _members(*protocols: type) -> list[str]:
-    return sorted({name for each in protocols for name in vars(each) if not name.startswith("_")})
+_CANNOT_LACK = ("judge", "label", "model", "options")
 
 
-_CANNOT_LACK = _members(base.PlainJudge)
-_WIDER = _members(
-    *(base.ManyJudge, base.StreamingJudge, base.CheckedJudge),
-    *(base.KeyedJudge, base.AskingJudge),
-)
-"""What makes an object more than a `PlainJudge`."""
+class OwnJudge(OwnComponent, Judge):
+    """An object of the user's own as a judge."""
 
+    takes = frozenset(
+        (*_CANNOT_LACK, "computes", "missing_key", "judge_all", "ajudge_all", "check", "close")
+    )
 
-class OwnJudge(Judge):
-    """An object of the user's own with what it lacks of a judge: it is looked at here alone."""
-
-    def __init__(self, made: base.PlainJudge) -> None:
-        known, self._made = known_of(made), made
+    def __init__(self, made: Any) -> None:
+        super().__init__(made)
+        known = known_of(made)
         self.served, self.own_rubric = known.served, known.own_rubric
-        self.computes = bool(getattr(made, "computes", False))
-        # so that it is a `ManyJudge`, an `AskingJudge`, ... if and only if the object is
-        for name in _WIDER:
-            if hasattr(made, name):
-                setattr(self, name, getattr(made, name))
-
-    @property
-    def label(self) -> str:
-        """That of the object."""
-        return self._made.label
-
-    @property
-    def model(self) -> str:
-        """That of the object."""
-        return self._made.model
-
-    @property
-    def options(self) -> Mapping[str, object]:
-        """Those of the object."""
-        return self._made.options
-
-    @property
-    def made(self) -> base.PlainJudge:
-        """The object."""
-        return self._made
-
-    def judge(self, item: Item, rubric: Rubric) -> Verdict:
-        """Ask the object."""
-        return self._made.judge(item, rubric)
-
-    def close(self) -> None:
-        """Let the object give back what it holds, where it can."""
-        if callable(close := getattr(self._made, "close", None)):
-            close()
+        self.takes_many = has_method(made, ["judge_all"]) and has_method(made, ["ajudge_all"])
 
 
-def declared(made: Judge | base.PlainJudge) -> Judge:
+def declared(made: object) -> Judge:
     """Return a judge of which all is known that a run asks."""
     return made if isinstance(made, Judge) else OwnJudge(made)
 

@@ -268,9 +268,10 @@ def test_an_object_of_ones_own_gets_what_it_lacks_and_keeps_what_it_has():
     assert not plain.computes
     assert (type(plain.made), plain.label, plain.judge(Item(), None).score) == (Plain, "plain", 0.5)
     plain.close()
-    wider = (base.ManyJudge, base.CheckedJudge, base.KeyedJudge, base.AskingJudge, base.LoadedJudge)
-    assert [isinstance(plain, each) for each in wider] == [False] * 5
-    assert [isinstance(many, each) for each in wider] == [True] * 3 + [False] * 2
+    assert (plain.takes_many, plain.asks, plain.missing_key) == (False, False, None)
+    assert (many.takes_many, many.asks) == (True, False)
+    many.check()
+    assert many.made.checked
     assert (many.served, many.computes, many.missing_key) == (["fluency"], True, "MY_KEY")
     with pytest.raises(OptionError, match="found 'correctness', allowed: fluency"):
         load_rubrics(["correctness"], "mine", many)

@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ragbench.score.judge.base import Item
+from ragbench.score.judge.base import Item, Judge
+from ragbench.score.judge.pairs import SAME, judge_pairs
 from ragbench.score.judge.rubric import load_rubric
-from ragbench.score.judge.verdicts import SAME, judge_pairs
 from ragbench.types import Cause, Verdict
 
 RUBRIC = load_rubric("pairwise")
 
 
-class Own:
+class Own(Judge):
     """A judge that sends nothing: it says what a function of the two answers says."""
 
     label, model, served, options = "a test", "own", None, {}
