@@ -201,7 +201,7 @@ def write_run(
             }
             for system in results.systems
         }
-        views = QueryViews(folder, bare=True, columns=columns)
+        views = QueryViews(folder, bare=True, ids=ids, columns=columns)
         write_page(folder / "report.html", summary, results.comparisons, views)
 
     folder = write_run_folder(home, run_id, contents, finish=finish, is_latest=repetition is None)

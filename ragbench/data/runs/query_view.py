@@ -151,14 +151,15 @@ class QueryViews:
         run: str | Path,
         *,
         bare: bool = False,
+        ids: Sequence[str] | None = None,
         columns: Mapping[str, Mapping[str, FloatArray]] | None = None,
     ) -> None:
         """Open a run folder, or the newest run of an experiment's folder.
 
         If `bare`, its queries are without rankings, scores and causes, and have of its systems
         only those that answered: `columns`, `causes` and `hits` have those of all at much less
-        cost. `columns` are those of `per_query.csv` if a run has them in memory: reading them
-        again would take a tenth of an experiment over run files.
+        cost. `ids` and `columns` are those of `per_query.csv` if a run has them in memory: reading
+        them again would take a tenth of an experiment over run files.
 
         Raises:
             DataError: There is no run, or one of its files is not what it should be.
@@ -168,12 +169,12 @@ class QueryViews:
         self._files: dict[str, Lines] = {}
         self._judges: dict[str, list[str]] = {}  # folder of `judgements/` -> its judges
         self._read: dict[Path, RankingFile] = {}
-        self._columns = columns
+        self._ids, self._columns = ids, columns
 
     @cached_property
     def ids(self) -> Sequence[str]:
         """The queries, in the order of the data set."""
-        return list(self._questions or next(iter(self._cells.values()), {}))
+        return self._ids or list(self._questions or next(iter(self._cells.values()), {}))
 
     def close(self) -> None:
         """Close the files; one that is read again is opened again."""

@@ -206,13 +206,17 @@ class RankingFile:
         """Query -> where its lines begin and end."""
         self._last: tuple[str, list[tuple[str, float]]] = ("", [])
         """The query that was read last: the systems over one ranking ask for it in turn."""
-        with path.open("rb") as stream:
-            if not stream.seek(0, 2):
-                return
-            with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                for block in _QUERY_LINES.finditer(data):
-                    query = block[1].decode("utf-8", "surrogateescape")
-                    self._places.setdefault(query, block.span())
+        # open as long as the reader lives: opening it for each query takes longer than reading
+        self._stream = path.open("rb")
+        if not self._stream.seek(0, 2):
+            return
+        with mmap.mmap(self._stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            for block in _QUERY_LINES.finditer(data):
+                query = block[1].decode("utf-8", "surrogateescape")
+                self._places.setdefault(query, block.span())
+
+    def __del__(self) -> None:
+        self._stream.close()
 
     def hits(self, query: str) -> list[tuple[str, float]]:
         """Return document and score of each hit, best first; by score, then by id from the end."""
@@ -221,10 +225,8 @@ class RankingFile:
         if query == self._last[0]:
             return self._last[1]
         start, end = self._places[query]
-        with self._path.open("rb") as stream:
-            stream.seek(start)
-            lines = stream.read(end - start)
-        documents, scores = self._columns(query, lines)
+        self._stream.seek(start)
+        documents, scores = self._columns(query, self._stream.read(end - start))
         if not all(map(gt, scores, scores[1:])):
             found = sorted(zip(scores, documents, strict=True), reverse=True)
             scores, documents = [score for score, _ in found], [name for _, name in found]

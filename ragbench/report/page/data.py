@@ -209,11 +209,7 @@ def _query(
 ) -> dict[str, object]:
     """Return what the page shows of one query."""
     hits = {name: views.hits(owners[0], view.id) for name, owners in rankings.items()}
-    relevant = {gold.id for gold in view.gold[:_MOST_RELEVANT]}
-    ranks = [
-        {name: rank for rank, (name, _) in enumerate(ranked, start=1) if name in relevant}
-        for ranked in hits.values()
-    ]
+    ranked = [[name for name, _ in of_ranking] for of_ranking in hits.values()]
     graded = []
     for verdict in view.graded:
         name = verdict.document_id or ""
@@ -229,7 +225,7 @@ def _query(
                     TextRow(id=gold.id, title=gold.title, text=gold.text, cut=gold.cut)
                 ),
                 gold.grade,
-                [of_ranking.get(gold.id, 0) for of_ranking in ranks],
+                [names.index(gold.id) + 1 if gold.id in names else 0 for names in ranked],
             )
             for gold in view.gold[:_MOST_RELEVANT]
         ],
@@ -251,13 +247,15 @@ def _hits(
     """Return passage, score and grade of each hit of a ranking and the system whose it is."""
     name_of_ranking, owner = ranking
     system, texts = view.system(owner), views.texts_of(view.id)
-    has_texts = bool(texts)  # a run of run files alone has none
+    has_texts = bool(texts)  # run files alone have none: there is nothing to look up
     answers = () if system is None else system.answers
     contexts = next((a.passages for a in answers if a.passages is not None), ())
     read = {passage.id: passage for passage in contexts}
+    if not has_texts and not read:
+        return [(_shortened(n, "word"), _rounded(s), view.judged.get(n)) for n, s in hits]
     rows = []
     for name, score in hits:
-        passage = read.get(name) or (texts(name_of_ranking, name) if has_texts else None)
+        passage = read.get(name) or texts(name_of_ranking, name)
         number = _shortened(name, "word") if passage is None else passages.number(passage)
         rows.append((number, _rounded(score), view.judged.get(name)))
     return rows
