@@ -56,7 +56,12 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
     groups = _group(summary.systems)
     sections = [build_section(group, scores, summary, families) for group, scores in groups.items()]
     if narrow:
-        sections = [_narrowed(section) for section in sections]
+        sections = [
+            replace(
+                s, measures=(s.measures[0], *(replace(m, differences=()) for m in s.measures[1:]))
+            )
+            for s in sections
+        ]
     gates = [_gate(gate) for gate in summary.gates]
     # the run itself says why; a summary of somebody else's may not
     said = any("incomplete" in warning for warning in summary.warnings)
@@ -94,11 +99,6 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
         costs=tuple(_costs(summary.systems, summary.timing)),
         signatures=tuple(_signatures(summary.systems)),
     )
-
-
-def _narrowed(section: Section) -> Section:
-    first, *others = section.measures
-    return replace(section, measures=(first, *(replace(each, differences=()) for each in others)))
 
 
 def _group(systems: Sequence[SystemSummary]) -> dict[Group, dict[str, dict[str, SystemScore]]]:
@@ -153,15 +153,11 @@ def _subject(summary: Summary) -> str:
     nouns = ("queries", "documents", "judgements")
     sizes = zip((dataset.queries, dataset.documents, dataset.judgements), nouns, strict=True)
     parts += [counted(size, noun) for size, noun in sizes if size is not None]
-    parts += _system_counts(summary.systems)
+    types = Counter(system.type for system in summary.systems)
+    parts += [counted(types[type_], noun) for type_, noun in _NOUNS.items() if types[type_]]
     if summary.baseline:
         parts.append(f"baseline {printable(summary.baseline)}")
     return ", ".join(parts)
-
-
-def _system_counts(systems: Sequence[SystemSummary]) -> list[str]:
-    counts = Counter(system.type for system in systems)
-    return [counted(counts[of], noun) for of, noun in _NOUNS.items() if counts[of]]
 
 
 def _gate(gate: GateVerdict) -> Gate:
