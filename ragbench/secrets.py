@@ -1,90 +1,84 @@
-"""Values that must not reach a file, not even inside the text of an error: which they are.
+"""Secrets: which values are secret, and texts without them.
 
-A value is a secret by its declaration, by the name of its option or of its variable, or by its own
-form: a key with the prefix of its vendor, an address with a password or a key in it, a text that
-says `password=...`.
+A value is secret by the declaration or the name of its option, by the name of its variable, or by
+its form: a key with the prefix of its vendor, an address with a password or a key in it, a text
+with `password=...`. A secret is removed from texts in three forms: as written, URL-encoded and in
+base64. Values of 6 or 7 characters are removed as whole words only, shorter ones in their own
+address only, since a report would lose every `a`.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import functools
-import hashlib
-import itertools
 import os
 import re
-from collections.abc import Mapping, Sequence
-from urllib.parse import parse_qsl, unquote, urlsplit
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from urllib.parse import unquote
 
 MASK = "***"
-"""What stands in place of a secret that has no name."""
-
-_SHORTEST_KEY = 12  # of keys that nothing but a name tells
+"""Replacement of a secret that has no name."""
+SHORTEST = 6
+"""Characters from which a secret is removed from texts."""
+_SHORTEST_ANYWHERE = 8  # shorter ones as whole words only
+_SHORTEST_KEY = 12  # of values that only a name tells
 _SHORTEST_IN_URL = 8  # shorter parts of an address are words and numbers
 
 _PLACEHOLDERS = frozenset(
     {"", "-", "x", "none", "null", "no", "false", "empty", "dummy", "local", "test", "unused"}
     | {"no-key", "nokey", "not-needed", "not_needed", "placeholder", "anonymous", MASK}
 )
-"""What stands where a server wants a key and reads none."""
+"""Values that people write where a server wants a key and reads none."""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_SECRET_WORDS = frozenset(
-    {"token", "secret", "secrets", "password", "passwords", "passwd", "pwd", "passphrase"}
-    | {"passcode", "pin", "credential", "credentials", "auth", "authorization", "authentication"}
-    | {"cookie", "cookies", "bearer", "apikey", "apikeys", "accesskey", "headers"}
-    | {"jwt", "cred", "creds", "pw"}
+_SECRET_WORDS = (
+    r"(?:token|secrets?|passwords?|passwd|credentials?)(?:_|$)|(?:^|_)(?:user|db)?pass$"
+    r"|(?:^|_)(?:pwd|pw|passphrase|passcode|pin|auth|authorization|authentication|cookies?|bearer"
+    r"|apikeys?|accesskey|headers|jwt|creds?)(?:_|$)"
 )
-_KEYS_OF = frozenset(
-    {"api", "access", "secret", "private", "auth", "account", "subscription", "service", "master"}
-    | {"encryption", "signing", "shared", "storage", "admin", "license", "client"}
+_OPTION = re.compile(
+    rf"{_SECRET_WORDS}|connection_?string|(?:^|_)(?:api|access|secret|private|auth|account|service"
+    r"|subscription|master|encryption|signing|shared|storage|admin|license|client)_keys?(?:_|$)"
 )
-"""Words before `key`: other keys, such as the `output_key` of a chain, hold no secret."""
-_HARMLESS = ("accept", "content-", "user-agent")
-"""How headers begin that say nothing of who asks."""
-_SECRET_ENDS = ("key", "keys", "token", "secret", "password", "passwd", "credential", "credentials")
-_OF_VARIABLES = frozenset(("pat", "sas", "dsn", "jwt", "signature"))
-_FOLDERS = frozenset(("PWD", "OLDPWD"))  # of every shell: where it is, and where it was
-_PLAIN_IN_QUERIES = frozenset(("api-version", "api_version"))  # dates, which are long
-_IN_QUERIES = frozenset(("key", "sig", "signature", "code", "sas", "jwt"))
+"""Words in the name of a secret option; other keys, such as `output_key` of a chain, are none."""
+_VARIABLE = re.compile(rf"{_SECRET_WORDS}|keys?(?:_|$)|(?:^|_)(?:pat|sas|dsn|signature)(?:_|$)")
+_IN_QUERY = re.compile(r"(?:^|_)(?:key|sig|signature|code|sas|jwt)(?:_|$)")
+_HARMLESS = ("accept", "content-", "user-agent")  # headers that say nothing of who asks
+_FOLDERS = ("PWD", "OLDPWD")  # variables of every shell
+_PLAIN_IN_QUERIES = ("api-version", "api_version")  # dates, which are long
 
-_OF_VENDORS = (
-    r"(?:sk|pk|rk)-[\w-]{8,}|(?:gh[opsur]|hf|glpat|xox[a-z])[_-][\w-]{8,}|github_pat_\w{8,}"
-    r"|(?:AKIA|ASIA)[0-9A-Z]{12,}|AIza[\w-]{20,}|eyJ[\w-]{10,}\.[\w-]+\.[\w-]*"
+_VENDOR = re.compile(
+    r"(?<![\w/.-])(?:(?:sk|pk|rk)-[\w-]{8,}|(?:gh[opsur]|hf|glpat|xox[a-z])[_-][\w-]{8,}"
+    r"|github_pat_\w{8,}|(?:AKIA|ASIA)[0-9A-Z]{12,}|AIza[\w-]{20,}|eyJ[\w-]{10,}\.[\w-]+\.[\w-]*"
     r"|(?:sk|rk|pk)_(?:live|test)_\w{8,}|(?:gsk|pcsk|lsv2_[a-z]+|whsec|npm|jina|shp[a-z]{2})_\w{16,}"
     r"|(?:nvapi|xai|pplx|tvly|pypi)-[\w-]{16,}|(?:ya29|hvs|SG)\.[\w.-]{12,}"
+    r"|(?<=Bearer )[\w.+/=-]{12,}|(?<=Basic )[\w+/=-]{12,})"
 )
-_KNOWN_FORM = re.compile(
-    rf"{_OF_VENDORS}|(?:Bearer|Basic) \S{{4,}}|-----BEGIN [A-Z ]*PRIVATE KEY-----"
-)
-"""How keys of well-known services begin."""
-_IN_TEXT = re.compile(
-    rf"(?<![\w/.-])(?:{_OF_VENDORS}|(?<=Bearer )[\w.+/=-]{{12,}}|(?<=Basic )[\w+/=-]{{12,}})"
-)
+"""Keys of well-known services."""
+_PRIVATE_KEY = "-----BEGIN "
 _NAMED = re.compile(
-    # of no more than 100 letters: names are looked for at each letter of a long text
-    r"""(?P<flag>(?<!\S)-{1,2})?(?<![A-Za-z])(?P<name>[A-Za-z][\w-]{,99})"""
-    r"""["']?(?:\s*[:=]\s*|(?(flag)[ ]|(?!)))["']?"""
-    r"""(?P<value>[^\s;,&"'{}<>()]+)"""
+    # names of at most 100 characters: the search begins at each letter of a long text
+    r"""(?P<flag>(?<!\S)-{1,2})?(?<![A-Za-z])(?P<name>[A-Za-z][\w-]{,99})["']?"""
+    r"""(?:\s*(?P<sign>[:=])\s*|(?(flag)[ ]|(?!)))["']?(?P<value>[^\s;,&"'{}<>()]+)"""
 )
-_LOGIN = re.compile(r"(?<!\S)(?:\w+:/?)?[\w.%+-]*:([^\s/@:'\"]+)@[\w.-]+\S*")
-"""What was meant as an address, such as `me:password@host/v1`."""
-_PAIRS = re.compile(
-    r"""[\w\s.-]+=[^;]*(?:;[\w\s.-]+=[^;]*)+;?\s*"""  # Server=db;Password=x
-    r"""|\s*\w+\s*=\s*(?:'[^']*'|\S+)(?:\s+\w+\s*=\s*(?:'[^']*'|\S+))+\s*"""  # host=db password=x
-    r"""|\?[\w.%-]+=[^&\s]*(?:&[\w.%-]+=[^&\s]*)*""",  # ?sv=2024&sig=x
-)
-_PAIR = re.compile(r"""([\w.%-][\w .%-]*?)\s*=\s*('[^']*'|[^;&\s]+)""")
-_KEY_AND_DIGITS = re.compile("[A-Za-z_.-]+[0-9]{0,4}")  # `answer_2024` is a name
+_USER = re.compile(r"(?<=://)[^\s/?#'\"<>]+(?=@)")
+_LOGIN = re.compile(r"(?<!\S)(?:\w+:/?)?[\w.%+-]*:(?P<password>[^\s/@:'\"]+)@[\w.-]+\S*")
+"""An address without its scheme, such as `me:password@host/v1`."""
+_QUERY = re.compile(r"(?P<start>[?&;#])(?:(?P<name>[\w.%-]+)=)?(?P<value>[^\s&;#'\"<>]+)")
+_MEDIA_TYPE = re.compile(r"(?:application|text|image|audio|multipart)/[\w.+*-]+")
+_NAME_AND_NUMBER = re.compile("[A-Za-z_.-]+[0-9]{0,4}")  # `answer_2024` is the name of a field
 
 
-def _words(name: str) -> list[str]:
-    return [word.lower() for word in _WORD.findall(name)]
+def _normalized(name: str) -> str:
+    """Return the words of a name: `X-Api-Key` is `x_api_key`."""
+    return "_".join(_WORD.findall(name)).lower()
 
 
 def is_secret_option(name: str) -> bool:
-    """Tell whether the name of an option says that its value is a secret.
+    """Return True if the name of an option says that its value is a secret.
 
-    An option that ends in `_env` holds the name of a variable, which is none.
+    An option that ends in `_env` holds the name of a variable, which is no secret.
 
     Example:
         >>> [is_secret_option(name) for name in ("api_key", "X-Api-Key", "Authorization", "token")]
@@ -92,37 +86,14 @@ def is_secret_option(name: str) -> bool:
         >>> [is_secret_option(name) for name in ("api_key_env", "max_tokens", "output_key", "key")]
         [False, False, False, False]
     """
-    words = _words(name)
-    if not words or words[-1] == "env":
+    words = _normalized(name)
+    if words.split("_")[-1] in ("", "env"):
         return False
-    keys = itertools.pairwise(words)
-    return (
-        not _SECRET_WORDS.isdisjoint(words)
-        or any(last in ("key", "keys") and first in _KEYS_OF for first, last in keys)
-        or any(word.endswith(_SECRET_ENDS[2:]) for word in words)  # authtoken
-        or "connectionstring" in "".join(words)
-        or (name.isupper() and is_secret_variable(name))  # of the environment of a program
-    )
-
-
-def is_secret_place(keys: Sequence[str]) -> bool:
-    """Tell whether a key on the way to a value says so: all below `headers` or `auth` is secret.
-
-    Example:
-        >>> is_secret_place(["headers", "X-Tenant"]), is_secret_place(["headers", "Accept"])
-        (True, False)
-    """
-    harmless = len(keys) > 1 and is_harmless(keys[-1])
-    return not harmless and any(map(is_secret_option, keys))
-
-
-def is_harmless(header: str) -> bool:
-    """Tell whether a header says nothing of who asks."""
-    return header.lower().startswith(_HARMLESS)
+    return bool(_OPTION.search(words)) or (name.isupper() and is_secret_variable(name))
 
 
 def is_secret_variable(name: str) -> bool:
-    """Tell whether the name of a variable says so; rather once too often, its value is lost else.
+    """Return True if the name of a variable says that its value is a secret.
 
     Example:
         >>> [is_secret_variable(name) for name in ("OPENAI_API_KEY", "MYTOKEN", "DB_PWD", "PIN")]
@@ -130,71 +101,128 @@ def is_secret_variable(name: str) -> bool:
         >>> [is_secret_variable(name) for name in ("TOKENIZER", "MAX_TOKENS", "AUTHOR", "PWD")]
         [False, False, False, False]
     """
-    if name in _FOLDERS:
-        return False
-    words = _words(name)
-    return not (_SECRET_WORDS | _OF_VARIABLES).isdisjoint(words) or any(
-        word.endswith(_SECRET_ENDS) for word in words
-    )
+    return name not in _FOLDERS and bool(_VARIABLE.search(_normalized(name)))
 
 
-def of_process(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the keys that a process was given, whether a config names them or not.
-
-    What a library reads by itself may stand in its errors. They are told by the name of the
-    variable and by their form: long, with letters and digits, and no path.
+def is_secret_place(keys: Sequence[str]) -> bool:
+    """Return True if a key on the way to a value says so: all below `headers` or `auth` is secret.
 
     Example:
-        >>> of_process({"MY_API_KEY": "a1b2c3d4e5f6", "API_KEY_FILE": "/run/key1", "N": "x"})
+        >>> is_secret_place(["headers", "X-Tenant"]), is_secret_place(["headers", "Accept"])
+        (True, False)
+    """
+    is_plain_header = len(keys) > 1 and is_harmless(keys[-1])
+    return not is_plain_header and any(map(is_secret_option, keys))
+
+
+def is_harmless(header: str) -> bool:
+    """Return True if a header says nothing of who asks."""
+    return header.lower().startswith(_HARMLESS)
+
+
+def is_placeholder(value: str) -> bool:
+    """Return True for values such as `none`, which people write where no key is needed."""
+    return value.strip().lower() in _PLACEHOLDERS
+
+
+def is_key_like(name: str, value: str) -> bool:
+    """Return True if `name` is some key and `value` looks like one: long, letters and digits.
+
+    Example:
+        >>> is_key_like("my_key", "7b2d6f0c19aa4e"), is_key_like("key", "answer_2024")
+        (True, False)
+    """
+    is_name = re.search(r"[\s/]", value) or _NAME_AND_NUMBER.fullmatch(value)
+    return name.lower().endswith(("key", "keys")) and _looks_random(value) and not is_name
+
+
+def _looks_random(value: str) -> bool:
+    """Return True for 12 characters or more, letters and digits, that are no path of a file."""
+    is_mixed = re.search("[0-9]", value) and re.search("[A-Za-z]", value)
+    is_file = value.startswith(("/", "~", "./")) and os.path.exists(value)
+    return len(value) >= _SHORTEST_KEY and bool(is_mixed) and not is_file
+
+
+def secrets_of_process(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys in the environment of a process, whether a config names them or not.
+
+    Libraries read keys by themselves and show them in their errors. They are told by the name of
+    the variable and by their form.
+
+    Example:
+        >>> secrets_of_process({"MY_API_KEY": "a1b2c3d4e5f6", "API_KEY_FILE": "/run/key1"})
         {'MY_API_KEY': 'a1b2c3d4e5f6'}
     """
     return {
         name: value
         for name, value in environment.items()
-        if is_secret_variable(name) and len(value) >= _SHORTEST_KEY and _is_mixed(value)
+        if is_secret_variable(name) and _looks_random(value)
     }
 
 
-def _is_mixed(value: str) -> bool:
-    has_both = re.search("[0-9]", value) and re.search("[A-Za-z]", value)
-    return bool(has_both) and not (value.startswith(("/", "~", "./")) and os.path.exists(value))
+def _is_secret_in_query(name: str, value: str, *, by_length: bool) -> bool:
+    if name.lower() in _PLAIN_IN_QUERIES:
+        return False
+    is_named = is_secret_option(name) or bool(_IN_QUERY.search(_normalized(name)))
+    return is_named or (by_length and len(value) >= _SHORTEST_IN_URL)
 
 
-def is_placeholder(value: str) -> bool:
-    """Tell whether a value is one that people write where no key is needed, such as `none`."""
-    return value.strip().lower() in _PLACEHOLDERS
+def _address_spans(text: str, *, strict: bool) -> Iterator[tuple[int, int]]:
+    """Yield the spans of the logins and the secret parts of queries in addresses.
+
+    With `strict` a user without a password and a long value of a query count as well: in an
+    address that somebody wrote as an option, they are keys.
+    """
+    for match in _USER.finditer(text):
+        if ":" in match[0] or (strict and len(match[0]) >= _SHORTEST_IN_URL):
+            yield match.span()
+    for match in _QUERY.finditer(text):
+        by_length = strict and match["start"] != "#" and "://" in text
+        if not strict and match["start"] not in "?&":
+            continue
+        if _is_secret_in_query(unquote(match["name"] or ""), match["value"], by_length=by_length):
+            yield match.span("value")
 
 
-def is_flag(text: str) -> bool:
-    """Tell whether a text is an option of a command line whose value is a secret.
+def _is_address(value: str) -> bool:
+    return "://" in value.partition(" ")[0]
+
+
+@functools.lru_cache(maxsize=256)
+def _spans(value: str) -> tuple[tuple[int, int], ...]:
+    """Return the spans of a value that are secret, by their form or the names before them."""
+    if value.startswith(_PRIVATE_KEY) or _VENDOR.fullmatch(value):
+        return ((0, len(value)),)
+    if _is_address(value) or re.fullmatch(r"\?\S+", value):
+        return tuple(sorted({*_address_spans(value, strict=True)}))
+    spans = {m.span() for m in _VENDOR.finditer(value) if re.search("[0-9]", m[0])}
+    spans |= {m.span("password") for m in _LOGIN.finditer(value)}
+    spans |= {*_address_spans(value, strict=False)} if "://" in value else set()
+    for match in _NAMED.finditer(value):
+        # in prose a name alone says nothing: the value after a colon has to look like a key
+        is_given = match["sign"] == "=" or (match["flag"] and len(match["value"]) >= SHORTEST)
+        if is_secret_option(match["name"]) and (is_given or _looks_random(match["value"])):
+            spans.add(match.span("value"))
+    return tuple(sorted(spans))
+
+
+def secret_parts(value: str) -> tuple[str, ...]:
+    """Return the parts of an address or another text that are secret, longest first.
 
     Example:
-        >>> is_flag("--api-key"), is_flag("--verbose"), is_flag("-")
-        (True, False, False)
+        >>> secret_parts("Server=db;Password=hunter2"), secret_parts("the password: yours")
+        (('hunter2',), ())
+        >>> secret_parts("http://me:pw@host/?api_key=ab%2F1")
+        ('ab%2F1', 'me:pw', 'ab/1', 'pw')
     """
-    return text.startswith("-") and is_secret_option(text)
-
-
-def is_key_like(name: str, value: str) -> bool:
-    """Tell whether a value that is named as any key is one of a service, and no name of a field.
-
-    Example:
-        >>> [is_key_like(*each) for each in (("my_key", "7b2d6f0c19aa4e"), ("key", "answer_2024"))]
-        [True, False]
-    """
-    if _words(name)[-1:] in (["pass"], ["userpass"], ["dbpass"]):
-        return len(value) > 1 and not value.isdigit()  # no number of passes
-    return (
-        name.lower().endswith(("key", "keys"))
-        and len(value) >= _SHORTEST_KEY
-        and _is_mixed(value)
-        and not re.search(r"[\s/]", value)
-        and not _KEY_AND_DIGITS.fullmatch(value)
-    )
+    parts = {value[start:end] for start, end in _spans(value)}
+    parts |= {part.partition(":")[2] for part in parts if f"://{part}@" in value}
+    parts |= {unquote(part) for part in parts}
+    return tuple(sorted(parts - {""}, key=lambda part: (-len(part), part)))
 
 
 def looks_secret(value: str) -> bool:
-    """Tell whether the form of a value says that it is a secret, or has one in it.
+    """Return True if the form of a value says that it is a secret, or has one in it.
 
     Example:
         >>> [looks_secret(v) for v in ("sk-12345678", "http://me:pw@h/v1", "http://h/?key=ab12")]
@@ -202,122 +230,180 @@ def looks_secret(value: str) -> bool:
         >>> [looks_secret(v) for v in ("cranfield", "http://h/?api-version=2024-10-21", "http://h")]
         [False, False, False]
     """
-    return bool(_KNOWN_FORM.match(value) or secrets_in_url(value) or secrets_in_text(value))
-
-
-@functools.lru_cache(maxsize=256)
-def secrets_in_text(value: str) -> tuple[str, ...]:
-    """Return the parts of a text that are secret: by the names before them, or by their form.
-
-    In prose, a name alone does not tell: what follows it has to look like a key.
-
-    Example:
-        >>> secrets_in_text("Server=db;Password=hunter2"), secrets_in_text("the password: yours")
-        (('hunter2',), ())
-    """
-    if "://" in value.partition(" ")[0] or _KNOWN_FORM.fullmatch(value):
-        return ()
-    found = {match[0] for match in _IN_TEXT.finditer(value) if re.search("[0-9]", match[0])}
-    found |= {*_LOGIN.findall(value)}
-    if _PAIRS.fullmatch(value):
-        for name, said in _PAIR.findall(value):
-            if is_secret_in_query(name.strip(), said, named=True) or _words(name)[-1:] == ["pass"]:
-                found.add(said.strip("'"))
-    for match in _NAMED.finditer(value):
-        name, said = match["name"], match["value"]
-        is_told = len(said) >= _SHORTEST_KEY and _is_mixed(said)
-        if is_secret_option(name) and (is_told or (match["flag"] and len(said) >= 6)):
-            found.add(said)
-    return tuple(sorted(found - {""}, key=lambda each: (-len(each), each)))
+    return bool(_spans(value))
 
 
 def mask_secrets(value: str) -> str:
-    """Write `***` for what is secret in an address or another text."""
-    masked = mask_url(value)
-    for part in secrets_in_text(value) if masked == value else ():
-        masked = re.sub(rf"(?<!\w){re.escape(part)}(?!\w)", MASK, masked)
-    return masked
-
-
-@functools.lru_cache(maxsize=256)
-def secrets_in_url(value: str) -> tuple[str, ...]:
-    """Return the parts of an address that are secret, as written and decoded; longest first.
-
-    These are the password with its user, a user of at least 8 characters without one, and what
-    the query has under a secret name, or of at least 8 characters. What is no address has none.
-    """
-    if "://" not in value:
-        return ()
-    try:
-        parts = urlsplit(value.strip())
-        user, password = parts.username, parts.password
-    except ValueError:
-        return ()
-    found = set()
-    if password:
-        found |= {parts.netloc.rpartition("@")[0], password}
-    elif user and len(user) >= _SHORTEST_IN_URL:  # a token; a short one is a name
-        found.add(user)
-    for piece in re.split("[&;]", parts.query):
-        name, _, written = piece.partition("=")
-        if is_secret_in_query(unquote(name), written or name):
-            found |= {written or name, *(v for _, v in parse_qsl(piece))}
-    for name, value in parse_qsl(parts.fragment):
-        if is_secret_in_query(name, value, named=True):
-            found |= {value, *re.findall(rf"(?<={re.escape(name)}=)[^&;]+", parts.fragment)}
-    found |= {unquote(each) for each in found}
-    return tuple(sorted(found - {""}, key=lambda each: (-len(each), each)))
-
-
-def is_secret_in_query(name: str, value: str, *, named: bool = False) -> bool:
-    """Tell whether a value in the query of an address is a secret: by its name, or as a long one.
-
-    With `named` the length says nothing.
-    """
-    if name.lower() in _PLAIN_IN_QUERIES:
-        return False
-    told = is_secret_option(name) or bool(_IN_QUERIES & {*_words(name)})
-    return bool(value) and (told or (not named and len(value) >= _SHORTEST_IN_URL))
-
-
-def mask_url(value: str) -> str:
-    """Write `***` for what is secret in an address.
+    """Return an address or another text with `***` for the secrets in it.
 
     Example:
-        >>> mask_url("http://me:pw@host/v1?api_key=ab12&k=10")
+        >>> mask_secrets("http://me:pw@host/v1?api_key=ab12&k=10")
         'http://***@host/v1?api_key=***&k=10'
     """
-    if not secrets_in_url(value):
-        return value
-    parts = urlsplit(value.strip())
-    host = parts.netloc.rpartition("@")[2]
-    query = "&".join(map(_masked_piece, re.split("[&;]", parts.query)))
-    fragment = "&".join(_masked_piece(p) if "=" in p else p for p in parts.fragment.split("&"))
-    hidden = f"{MASK}@{host}" if parts.password or parts.username else host
-    return parts._replace(netloc=hidden, query=query, fragment=fragment).geturl()
+    return _masked(value, _spans(value))
 
 
-def _masked_piece(piece: str) -> str:
-    name, equals, written = piece.partition("=")
-    if not is_secret_in_query(unquote(name), written or name):
-        return piece
-    return f"{name}={MASK}" if equals else MASK
-
-
-@functools.lru_cache(maxsize=256)
-def secret_fingerprint(value: str) -> str:
-    """Return 12 bits of a slow hash: enough to see that a secret changed, too few to find it.
-
-    Any list of guesses keeps one of 4,096 of its wrong ones, so that a weak password cannot be told
-    from others. The salt is the same everywhere on purpose: each further salt, such as one of each
-    run, would give away 12 bits more of the same secret. Two different secrets have the same
-    fingerprint once in 4,096 times.
+def mask_addresses(text: str) -> str:
+    """Return a text with `***` for logins and named keys in the addresses in it.
 
     Example:
-        >>> secret_fingerprint("hunter2") == secret_fingerprint("hunter2")
-        True
-        >>> len(secret_fingerprint("hunter2"))
-        3
+        >>> mask_addresses("GET http://me:pw@host/v1?api_key=ab&k=10")
+        'GET http://***@host/v1?api_key=***&k=10'
     """
-    data = value.encode("utf-8", "surrogateescape")
-    return hashlib.scrypt(data, salt=b"ragbench.secret/1", n=1 << 14, r=8, p=1, dklen=2).hex()[:3]
+    return _masked(text, sorted({*_address_spans(text, strict=False)})) if "://" in text else text
+
+
+def _masked(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    pieces, done = [], 0
+    for start, end in spans:
+        if start >= done:
+            pieces += [text[done:start], MASK]
+            done = end
+    return "".join([*pieces, text[done:]])
+
+
+class Redactor:
+    """Writes `${NAME}` wherever a text holds a secret; NAME is its variable or place in a config.
+
+    `***` stands for a part of an address.
+
+    Example:
+        >>> clean = Redactor({"API_KEY": "sk-12/34", "PIN": "4"})
+        >>> clean("401: bad key sk-12/34, 'sk-12%2F34', 4 times")
+        "401: bad key ${API_KEY}, '${API_KEY}', 4 times"
+    """
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        shown: dict[str, str] = {}
+        self._needles: list[tuple[str, Callable[[str], re.Pattern[str]], str, str]] = []
+        for name, value in secrets.items():
+            parts = secret_parts(value) if _is_address(value) else ()
+            for place, text in _places_in_address(value) if parts else ():
+                self._needles.append((place, _place_pattern, place, text))
+            for part in parts or _parts_of(value):
+                if _is_removed(part):
+                    shown.setdefault(part, MASK if parts or '"' in name else f"${{{name}}}")
+        for part in sorted(shown, key=len, reverse=True):  # a whole value before its parts
+            encoded = base64.b64encode(part.encode("utf-8", "surrogateescape")).decode()
+            for form, pattern in ((part, _pattern), (encoded.rstrip("="), _base64_pattern)):
+                word = max(re.findall("[A-Za-z0-9]+", form), key=len, default="")
+                self._needles.append((word, pattern, form, shown[part]))
+
+    def __call__(self, text: str) -> str:
+        """Return the text without secrets."""
+        for word, pattern, form, shown in self._needles:
+            # most texts hold no secret: patterns are compiled where a word of one stands
+            if word in text:
+                text = pattern(form).sub(shown.replace("\\", r"\\"), text)
+        return text
+
+    def __bool__(self) -> bool:
+        return bool(self._needles)
+
+
+def _is_removed(part: str) -> bool:
+    if len(part) < _SHORTEST_ANYWHERE:
+        is_mixed = re.search("[A-Za-z]", part) and re.search("[^A-Za-z]", part)
+        return len(part) >= SHORTEST and bool(is_mixed)
+    return not is_placeholder(part)
+
+
+def _parts_of(value: str) -> Iterator[str]:
+    """Yield a secret and its long words: the key after `Bearer`, the login in `Basic ...`."""
+    bare = value.strip()
+    if _MEDIA_TYPE.fullmatch(bare):
+        return
+    yield from (value, bare, unquote(bare), *secret_parts(value))
+    words = re.split(r"[\s;,]+", bare)
+    for word in words if len(words) > 1 else ():
+        _, _, assigned = word.strip('"').partition("=")
+        yield from (part for part in (word, assigned) if len(part) >= _SHORTEST_ANYWHERE)
+    login = _from_base64(words[-1]) if len(words) <= 2 else ""
+    for pair, is_login in ((login, True), (bare, False)):
+        user, _, password = pair.partition(":")
+        is_password = is_login or re.search("[^A-Za-z]", password)  # `llama3:instruct` is a model
+        if user and is_password and not re.search(r"[\x00-\x20\x7f-\x9f]|://", pair):
+            yield from (pair, password)
+
+
+def _from_base64(text: str) -> str:
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True).decode("utf-8")
+    except (binascii.Error, ValueError):
+        return ""
+
+
+def _places_in_address(value: str) -> Iterator[tuple[str, str]]:
+    """Yield the secret parts of an address with their places, such as `me:pw@` and `sig=ab`.
+
+    In its place a part may be short. Beside it stands the text that replaces it.
+    """
+    spans = _spans(value)
+    for match in _USER.finditer(value):
+        yield f"{match[0]}@", f"{MASK}@"
+    for match in _QUERY.finditer(value):
+        if match["name"] and match.span("value") in spans:
+            yield f"{match['name']}={match['value']}", f"{match['name']}={MASK}"
+
+
+@functools.lru_cache(maxsize=4096)
+def _place_pattern(place: str) -> re.Pattern[str]:
+    pattern = re.escape(place)
+    return re.compile(pattern if place.endswith("@") else rf"(?<=[?&;]){pattern}(?![\w%])")
+
+
+@functools.lru_cache(maxsize=4096)
+def _pattern(value: str) -> re.Pattern[str]:
+    """Return the pattern of a value, each of its characters as it is or URL-encoded."""
+    pieces = []
+    for character in value:
+        encoded = "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogateescape"))
+        if character.isalnum() and character.isascii():
+            pieces.append(character)
+        else:
+            blank = r"|\+" if character == " " else ""
+            pieces.append(f"(?:{re.escape(character)}|(?i:{encoded}){blank})")
+    pattern = "".join(pieces)
+    if len(value) < _SHORTEST_ANYWHERE:
+        pattern = rf"(?<![A-Za-z0-9]){pattern}(?![A-Za-z0-9])"
+    return re.compile(pattern)
+
+
+@functools.lru_cache(maxsize=4096)
+def _base64_pattern(encoded: str) -> re.Pattern[str]:
+    return re.compile(re.escape(encoded).replace(r"\+", "[+-]").replace("/", "[/_]") + "={0,2}")
+
+
+def redact(text: str, secrets: Mapping[str, str]) -> str:
+    """Return a text without secrets, as a `Redactor` of them does.
+
+    Example:
+        >>> redact("no host in http://me:hunter2@h/v1", {"URL": "http://me:hunter2@h/v1"})
+        'no host in http://***@h/v1'
+    """
+    return redactor(secrets)(text)
+
+
+def redactor(secrets: Mapping[str, str]) -> Redactor:
+    """Return a `Redactor` of some secrets; the same object for the same secrets."""
+    return _redactor(tuple(secrets.items()))
+
+
+@functools.lru_cache(maxsize=64)
+def _redactor(secrets: tuple[tuple[str, str], ...]) -> Redactor:
+    return Redactor(dict(secrets))
+
+
+_noted: Mapping[str, str] = {}
+"""Secrets that this process knows; replaced whole, since other threads may be printing."""
+
+
+def note_secrets(secrets: Mapping[str, str]) -> None:
+    """Remember the secrets of a config, so that they are removed from all that is printed."""
+    global _noted
+    _noted = {**_noted, **secrets}
+
+
+def printed(text: str) -> str:
+    """Return a text as it may be printed or logged: without secrets of any config that was read."""
+    return mask_addresses(redactor(_noted)(text))

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from subprocess import CompletedProcess
 
-from ragbench import redaction
+from ragbench import secrets
 from ragbench.cli import main
 
 
@@ -47,8 +47,8 @@ def call(
 ) -> tuple[int, str, str]:
     """Call what a program calls; exit code, stdout and stderr."""
     printed, told = _stream(), _stream()
-    known = redaction._noted
-    redaction._noted = {}  # a process knows the secrets of its own config alone
+    known = secrets._noted
+    secrets._noted = {}  # a process knows the secrets of its own config alone
     with _place(Path(cwd).resolve(), os.environ if env is None else env):
         streams = sys.stdin, sys.stdout, sys.stderr
         sys.stdin = io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin)), encoding="utf-8")
@@ -57,7 +57,7 @@ def call(
             code = function()
         finally:
             sys.stdin, sys.stdout, sys.stderr = streams
-            redaction._noted = known
+            secrets._noted = known
     assert isinstance(code, int), "a program exits with a number"
     return int(code), _text(printed), _text(told)
 

@@ -2,14 +2,12 @@
 
 import pytest
 
-from ragbench.redaction import redact
 from ragbench.secrets import (
     is_secret_option,
     is_secret_variable,
     looks_secret,
     mask_secrets,
-    mask_url,
-    secret_fingerprint,
+    redact,
 )
 
 VARIABLES = {
@@ -89,7 +87,7 @@ def test_keys_of_vendors(text):
     ],
 )
 def test_addresses(url, masked):
-    assert mask_url(url) == masked
+    assert mask_secrets(url) == masked
     assert looks_secret(url) is (url != masked)
 
 
@@ -105,14 +103,6 @@ def test_longer_secrets_first_and_placeholders_never():
     secrets = {"A": "abc-ef", "B": "abc-efgh", "C": "none", "D": "a b", "args.api_key": "uvwxy1"}
 
     assert redact("abc-efgh abc-ef none uvwxy1", secrets) == "${B} ${A} none ${args.api_key}"
-
-
-@pytest.mark.slow
-def test_a_fingerprint_gives_away_twelve_bits():
-    found = {secret_fingerprint(str(number)) for number in range(20)}
-
-    assert all(len(each) == 3 and int(each, 16) < 4096 for each in found)
-    assert len(found) > 15
 
 
 def test_a_name_tells_behind_any_words():

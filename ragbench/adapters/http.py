@@ -20,9 +20,8 @@ from ragbench.json_yaml import MOST_NODES, load_json
 from ragbench.llm.base import CallFailure
 from ragbench.llm.failures import failure_of_connection, failure_of_status, shortened
 from ragbench.llm.limits import Backoff
-from ragbench.redaction import Redactor
 from ragbench.registry import Option
-from ragbench.secrets import is_harmless, secrets_in_url
+from ragbench.secrets import Redactor, is_harmless, secret_parts
 from ragbench.types import Cause
 
 _LARGEST_REPLY = 64 * 2**20  # bytes; what is longer is no answer to one question
@@ -245,4 +244,4 @@ def _alarm(connection: http.client.HTTPConnection, deadline: float) -> Iterator[
 def _secrets_of(headers: Mapping[str, str], url: str) -> dict[str, str]:
     """What must not stand in a message: the values of headers, and those of the URL's query."""
     found = {f"headers.{name}": value for name, value in headers.items() if not is_harmless(name)}
-    return {**found, "url": url} if secrets_in_url(url) else found
+    return {**found, "url": url} if secret_parts(url) else found

@@ -23,8 +23,7 @@ from ragbench.errors import (
     RagbenchError,
     is_interrupt,
 )
-from ragbench.redaction import note_secrets, printed
-from ragbench.secrets import of_process
+from ragbench.secrets import note_secrets, printed, secrets_of_process
 
 _COMMANDS = {
     "run": "Run an experiment and print its tables.",
@@ -111,7 +110,7 @@ def main() -> None:
     # at its end Python looks for circles among all objects, which took `score` 20 ms for nothing
     atexit.register(gc.freeze)
     lost = _open_closed_streams()
-    note_secrets(of_process(os.environ))
+    note_secrets(secrets_of_process(os.environ))
     streams = open_doors()
     try:
         code = _finished(lost)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 import click
 
 from ragbench.errors import DataError, is_interrupt, shortened, visible
-from ragbench.redaction import printed
+from ragbench.secrets import printed
 
 if TYPE_CHECKING:
     from ragbench.records.gate import GateVerdict

@@ -106,9 +106,9 @@ def command(
     from ragbench.experiment.plan.records import Share
     from ragbench.experiment.runner import run_experiment, run_share
     from ragbench.records.manifest import Choices
-    from ragbench.redaction import redact
     from ragbench.report.progress import Progress
     from ragbench.report.terminal import STYLES
+    from ragbench.secrets import redact
 
     judge, strict = not choices.pop("no_judge"), choices.pop("strict")
     if judge_replay and not judge:
@@ -205,19 +205,17 @@ def _tables(experiment: Experiment, *, notes: bool) -> str:
 @click.option(
     "--trust",
     is_flag=True,
-    help="Import code that lies in RUN, ask the addresses and send the variables that it names; "
-    "only if you know who wrote it.",
+    help="Import modules that lie in RUN too; only if you know who wrote them.",
 )
 @click.pass_context
 def reproduce(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
     """Repeat the run of the run folder RUN beside it, and show what differs.
 
     Values of environment variables are those that were recorded; secrets have to be set. Stored
-    stages are not used, but stored replies of models are. `latest` stays. Code that the config of
-    RUN names is imported from where you keep it, and is named first; from RUN itself or an
-    installed package only with --trust. Other machines are asked, and keys other than
-    OPENAI_API_KEY are given to what is asked, only with --trust as well. The exit code is 0 if
-    every number is the same, else 1.
+    stages are not used, but stored replies of models are. `latest` stays. The config of
+    RUN is run as `ragbench run` would run it, so read that of a stranger first. Each module that it
+    names is printed before it is imported; modules in RUN itself are imported with --trust only.
+    The exit code is 0 if every number is the same, else 1.
     """
     from ragbench.errors import EXIT_GATE_FAILED
     from ragbench.experiment.reproduce import reproduce as repeat

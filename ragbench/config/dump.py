@@ -27,8 +27,8 @@ from ragbench.config.variables import (
     reads_environment,
 )
 from ragbench.records.manifest import EnvironmentVariable
-from ragbench.redaction import Redactor
 from ragbench.registry import declared_options
+from ragbench.secrets import Redactor
 from ragbench.text.chunk import Chunking
 
 if TYPE_CHECKING:
@@ -83,7 +83,9 @@ _Dumper.add_representer(float, _number)
 
 def _is_after_flag(flag: object, value: object) -> bool:
     """Whether a value follows an option of a command line that holds a secret."""
-    if not (isinstance(flag, str) and isinstance(value, str) and secrets.is_flag(flag)):
+    if not (isinstance(flag, str) and isinstance(value, str)):
+        return False
+    if not (flag.startswith("-") and secrets.is_secret_option(flag)):
         return False
     return value[:1] != "-" and not (secrets.is_placeholder(value) or reads_environment(value))
 
@@ -220,7 +222,7 @@ class Environment:
         return {**found, **self.defaults, **self.literal}
 
     def record(self) -> dict[str, EnvironmentVariable]:
-        """Return what a manifest keeps: values, and fingerprints of secrets."""
+        """Return the variables as a manifest records them: values, but of secrets none."""
         return {
             name: variable_record(each.value if each.is_set else None, secret=name in self.hidden)
             for name, each in self.references.items()
@@ -231,7 +233,7 @@ def variable_record(value: str | None, *, secret: bool) -> EnvironmentVariable:
     """Return what is kept of a variable; None is one that is not set."""
     if not secret or value is None:
         return EnvironmentVariable(set=value is not None, value=value, secret=secret)
-    return EnvironmentVariable(set=True, secret=True, fingerprint=secrets.secret_fingerprint(value))
+    return EnvironmentVariable(set=True, secret=True)
 
 
 def environment_of(tree: Item, written: object) -> Environment:
@@ -256,11 +258,8 @@ def environment_of(tree: Item, written: object) -> Environment:
     literal, defaults = {}, {}
     for item in tree.scalars():
         place = dotted(item.path)
-        for number, part in enumerate(_literals(item, declared)):
-            if number:  # in quotes it is no variable
-                defaults[f'"{place}" {number}'] = part
-            else:
-                literal[place] = part
+        if _is_literal(item, declared):
+            literal[place] = str(item.value)
         beside = [part for part in _beside(item, hidden) if len(part) >= LONG]
         for number, part in enumerate(beside):
             if not secrets.is_placeholder(part):
@@ -284,20 +283,14 @@ def report_secret_paths(tree: Item, found: Environment, report: Report) -> None:
                 report.wrong(item, what, "a name without it")
 
 
-def _literals(item: Item, declared: Collection[KeyPath]) -> Iterator[str]:
-    """The secrets that a scalar is, or holds."""
-    value, is_number = str(item.value), type(item.value) in (int, float)
-    if (
-        item.parts
-        or not (is_number or isinstance(item.value, str))
-        or secrets.is_placeholder(value)
-    ):
-        return
+def _is_literal(item: Item, declared: Collection[KeyPath]) -> bool:
+    """Return True if a scalar without a variable is a secret, or holds one."""
+    value = str(item.value)
+    if item.parts or secrets.is_placeholder(value) or type(item.value) not in (str, int, float):
+        return False
     is_declared = item.path in declared and not secrets.is_harmless(item.path[-1])
-    if is_declared or is_secret_value(item.path, value):
-        yield value
-    elif secrets.looks_secret(value):
-        yield from secrets.secrets_in_text(value) or (value,)
+    is_named = is_declared or is_secret_value(item.path, value)
+    return is_named or secrets.looks_secret(value)
 
 
 def _after_flags(item: Item) -> Iterator[Item]:

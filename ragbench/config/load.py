@@ -40,9 +40,8 @@ from ragbench.config.variables import (
 from ragbench.config.yaml_reader import decode, read_yaml
 from ragbench.data.runs.run_folder import LONGEST_NAME, unfit_names
 from ragbench.errors import OptionError, Place
-from ragbench.redaction import mask_addresses, note_secrets, redactor
 from ragbench.registry import Family, declared_options, looking_in
-from ragbench.secrets import of_process
+from ragbench.secrets import mask_addresses, note_secrets, redactor, secrets_of_process
 
 if TYPE_CHECKING:
     from ragbench.gates.base import Gate
@@ -92,7 +91,7 @@ def load_config(
             directory, then `base_dir`.
     """
     report, variables = Report(), os.environ if environment is None else environment
-    hidden = of_process(variables)
+    hidden = secrets_of_process(variables)
     path: Path | None
     read: Item | None
     if isinstance(source, Mapping):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ragbench.errors import ConfigError, DataError, Place, Problem
-from ragbench.redaction import mask_addresses
 from ragbench.registry import nearest as nearest_name
-from ragbench.secrets import MASK, is_placeholder, is_secret_option, mask_url
+from ragbench.secrets import is_secret_option, looks_secret
 
 KeyPath = tuple[str, ...]
 """Keys from the root down; an index of a list is its decimal number."""
@@ -46,45 +45,11 @@ class Placed(Protocol):
         """The keys that lead to it."""
 
 
-_ENTRIES = re.compile(r"""((?:^|(?<=[{,]))[\s-]*["']?)([\w.-]+)(["']?\s*:(?=\s|$))""")
-_VALUE = re.compile(r"""[^\s,{}\[\]"'|>]+""")
-_ADDRESS = re.compile(r"""\w+://[^\s'",{}\[\]]+""")
-_KEY = re.compile(r"""(?P<indent>[\s-]*)["']?(?P<key>[\w.-]+)["']?\s*:""")
+_KEY = re.compile(r"""(?:^|[{,\s-])["']?([\w.-]+)["']?\s*:(?:\s|$)""")
 
 
-def _masker(lines: Sequence[str], problem: Problem) -> Callable[[str], str]:
-    """What masks all values of a line where a key on it, or one of those above it, is a secret's.
-
-    The file could not be read: what belongs to which key is a guess, and so it is a wide one.
-    """
-    index = (problem.line or 1) - 1
-    shown = lines[index] if index < len(lines) else ""
-    above: list[str] = []
-    indent = _indent(shown)
-    for line in reversed(lines[:index]):
-        found = _KEY.match(line)
-        if found and _indent(line) < indent:
-            above.insert(0, found["key"])
-            indent = _indent(line)
-    keys = [*above, *(match[2] for match in _ENTRIES.finditer(shown))]
-
-    def masked(match: re.Match[str]) -> str:
-        value = match[0]
-        return value if is_placeholder(value) or value.startswith("${") else MASK
-
-    def clean(text: str) -> str:
-        if text == shown and any(map(is_secret_option, keys)):
-            parts = _ENTRIES.split(text)  # every fourth is no key, nor what stands around one
-            parts[::4] = [_VALUE.sub(masked, part) for part in parts[::4]]
-            text = "".join(parts)
-        return _ADDRESS.sub(lambda match: mask_url(match[0]), mask_addresses(text))
-
-    return clean
-
-
-def _indent(line: str) -> int:
-    line = line.expandtabs()
-    return len(line) - len(line.lstrip(" -"))
+def _names_secret(line: str) -> bool:
+    return any(map(is_secret_option, _KEY.findall(line))) or any(map(looks_secret, line.split()))
 
 
 @dataclass(slots=True)
@@ -132,8 +97,15 @@ class Report:
         self._problems |= dict.fromkeys(problems)
 
     def conceal(self, lines: Sequence[str]) -> None:
-        """Mask what the lines of a file that cannot be read show under the name of a secret."""
-        self._problems = {problem.cleaned(_masker(lines, problem)): None for problem in self}
+        """Remove the excerpts from a file that cannot be read, from its first secret key on.
+
+        Which value belongs to which key is a guess there.
+        """
+        secret = next((i for i, line in enumerate(lines) if _names_secret(line)), len(lines))
+        self._problems = {
+            replace(problem, source=None) if (problem.line or 0) > secret else problem: None
+            for problem in self
+        }
 
     def under(self, path: KeyPath) -> list[Problem]:
         """Return the problems at a path or below it."""

@@ -292,7 +292,7 @@ class ExperimentConfig:
     path: Path | None = field(default=None, compare=False)
     """The YAML file; None for a mapping."""
     environment: Mapping[str, EnvironmentVariable] = field(default_factory=dict, compare=False)
-    """Variables that it names, with their values; of secrets a fingerprint."""
+    """Variables that it names, with their values; of secrets only that they are set."""
     secrets: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     """What must not be written anywhere, by the name of its variable or its place."""
     literal_secrets: tuple[str, ...] = field(default=(), compare=False)

@@ -175,7 +175,7 @@ def is_hidden(item: Item, reference: Reference) -> bool:
     # a piece of an address: the password alone, say
     return any(
         value == part or (len(value) >= _PIECE and value in part) or is_told_by(value, part)
-        for part in secrets.secrets_in_url(text_of(item.parts))
+        for part in secrets.secret_parts(text_of(item.parts))
     )
 
 

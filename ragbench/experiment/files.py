@@ -64,11 +64,11 @@ from ragbench.records.manifest import (
     UsageRow,
     VerdictRow,
 )
-from ragbench.redaction import redactor
 from ragbench.report.ci import render_junit
 from ragbench.report.markdown import render_markdown
 from ragbench.report.page.html import write_page
 from ragbench.score.base import ScoreColumn
+from ragbench.secrets import redactor
 from ragbench.types import Cause, Document, Prediction, Retrieved
 from ragbench.types.rows import Places
 

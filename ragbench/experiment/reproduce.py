@@ -6,19 +6,14 @@ import contextlib
 import os
 import re
 import shlex
-import site
-import sys
-import sysconfig
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from ragbench.config.components import options_of
-from ragbench.config.load import load_config, named_keys
+from ragbench.config.load import load_config
 from ragbench.config.problems import KeyPath, dotted
 from ragbench.config.schema import ExperimentConfig
 from ragbench.config.variables import names_in
@@ -37,95 +32,8 @@ from ragbench.json_yaml import load_yaml
 from ragbench.records.codec import Record, from_json
 from ragbench.records.manifest import Choices, EnvironmentVariable, Manifest
 from ragbench.records.summary import Summary
-from ragbench.registry import guarded_by
-from ragbench.secrets import MASK, secret_fingerprint
-from ragbench.store.maintenance import stored_in
-
-_HERE, _HERE_OF_RAY = ("localhost", "127.0.0.1", "::1"), ("auto", "local")
-_ALLOWED = "the module where you keep it; --trust takes code from the run folder"
-_TRUST = "--trust, if you know who wrote the run folder"
-
-
-@contextmanager
-def path_without(folder: Path) -> Iterator[None]:
-    """Keep a folder, and what lies in it, off the path for modules as long as the block runs."""
-    before, folders = [*sys.path], _folders_of(folder)
-    sys.path[:] = [entry for entry in before if not _lies_in(Path(entry or "."), *folders)]
-    try:
-        yield
-    finally:
-        sys.path[:] = [entry for entry in before if entry not in sys.path] + sys.path
-
-
-class CodeOfOthers:
-    """Says what is imported for a run folder, and from where; refuses it unless it is trusted.
-
-    What lies in the folder is somebody else's, and what is installed would do what the folder
-    says, as `os:system` would; what the user keeps at hand may be imported.
-    """
-
-    def __init__(self, folder: Path, tell: Callable[[str], None], *, trusted: bool) -> None:
-        self._folders, self._tell, self._trusted = _folders_of(folder), tell, trusted
-        self._told: set[str] = set()
-
-    def before(self, module: str, places: Sequence[Path | None]) -> None:
-        """Refuse a module of the run folder, and one that is installed; tell of others."""
-        inside = [place for place in places if place and _lies_in(place, *self._folders)]
-        if inside and not self._trusted:
-            found = f"the module '{module}' lies in the run folder"
-            raise DataError(found, file=inside[0], allowed=_ALLOWED)
-        if _is_installed(places[-1]):
-            self._refuse(module)
-        if module not in self._told:
-            self._told.add(module)
-            self._tell(f"imports: {module} from {places[-1] or 'nowhere that is known'}")
-
-    def after(self, path: str, homes: Sequence[str]) -> None:
-        """Refuse what a module of the user's has from an installed one."""
-        for home in homes:
-            file = getattr(sys.modules.get(home), "__file__", None)
-            if _is_installed(None if file is None else Path(file).resolve()):
-                self._refuse(path)
-
-    def _refuse(self, name: str) -> None:
-        if not self._trusted:
-            found = f"'{name}' is no code of yours, and would be given what the run folder says"
-            raise DataError(found, allowed=_TRUST)
-
-
-def _folders_of(folder: Path) -> tuple[Path, ...]:
-    """A run folder, and that of its experiment, unless one works in it."""
-    return (folder,) if Path.cwd().is_relative_to(folder.parent) else (folder, folder.parent)
-
-
-def _is_installed(place: Path | None) -> bool:
-    """Whether code is Python's, ragbench's or that of an installed package."""
-    paths = sysconfig.get_paths()
-    homes = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    homes |= {str(Path(__file__).parents[1]), *site.getsitepackages(), site.getusersitepackages()}
-    return place is None or _lies_in(place, *(Path(home).resolve() for home in homes))
-
-
-def refuse_models_in(folder: Path, config: ExperimentConfig) -> None:
-    """Refuse models that lie in a run folder: the folder of a model may hold code as well."""
-    for name, own in _options_of(config).items():
-        for _, text in texts_of(own if name != "dataset" else {}):  # folders of data hold none
-            if os.path.isdir(text) and _lies_in(Path(text), *_folders_of(folder)):
-                found = f"what '{name}' loads lies in the run folder"
-                raise DataError(found, file=text, allowed=_ALLOWED.replace("module", "model"))
-
-
-def _options_of(config: ExperimentConfig) -> Mapping[str, Mapping[str, object]]:
-    """What is given to whatever a config names, with the values of variables; paths absolute."""
-    systems = {**config.retrievers, **config.generators, **config.apps}
-    around = {"dataset": config.dataset, "executor": config.executor}
-    named = {**systems, **(config.metrics.judges or {}), **around}
-    metrics = {each.metric.name: each.metric.options for each in config.metrics.generation or ()}
-    return metrics | {name: each.options for name, each in named.items() if each is not None}
-
-
-def _lies_in(place: Path, *folders: Path) -> bool:
-    return any(map(place.resolve().is_relative_to, folders))
+from ragbench.registry import checking_imports
+from ragbench.secrets import MASK
 
 
 def check_trust(config: ExperimentConfig, judges: Iterable[str], trusted: Sequence[str]) -> None:
@@ -162,34 +70,6 @@ def check_trust(config: ExperimentConfig, judges: Iterable[str], trusted: Sequen
     if found:
         allowed = " ".join(f"--trust {shlex.quote(each)}" for each in needed)
         raise OptionError("--trust", "", "; ".join(found), f"{allowed}, if it is yours")
-
-
-def refuse_sending(
-    folder: Path, config: ExperimentConfig, recorded: Mapping[str, EnvironmentVariable]
-) -> None:
-    """Refuse to repeat a run that sends anything to addresses, or variables, of its folder.
-
-    This machine may be asked, and a variable whose value was recorded gives that value.
-    """
-    options = _options_of(config)
-    addresses = dict.fromkeys(_addresses([*options.values()]))
-    executor = config.executor
-    if executor is not None and (where := executor.options.get("address")):
-        addresses[where if "://" in where or where in _HERE_OF_RAY else f"ray://{where}"] = None
-    found = [
-        f"{address}, an address from the run folder, would be asked"
-        for address in addresses
-        if address not in _HERE_OF_RAY and urlsplit(address).hostname not in _HERE
-    ]
-    keys = [*named_keys(config)]
-    known = {name for name, each in recorded.items() if each.value is not None}
-    named = [*keys, *(name for name in config.environment if name not in {*keys, *known})]
-    found += [
-        f"{variable}, a variable that the run folder names, would be given to what it asks"
-        for variable in _variables_of_now(named)
-    ]
-    if found:
-        raise DataError("; ".join(found), file=folder / "config.yaml", allowed=_TRUST)
 
 
 def references(config: ExperimentConfig) -> Iterator[tuple[KeyPath, str]]:
@@ -252,18 +132,10 @@ def reproduce(
     models are read from the store, so that nothing is paid twice. The new run folder lies beside
     that of the run, and `latest` stays. A run with live objects is refused: no file holds them.
 
-    The config is that of the folder, and `tell` is told what code will be imported for it, before
-    it is. Without `trust`, code and models that lie in the folder itself are refused, and so
-    are addresses of other machines and variables of the environment that the folder names.
+    The config is run as `run` would run it, and `tell` gets a line for each module before it is
+    imported for it. A module in the folder itself is imported with `trust` only.
     """
     folder = resolve_run_folder(run).resolve()
-    with nullcontext() if trust else path_without(folder):
-        return _repeated(folder, progress, trust, tell)
-
-
-def _repeated(
-    folder: Path, progress: Progress | None, trust: bool, tell: Callable[[str], None]
-) -> Reproduction:
     manifest = read_manifest(folder)
     if live := manifest.live:
         raise DataError(
@@ -273,34 +145,41 @@ def _repeated(
         )
     choices = replace(manifest.choices, retry_failed=False)
     here = Path.cwd()
+    # a folder on the path for modules would also serve what other packages import later on
     search = [here, folder] if trust else [here] if not here.is_relative_to(folder) else []
-    with guarded_by(CodeOfOthers(folder, tell, trusted=trust)):
+    with checking_imports(partial(_check_import, folder, trust, tell)):
         config = _load_config(folder, manifest.environment, search)
-    if not trust:
-        refuse_models_in(folder, config)
-        refuse_sending(folder, config, manifest.environment)
-        if config.cache and not _lies_in(Path(config.cache), here):
-            # no folder is made where the run folder says; one that is there is the user's own
-            config = replace(config, cache=config.cache if stored_in(Path(config.cache)) else None)
     summary = read_summary(folder)
     _require_secrets(config, choices, summary, folder)
     environment = [*_environment(config, manifest.environment, folder)]
-    # what the run has recorded, its repetition has too; but secrets are those of now
+    # the repetition records what the run has recorded, apart from secrets, which are those of now
     now = {name: each for name, each in config.environment.items() if name in os.environ}
-    config = replace(
-        config,
-        environment={
-            **config.environment,
-            **manifest.environment,
-            **{name: each for name, each in now.items() if each.secret},
-        },
-    )
+    secret = {name: each for name, each in now.items() if each.secret}
+    recorded = {**config.environment, **manifest.environment, **secret}
     with tempfile.TemporaryDirectory(prefix="ragbench-") as stages:
-        repetition = Repetition(summary.run_id, folder.parent, Path(stages))
-        again = run_experiment(config, choices=choices, progress=progress, repetition=repetition)
+        again = run_experiment(
+            replace(config, environment=recorded),
+            choices=choices,
+            progress=progress,
+            repetition=Repetition(summary.run_id, folder.parent, Path(stages)),
+        )
     new = read_manifest(again.path)
     numbers = _numbers(folder, again.path, manifest, new)
     return Reproduction(folder, again, environment, [*_surroundings(manifest, new)], [*numbers])
+
+
+def _check_import(
+    folder: Path, trust: bool, tell: Callable[[str], None], module: str, files: Sequence[Path]
+) -> None:
+    """Print what is imported; refuse a module of the run folder, or of the experiment's."""
+    if not files:  # it may still be in the folder, which is on the path with --trust only
+        place = folder.joinpath(*module.split("."))
+        files = [path for path in (place, place.with_suffix(".py")) if path.exists()]
+    folders = [folder] if Path.cwd().is_relative_to(folder.parent) else [folder, folder.parent]
+    inside = any(file.is_relative_to(each) for file in files for each in folders)
+    if inside and not trust:
+        raise DataError(f"'{module}' runs code from the run folder; pass --trust to allow it")
+    tell(f"imports: {module} from {files[0] if files else 'nowhere that is known'}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,38 +223,23 @@ def _require_secrets(
 
 
 def _is_used(path: KeyPath, config: ExperimentConfig, choices: Choices, summary: Summary) -> bool:
-    """Whether what stands in a config is part of the run, of which there may be less."""
+    """Return True if the value at a path of a config is part of the run."""
     if path[:2] == ("metrics", "judge"):
         return choices.judge
     if path[0] not in ("retrievers", "generators", "apps") or not choices.only:
         return True
-    systems = summary.systems
-    names = [name for each in systems for name in (each.name, each.retriever, each.generator)]
-    used = {name for name in names if name is not None}
-    waiting = [config.retrievers[name] for name in used if name in config.retrievers]
-    while waiting:
-        component = waiting.pop()
-        # what it reads: the one that it reorders, those that it joins or expands
-        named = {component.retriever or ""}
-        for key, option in options_of(component.cls).items():
-            if option.option.refers_to == "retriever":
-                value = component.options.get(key)
-                named |= {value} if isinstance(value, str) else {*(value or ())}
-        found = {name for name in named - used if name in config.retrievers}
-        used |= found
-        waiting += [config.retrievers[name] for name in found]
-    return path[1] in used
+    return any(path[1] in (s.name, s.retriever, s.generator) for s in summary.systems)
 
 
 def _environment(
-    config: ExperimentConfig, known: Mapping[str, EnvironmentVariable], folder: Path
+    config: ExperimentConfig, recorded: Mapping[str, EnvironmentVariable], folder: Path
 ) -> Iterator[str]:
-    for name, was in known.items():
+    for name, was in recorded.items():
         value = os.environ.get(name)
         yield from _secret(name, was, value) if was.secret else _plain(name, was, value)
     # of a config.yaml that was edited
     written = (folder / "config.yaml").read_text(encoding="utf-8")
-    for name in dict.fromkeys(name for name in names_in(written) if name not in known):
+    for name in dict.fromkeys(name for name in names_in(written) if name not in recorded):
         now = config.environment.get(name)
         used = "its default" if now is None or not now.set else "the secret of now"
         if now is not None and now.set and not now.secret:
@@ -403,8 +267,6 @@ def _secret(name: str, was: EnvironmentVariable, value: str | None) -> Iterator[
             yield f"{name} is set now, but was not then; it is used only if a model asks for it"
     elif value is None:
         yield f"{name} was set then, but is not now; no model that is asked needs it"
-    elif was.fingerprint != secret_fingerprint(value):
-        yield f"{name} has another value now; the new one is used"
 
 
 def _surroundings(old: Manifest, new: Manifest) -> Iterator[str]:

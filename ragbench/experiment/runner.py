@@ -34,7 +34,7 @@ from ragbench.experiment.stages.graph import run_stages, share_stages
 from ragbench.files import cache_folder
 from ragbench.llm import Budget, Replies
 from ragbench.records.manifest import Choices
-from ragbench.redaction import redactor
+from ragbench.secrets import redactor
 from ragbench.store.items import StageStore
 
 

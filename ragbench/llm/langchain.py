@@ -11,7 +11,7 @@ from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest, Us
 from ragbench.llm.completions import in_words, read_count, read_logprobs, read_text, split_reasoning
 from ragbench.llm.failures import failure_of_exception
 from ragbench.llm.threads import in_thread
-from ragbench.redaction import Redactor
+from ragbench.secrets import Redactor
 from ragbench.types import Cause
 
 

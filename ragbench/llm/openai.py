@@ -18,8 +18,7 @@ from ragbench.llm import completions, failures
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
 from ragbench.llm.threads import in_thread
 from ragbench.records.codec import clean_tree
-from ragbench.redaction import mask_addresses, redact
-from ragbench.secrets import mask_secrets, mask_url
+from ragbench.secrets import mask_addresses, mask_secrets, redact
 from ragbench.types import Cause
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ class OpenAIChat(ChatModel):
             address = Address.parse(base_url or os.environ.get("OPENAI_BASE_URL") or None)
             self._secrets, key = _key(api_key_env, address, keyless)
             if address is not None and address.query:
-                where = mask_url(address.written)
+                where = mask_secrets(address.written)
                 self._secrets |= {"base_url": address.written} if where != address.written else {}
             self._client = _connected(address, api_key=key, max_retries=0, timeout=patience)
         else:

@@ -54,8 +54,6 @@ class EnvironmentVariable(Record):
     value: str | None = None
     """What it held; None where it was not set, and of a secret."""
     secret: bool = False
-    fingerprint: str | None = optional()
-    """Of a secret: 12 bits of a slow hash, which differ where it differs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

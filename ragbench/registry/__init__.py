@@ -24,7 +24,7 @@ from ragbench.registry.own_components import (
 from ragbench.registry.family import (
     PYTHON as PYTHON,
     Family as Family,
-    guarded_by as guarded_by,
+    checking_imports as checking_imports,
     load_object as load_object,
     looking_in as looking_in,
     nearest as nearest,

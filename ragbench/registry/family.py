@@ -6,16 +6,15 @@ import difflib
 import functools
 import importlib
 import inspect
+import itertools
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from importlib.machinery import PathFinder
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from ragbench.errors import DataError, OptionError
 
@@ -109,24 +108,14 @@ def looking_in(folders: Sequence[Path]) -> AbstractContextManager[None]:
     return _setting(_SEARCH, tuple(folders))
 
 
-class Guard(Protocol):
-    """Refuses code that is named, by raising an error."""
-
-    def before(self, module: str, places: Sequence[Path | None]) -> None:
-        """Look at a module that is about to be imported, and where it and its packages are."""
-        ...
-
-    def after(self, path: str, homes: Sequence[str]) -> None:
-        """Look at an object: the modules that define it and what it was reached through."""
-        ...
+ImportCheck = Callable[[str, Sequence[Path]], None]
+"""Gets a module that is about to be imported, and its file or folders; raises to refuse it."""
+_CHECK: ContextVar[ImportCheck | None] = ContextVar("check", default=None)
 
 
-_GUARD: ContextVar[Guard | None] = ContextVar("guard", default=None)
-
-
-def guarded_by(guard: Guard) -> AbstractContextManager[None]:
-    """Show all code that is named to a guard first, as long as the block runs."""
-    return _setting(_GUARD, guard)
+def checking_imports(check: ImportCheck) -> AbstractContextManager[None]:
+    """Call `check` before each module that `load_object` imports, as long as the block runs."""
+    return _setting(_CHECK, check)
 
 
 def load_object(path: str, search: Sequence[Path] = ()) -> Any:
@@ -138,55 +127,16 @@ def load_object(path: str, search: Sequence[Path] = ()) -> Any:
     module_name, _, name = path.partition(":")
     if not module_name or not name:
         raise DataError(f"found '{path}'", allowed="package.module:Name")
-    search, guard = search or _SEARCH.get(), _GUARD.get()
-    if guard is None:
-        return _imported(path, search)
-    guard.before(module_name, _places(module_name, search))
-    homes: list[str] = []
-    found = _imported(path, search, homes)
-    guard.after(path, homes)
-    return found
+    return _imported(path, search or _SEARCH.get(), _CHECK.get())
 
 
-def _places(module: str, search: Sequence[Path]) -> list[Path | None]:
-    """Where a module and the packages around it are, outermost first; nothing is imported.
-
-    None stands for one that is not found, or that Python has built in.
-    """
-    places: list[Path | None] = []
-    path: list[str] = [*map(str, search), *sys.path]
-    name = ""
-    for part in module.split("."):
-        name = f"{name}.{part}" if name else part
-        known = sys.modules.get(name)
-        # by its last part: the parent of a namespace would have to be imported first
-        spec = getattr(known, "__spec__", None) if known else PathFinder.find_spec(part, path)
-        if spec is None and known is None and not places:  # packages that are being developed
-            finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
-            spec = next(filter(None, (find(name, None) for find in finders if find)), None)
-        inside = [] if spec is None else [*(spec.submodule_search_locations or ())]
-        files = inside if spec is None or not spec.has_location else [spec.origin or ""]
-        places += [Path(file).resolve() for file in files] or [None]
-        path = inside
-    return places
-
-
-def _home_of(found: object) -> str | None:
-    """The module that a module, class or function is of; None of what is made already."""
-    if isinstance(found, functools.partial):
-        return _home_of(found.func)
-    if isinstance(found, ModuleType):
-        return found.__name__
-    is_code = inspect.isclass(found) or inspect.isroutine(found)
-    return (getattr(found, "__module__", None) or "builtins") if is_code else None
-
-
-def _imported(path: str, search: Sequence[Path], homes: list[str] | None = None) -> object:
-    """Return what a path names, and note in `homes` the modules that it is of."""
+def _imported(path: str, search: Sequence[Path], check: ImportCheck | None = None) -> object:
     module_name, _, name = path.partition(":")
     for folder in reversed([str(folder) for folder in search]):
         if folder not in sys.path:
             sys.path.insert(0, folder)
+    if check is not None:
+        _check_import(module_name, check)
     try:
         module = importlib.import_module(module_name)
     except KeyboardInterrupt:
@@ -196,15 +146,24 @@ def _imported(path: str, search: Sequence[Path], homes: list[str] | None = None)
         reason = f"{type(error).__name__}: {error}"
         raise DataError(f"cannot import '{module_name}': {reason} (looked in {where})") from error
     try:
-        found: object = module
-        for part in name.split("."):
-            found = getattr(found, part)
-            if homes is not None and (home := _home_of(found)) is not None:
-                homes.append(home)
+        return functools.reduce(getattr, name.split("."), module)
     except AttributeError as error:
         close = nearest(name, vars(module))
         raise DataError(f"'{module_name}' has no '{name}'", nearest=close) from error
-    return found
+
+
+def _check_import(module: str, check: ImportCheck) -> None:
+    from importlib.util import find_spec
+
+    # finding a module imports the packages around it, so these are checked first
+    for name in itertools.accumulate(module.split("."), "{}.{}".format):
+        try:
+            spec = find_spec(name)
+        except (Exception, SystemExit):  # noqa: BLE001 - the import itself says what is wrong
+            return
+        files = [spec.origin] if spec and spec.has_location else []
+        folders = spec.submodule_search_locations or [] if spec and not files else []
+        check(name, [Path(file).resolve() for file in (*files, *folders) if file])
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str | None:

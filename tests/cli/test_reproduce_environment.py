@@ -251,18 +251,11 @@ def test_no_secret_is_in_any_byte(ragbench, tmp_path, example_data):
         done = ragbench("run", "exp.yaml", "--limit", "4", **variables)
         assert done.returncode == 0, done.stderr
         run = (tmp_path / "runs" / "exp" / "latest").resolve()
-        refused = ragbench("reproduce", run, "--quiet", **variables)
-        sent = len(server.received)
-        repeated = ragbench("reproduce", run, "--trust", **variables)
+        repeated = ragbench("reproduce", run, **variables)
         only = ragbench("run", "exp.yaml", "--limit", "4", "--only", "bm25", **variables)
         assert only.returncode == 0, only.stderr
         bm25 = (tmp_path / "runs" / "exp" / "latest").resolve()
 
-    assert refused.returncode == 2
-    for name in ("MY_TOKEN", "X", "LLM_URL", "SEARCH_QUERY"):
-        assert f"{name}, a variable that the run folder names, would be given" in refused.stderr
-    assert "OPENAI_API_KEY" not in refused.stderr
-    assert sent == 4, "those of the first run"
     assert repeated.returncode == 0, repeated.stdout + repeated.stderr
     path, headers, _ = server.received[0]
     assert path.endswith("?planted=1&api_key=planted-query"), "it was sent"
@@ -281,7 +274,7 @@ def test_no_secret_is_in_any_byte(ragbench, tmp_path, example_data):
     assert "401 for ${OPENAI_API_KEY} with a ${MY_TOKEN} at" in (run / "unscored.jsonl").read_text()
 
     lacking = {name: value for name, value in variables.items() if name != "MY_TOKEN"}
-    refused = ragbench("reproduce", run, "--quiet", "--trust", **lacking)
+    refused = ragbench("reproduce", run, "--quiet", **lacking)
     assert refused.returncode == 2
     assert "retrievers.leaky.token needs the secret MY_TOKEN, which is not set" in refused.stderr
     not_needed = ragbench("reproduce", bm25, "--quiet")
@@ -290,7 +283,3 @@ def test_no_secret_is_in_any_byte(ragbench, tmp_path, example_data):
         "MY_TOKEN was set then, but is not now; no model that is asked needs it"
         in not_needed.stdout
     )
-    other = ragbench(
-        "reproduce", bm25, "--quiet", "--trust", **{**variables, "MY_TOKEN": "another"}
-    )
-    assert "MY_TOKEN has another value now; the new one is used" in other.stdout

@@ -6,10 +6,8 @@ them wherever a name can stand.
 """
 
 import contextlib
-import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -214,7 +212,8 @@ def test_reproduce_takes_no_code_from_the_folder_unless_told_so(
 
     assert refused.returncode == 2
     assert not marker.exists()
-    assert "pwn" in refused.stderr
+    assert "config.yaml:" in refused.stderr
+    assert "'pwn' runs code from the run folder; pass --trust to allow it" in refused.stderr
     trusted = run_command("reproduce", own_module, "--quiet", "--trust", cwd=here)
     assert marker.exists(), trusted.stderr
     assert trusted.returncode == 1, "another retriever finds something else"
@@ -267,34 +266,6 @@ def test_no_command_writes_through_a_link_of_the_folder(own_module, tmp_path):
     assert again.returncode == 0, again.stderr
 
 
-@pytest.mark.slow
-def test_reproduce_asks_no_other_machine_unless_told_so(own_module, tmp_path):
-    file = own_module / "config.yaml"
-    service = "type: http\n    url: http://192.0.2.7/search\n    ids: $[*].id"
-    file.write_text(file.read_text().replace("type: python:pwn:R", service))
-
-    done = run_command("reproduce", own_module, "--quiet", cwd=tmp_path)
-
-    assert done.returncode == 2, done.stderr
-    asked = "http://192.0.2.7/search, an address from the run folder, would be asked"
-    assert asked in done.stderr
-    assert "--trust, if you know who wrote the run folder" in done.stderr
-
-
-@pytest.mark.slow
-def test_reproduce_loads_no_model_from_the_folder(own_module, tmp_path, tiny_embedder):
-    shutil.copytree(tiny_embedder, own_module / "model")
-    file = own_module / "config.yaml"
-    file.write_text(
-        re.sub(r"type: python:pwn:R", "type: dense\n    model: model", file.read_text())
-    )
-
-    done = run_command("reproduce", own_module, "--quiet", cwd=tmp_path)
-
-    assert done.returncode == 2
-    assert "what 'bm25' loads lies in the run folder" in done.stderr
-
-
 def _with(folder, old, new):
     """Change the config of a run folder."""
     text, n = re.subn(old, lambda _: new, (folder / "config.yaml").read_text(), count=1)
@@ -318,90 +289,4 @@ def test_reproduce_finds_no_code_of_the_folder_by_a_longer_name(
 
     assert done.returncode == 2
     assert not marker.exists()
-    assert f"the module '{name}.evil' lies in the run folder" in done.stderr
-
-
-CALLS = {
-    "a factory": "type: langchain\n    factory: os:system\n    args: {command: touch MARKER}",
-    "a variable": "type: langchain\n    factory: ${F}\n    args: {command: touch MARKER}",
-    "by a module": "type: langchain\n    factory: pwn:os.system\n    args: {command: touch MARKER}",
-    "imported": "type: langchain\n    factory: pwn:system\n    args: {command: touch MARKER}",
-    "part of another": "type: langchain\n    factory: pwn:partly",
-    "a type": "type: python:subprocess:getoutput\n    cmd: touch MARKER",
-    "ragbench": "type: langchain\n    factory: ragbench.files:write_atomically\n"
-    "    args: {path: MARKER, content: x}",
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("what", CALLS)
-def test_reproduce_calls_nothing_that_is_installed_unless_told_so(
-    own_module, marker, tmp_path, what
-):
-    """`os:system` lies not in the folder, but does what the folder says."""
-    (tmp_path / "pwn.py").write_text(
-        "import functools, os\nfrom os import system\n"
-        f"partly = functools.partial(os.system, 'touch {marker}')\n"
-    )
-    _with(own_module, "type: python:pwn:R", CALLS[what].replace("MARKER", str(marker)))
-    manifest = json.loads((own_module / "manifest.json").read_text())
-    manifest["environment"] = {"F": {"set": True, "value": "os:system"}}
-    (own_module / "manifest.json").write_text(json.dumps(manifest))
-
-    done = run_command("reproduce", own_module, "--quiet", cwd=tmp_path)
-
-    assert done.returncode == 2
-    assert not marker.exists()
-    assert "is no code of yours, and would be given what the run folder says" in done.stderr
-    if what not in ("a type", "ragbench"):  # others need more than the folder gives here
-        run_command("reproduce", own_module, "--quiet", "--trust", cwd=tmp_path)
-        assert marker.exists(), "the attack is one"
-
-
-@pytest.mark.slow
-def test_reproduce_asks_no_other_cluster_unless_told_so(own_module, tmp_path):
-    executor = "executor: {type: ray, workers: 1, address: '192.0.2.7:6379'}\n"
-    _with(own_module, r"type: python:pwn:R", "type: bm25")
-    _with(own_module, r"executor:\n(  .*\n)+", executor)
-
-    done = run_command("reproduce", own_module, "--quiet", cwd=tmp_path)
-
-    assert done.returncode == 2
-    asked = "ray://192.0.2.7:6379, an address from the run folder, would be asked"
-    assert asked in done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("what", ["a metric", "from here"])
-def test_reproduce_loads_no_model_of_the_folder_by_another_way(
-    own_module, tmp_path, tiny_embedder, what
-):
-    shutil.copytree(tiny_embedder, own_module / "model")
-    if what == "a metric":
-        _with(own_module, r"type: python:pwn:R", "type: bm25")
-        _with(own_module, r"  generation:\n(  - .*\n)+",
-              "  generation: ['semantic_similarity(model=./model)']\n")  # fmt: skip
-    else:
-        place = (own_module / "model").relative_to(own_module.parents[3])
-        _with(own_module, r"type: python:pwn:R", f"type: dense\n    model: {place}")
-
-    done = run_command("reproduce", own_module, "--quiet", cwd=own_module.parents[3])
-
-    assert done.returncode == 2
-    assert "loads lies in the run folder" in done.stderr
-
-
-@pytest.mark.slow
-def test_reproduce_makes_no_cache_where_the_folder_says(
-    own_module, tmp_path, tmp_path_factory, monkeypatch, tiny_embedder
-):
-    elsewhere = tmp_path_factory.mktemp("elsewhere") / "cache"
-    monkeypatch.delenv("RAGBENCH_CACHE", raising=False)
-    _with(own_module, r"type: python:pwn:R", f"type: dense\n    model: {tiny_embedder}")
-    with (own_module / "config.yaml").open("a") as config:
-        config.write(f"cache: {elsewhere}\n")
-
-    done = run_command("reproduce", own_module, "--quiet", cwd=tmp_path)
-
-    assert done.returncode == 1, done.stderr
-    assert not elsewhere.exists()
+    assert "runs code from the run folder; pass --trust to allow it" in done.stderr

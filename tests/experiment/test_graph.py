@@ -14,7 +14,7 @@ from ragbench.experiment.stages.item_json import without_secrets
 from ragbench.experiment.stages.keys import query_key
 from ragbench.files import cache_folder
 from ragbench.records.manifest import Choices
-from ragbench.redaction import Redactor
+from ragbench.secrets import Redactor
 from ragbench.store.maintenance import stored_in
 from tests.commands import run_command
 from tests.experiment.moons import QUERIES

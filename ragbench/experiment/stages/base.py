@@ -23,9 +23,9 @@ from ragbench.experiment.stages.item_json import cause_of, has_value, without_se
 from ragbench.experiment.stages.keys import KEY_DIGITS, component_key
 from ragbench.llm import Budget, Estimate, Replies
 from ragbench.records.codec import Record, optional
-from ragbench.redaction import Redactor, redactor
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item
+from ragbench.secrets import Redactor, redactor
 from ragbench.signature import fingerprint, order_key
 from ragbench.store.items import StageItems, StageStore
 from ragbench.store.spool import Form, Spool, Spooled

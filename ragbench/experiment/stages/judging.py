@@ -20,12 +20,12 @@ from ragbench.experiment.stages.comparison import warnings_on
 from ragbench.experiment.stages.item_json import Stored, read_verdict
 from ragbench.experiment.stages.keys import KEY_DIGITS, code_of, item_key
 from ragbench.records.manifest import form_id
-from ragbench.redaction import redact
 from ragbench.score.base import Advance, Look
 from ragbench.score.judge.base import Item, Rubric
 from ragbench.score.judge.judged import Judged, collect_verdicts
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.judge.verdicts import judge_all, judge_on
+from ragbench.secrets import redact
 from ragbench.signature import fingerprint_json, order_key
 from ragbench.store.items import StageItems
 from ragbench.types import Cause, Verdict

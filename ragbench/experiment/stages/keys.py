@@ -18,10 +18,10 @@ from typing import Any
 
 from ragbench.config.components import is_opaque, options_of
 from ragbench.config.schema import Component
-from ragbench.redaction import redact
 from ragbench.registry import PYTHON
 from ragbench.retrieve.chunks import Chunked
 from ragbench.score.judge.base import Item
+from ragbench.secrets import redact
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.text.chunk import Chunker
 from ragbench.types import Document, Query, ScoredDocument
