@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from ragbench.config.options import (
     Context,
-    check_block,
-    check_options,
     load_named,
     references_of,
     resolve_options,
@@ -60,17 +58,6 @@ _SHARED = frozenset({"concurrency", "version"})
 """Common keys that count for the caller also where a component declares them itself."""
 
 
-@dataclass
-class Checked:
-    """An entry after its checks."""
-
-    component: Component | None
-    """None where something is wrong with it."""
-    written: dict[str, Any]
-    """The entry as plain data, defaults written out."""
-    references: list[tuple[str, Item]] = field(default_factory=list)
-
-
 def load_type(item: Item, family: Family, at: Place, context: Context) -> tuple[str, Any] | None:
     """Return what `type:` says and names; None, with a problem, where it names nothing."""
     report = context.report
@@ -107,40 +94,36 @@ def options_of(component: Any) -> dict[str, DeclaredOption]:
         return {}
 
 
-def check_component(name: str, entry: Entry, family: Family, context: Context) -> Checked:
-    """Check one entry against its type; everything that is wrong goes into the report."""
+def check_component(name: str, entry: Entry, family: Family, context: Context) -> Component | None:
+    """Return the component of an entry; None, with problems in the report, where it is wrong."""
     item, report = entry.item, context.report
     before = len(report)
     if not isinstance(item.value, dict):
         example = next(iter(family.names()), "...")
         report.wrong(item, f"{item.shown()} is not a mapping", f"{{type: {example}, ...}}")
-        return Checked(None, {})
+        return None
     if (loaded := load_type(item, family, entry.place, context)) is None:
-        return Checked(None, {})
+        return None
     type_name, cls = loaded
     own, common = options_of(cls), common_keys(family)
     is_chunked = family.noun == "retriever" and CHUNK in item.entries and CHUNK not in own
-    chunking, cut = check_chunk(item, type_name, cls, context) if is_chunked else (None, {})
+    chunking = check_chunk(item, type_name, cls, context) if is_chunked else None
     item = item.without(CHUNK) if is_chunked else item
-    declared = {**own, **{key: option for key, option in common.items() if key not in own}}
+    rest = {key: option for key, option in common.items() if key not in own}
+    declared = {**own, **rest}
     is_built_in = type_name in family.table
     extra = [] if is_built_in else _undeclared(item, cls, declared, entry.place, report)
     others = ["type", *extra, *([CHUNK] if family.noun == "retriever" and indexes(cls) else [])]
-    values = check_options(item, declared, report, at=entry.place, others=others)
+    order = ("type", *own, *extra, *rest, CHUNK)
+    values = context.check(item, declared, at=entry.place, others=others, order=order)
     values |= {key: item.entries[key].item.plain() for key in extra}
-    references = references_of(item, declared, values, context)
+    context.references[name] = references_of(item, declared, values, context)
     resolve_options(item, declared, values, context)
-    written = {
-        "type": item.entries["type"].item.as_written(),
-        **_written(item, [*own, *extra], declared, values),
-        **_written(item, [key for key in common if key not in own], declared, values),
-        **cut,
-    }
     if len(report) > before or not values.keys() >= declared.keys():
-        return Checked(None, written, references)
+        return None
     context.try_later(entry, cls, values, own)
     component = _build(name, type_name, cls, values, [*own, *extra], entry)
-    return Checked(replace(component, chunk=chunking), written, references)
+    return replace(component, chunk=chunking)
 
 
 def retriever_family(item: Item) -> Family:
@@ -219,28 +202,6 @@ def _undeclared(
     ]
 
 
-def _written(
-    item: Item,
-    keys: Sequence[str],
-    declared: Mapping[str, DeclaredOption],
-    values: Mapping[str, Any],
-) -> dict[str, Any]:
-    """The keys as plain data: as written, or their defaults where those are plain."""
-    written: dict[str, Any] = {}
-    for key in keys:
-        value = item.get(key)
-        option = declared.get(key)
-        if value is None:
-            default = values.get(key)
-            if isinstance(default, (str, bool, int, float)):
-                written[key] = default
-        elif option is not None and option.option.refers_to == "retriever":
-            written[key] = values.get(key)
-        else:
-            written[key] = value.as_written(secret=option is not None and option.option.secret)
-    return written
-
-
 CHUNK = "chunk"
 CHUNK_HELP = "How documents are cut into chunks, which are ranked instead."
 
@@ -258,19 +219,16 @@ def indexes(component: object) -> bool:
     return callable(getattr(component, "index", None)) if declared is None else bool(declared)
 
 
-def check_chunk(
-    item: Item, type_name: str, component: Any, context: Context
-) -> tuple[Chunking | None, dict[str, Any]]:
-    """Return the block of an entry, None with a problem, and the key with it as plain data."""
+def check_chunk(item: Item, type_name: str, component: Any, context: Context) -> Chunking | None:
+    """Return the chunking of an entry; None, with a problem in the report, where it is wrong."""
     entry, report = item.entries[CHUNK], context.report
     block = entry.item
     if not indexes(component):
         found = f"'{CHUNK}' means nothing to '{type_name}', which does not index documents"
         report.wrong(entry, found, "a retriever that indexes, such as bm25")
-        return None, {}
+        return None
     before = len(report)
-    values, plain = check_block(block, Chunking, report)
-    written = {CHUNK: plain}
+    values = context.check(block, declared_options(Chunking))
     resolve_options(block, declared_options(Chunking), values, context)
     by, code = block.get("by"), block.get("factory")
     if by is not None and str(by.value).startswith(PYTHON):
@@ -281,12 +239,12 @@ def check_chunk(
         each.required and name not in values for name, each in declared_options(Chunking).items()
     )
     if len(report) > before or lacking:
-        return None, written
+        return None
     try:
         chunking = Chunking(**values)
         if splitter is not None:
             splitter_options(splitter, chunking)
-        return chunking, written
+        return chunking
     except OptionError as error:
         value = entry.item.get(error.option)
         if value is None:
@@ -294,7 +252,7 @@ def check_chunk(
         else:
             what = "unknown value" if error.option == "by" else "found"
             report.wrong(value, f"{what} {value.shown()}", error.allowed, error.nearest)
-        return None, written
+        return None
 
 
 def check_dataset_options(dataset: Item, report: Report) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.config.options import check_options, resolve_path
+from ragbench.config.options import Context, check_options, resolve_path
 from ragbench.config.problems import Report, some_of
 from ragbench.config.schema import Component, Metrics
 from ragbench.config.tree import Item
@@ -124,30 +124,26 @@ def known_scores(metrics: Metrics) -> KnownScores:
     return KnownScores(named, frozenset(kind for kind, block in blocks if block is None))
 
 
-def check_gates(
-    item: Item, known: KnownNames, report: Report, base: Path
-) -> tuple[tuple[Gate, ...], list[Any]]:
-    """Return the gates without a problem, and all of them as plain data."""
+def check_gates(item: Item, known: KnownNames, context: Context) -> tuple[Gate, ...]:
+    """Return the gates without a problem."""
+    report = context.report
     if not isinstance(item.value, tuple):
         if item.value is not UNREADABLE:
             found = f"{item.shown()} is not a list"
             report.wrong(item, found, "a list: - {measure: ndcg@10, min: 0.4}")
-        return (), []
+        return ()
     declared = gate_options()
-    gates, written = [], []
+    gates = []
     for entry in item.items:
         before = len(report)
         values = check_options(entry, declared, report)
-        written.append(entry.as_written())
         # whatever is wrong with a single value is said; what depends on it is not guessed at
         if len(report) > before:
             continue
-        gate = _check_gate(_WrittenGate(entry, report), values, known, base)
-        if gate is not None and gate.system is not None:
-            written[-1]["system"] = gate.system
+        gate = _check_gate(_WrittenGate(entry, report), values, known, context)
         if gate is not None and len(report) == before:
             gates.append(gate)
-    return tuple(gates), written
+    return tuple(gates)
 
 
 class _WrittenGate:
@@ -181,7 +177,7 @@ class _WrittenGate:
 
 
 def _check_gate(
-    entry: _WrittenGate, values: Mapping[str, Any], known: KnownNames, base: Path
+    entry: _WrittenGate, values: Mapping[str, Any], known: KnownNames, context: Context
 ) -> Gate | None:
     """The gate of an entry whose values are right, each taken alone; None where it is no kind."""
     given = {key: values[key] for key in entry.item.entries if values[key] is not None}
@@ -191,11 +187,13 @@ def _check_gate(
     gate, complete = made
     gate.check(entry, known, complete=complete)
     systems = [each for name in gate.systems for each in known.sweeps.get(name, (name,))]
-    file = _file_of(gate, entry, known, base)
+    file = _file_of(gate, entry, known, context)
+    if systems:
+        context.fill(entry.item, "system", systems)
     return replace(gate, system=systems or None, file=file, place=entry.item.place)
 
 
-def _file_of(gate: Gate, entry: _WrittenGate, known: KnownNames, base: Path) -> Path | None:
+def _file_of(gate: Gate, entry: _WrittenGate, known: KnownNames, context: Context) -> Path | None:
     """The file that a gate names; None where it names none, or a system instead."""
     item = None if gate.file_key is None else entry.item.get(gate.file_key)
     if item is None or item.value is None:
@@ -203,7 +201,7 @@ def _file_of(gate: Gate, entry: _WrittenGate, known: KnownNames, base: Path) -> 
     if declared_options(type(gate))[str(gate.file_key)].option.refers_to != "path":
         if item.value in known.systems:
             return None
-        path = base / str(item.value)
+        path = context.base / str(item.value)
         is_name = not os.path.exists(path) and not path.suffix
         if known.may_have_others and is_name:
             return None  # a system of the records, known when they are read
@@ -211,7 +209,7 @@ def _file_of(gate: Gate, entry: _WrittenGate, known: KnownNames, base: Path) -> 
         if close is not None and is_name:
             entry.wrong(gate.file_key, f"no system or file {item.shown()}", known.systems, close)
             return None
-    return resolve_path(item, base, entry.report)
+    return resolve_path(item, context)
 
 
 def written_gates(path: Path) -> tuple[Item, ...]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from ragbench.config.components import load_type, options_of
-from ragbench.config.options import Context, check_options, resolve_options, resolve_path
+from ragbench.config.options import Context, resolve_options, resolve_path
 from ragbench.config.problems import Report
 from ragbench.config.schema import JudgeBlock, RubricSource
-from ragbench.config.tree import Entry, Item
+from ragbench.config.tree import Entry, Item, WrittenPath
+from ragbench.config.variables import escaped
 from ragbench.data.runs.run_folder import unfit_names
 from ragbench.errors import DataError, OptionError, Place, first_of
 from ragbench.gates.scores import known_score
@@ -63,27 +65,23 @@ class JudgeCommon:
     ] = False
 
 
-def check_judges(
-    item: Item, at: Place, context: Context
-) -> tuple[dict[str, JudgeBlock] | None, dict[str, Any]]:
-    """Return the judges by name, and the block as plain data: several where all are mappings."""
+def check_judges(item: Item, at: Place, context: Context) -> dict[str, JudgeBlock] | None:
+    """Return the judges by name, several where all entries are mappings; None where it is wrong."""
     are_named = all(isinstance(entry.item.value, dict) for entry in item.entries.values())
     if not isinstance(item.value, dict) or not are_named:
-        block, written = _judge(None, Entry(at, item), context)
-        return None if block is None else {block.type: block}, written
-    judges, all_written = {}, {}
+        block = _judge(None, Entry(at, item), context)
+        return None if block is None else {block.type: block}
+    judges = {}
     for unfit, found, allowed in unfit_names(item.entries):
         context.report.wrong(item.entries[unfit], found, allowed)
     for name, entry in item.entries.items():
-        block, all_written[name] = _judge(name, entry, context)
+        block = _judge(name, entry, context)
         if block is not None:
             judges[name] = block
-    return judges, all_written
+    return judges
 
 
-def _judge(
-    name: str | None, entry: Entry, context: Context
-) -> tuple[JudgeBlock | None, dict[str, Any]]:
+def _judge(name: str | None, entry: Entry, context: Context) -> JudgeBlock | None:
     from ragbench.score.judge import JUDGES
 
     item, report = entry.item, context.report
@@ -92,38 +90,33 @@ def _judge(
     if not isinstance(item.value, dict):
         found = f"{item.shown()} is not a mapping"
         report.wrong(item, found, "{type: nli, rubrics: [faithfulness]}")
-        return None, {}
+        return None
     loaded = load_type(item, JUDGES, entry.place, context)
     own = options_of(loaded[1]) if loaded else {}
     own = {key: option for key, option in own.items() if key not in common}
     known = {**common, **own}
-    values = check_options(
+    values = context.check(
         item,
         known,
-        report,
         at=entry.place,
         # without a type the other keys cannot be checked
         others=["type"] if loaded else list(dict.fromkeys(["type", *item.entries])),
+        order=[*item.entries, *known],
     )
     resolve_options(item, known, values, context)
     if loaded is not None and len(report) == before and values.keys() >= known.keys():
         context.try_later(entry, loaded[1], values, own, late=True)  # --no-judge
     rubrics = _rubrics(item.get("rubrics"), loaded and loaded[1], context)
-    secret = {key for key, option in known.items() if option.option.secret}
-    written = {
-        key: entry.item.as_written(secret=key in secret) for key, entry in item.entries.items()
-    }
-    written |= {
-        key: value
-        for key, value in values.items()
-        if key not in written and isinstance(value, (str, bool, int, float))
-    }
+    written = (item.get("rubrics") or Item((), item.place, ())).items
+    sources = [
+        WrittenPath(escaped(str(part.value))) if isinstance(source, Path) else source
+        for part, source in itertools.zip_longest(written, rubrics)
+    ]
+    context.fill(item, "rubrics", sources)
     _check_combination(item, values, rubrics, context)
-    if values.get("rubrics") is None:
-        written["rubrics"] = list(rubrics)
     if loaded is None or len(report) > before or not values.keys() >= known.keys():
-        return None, written
-    block = JudgeBlock(
+        return None
+    return JudgeBlock(
         name=name,
         type=loaded[0],
         cls=loaded[1],
@@ -132,7 +125,6 @@ def _judge(
         **{key: values[key] for key in common if key != "rubrics"},
         place=entry.place,
     )
-    return block, written
 
 
 def _rubrics(item: Item | None, cls: object, context: Context) -> tuple[RubricSource, ...]:
@@ -245,7 +237,7 @@ def check_rubric(item: Item, context: Context) -> tuple[str, str | Path] | None:
         allowed = f"{first_of(names) if near else names}, or a rubric file (.yaml)"
         report.wrong(item, f"unknown rubric {item.shown()}", allowed, near)
         return None
-    path = resolve_path(item, context.base, report)
+    path = resolve_path(item, context)
     if path is None:
         return None
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -13,23 +12,26 @@ from typing import TYPE_CHECKING, Any
 from ragbench.comparison.cause_rules import CauseRules
 from ragbench.config import schema
 from ragbench.config.components import (
-    Checked,
     check_component,
     check_dataset_options,
     retriever_family,
 )
-from ragbench.config.dump import environment_of, recorded, report_secret_paths, variable_record
 from ragbench.config.judges import check_clusters
 from ragbench.config.metrics import check_causes, check_metrics, check_statistics
 from ragbench.config.options import (
     Context,
-    check_block,
-    check_options,
     report_cycles,
     resolve_options,
 )
 from ragbench.config.problems import Report
-from ragbench.config.tree import Item, PythonReader, variants
+from ragbench.config.resolved import (
+    environment_of,
+    report_secret_paths,
+    resolve_config,
+    secret_places,
+    variable_record,
+)
+from ragbench.config.tree import Item, PythonReader, alternatives
 from ragbench.config.variables import (
     Expanded,
     Overrides,
@@ -46,10 +48,7 @@ from ragbench.secrets import mask_addresses, note_secrets, redactor, secrets_of_
 if TYPE_CHECKING:
     from ragbench.gates.base import Gate
 
-MAX_VARIANTS = 100
-"""Values of repeated keys that are checked; each repetition itself is always reported."""
-
-_RESOLVED = (
+_ORDER = (
     *("name", "seed", "dataset", "retrievers", "generators", "apps", "controls", "metrics"),
     *("statistics", "causes", "gates", "max_failed", "budget", "executor"),
     *("cache", "cache_also", "output"),
@@ -107,13 +106,19 @@ def load_config(
         tree = apply_overrides(read, overrides, _MADE_WHEN_SET, report)
         tree = interpolate(tree, variables, report)
         folders = (Path.cwd(), base.absolute()) if code is None else tuple(code)
-        hidden |= environment_of(tree, None).secrets
+        hidden |= environment_of(tree).secrets
         note_secrets(hidden)
+        around = Surroundings(base, folders, live_retrievers, live_generators, live_apps)
         with looking_in(folders):
-            around = Surroundings(base, folders, live_retrievers, live_generators, live_apps)
-            config = _check_variants(tree, report, path, around)
+            check = TreeCheck(tree, report, path, around)
+            config = check.build()
+            for places, other in alternatives(tree):
+                problems = Report()
+                TreeCheck(other, problems, path, around).build()
+                report.include(problem for key in places for problem in problems.under(key))
     if config is not None and not report:
-        found = environment_of(tree, config.resolved)
+        expanded = check.expanded()
+        found = environment_of(tree, {*secret_places(expanded, check.context.blocks)})
         report_secret_paths(tree, found, report)
     if config is None or report:
         clean = redactor(hidden)
@@ -124,7 +129,7 @@ def load_config(
     note_secrets(hidden)
     return replace(
         config,
-        resolved=recorded(config.resolved, found.hidden),
+        resolved=resolve_config(expanded, check.context, found),
         environment={
             **{name: variable_record(value, secret=True) for name, value in keys.items()},
             **found.record(),
@@ -197,18 +202,6 @@ def _is_mapping(tree: Item, report: Report) -> bool:
     return isinstance(tree.value, dict)
 
 
-def _check_variants(
-    tree: Item, report: Report, path: Path | None, around: Surroundings
-) -> schema.ExperimentConfig | None:
-    config = None
-    for replaced, variant in itertools.islice(variants(tree), MAX_VARIANTS):
-        own = Report()
-        built = TreeCheck(variant, own, path, around).build()
-        report.include(own.under(replaced))
-        config = config if replaced else built
-    return config
-
-
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 # what expand_sweeps makes; a saved config has these names
 _SWEPT_NAME = re.compile(r"[A-Za-z0-9_.-]+?(?:-[A-Za-z_][A-Za-z0-9_.]*=[A-Za-z0-9_.+-]+)+")
@@ -246,63 +239,57 @@ class TreeCheck:
         from ragbench.generate import APPS, GENERATORS
 
         declared = declared_options(schema.Top)
-        top = check_options(self.tree, declared, self.report, others=schema.BLOCKS)
+        top = self.context.check(self.tree, declared, others=schema.BLOCKS, order=_ORDER)
         resolve_options(self.tree, declared, top, self.context)
         name = self._name(top.get("name"))
+        if (given := self.tree.get("name")) is None or given.value is None:
+            self.context.fill(self.tree, "name", name)
         dataset = self._dataset(LOADERS)
         retrievers = self._components("retrievers", retriever_family)
+        references = self.context.references
+        report_cycles({name: references.get(name, []) for name in retrievers}, self.report)
         generators = self._components("generators", lambda _: GENERATORS)
         apps = self._components("apps", lambda _: APPS)
         self._check_names()
-        references = {name: checked.references for name, checked in retrievers.items()}
-        report_cycles(references, self.report)
         self._require_a_system(LOADERS)
-        metrics, scored = check_metrics(self.tree.get("metrics"), self.context)
+        metrics = check_metrics(self.tree.get("metrics"), self.context)
         statistics = check_statistics(self._item("statistics"), self.context)
-        check_clusters(metrics.judges, statistics[0].get("cluster"), self.report)
+        check_clusters(metrics.judges, statistics.cluster, self.report)
         causes = check_causes(self._item("causes"), metrics, self.context)
-        budget = check_block(self._item("budget"), schema.BudgetLimits, self.report)
+        limits = declared_options(schema.BudgetLimits)
+        budget = self.context.check(self._item("budget"), limits)
         executor = self._executor()
         gates = self._gates(metrics, generators, LOADERS)
         is_wrong = self.context.run_trials() or top.keys() < declared.keys()  # one was unreadable
-        if is_wrong or dataset is None or not dataset.component:
+        if is_wrong or dataset is None:
             return None
-        systems = {"retrievers": retrievers, "generators": generators, "apps": apps}
-        written = {key: self._as_written(key, value) for key, value in top.items()}
-        for block, made in systems.items():
-            written[block] = {key: each.written for key, each in made.items()}
-        written |= {
-            "name": self._as_written("name", name),
-            "dataset": dataset.written,
-            "metrics": scored,
-            "statistics": statistics[1],
-            "causes": causes[1],
-            "gates": gates[1],
-            "budget": budget[1],
-            "executor": executor.written,
-        }
         return schema.ExperimentConfig(
             name=name,
-            dataset=dataset.component,
-            retrievers=_built(retrievers),
-            generators=_built(generators),
-            apps=_built(apps),
+            dataset=dataset,
+            retrievers=_complete(retrievers),
+            generators=_complete(generators),
+            apps=_complete(apps),
             controls=tuple(dict.fromkeys(top["controls"] or ())),
             metrics=metrics,
-            statistics=schema.Statistics(**statistics[0]),
-            causes=causes[0],
-            gates=gates[0],
-            budget=schema.BudgetLimits(**budget[0]),
-            executor=executor.component,
+            statistics=statistics,
+            causes=causes,
+            gates=gates,
+            budget=schema.BudgetLimits(**budget),
+            executor=executor,
             cache_also=tuple(map(Path, top["cache_also"] or ())),
             **{key: top[key] for key in ("seed", "max_failed", "cache", "output")},
             path=self.path,
-            resolved={key: written[key] for key in _RESOLVED if written[key] not in ({}, [], None)},
+            base=self.context.base.absolute(),
         )
 
-    def _as_written(self, key: str, value: Any) -> Any:
-        item = self.tree.get(key)
-        return value if item is None or item.value is None else item.as_written()
+    def expanded(self) -> Item:
+        """Return the tree with a component for each combination of a sweep."""
+        tree = self.tree
+        for block, swept in self.swept.items():
+            if swept.members:
+                item = replace(tree.entries[block].item, value=dict(swept.components))
+                tree = tree.with_entry(block, item)
+        return tree
 
     def _name(self, name: str | None) -> str:
         if name is None:
@@ -318,7 +305,7 @@ class TreeCheck:
             self.report.wrong(item, f"{item.shown()} is not a name", _NAME_ALLOWED)
         return name
 
-    def _dataset(self, loaders: Family) -> Checked | None:
+    def _dataset(self, loaders: Family) -> schema.Component | None:
         entry = self.tree.entries.get("dataset")
         if entry is None:
             allowed = f"dataset: {{type: {', '.join(loaders.names())}, ...}}"
@@ -330,7 +317,7 @@ class TreeCheck:
             check_dataset_options(entry.item, self.report)
         return checked
 
-    def _executor(self) -> Checked:
+    def _executor(self) -> schema.Component | None:
         from ragbench.executors import EXECUTORS
 
         entry = self.tree.entries.get("executor")
@@ -338,8 +325,8 @@ class TreeCheck:
             name = next(iter(EXECUTORS.table))
             cls = EXECUTORS.load(name)
             options = {each.name: each.default for each in declared_options(cls).values()}
-            default = schema.Component(name="executor", type=name, cls=cls, options=options)
-            return Checked(default, {"type": name})
+            self.context.fill(self.tree, "executor", {"type": name})
+            return schema.Component(name="executor", type=name, cls=cls, options=options)
         return check_component("executor", entry, EXECUTORS, self.context)
 
     def _expand(self, block: str) -> Expanded:
@@ -355,7 +342,9 @@ class TreeCheck:
                 self.report.add(entry.place, item.path, found, _NAME_ALLOWED)
         return expand_sweeps(item, self.report)
 
-    def _components(self, block: str, family_of: Callable[[Item], Family]) -> dict[str, Checked]:
+    def _components(
+        self, block: str, family_of: Callable[[Item], Family]
+    ) -> dict[str, schema.Component | None]:
         return {
             name: check_component(name, entry, family_of(entry.item), self.context)
             for name, entry in self.swept[block].components.items()
@@ -398,25 +387,28 @@ class TreeCheck:
             self.report.wrong(item, "no retriever", "at least one retriever")
 
     def _gates(
-        self, metrics: schema.Metrics, generators: Mapping[str, Checked], loaders: Family
-    ) -> tuple[tuple[Gate, ...], list[Any]]:
+        self,
+        metrics: schema.Metrics,
+        generators: Mapping[str, schema.Component | None],
+        loaders: Family,
+    ) -> tuple[Gate, ...]:
         item = self.tree.get("gates")
         if item is None:
-            return (), []
+            return ()
         # a config without gates does not load them
         from ragbench.config.gates import check_gates, known_scores, pairs_of
         from ragbench.gates.base import KnownNames
 
-        paired = {name: checked.component for name, checked in generators.items()}
+        live = dict.fromkeys(self.live.generators)
         known = KnownNames(
             known_scores(metrics),
             self.context.retrievers,
-            pairs_of(self.context.retrievers, {**paired, **dict.fromkeys(self.live.generators)}),
+            pairs_of(self.context.retrievers, {**generators, **live}),
             [*self.swept["apps"].components, *self.live.apps],
             self.context.members,
             self._may_bring_systems(loaders),
         )
-        return check_gates(item, known, self.report, self.context.base)
+        return check_gates(item, known, self.context)
 
     def _item(self, name: str) -> Item:
         """The block as it stands in the file, or an empty one."""
@@ -424,5 +416,7 @@ class TreeCheck:
         return entry.item if entry else Item({}, self.tree.place, (name,))
 
 
-def _built(checked: Mapping[str, Checked]) -> dict[str, schema.Component]:
-    return {name: c.component for name, c in checked.items() if c.component is not None}
+def _complete(
+    components: Mapping[str, schema.Component | None],
+) -> dict[str, schema.Component]:
+    return {name: component for name, component in components.items() if component is not None}

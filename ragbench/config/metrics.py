@@ -15,8 +15,6 @@ from ragbench.config.judges import check_judges, check_rubric, report_misplaced
 from ragbench.config.options import (
     INVALID,
     Context,
-    check_block,
-    check_options,
     check_reference,
     check_value,
 )
@@ -36,38 +34,34 @@ _QUOTE = 'a name with a comma in quotes: "ndcg(gain=exp,discount=jk)@10"'
 _NAMES = DeclaredOption("generation", tuple[str, ...], (), Option("Names of metrics."))
 
 
-def check_metrics(item: Item | None, context: Context) -> tuple[schema.Metrics, dict[str, Any]]:
-    """Return the block, and it as plain data with its defaults; what is wrong is reported."""
+def check_metrics(item: Item | None, context: Context) -> schema.Metrics:
+    """Return the block `metrics`; problems go into the report."""
     block = item or Item({}, Place(), ("metrics",))
-    check_options(block, {}, context.report, others=_BLOCKS)
-    retrieval, written = _retrieval(block.get("retrieval"), context)
-    result: dict[str, Any] = {"retrieval": written}
+    context.check(block, {}, others=_BLOCKS)
+    retrieval = _retrieval(block.get("retrieval"), context)
     generation, judges = None, None
     if (names := block.get("generation")) is not None:
         generation = _generation(names, context)
-        result["generation"] = names.as_written()
     if (judge := block.get("judge")) is not None:
-        judges, result["judge"] = check_judges(judge, block.entries["judge"].place, context)
+        judges = check_judges(judge, block.entries["judge"].place, context)
     made = schema.Metrics(retrieval=retrieval, generation=generation, judges=judges)
     fill = None if (rules := block.get("retrieval")) is None else rules.get("fill")
     if fill is not None:
-        checked, written["fill"] = _fill(fill, made, judge is not None, context)
+        checked = _fill(fill, made, judge is not None, context)
         made = replace(made, retrieval=replace(retrieval, fill=checked))
-    return made, result
+    return made
 
 
-def _retrieval(
-    item: Item | None, context: Context
-) -> tuple[schema.RetrievalMetrics, dict[str, Any]]:
+def _retrieval(item: Item | None, context: Context) -> schema.RetrievalMetrics:
     from ragbench.score.retrieval.notation import parse_measures
 
     report = context.report
     block = item or Item({}, Place(), ("metrics", "retrieval"))
-    others = tuple(schema.RetrievalMetrics.blocks)
-    values, written = check_block(block, schema.RetrievalMetrics, report, others)
+    declared = declared_options(schema.RetrievalMetrics)
+    values = context.check(block, declared, others=tuple(schema.RetrievalMetrics.blocks))
     match = block.get("match")
     if match is not None:
-        checked, written["match"] = _match(match, values.get("ties"), report)
+        checked = _match(match, values.get("ties"), context)
         values |= {} if checked is None else {"match": checked}
     names = block.get("measures")
     if names is not None:
@@ -78,7 +72,7 @@ def _retrieval(
             if top_k is not None and deepest > top_k:
                 found = f"{item.shown()} looks deeper than top_k"
                 report.wrong(item, found, f"k up to top_k, which is {top_k}")
-    return schema.RetrievalMetrics(**values), written
+    return schema.RetrievalMetrics(**values)
 
 
 def _generation(item: Item, context: Context) -> tuple[schema.NamedMetric, ...] | None:
@@ -171,11 +165,12 @@ METADATA = re.compile(r"metadata(\.[^.\s]+)+")
 _LEVEL_OF = {"id": "document", "separator": "document", "overlap": "text"}
 
 
-def _match(item: Item, ties: Any, report: Report) -> tuple[schema.Match | None, dict[str, Any]]:
-    values, written = check_block(item, schema.Match, report)
+def _match(item: Item, ties: Any, context: Context) -> schema.Match | None:
+    report = context.report
+    values = context.check(item, declared_options(schema.Match))
     level = values.get("level")
     if level is None:
-        return None, written
+        return None
     for key, wanted in _LEVEL_OF.items():
         if (entry := item.entries.get(key)) is not None and level != wanted:
             report.wrong(entry, f"'{key}' means nothing with level: {level}", f"level: {wanted}")
@@ -194,15 +189,15 @@ def _match(item: Item, ties: Any, report: Report) -> tuple[schema.Match | None, 
     if level == "text" and ties == "average":
         found = "level: text credits the first match, and ties: average has no first"
         report.wrong(item, found, "ties: docid, stable")
-    return schema.Match(**values), written
+    return schema.Match(**values)
 
 
 def _fill(
     item: Item, metrics: schema.Metrics, has_judges: bool, context: Context
-) -> tuple[schema.Fill | None, dict[str, Any]]:
+) -> schema.Fill | None:
     """The block, checked beside the others; judges that are wrong are None in these."""
     report, before = context.report, len(context.report)
-    values, written = check_block(item, schema.Fill, report)
+    values = context.check(item, declared_options(schema.Fill))
     if not has_judges:
         found = "fill needs a judge, and the config has none"
         report.wrong(item, found, "metrics.judge: {type: openai, ...}")
@@ -215,9 +210,9 @@ def _fill(
     if level != "id":
         report.wrong(item, f"fill does not go with match: level: {level}", "level: id")
     if len(report) > before or source is None or name is None:
-        return None, written
-    written["judge"] = name
-    return schema.Fill(**{**values, "judge": name, "rubric": source}), written
+        return None
+    context.fill(item, "judge", name)
+    return schema.Fill(**{**values, "judge": name, "rubric": source})
 
 
 def _judge(
@@ -272,9 +267,9 @@ def _rubric(
     return source
 
 
-def check_statistics(item: Item, context: Context) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the valid values, and the block as plain data with its defaults."""
-    values, written = check_block(item, schema.Statistics, context.report)
+def check_statistics(item: Item, context: Context) -> schema.Statistics:
+    """Return the block `statistics`; problems go into the report."""
+    values = context.check(item, declared_options(schema.Statistics))
     baseline = item.get("baseline")
     # without retrievers the systems are those of the records, known when they are read
     if baseline is not None and isinstance(baseline.value, str) and context.retrievers:
@@ -299,24 +294,23 @@ def check_statistics(item: Item, context: Context) -> tuple[dict[str, Any], dict
         for field in slices.items:
             _check_field(field, schema.SLICES, context)
         values["slices"] = tuple(dict.fromkeys(values["slices"]))
-    return values, written
+    return schema.Statistics(**values)
 
 
-def check_causes(
-    item: Item, metrics: schema.Metrics, context: Context
-) -> tuple[CauseRules, dict[str, Any]]:
-    """Return the rules, and the block as plain data with its defaults."""
-    values, written = check_block(item, CauseRules, context.report, tuple(CauseRules.blocks))
+def check_causes(item: Item, metrics: schema.Metrics, context: Context) -> CauseRules:
+    """Return the rules of causes; problems go into the report."""
+    declared = declared_options(CauseRules)
+    values = context.check(item, declared, others=tuple(CauseRules.blocks))
     records: dict[str, Any] = {"right": RightAnswer, "supported": SupportedAnswer}
     for name, record in records.items():
         block = item.get(name)
         if block is not None:
-            own, written[name] = check_block(block, record, context.report)
-            values[name] = record(**own)
+            inner = context.check(block, declared_options(record))
+            values[name] = record(**inner)
             measure = block.get("measure")
             if measure is not None and isinstance(measure.value, str):
                 _check_answer_score(measure, metrics, context.report)
-    return CauseRules(**values), written
+    return CauseRules(**values)
 
 
 def _check_answer_score(item: Item, metrics: schema.Metrics, report: Report) -> None:

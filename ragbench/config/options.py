@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragbench.config.problems import Report, some_of
+from ragbench.config.problems import KeyPath, Report, some_of
 from ragbench.config.tree import Entry, Item
 from ragbench.config.yaml_reader import UNREADABLE
 from ragbench.errors import DataError, OptionError, Place, RagbenchError
@@ -17,12 +17,12 @@ from ragbench.files import names_in
 from ragbench.registry import (
     PYTHON,
     DeclaredOption,
-    declared_options,
     is_factory,
     load_object,
     nearest,
 )
 
+Blocks = Mapping[KeyPath, tuple[Mapping[str, DeclaredOption], tuple[str, ...]]]
 INVALID: Any = object()
 """What `check_value` returns for a wrong value; None is a value."""
 
@@ -80,22 +80,6 @@ def check_value(item: Item, option: DeclaredOption, report: Report) -> Any:
     return INVALID if mismatches else option.converted(value)
 
 
-def check_block(
-    item: Item, record: Any, report: Report, others: Collection[str] = ()
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the valid values of a block, and the block as plain data with its defaults."""
-    declared = declared_options(record)
-    values = check_options(item, declared, report, others=others)
-    written = {}
-    for key in declared:
-        value = item.get(key)
-        if value is not None:
-            written[key] = value.as_written()
-        elif values.get(key) is not None:
-            written[key] = values[key]
-    return values, written
-
-
 @dataclass(frozen=True, slots=True)
 class Trial:
     """A component whose options are each right, made once to see whether they go together."""
@@ -141,6 +125,34 @@ class Context:
     code: tuple[Path, ...] | None = ()
     """Where `python:` looks before what is installed; where this is None, no code may be named."""
     trials: list[Trial] = field(default_factory=list)
+    references: dict[str, list[tuple[str, Item]]] = field(default_factory=dict)
+    """Component -> the retrievers that its options name, with the places where they do."""
+    blocks: dict[KeyPath, tuple[Mapping[str, DeclaredOption], tuple[str, ...]]] = field(
+        default_factory=dict
+    )
+    """Place of a block -> its declared options, and its keys in the order of a resolved config."""
+    filled: dict[KeyPath, Any] = field(default_factory=dict)
+    """Place -> the value that the checks give it."""
+    paths: set[KeyPath] = field(default_factory=set)
+    """Places of paths."""
+
+    def check(
+        self,
+        item: Item,
+        declared: Mapping[str, DeclaredOption],
+        *,
+        at: Place | None = None,
+        others: Collection[str] = (),
+        order: Iterable[str] = (),
+    ) -> dict[str, Any]:
+        """Check a block by `check_options`, and note it for the resolved config."""
+        self.blocks[item.path] = (declared, tuple(dict.fromkeys(order or (*declared, *others))))
+        return check_options(item, declared, self.report, at=at, others=others)
+
+    def fill(self, item: Item, key: str, value: object) -> None:
+        """Note the value that a resolved config has under a key of a block."""
+        place = (*item.path, key)
+        self.filled[place] = value
 
     def try_later(
         self,
@@ -246,15 +258,16 @@ def _report_one(waiting: Mapping[str, Sequence[tuple[str, Item]]], report: Repor
         trail[target] = item
 
 
-def resolve_path(item: Item, base: Path, report: Report) -> Path | None:
+def resolve_path(item: Item, context: Context) -> Path | None:
     """Return the absolute path that a value names; None, with a problem, where nothing is."""
-    text = str(item.value)
+    text, base = str(item.value), context.base
+    context.paths.add(item.path)
     path = Path(os.path.abspath(base / os.path.expanduser(text))) if "\0" not in text else None
     if path is not None and os.path.exists(path):
         return path
     close = nearest(path.name, names_in(path.parent)) if path is not None else None
     directory = os.path.dirname(item.written)
-    report.wrong(
+    context.report.wrong(
         item,
         f"no such file: {item.written}",
         "a path" if base == Path() else f"a path relative to {base}",
@@ -284,19 +297,20 @@ def resolve_options(
             is_folder = option.option.refers_to == "folder_or_name" and os.path.isdir(path)
             if is_folder or any(os.path.isfile(path / name) for name in ("", *_OF_MODELS)):
                 values[key] = str(path.absolute())
+                context.paths.add(value.path)
             elif path.suffix in _OF_FILES:
-                resolve_path(value, context.base, context.report)
+                resolve_path(value, context)
         elif option.option.refers_to == "object":
             if (found := load_named(value, context)) is not None and "args" in declared:
                 _check_arguments(found, value, item.get("args"), context.report)
         elif option.option.refers_to != "path":
             continue
         elif isinstance(value.value, tuple):
-            paths = [resolve_path(part, context.base, context.report) for part in value.items]
+            paths = [resolve_path(part, context) for part in value.items]
             kept = zip(values[key], paths, strict=True)
             values[key] = [type(old)(path) for old, path in kept if path is not None]
         elif isinstance(value.value, str):
-            found = resolve_path(value, context.base, context.report)
+            found = resolve_path(value, context)
             if found is not None:
                 values[key] = str(found) if isinstance(values[key], str) else found
 

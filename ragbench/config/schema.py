@@ -291,6 +291,8 @@ class ExperimentConfig:
     output: str = "runs"
     path: Path | None = field(default=None, compare=False)
     """The YAML file; None for a mapping."""
+    base: Path = field(default_factory=Path, compare=False)
+    """The folder that paths in `resolved` are relative to."""
     environment: Mapping[str, EnvironmentVariable] = field(default_factory=dict, compare=False)
     """Variables that it names, with their values; of secrets only that they are set."""
     secrets: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
@@ -298,5 +300,5 @@ class ExperimentConfig:
     literal_secrets: tuple[str, ...] = field(default=(), compare=False)
     """Places where a secret stands in the config itself, as dotted keys."""
     resolved: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """The config as plain data: sweeps and defaults and variables written out, paths as written;
-    `${VAR}` stands for secrets alone."""
+    """The config as plain data: sweeps, defaults and variables written out, paths as they are
+    written; `${VAR}` stands for secrets alone."""

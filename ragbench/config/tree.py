@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -69,6 +68,12 @@ _LARGEST = 10**300
 
 class Quoted(str):
     """Text that stands in quotes: what `${VAR}` gives in it stays text, `3` is not a number."""
+
+    __slots__ = ()
+
+
+class WrittenPath(str):
+    """A path as a config writes it, relative to the config."""
 
     __slots__ = ()
 
@@ -197,21 +202,6 @@ class Item:
             return [item.plain() for item in self.value]
         return self.value
 
-    def as_written(self, *, secret: bool = False) -> Any:
-        """Return the value as lists, dicts and scalars, `${VAR}` kept: no secret in it.
-
-        With `secret`, it is one, by the declaration of the option.
-        """
-        if isinstance(self.value, dict):
-            return {key: e.item.as_written(secret=secret) for key, e in self.value.items()}
-        if isinstance(self.value, tuple):
-            return [item.as_written(secret=secret) for item in self.value]
-        if self.parts or (secret and isinstance(self.value, str)):
-            return Substituted(self, secret=secret)
-        if isinstance(self.value, str):
-            return Quoted(self.written) if self.quoted else self.written
-        return self.value
-
     def with_entry(self, key: str, item: Item, place: Place | None = None) -> Item:
         """Return the mapping with one value put in or replaced, in its old position."""
         old = self.entries.get(key)
@@ -223,37 +213,34 @@ class Item:
         return replace(self, value={k: e for k, e in self.entries.items() if k != key})
 
 
-class Substituted(str):
-    """A scalar as it is written, `${VAR}` kept, which knows what came in its place."""
-
-    item: Item
-    secret: bool
-    """Whether its option is declared to hold a secret."""
-
-    def __new__(cls, item: Item, *, secret: bool = False) -> Substituted:
-        """Take the text as it is written."""
-        made = super().__new__(cls, item.written)
-        made.item, made.secret = item, secret
-        return made
+MAX_REPEATS = 20
+"""Values of one repeated key that are checked; each repetition itself is always reported."""
 
 
-def variants(item: Item) -> Iterator[tuple[KeyPath, Item]]:
-    """Yield the tree, then once more for each repeated key with its other value in place.
+def alternatives(tree: Item) -> Iterator[tuple[list[KeyPath], Item]]:
+    """Yield the tree with the second values of its repeated keys, then with the third ones, ...
 
-    The path says what was replaced; it is empty for the tree itself.
+    Beside it come the paths of these values.
     """
-    yield (), item
+    for number in range(MAX_REPEATS):
+        places: list[KeyPath] = []
+        other = _with_repeats(tree, number, places)
+        if not places:
+            return
+        yield places, other
+
+
+def _with_repeats(item: Item, number: int, places: list[KeyPath]) -> Item:
     if isinstance(item.value, tuple):
-        for index, child in enumerate(item.value):
-            for path, other in itertools.islice(variants(child), 1, None):
-                value = (*item.value[:index], other, *item.value[index + 1 :])
-                yield path, replace(item, value=value)
+        parts = tuple(_with_repeats(part, number, places) for part in item.value)
+        return replace(item, value=parts)
+    entries = {}
     for key, entry in item.entries.items():
-        for path, other in itertools.islice(variants(entry.item), 1, None):
-            yield path, item.with_entry(key, other)
-        for again in entry.repeats:
-            for path, other in variants(again.item):
-                yield path or again.item.path, item.with_entry(key, other, again.place)
+        if number < len(entry.repeats):
+            entry = entry.repeats[number]
+            places.append(entry.path)
+        entries[key] = replace(entry, item=_with_repeats(entry.item, number, places))
+    return replace(item, value=entries) if isinstance(item.value, dict) else item
 
 
 @dataclass(slots=True)

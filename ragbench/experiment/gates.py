@@ -11,6 +11,7 @@ from ragbench.comparison.method import Method
 from ragbench.comparison.sources import HasRunFolder, ScoredSystems, Source, read_scored
 from ragbench.comparison.systems import SystemScores
 from ragbench.config.gates import check_gates as check_gate_list
+from ragbench.config.options import Context
 from ragbench.config.problems import KeyPath, Report
 from ragbench.config.tree import Item, PythonReader
 from ragbench.config.yaml_reader import read_value
@@ -176,7 +177,7 @@ def _checked(gates: Sequence[GateLike], run: ScoredSystems) -> tuple[Gate, ...]:
         raise OptionError("check_gates", "gates", gates, "a gate, or a list of gates")
     read = [_read(gate, ("gates", str(place)), report) for place, gate in enumerate(gates)]
     listed = Item(tuple(item for item in read if item is not None), Place(), ("gates",))
-    found, _ = check_gate_list(listed, _known(run), report, Path())
+    found = check_gate_list(listed, _known(run), Context(report, Path()))
     if report:
         raise report.error("the gates")
     return found

@@ -79,7 +79,7 @@ def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collecte
             costs = is_about_costs(gates[index])
             files[target] = costs or files.get(target, False)
         others = [gate for index, gate in enumerate(gates) if index not in written]
-        overrides = {"gates": [gate.as_written() for gate in others]}
+        overrides = {"gates": [gate.plain() for gate in others]}
     elif not update and baseline is not None:
         given = str(Path(baseline).absolute())
         overrides = {f"gates.{index}.against": given for index in written}

@@ -1,0 +1,265 @@
+"""The record of a checked config: plain data that reads back as the same config, and no secret."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragbench import secrets
+from ragbench.config.options import Blocks, Context
+from ragbench.config.problems import KeyPath, Report, dotted
+from ragbench.config.tree import Item, Quoted, Reference, WrittenPath, text_of
+from ragbench.config.variables import (
+    LONG,
+    escaped,
+    in_secret_option,
+    is_hidden,
+    is_secret_value,
+    is_told_by,
+    reads_environment,
+)
+from ragbench.records.manifest import EnvironmentVariable
+from ragbench.registry import DeclaredOption
+from ragbench.secrets import Redactor
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The variables that a config names, and its secrets: in them, or in the config itself."""
+
+    references: Mapping[str, Reference] = field(default_factory=dict)
+    """By name, in the order of the file."""
+    hidden: Collection[str] = ()
+    """Names of the variables that hold secrets."""
+    literal: Mapping[str, str] = field(default_factory=dict)
+    """Secrets that stand in the config itself, by their dotted keys."""
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    """Texts in the config beside a variable that holds a secret, and its defaults."""
+    declared: Collection[KeyPath] = ()
+    """Places whose options are declared to hold secrets."""
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """Values that must not be written anywhere, by the names of their variables."""
+        values = {name: r.value for name, r in self.references.items() if name in self.hidden}
+        return {**values, **self.defaults, **self.literal}
+
+    def record(self) -> dict[str, EnvironmentVariable]:
+        """Return the variables as a manifest records them: values, but of secrets none."""
+        return {
+            name: variable_record(r.value if r.is_set else None, secret=name in self.hidden)
+            for name, r in self.references.items()
+        }
+
+
+def variable_record(value: str | None, *, secret: bool) -> EnvironmentVariable:
+    """Return the record of a variable; None is one that is not set."""
+    is_set = value is not None
+    return EnvironmentVariable(set=is_set, value=None if secret else value, secret=secret)
+
+
+def environment_of(tree: Item, declared: Collection[KeyPath] = ()) -> Environment:
+    """Return the variables of a tree with their values, and its secrets.
+
+    A value is a secret by the name of its variable, by the keys or the declaration of its option,
+    or by its form; a secret in one place is a secret in all.
+    """
+    declared = {*declared, *_after_flags(tree)}
+    references: dict[str, Reference] = {}
+    hidden: set[str] = set()
+    for item in tree.scalars():
+        for reference in item.references():
+            references[reference.name] = reference
+            if item.path in declared or is_hidden(item, reference):
+                hidden.add(reference.name)
+    values = [references[name].value for name in hidden]
+    for name, reference in references.items():
+        if any(is_told_by(reference.value, value) for value in values):
+            hidden.add(name)
+    literal, defaults = {}, {}
+    for item in tree.scalars():
+        place = dotted(item.path)
+        if _is_literal(item, declared):
+            literal[place] = str(item.value)
+        for number, part in enumerate(_beside(item, hidden)):
+            # in quotes it is no variable
+            defaults[f'"{place}" {number}' if number else place] = part
+    return Environment(references, hidden, literal, defaults, declared)
+
+
+def _after_flags(item: Item) -> Iterator[KeyPath]:
+    """Yield the places of elements of lists that follow `--api-key` or the like."""
+    for flag, part in itertools.pairwise(item.items):
+        is_flag = isinstance(flag.value, str) and flag.value.startswith("-")
+        is_value = isinstance(part.value, str) and not part.value.startswith("-")
+        if is_flag and is_value and secrets.is_secret_option(str(flag.value)):
+            yield part.path
+    for part in item.items or [entry.item for entry in item.entries.values()]:
+        yield from _after_flags(part)
+
+
+def _is_literal(item: Item, declared: Collection[KeyPath]) -> bool:
+    """Return True if a scalar without a variable is a secret, or holds one."""
+    if item.parts:
+        return False
+    is_text = isinstance(item.value, str)
+    return _is_named(item.path, item.value, declared) or (
+        is_text and not secrets.is_placeholder(item.written) and secrets.looks_secret(item.written)
+    )
+
+
+def _is_named(path: KeyPath, value: object, declared: Collection[KeyPath]) -> bool:
+    """Return True if the name or the declaration of its option makes a value a secret."""
+    text = str(value)
+    if type(value) not in (str, int, float) or secrets.is_placeholder(text):
+        return False
+    is_declared = path in declared and isinstance(value, str)
+    if is_declared and not secrets.is_harmless(path[-1]):
+        return not reads_environment(text)
+    return is_secret_value(path, text) and not reads_environment(text)
+
+
+def _beside(item: Item, hidden: Collection[str]) -> list[str]:
+    """Return the texts in a scalar with a variable that holds a secret, and its defaults."""
+    if not any(reference.name in hidden for reference in item.references()):
+        return []
+    texts = [
+        part.strip() if isinstance(part, str) else text_of(part.default or ())
+        for part in item.parts
+        if isinstance(part, str) or not part.value
+    ]
+    return [text for text in texts if len(text) >= LONG and not secrets.is_placeholder(text)]
+
+
+def report_secret_paths(tree: Item, environment: Environment, report: Report) -> None:
+    """Report secrets in the names of folders, which nobody could take out again."""
+    for key in ("name", "output", "cache", "cache_also"):
+        for item in () if (block := tree.get(key)) is None else block.scalars():
+            value = str(item.value)
+            if value.startswith(("/", "~", "./")) and os.path.exists(value):
+                continue  # a folder that is there, such as that of `SECRETS_DIR`
+            names = [r.name for r in item.references() if r.name in environment.hidden]
+            names += [n for n, secret in environment.secrets.items() if is_told_by(value, secret)]
+            if names:
+                is_variable = names[0] in environment.references
+                what = f"${{{names[0]}}}" if is_variable else "what stands there"
+                what = f"{what}, a secret, would be part of the name of a folder"
+                report.wrong(item, what, "a name without it")
+
+
+def secret_places(item: Item, blocks: Blocks) -> Iterator[KeyPath]:
+    """Yield the places of values whose options are declared to hold secrets."""
+    declared, _ = blocks.get(item.path, ({}, ()))
+    for key, entry in item.entries.items():
+        if key in declared and declared[key].option.secret:
+            yield from (scalar.path for scalar in entry.item.scalars())
+        yield from secret_places(entry.item, blocks)
+    for part in item.items:
+        yield from secret_places(part, blocks)
+
+
+def resolve_config(tree: Item, context: Context, environment: Environment) -> dict[str, Any]:
+    """Return a checked tree, sweeps written out, as plain data with its defaults.
+
+    Values of variables are written out; `${NAME}` stands for secrets alone, `***` for a secret in
+    the config itself. Read again, in an environment with the same secrets, it gives the same
+    config.
+    """
+    written = _Resolver(context, environment).mapping(tree)
+    return {key: value for key, value in written.items() if value not in ({}, [], None)}
+
+
+class _Resolver:
+    def __init__(self, context: Context, environment: Environment) -> None:
+        self._context, self._environment = context, environment
+        # a literal secret is hidden where it stands once more, unless it is but a header's value
+        self._clean = Redactor(
+            {
+                f'"{place}"': value  # in quotes it is no variable: `***` is written
+                for place, value in environment.literal.items()
+                if secrets.is_secret_option(place.rpartition(".")[2])
+                or secrets.looks_secret(value)
+                or not in_secret_option(tuple(place.split(".")))
+            }
+        )
+
+    def mapping(self, item: Item) -> dict[str, Any]:
+        """Return a mapping; a block that was checked has its defaults, in the declared order."""
+        declared, keys = self._context.blocks.get(item.path, ({}, tuple(item.entries)))
+        filled = self._context.filled
+        if item.path:  # keys that the checks add stand last
+            keys = tuple(sorted(keys, key=lambda k: not item.get(k) and (*item.path, k) in filled))
+        written: dict[str, Any] = {}
+        for key in keys:
+            path, option, value = (*item.path, key), declared.get(key), item.get(key)
+            is_absent = value is None or (value.value is None and not item.path)
+            if path in filled:
+                written[key] = filled[path]
+            elif value is not None and not is_absent:
+                written[key] = self._value(value, option)
+            elif path in self._context.blocks:
+                written[key] = self.mapping(Item({}, item.place, path))
+            elif option is not None and isinstance(option.default, (str, bool, int, float)):
+                written[key] = option.default
+        return written
+
+    def _value(self, item: Item, option: DeclaredOption | None = None) -> Any:
+        if isinstance(item.value, dict):
+            return self.mapping(item)
+        if isinstance(item.value, tuple):
+            parts = list(map(self._value, item.value))
+            if option is None or option.option.refers_to != "retriever":
+                return parts
+            members = self._context.members  # a sweep stands for its members
+            return list(
+                dict.fromkeys(name for part in parts for name in members.get(part, (part,)))
+            )
+        text = self._scalar(item)
+        if item.path in self._context.paths and not reads_environment(str(text)):
+            return WrittenPath(text)
+        return Quoted(text) if item.quoted and isinstance(text, str) else text
+
+    def _scalar(self, item: Item) -> Any:
+        value = item.written if isinstance(item.value, str) else item.value
+        value = self._substituted(item) if item.parts else value
+        if _is_named(item.path, value, self._environment.declared):
+            return secrets.MASK
+        if not isinstance(value, str) or secrets.is_placeholder(value) or reads_environment(value):
+            return value
+        return self._clean(secrets.mask_secrets(value))
+
+    def _substituted(self, item: Item) -> Any:
+        hidden = self._environment.hidden
+        if all(reference.name not in hidden for reference in item.references()):
+            return escaped(item.value) if isinstance(item.value, str) else item.value
+        text = ""
+        parts = _parts_to_write(item.parts, hidden)
+        for is_secret, group in itertools.groupby(parts, lambda part: part[1]):
+            run = "".join(part for part, _ in group)
+            if is_secret and text.endswith("$"):
+                return item.written  # `$` before `${` would escape it: all its variables stay
+            text += run if is_secret else escaped(run)
+        return text
+
+
+def _parts_to_write(
+    parts: Sequence[str | Reference], hidden: Collection[str], *, masks: bool = False
+) -> Iterator[tuple[str, bool]]:
+    """Yield the texts of a scalar, and whether each is a reference to a secret.
+
+    A secret that is not set is not asked for again: its default stays, unless that is one itself.
+    """
+    for part in parts:
+        if isinstance(part, str):
+            yield (secrets.MASK if masks and not secrets.is_placeholder(part) else part), False
+        elif part.name in hidden and part.value:
+            yield f"${{{part.name}}}", True
+        elif part.value:
+            yield part.value, False
+        else:
+            yield from _parts_to_write(
+                part.default or (), hidden, masks=masks or part.name in hidden
+            )
