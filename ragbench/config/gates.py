@@ -11,8 +11,8 @@ from typing import Any
 from ragbench.config.options import Context, check_options, resolve_path
 from ragbench.config.problems import Report, some_of
 from ragbench.config.schema import Component, Metrics
-from ragbench.config.tree import Item
-from ragbench.config.yaml_reader import UNREADABLE, decode, read_yaml
+from ragbench.config.tree import UNREADABLE, Item
+from ragbench.config.yaml_reader import decode, read_yaml
 from ragbench.errors import DataError
 from ragbench.gates import GATES
 from ragbench.gates.base import Entry, Gate, KnownNames

@@ -19,8 +19,7 @@ from ragbench.config.options import (
     check_value,
 )
 from ragbench.config.problems import Report
-from ragbench.config.tree import Item
-from ragbench.config.yaml_reader import UNREADABLE
+from ragbench.config.tree import UNREADABLE, Item
 from ragbench.errors import OptionError, Place, RagbenchError
 from ragbench.records.score import Kind
 from ragbench.registry import DeclaredOption, Option, declared_options, nearest

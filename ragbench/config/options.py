@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.config.problems import KeyPath, Report, some_of
-from ragbench.config.tree import Entry, Item
-from ragbench.config.yaml_reader import UNREADABLE
+from ragbench.config.tree import UNREADABLE, Entry, Item
 from ragbench.errors import DataError, OptionError, Place, RagbenchError
 from ragbench.files import names_in
 from ragbench.registry import (

@@ -66,6 +66,10 @@ _LONGEST_SHOWN = 60
 _LARGEST = 10**300
 
 
+UNREADABLE: Any = object()
+"""Value of a word that cannot be read, which checks pass over: it was reported."""
+
+
 class Quoted(str):
     """Text that stands in quotes: what `${VAR}` gives in it stays text, `3` is not a number."""
 

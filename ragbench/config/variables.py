@@ -12,17 +12,17 @@ from typing import Any
 from ragbench import secrets
 from ragbench.config.problems import KeyPath, Report, dotted
 from ragbench.config.tree import (
+    UNREADABLE,
     Entry,
     Item,
     PythonReader,
     Reference,
-    Scalar,
     ScalarError,
     has_lone_surrogate,
     resolve,
     text_of,
 )
-from ragbench.config.yaml_reader import UNREADABLE, read_value
+from ragbench.config.yaml_reader import read_value
 from ragbench.errors import Place
 from ragbench.registry import nearest
 
@@ -137,7 +137,7 @@ def _missing(part: str | Reference) -> Iterator[str]:
         yield from _missing(inner)
 
 
-def _resolved(item: Item, value: str, report: Report) -> Scalar:
+def _resolved(item: Item, value: str, report: Report) -> Any:
     if item.quoted or not value:
         return value
     try:

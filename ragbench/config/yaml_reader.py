@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,7 @@ import yaml
 from ragbench.config.problems import KeyPath, Report
 from ragbench.config.tree import (
     MAX_DEPTH,
+    UNREADABLE,
     Entry,
     Item,
     ScalarError,
@@ -36,6 +38,20 @@ _LINE = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _UNPRINTABLE = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
+
+
+_TOO_DEEP = f"more than {MAX_DEPTH} levels deep"
+
+
+@functools.cache
+def _loader(parser: Any) -> Any:
+    """Return a loader whose nodes have the empty tag where the text has none."""
+
+    class Loader(parser):  # type: ignore[misc]
+        def resolve(self, kind: Any, value: Any, implicit: Any) -> str:
+            return ""
+
+    return Loader
 
 
 class _StopReadingError(Exception):
@@ -70,7 +86,7 @@ def decode(data: bytes, file: str, report: Report) -> str | None:
 
 @dataclass(slots=True)
 class _Reader:
-    """Follows the events of one text."""
+    """Converts the nodes of one text."""
 
     text: str
     file: str | None
@@ -78,8 +94,8 @@ class _Reader:
     fixed: Place | None = None
     root: KeyPath = ()
     lines: list[str] = field(init=False)
-    events: Iterator[Any] = field(init=False)
-    anchors: dict[str, tuple[Item, int]] = field(default_factory=dict)
+    items: dict[int, tuple[Item, int]] = field(default_factory=dict)
+    """Node -> its item and the number of values in it: an alias is the same node once more."""
     nodes: int = 0
 
     def __post_init__(self) -> None:
@@ -89,13 +105,15 @@ class _Reader:
         """Read the one document; None where that is not possible."""
         if not self._is_printable():
             return None
-        self.events = iter(yaml.parse(self.text, Loader=_PARSER))
         try:
-            return self._document()
+            node = yaml.compose(self.text, Loader=_loader(_PARSER))
+            if node is None:
+                return Item(None, self._place_at(0, 0, 1), self.root)
+            return self._item(node, self.root, 0)
         except yaml.MarkedYAMLError as error:
             explain(error, self.lines, self._place_at, self.root, self.report)
         except RecursionError:
-            self.report.add(self._place_at(0, 0, 1), self.root, "too deeply nested to be read")
+            self.report.add(self._place_at(0, 0, 1), self.root, _TOO_DEEP, "a flatter config")
         except _StopReadingError:
             pass
         return None
@@ -110,40 +128,26 @@ class _Reader:
         self.report.add(place, self.root, found, 'an escape in double quotes, such as "\\u0000"')
         return False
 
-    def _document(self) -> Item:
-        next(self.events)  # the start of the stream
-        if isinstance(next(self.events), yaml.StreamEndEvent):
-            return Item(None, self._place_at(0, 0, 1), self.root)
-        item = self._item(next(self.events), self.root, 0)
-        next(self.events)  # the end of the document
-        after = next(self.events)
-        if not isinstance(after, yaml.StreamEndEvent):
-            self._stop(self._place(after), "a second document begins", "one document per file")
-        return item
-
-    def _item(self, event: Any, path: KeyPath, depth: int) -> Item:
-        place = self._place(event)
-        if isinstance(event, yaml.AliasEvent):
-            name = str(event.anchor)
-            if name not in self.anchors:
-                known = ", ".join(f"*{anchor}" for anchor in self.anchors)
-                allowed = known or "no alias before its anchor"
-                self._stop(place, f"'*{name}' refers to nothing", allowed)
-            item, size = self.anchors[name]
+    def _item(self, node: Any, path: KeyPath, depth: int) -> Item:
+        place = self._place(node)
+        if id(node) in self.items:
+            item, size = self.items[id(node)]
             self._count(size, place)
             return item
         start = self.nodes
         self._count(1, place)
-        if depth > MAX_DEPTH:
-            self._stop(place, f"more than {MAX_DEPTH} levels deep", "a flatter config")
-        if isinstance(event, yaml.ScalarEvent):
-            item = self._scalar(event, place, path)
-        elif isinstance(event, yaml.SequenceStartEvent):
-            item = self._list(event, place, path, depth)
+        if depth > MAX_DEPTH:  # also of an alias within its own anchor
+            self._stop(place, _TOO_DEEP, "a flatter config")
+        if isinstance(node, yaml.ScalarNode):
+            item = self._scalar(node, place, path)
+        elif isinstance(node, yaml.SequenceNode):
+            self._check_tag(node, "list", place, path)
+            parts = enumerate(node.value)
+            items = tuple(self._item(part, (*path, str(i)), depth + 1) for i, part in parts)
+            item = Item(items, place, path)
         else:
-            item = self._mapping(event, place, path, depth)
-        if event.anchor:
-            self.anchors[event.anchor] = (item, self.nodes - start)
+            item = self._mapping(node, place, path, depth)
+        self.items[id(node)] = (item, self.nodes - start)
         return item
 
     def _count(self, more: int, place: Place) -> None:
@@ -151,15 +155,13 @@ class _Reader:
         if self.nodes > MAX_NODES:
             self._stop(place, f"more than {MAX_NODES:,} values", "a smaller config")
 
-    def _scalar(self, event: Any, place: Place, path: KeyPath) -> Item:
-        text, quoted = str(event.value), bool(event.style)
-        self._check_tag(event, "scalar", place, path)
+    def _scalar(self, node: Any, place: Place, path: KeyPath) -> Item:
+        text = str(node.value)
+        self._check_tag(node, "scalar", place, path)
         if has_lone_surrogate(text):
             self.report.add(place, path, "text with half a character (a lone surrogate)")
             return Item(None, place, path, "null")
-        if quoted or event.tag == f"{_TAG}str":
-            quoted = event.tag in (None, "!", f"{_TAG}str")
-        if quoted:
+        if (node.style and node.tag in ("", "!")) or node.tag == f"{_TAG}str":
             return Item(text, place, path, text, quoted=True)
         try:
             return Item(resolve(text), place, path, text)
@@ -168,20 +170,13 @@ class _Reader:
             # as text it would get a second error wherever a number is wanted
             return Item(UNREADABLE, place, path, text)
 
-    def _list(self, event: Any, place: Place, path: KeyPath, depth: int) -> Item:
-        self._check_tag(event, "list", place, path)
-        items: list[Item] = []
-        while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
-            items.append(self._item(event, (*path, str(len(items))), depth + 1))
-        return Item(tuple(items), place, path)
-
-    def _mapping(self, event: Any, place: Place, path: KeyPath, depth: int) -> Item:
-        self._check_tag(event, "mapping", place, path)
+    def _mapping(self, node: Any, place: Place, path: KeyPath, depth: int) -> Item:
+        self._check_tag(node, "mapping", place, path)
         entries: dict[str, Entry] = {}
-        while not isinstance(event := next(self.events), yaml.MappingEndEvent):
-            key = self._item(event, path, depth + 1)
+        for key_node, value in node.value:
+            key = self._item(key_node, path, depth + 1)
             name = self._key(key, path)
-            item = self._item(next(self.events), (*path, name or "?"), depth + 1)
+            item = self._item(value, (*path, name or "?"), depth + 1)
             if name is None:
                 continue
             entry = Entry(key.place, item)
@@ -206,18 +201,20 @@ class _Reader:
         self.report.add(key.place, path, f"the key {key.shown()} is not text", "a key in quotes")
         return None
 
-    def _check_tag(self, event: Any, kind: str, place: Place, path: KeyPath) -> None:
-        if event.tag not in (None, "!") and event.tag not in _TAGS[kind]:
-            tag = event.tag.replace(_TAG, "!!")
+    def _check_tag(self, node: Any, kind: str, place: Place, path: KeyPath) -> None:
+        if node.tag not in ("", "!") and node.tag not in _TAGS[kind]:
+            tag = node.tag.replace(_TAG, "!!")
             self.report.add(place, path, f"the tag '{tag}' is not understood here", "no tag")
 
     def _stop(self, place: Place, found: str, allowed: str) -> None:
         self.report.add(place, self.root, found, allowed)
         raise _StopReadingError
 
-    def _place(self, event: Any) -> Place:
-        start, end = event.start_mark, event.end_mark
+    def _place(self, node: Any) -> Place:
+        start, end = node.start_mark, node.end_mark
         width = end.column - start.column if end.line == start.line else None
+        if not isinstance(node, yaml.ScalarNode):  # its bracket, or the first key
+            width = 1
         return self._place_at(start.line, start.column, width)
 
     def _place_at(self, line: int, column: int, width: int | None) -> Place:
@@ -228,16 +225,6 @@ class _Reader:
         if width is None:
             width = len(source) - column
         return Place(self.file, line + 1, column + 1, source, max(1, width))
-
-
-class _Unreadable(str):
-    """Stands for a word that was reported already."""
-
-    __slots__ = ()
-
-
-UNREADABLE = _Unreadable("?")
-"""The value of a word that cannot be read, which checks pass over: it was reported."""
 
 
 _QUOTE = 'a value with a bracket, a brace or a comma in quotes: "precision[rel=2]@5"'
@@ -266,13 +253,21 @@ def explain(
         place = place_at(opened.line, opened.column, 1)
         report.add(place, path, "the quote is not closed", "a quote")
         return
-    found, allowed = _words(problem, context, character)
+    word = lines[mark.line][mark.column :] if mark.line < len(lines) else ""
+    found, allowed = _words(problem, context, re.split(r"[\s,\]}]", word)[0] or word[:1])
     if character == "{" and lines[mark.line][: mark.column].endswith("$"):
         found, allowed = "'${' inside braces or brackets", _QUOTE_VARIABLE
     report.add(place_at(mark.line, mark.column, 1), path, found, allowed)
 
 
-def _words(problem: str, context: str, character: str) -> tuple[str, str | None]:
+def _words(problem: str, context: str, word: str) -> tuple[str, str | None]:
+    character = word[:1]
+    if "alias" in problem:
+        return f"'{word}' refers to nothing", "the name of an anchor above"
+    if "another document" in problem:
+        return "a second document begins", "one document per file"
+    if "nesting depth" in problem:
+        return _TOO_DEEP, "a flatter config"
     if character == "\t":
         return "a tab in the indentation", "spaces"
     if "cannot start any token" in problem:

@@ -39,7 +39,7 @@ def parser(request, monkeypatch):
         pytest.param("- a\nb: 1\n", ["2:1: the indentation does not fit the lines above"]),
         pytest.param("a: 1\n---\nb: 2\n", ["2:1: a second document begins"], id="documents"),
         pytest.param("a: *x\n", ["1:4: '*x' refers to nothing"], id="alias"),
-        pytest.param("a: &a [*a]\n", ["1:8: '*a' refers to nothing"], id="alias of itself"),
+        pytest.param("a: &a [*a]\n", ["1:4: more than 50 levels deep"], id="alias of itself"),
         pytest.param(b"a: 1\nb: \xe9\n", ["2:4: byte 0xe9 is not UTF-8"], id="latin-1"),
         pytest.param("a: 1\nb: \x00\n", ["2:4: the character U+0000 is not allowed in YAML"]),
     ],
