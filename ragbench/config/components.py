@@ -7,12 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from ragbench.config.options import (
-    Context,
-    load_named,
-    references_of,
-    resolve_options,
-)
+from ragbench.config.options import Context, load_named, references_of, resolve_options
 from ragbench.config.problems import Report
 from ragbench.config.schema import DEFAULT_DEPTH, DEFAULT_PASSAGES, PYTHON_TIMEOUT, Component
 from ragbench.config.tree import Entry, Item

@@ -11,18 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench.comparison.cause_rules import CauseRules
 from ragbench.config import schema
-from ragbench.config.components import (
-    check_component,
-    check_dataset_options,
-    retriever_family,
-)
+from ragbench.config.components import check_component, check_dataset_options, retriever_family
 from ragbench.config.judges import check_clusters
 from ragbench.config.metrics import check_causes, check_metrics, check_statistics
-from ragbench.config.options import (
-    Context,
-    report_cycles,
-    resolve_options,
-)
+from ragbench.config.options import Context, report_cycles, resolve_options
 from ragbench.config.problems import Report
 from ragbench.config.resolved import (
     environment_of,

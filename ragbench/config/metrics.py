@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ragbench.comparison.cause_rules import CauseRules, RightAnswer, SupportedAnswer
 from ragbench.config import schema
 from ragbench.config.judges import check_judges, check_rubric, report_misplaced
-from ragbench.config.options import (
-    INVALID,
-    Context,
-    check_reference,
-    check_value,
-)
+from ragbench.config.options import INVALID, Context, check_reference, check_value
 from ragbench.config.problems import Report
 from ragbench.config.tree import UNREADABLE, Item
 from ragbench.errors import OptionError, Place, RagbenchError

@@ -13,13 +13,7 @@ from ragbench.config.problems import KeyPath, Report, some_of
 from ragbench.config.tree import UNREADABLE, Entry, Item
 from ragbench.errors import DataError, OptionError, Place, RagbenchError
 from ragbench.files import names_in
-from ragbench.registry import (
-    PYTHON,
-    DeclaredOption,
-    is_factory,
-    load_object,
-    nearest,
-)
+from ragbench.registry import PYTHON, DeclaredOption, is_factory, load_object, nearest
 
 Blocks = Mapping[KeyPath, tuple[Mapping[str, DeclaredOption], tuple[str, ...]]]
 INVALID: Any = object()
