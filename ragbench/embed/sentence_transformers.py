@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench.embed import base as embed
 from ragbench.embed.encoders import Batches
-from ragbench.executors.base import Executor, Task, first_result
+from ragbench.executors.base import Executor, Task
 
 if TYPE_CHECKING:
     from ragbench.types import FloatArray
@@ -191,7 +191,7 @@ class RemoteEmbedder(embed.Embedder):
         self._executor = executor
         given = {"owner": owner, "model": model, **options}
         asking = Task(owner, shared_embedder, given, _facts_of_block)
-        facts = first_result(executor, asking)
+        [facts] = executor.map_all(asking, ["facts of the model"], 1)
         self._task = replace(asking, facts=_facts_of, expected=facts)
         for name in _FACTS:
             setattr(self, name, facts[name])
@@ -217,7 +217,7 @@ def _facts_of(embedder: SentenceTransformerEmbedder) -> dict[str, Any]:
     return {name: getattr(embedder, name) for name in _FACTS}
 
 
-def _facts_of_block(embedder: SentenceTransformerEmbedder, block: list[None]) -> list[Any]:
+def _facts_of_block(embedder: SentenceTransformerEmbedder, block: list[str]) -> list[Any]:
     return [_facts_of(embedder)]
 
 

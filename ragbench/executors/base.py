@@ -32,6 +32,7 @@ Results: TypeAlias = "Future[list[Any] | Failure]"
 
 MALLOC = {"MALLOC_TRIM_THRESHOLD_": str(32 << 20), "MALLOC_MMAP_THRESHOLD_": str(4 << 20)}
 """Environment of workers: glibc keeps freed memory, which saves a quarter of the time."""
+_MEMORY = "; is there memory for so many workers?"
 _WAIT_S = 0.2
 """A signal that comes just before a wait is handled when the wait ends, so a wait is short."""
 _FORGOTTEN_S = 5.0
@@ -69,7 +70,7 @@ class Lost:
     why: str
 
 
-class WorkerEnded(Exception):
+class WorkerEnded(RagbenchError):
     """A result that cannot be done without is lost."""
 
 
@@ -186,7 +187,9 @@ class Executor(ABC):
                     results = _checked(task, block, future)
                     if isinstance(results[0], Lost) and not any_result:
                         n_lost += 1
-                        _check_any(task, results[0], n_lost)
+                        if n_lost == _MOST_LOST:
+                            found = f"{task.owner}: workers ended on each of {n_lost} blocks: "
+                            raise AdapterError(f"{found}{results[0].why}{_MEMORY}")
                     any_result = any_result or not isinstance(results[0], Lost)
                     yield results
             finally:
@@ -208,7 +211,8 @@ class Executor(ABC):
         results: list[Any] = []
         for block_results in self.map(task, blocks_of(items, size)):
             if isinstance(block_results[0], Lost):
-                raise WorkerEnded(f"{block_results[0].why}: {str(items[len(results)])[:60]!r}")
+                item = str(items[len(results)])[:60]
+                raise WorkerEnded(f"{task.owner}: {block_results[0].why}: {item!r}{_MEMORY}")
             results += block_results
             advance(len(block_results))
         return results
@@ -237,19 +241,6 @@ class Executor(ABC):
         return None if _is_computed(future) else str(future.exception())
 
 
-def first_result(executor: Executor, task: Task) -> Any:
-    """Return the result of a block without input, such as the facts of a model.
-
-    Raises:
-        AdapterError: The worker ended, so that the component cannot be loaded.
-    """
-    [[result]] = executor.map(task, [[None]])
-    if isinstance(result, Lost):
-        found = f"{task.owner}: {result.why}"
-        raise AdapterError(f"{found}; is there memory for so many workers?")
-    return result
-
-
 def _is_computed(future: Results) -> bool:
     return future.done() and not isinstance(future.exception(), BrokenExecutor)
 
@@ -262,12 +253,6 @@ def _checked(task: Task, block: list[Any], future: Results) -> list[Any]:
         found = f"{task.owner}: {len(results)} results for {len(block)} items"
         raise AdapterError(found)
     return results
-
-
-def _check_any(task: Task, lost: Lost, n_lost: int) -> None:
-    if n_lost >= _MOST_LOST:
-        found = f"{task.owner}: workers ended on each of {n_lost} blocks: {lost.why}"
-        raise AdapterError(f"{found}; is there memory for so many workers?")
 
 
 @contextmanager

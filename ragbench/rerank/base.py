@@ -8,12 +8,10 @@ function `(question, hits)` that returns the hits in a better order.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from ragbench.embed.base import Encodings
+from ragbench.embed.component import SearchComponent
 from ragbench.errors import AdapterError
-from ragbench.executors.base import Executor
 from ragbench.registry import OwnComponent, adapt
 from ragbench.types import Document, Query, ScoredDocument
 
@@ -23,42 +21,12 @@ RERANKER_METHODS = ("rerank",)
 """What a reranker of the user's own has one of."""
 
 
-class Reranker:
+class Reranker(SearchComponent):
     """Orders the first hits of another retriever anew: all that a run asks of one.
 
     The ORDER of what it returns is the ranking; scores are optional. Built-in rerankers inherit
     it; `as_reranker` wraps those of the user's own.
     """
-
-    is_opaque: bool = False
-    """Whether its code or data cannot be seen from here, so that a new run asks it again."""
-    definition: int = 1
-    """Moves where its output does for a reason outside its module."""
-    packages: tuple[str, ...] = ()
-    """Names of distributions whose version may move its output."""
-    asks_one_by_one: bool = False
-    """Whether a batch saves it nothing, so that queries are timed one by one."""
-    cache_folder: Path | None = None
-    """Where it may keep what it computes; set before `load`."""
-    cache_also: Sequence[Path] = ()
-    """Folders of others, in which it may look for that; set before `load`."""
-    computes: bool = False
-    """Whether its models may compute on the workers of `executor`."""
-    executor: Executor | None = None
-    """Workers that compute what its models compute; set before `load`. None: it does itself."""
-
-    @property
-    def encodings(self) -> Encodings | None:
-        """How many texts it has had encoded so far; None of one that encodes nothing."""
-        return None
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What was odd about the hits that it ordered."""
-        return ()
-
-    def load(self) -> None:
-        """Get ready; what is in the way ends the run here, instead of failing each query."""
 
     def rerank(self, queries: Sequence[Query], hits: HitLists, top_k: int) -> HitLists:
         """Return for each query, in order, at most `top_k` of its hits, best first.

@@ -13,7 +13,7 @@ from ragbench.embed import base as embed
 from ragbench.embed.encoders import Batches, token_limit, truncation_notes
 from ragbench.embed.sentence_transformers import EXTRA, PACKAGES
 from ragbench.errors import OptionError
-from ragbench.executors.base import Executor, Task, first_result
+from ragbench.executors.base import Executor, Task
 from ragbench.rerank.base import HitLists, Reranker, hit_texts
 from ragbench.types import Query
 
@@ -133,7 +133,8 @@ class RemotePairScorer:
         self._executor = executor
         given = {"owner": owner, "model": model, **options}
         self._task = Task(owner, shared_pair_scorer, given, PairScorer.read)
-        self.limit: int | None = first_result(executor, replace(self._task, apply=_limit_of_block))
+        limit = replace(self._task, apply=_limit_of_block)
+        self.limit: int | None = executor.map_all(limit, ["limit of the model"], 1)[0]
 
     def read(self, pairs: Sequence[Pair]) -> list[PairScore]:
         """Return the score of each pair and whether it was cut; equal pairs are computed once."""
@@ -143,7 +144,7 @@ class RemotePairScorer:
         return [scores[pair] for pair in pairs]
 
 
-def _limit_of_block(scorer: PairScorer, block: list[None]) -> list[int | None]:
+def _limit_of_block(scorer: PairScorer, block: list[str]) -> list[int | None]:
     return [scorer.limit]
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from ragbench.adapters.libraries import HitReader
-from ragbench.embed.base import Encodings
+from ragbench.embed.component import SearchComponent
 from ragbench.errors import AdapterError
-from ragbench.executors.base import Executor
-from ragbench.registry import Configured, shown
+from ragbench.registry import shown
 from ragbench.types import Document, IntArray, Query, Retrieved, Run, ScoredDocument
 
 Hits = list[ScoredDocument] | Retrieved
@@ -34,7 +32,7 @@ class IndexSearch(NamedTuple):
     """Returns the hits, given what `find` returned and the request."""
 
 
-class Retriever(Configured):
+class Retriever(SearchComponent):
     """Ranks documents for queries: all that a run asks of a retriever, with what is usual.
 
     Built-in retrievers inherit it. One of the user's own need not: it is any object with `retrieve`
@@ -44,18 +42,9 @@ class Retriever(Configured):
     (`sources`) has `combine` in the place of `retrieve`.
     """
 
-    is_opaque: bool = False
-    """Whether its code or data cannot be seen from here, so that a call gets a time limit, and a
-    new run asks it again unless its entry has a `version`."""
-    definition: int = 1
-    """Moves where its output does for a reason outside its module."""
-    packages: tuple[str, ...] = ()
-    """Names of distributions whose version may move its output."""
     ranks_by_score: bool = False
     """Whether its order is that of its scores, ties by document id descending, so that its scores
     stand in the run as they are."""
-    asks_one_by_one: bool = False
-    """Whether a batch saves it nothing, so that queries are timed one by one."""
     indexes: bool = False
     """Whether it reads the corpus: `index` is called once before the first query."""
     borrows: bool = False
@@ -72,14 +61,6 @@ class Retriever(Configured):
     chunk_of: IntArray | None = None
     """Row of what is indexed -> number of the document that it is a chunk of; set before
     `index_search`, whose `top_k` then counts documents. None: each row is a document."""
-    cache_folder: Path | None = None
-    """Where it may keep what it computes; set before `load`."""
-    cache_also: Sequence[Path] = ()
-    """Folders of others, in which it may look for that; set before `load`."""
-    computes: bool = False
-    """Whether its models may compute on the workers of `executor`."""
-    executor: Executor | None = None
-    """Workers that compute what its models compute; set before `load`. None: it does itself."""
     advance: Callable[[int], None] = staticmethod(lambda n: None)  # or it would be a method
     """Told while `index` runs how many further documents are done."""
 
@@ -87,19 +68,6 @@ class Retriever(Configured):
     def encodes(self) -> bool:
         """Whether `index` takes vectors from the caches: several machines can `encode` shares."""
         return False
-
-    @property
-    def encodings(self) -> Encodings | None:
-        """How many texts it has had encoded so far; None of one that encodes nothing."""
-        return None
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What was odd about its documents, its queries or its hits; read after the last query."""
-        return ()
-
-    def load(self) -> None:
-        """Get ready; called once, before `index`."""
 
     def recorded(self) -> Run | None:
         """Return the rankings of a retriever that has them all, and is not asked; else None.

@@ -60,10 +60,7 @@ class Chunked(Retriever):
 
     def load(self) -> None:
         """Let the retriever get ready, and keep what it computes where this one would."""
-        self.retriever.cache_folder = self.cache_folder
-        self.retriever.cache_also = self.cache_also
-        self.retriever.executor = self.executor
-        self.retriever.load()
+        self.load_inner(self.retriever)
 
     def encode(self, documents: Sequence[Document]) -> None:
         """Let the retriever put vectors of the chunks of some documents into the cache."""

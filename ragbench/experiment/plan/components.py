@@ -80,10 +80,7 @@ class Reranked(Retriever):
 
     def load(self) -> None:
         """Let the reranker get ready."""
-        self.reranker.cache_folder = self.cache_folder
-        self.reranker.cache_also = self.cache_also
-        self.reranker.executor = self.executor
-        self.reranker.load()
+        self.load_inner(self.reranker)
 
     def combine(self, queries: Sequence[Query], rankings: Rankings, top_k: int) -> Any:
         """Order the hits of the one source."""
