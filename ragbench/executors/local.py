@@ -70,23 +70,23 @@ class Local(Executor):
             )
         try:
             return self._pool.submit(compute, pickled, apply, block)
-        except BrokenProcessPool as error:  # since the block before this one
+        except (BrokenProcessPool, OSError) as error:  # a process ended, maybe in this moment
             broken: Results = Future()
-            broken.set_exception(error)
+            broken.set_exception(BrokenProcessPool(str(error)))
             return broken
 
     def has_ended(self) -> bool:
         """Return True if a process has ended, which breaks the pool."""
-        return any(process.exitcode is not None for process in self._context.started)
+        return any(process.exitcode is not None for process in self._context.processes())
 
     def restart(self) -> str:
         """Give up the pool, which Python does not mend; the next block starts another one."""
-        for process in self._context.started:
+        for process in self._context.processes():
             process.kill()  # one that was starting when the pool broke would wait for ever
         if self._pool is not None and self._output is not None:
             self._pool.shutdown()
             self._output.close()
-        codes = {process.exitcode for process in self._context.started}
+        codes = {process.exitcode for process in self._context.processes()}
         self._pool, self._context = None, WorkerContext()
         # Python terminates the other processes of a broken pool
         first = [code for code in codes if code not in (None, 0, -signal.SIGTERM, -signal.SIGKILL)]
@@ -123,12 +123,16 @@ class WorkerContext(SpawnContext):
     """Creates the processes of a pool, and remembers them: they are killed at the end."""
 
     def __init__(self) -> None:
-        self.started: list[SpawnProcess] = []
+        self._created: list[SpawnProcess] = []
 
     def Process(self, *args: Any, **options: Any) -> SpawnProcess:  # type: ignore[override]
         """Create a process."""
-        self.started.append(WorkerProcess(*args, **options))
-        return self.started[-1]
+        self._created.append(WorkerProcess(*args, **options))
+        return self._created[-1]
+
+    def processes(self) -> list[SpawnProcess]:
+        """Return the processes that were started, without one whose start failed."""
+        return [process for process in self._created if process.pid is not None]
 
 
 def _prepare(output: Connection) -> None:

@@ -5,12 +5,9 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 from ragbench.errors import OptionError
 from ragbench.executors.base import Task
-from ragbench.registry import Option
-from ragbench.retrieve.bm25 import BM25
 
 
 class Doubler:
@@ -100,16 +97,3 @@ def search_by_worker(executor, search, query, hits):
 
 def find_block(find, index, requests):
     return [find(index, request) for request in requests]
-
-
-class Boosted(BM25):
-    """BM25 with an option of its own, which multiplies all scores."""
-
-    def __init__(
-        self, *, boost: Annotated[float, Option("Factor of each score.")] = 1.0, **options
-    ):
-        super().__init__(**options)
-        self._boost = boost
-
-    def _best(self, scores, floor, top_k):
-        return super()._best(scores * self._boost, floor * self._boost, top_k)

@@ -18,7 +18,8 @@ from ragbench.retrieve.chunks import with_chunks
 from ragbench.store.maintenance import stored_in
 from ragbench.text.chunk import Chunking
 from ragbench.types import Document, Query
-from tests.executors.tasks import Boosted, search_by_worker
+from tests.executors.tasks import search_by_worker
+from tests.retrieve.boosted import Boosted
 
 TEXTS = st.text("ab ", max_size=12)
 
