@@ -1,4 +1,4 @@
-"""How many calls are under way and how fast they follow: as the server bears, by its complaints."""
+"""How many calls are under way at once: as many as the server answers without complaints."""
 
 from __future__ import annotations
 
@@ -15,30 +15,18 @@ from ragbench.llm.base import CallFailure
 
 _FIRST_BACKOFF_S = 0.5
 _LONGEST_BACKOFF_S = 30.0
-_MEMORY = 0.02  # the latency is an average over about 50 answers
-_FEW, _MANY = 0.05, 0.005  # complaints are counted among about the last 20, and 200, answers
-_SUDDEN, _STRAY = 0.25, 0.06  # from these shares on it is the number of calls that is too large
-_EPISODE_S = 1.0  # complaints further apart have causes of their own
-_USUAL_S = 2.0  # what is usually under way is an average over about so many seconds
-_SLOWLY = 0.1  # per answer: a full server may turn away one call in twenty
-HEADROOM = 1.05  # more than what gets through: enough to notice when the server allows more
-_GROWTH_PER_S = 1.2
-_MEASURED_S = 2.0  # seconds over which the rate of answers is measured,
-_MEASURED = 20  # and at least as many answers
-_MOST_MEASURED = 4_096
+_WINDOW_S, _WINDOW = 1.0, 45  # the rate changes after so many seconds and so many calls
+_FULL_WINDOW_S = 0.1  # while it is full: each such second may turn away thousands
+_GUESSED_S = 0.1  # the latency before the first answers: complaints come in a millisecond
+_FEW = 10  # answers in a window, from which the rate of the server is not known
+_STRAY = 0.06  # so small a share of complaints says nothing about the rate
+_FULL = 0.4  # a server that turns away a larger share is full, whatever else it says
+_IN_VAIN = 0.7  # a cut that leaves more than this of the complaints did not help
+_NEARLY = 0.8  # of the answers per second of the window before
+_GROWTH = 0.06  # in the first window after a cut; twice as much in each that follows
 _CATCH_UP_S = 0.05  # a timer that comes late does not lose its calls
-_OUTGROWN = 4.0  # a pace so far above the answers limits nothing
-_PROBE = 0.85  # a limit does not complain of so much of what it lets through,
-_PROBE_S, _LONG_PROBE_S = 2.0, 10.0  # for so long; longer where answers come slowly,
-_PROBED, _LEAST_PROBED = 60, 25  # for so many answers, or at least so many
-_PROBES = 2  # the first ends what a burst had left, the second decides
-_FULL = 0.45  # a server that turns away more of the calls is full
-_OUTRUN = 0.6  # a probe faster than 1 / 0.6 times the answers began with a burst
-_HANGS, _HANGS_S = 10.0, 5.0  # times the usual latency, and seconds: who waits longer hangs
+_HANGS, _HANGS_S = 10.0, 5.0  # a call hangs after so many times the usual latency, and seconds
 _HANGING = 3  # as many calls as this times the most may hang without a place
-_TYPICAL = 64  # the usual latency is the median of so many answers,
-_FEW_TYPICAL = 5  # and not known from fewer
-_KNOWN, _KNOWN_S = 5_000, 60.0  # after so many answers and so long it is asked anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,35 +78,47 @@ class Backoff:
 
 
 class AdaptiveLimit:
-    """A limit on the calls under way that halves when the server complains and grows back.
+    """A limit on the calls under way, and on calls per second once the server complains.
 
-    Additive increase, multiplicative decrease, as in TCP (Chiu and Jain 1989; RFC 5681). Complaints
-    are 429, 503 and 529. Where more than 6 % of about the last 200 answers are complaints (or a
-    quarter of the last 20), each halves the limit, though not below what the server is seen to
-    bear. Rarer ones take away one place. Answers give back one place each up to half of the old
-    limit, from there a tenth each, up to `most`, where it starts. `Pace` spreads the calls in time,
-    and `Probe` finds out which share is turned away whatever is sent: that share counts as none.
-    A call that takes ten times as long as usual, and 5 s, gives its place to another one as long as
-    others are answered: three times `most` may hang so. Belongs to one event loop.
+    Complaints are 429, 503 and 529. Once a second, the rate of calls falls to the answers
+    per second, or to a half where there were hardly any. If that leaves the share of complaints as
+    it was, the server turns away calls at random: the cut is undone, and the next one waits for
+    twice that share. More than 40 % are never random, and halve the rate again, down to one call
+    at a time. Without complaints it grows by 6 %, 12 %, 24 % ... a second, until `most` calls
+    under way are the only limit again. A call that takes ten times as long as usual, and 5 s, gives
+    its place to another one as long as others are answered: three times `most` may hang so. Belongs
+    to one event loop.
     """
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self.most, self.size, self.in_flight = most, float(most), 0
-        self.pace = Pace()
-        self._probe = Probe()
-        self._fast_until = float(most)
-        self._share_of_few, self._share_of_many = 0.0, 0.0
-        self._usual, self._latency_s = 0.0, 0.0
-        self._counted_at, self._cut_at = clock(), -math.inf
+        self.most, self.in_flight = most, 0
         self.hanging = 0
         """Calls under way that have given up their place."""
-        self._took: deque[float] = deque(maxlen=_TYPICAL)
-        self._answered_at = -math.inf
+        self.rate: float | None = None
+        """Calls per second; None without complaints."""
         self._clock = clock
+        self._next = 0.0  # when the rate allows the next call
+        self._stray = 0.0  # share of complaints that a cut did not lower
+        self._cut: tuple[float | None, float] | None = None  # rate and share before the latest cut
+        self._growth = _GROWTH
+        self._usual_s: float | None = None  # mean latency in the latest window with answers
+        self._answered_at = -math.inf
+        self._per_s = 0.0  # answers in the latest window
+        self._left_at = self._clock()
+        self._opened_at = self._left_at
+        self._answers = self._successes = self._complaints = 0
+        self._busy_s = 0.0  # of the calls that were answered
         # who was turned away goes first: a row must not fail because newer ones overtook it
         self._again: deque[asyncio.Future[None]] = deque()
         self._new: deque[asyncio.Future[None]] = deque()
         self._alarm: asyncio.TimerHandle | None = None
+
+    @property
+    def size(self) -> int:
+        """Calls under way at once that the rate amounts to (Little 1961), at most `most`."""
+        if self.rate is None:
+            return self.most
+        return max(1, min(self.most, round(self.rate * (self._usual_s or 0.0))))
 
     async def enter(self, *, again: bool = False) -> None:
         """Wait for a place; those that were turned away before go first."""
@@ -130,273 +130,106 @@ class AdaptiveLimit:
             await place
         except asyncio.CancelledError:
             if place.done() and not place.cancelled():
-                self._count(-1)
+                self.in_flight -= 1
                 self._wake()
             else:
                 queue.remove(place)
             raise
 
     def patience_s(self) -> float:
-        """Return the seconds after which a call hangs; more than any where that is not known."""
-        if len(self._took) < _FEW_TYPICAL:
-            return math.inf
-        return max(_HANGS_S, _HANGS * sorted(self._took)[len(self._took) // 2])
+        """Return the seconds after which a call hangs; infinite before the first answers."""
+        return math.inf if self._usual_s is None else max(_HANGS_S, _HANGS * self._usual_s)
 
     def step_aside(self) -> bool:
         """Give the place of a call that hangs to another one, if others are answered meanwhile.
 
         Where none is, the server as a whole hangs, and more calls would not help it.
         """
-        now = self._clock()
-        if self.hanging >= _HANGING * self.most or now > self._answered_at + _HANGS_S:
+        if self.hanging >= _HANGING * self.most or self._clock() > self._answered_at + _HANGS_S:
             return False
         self.hanging += 1
-        self._count(-1)
+        self.in_flight -= 1
         self._wake()
         return True
 
     def leave(
         self, failure: CallFailure | None, took_s: float, *, stood_aside: bool = False
     ) -> None:
-        """Give a place back, and learn from what came of the call."""
+        """Give a place back, and count the answer."""
         now = self._clock()
+        self._answers += 1
         if failure is None:
-            self._took.append(took_s)
+            if self._usual_s is None and not self._successes:
+                self._opened_at = now  # the rate of answers is not that of the first latency
             self._answered_at = now
-        complaint = failure is not None and failure.throttled
-        self._share_of_few += _FEW * (complaint - self._share_of_few)
-        self._share_of_many += _MANY * (complaint - self._share_of_many)
-        if not complaint:
-            self.pace.answered(now)
-        if self._probe.learn(complaint, now - took_s, now):
-            self._end_probe(now)
-        if complaint:
-            self._complained(now)
-        elif not stood_aside:  # else it says nothing about what the server bears
-            weight = _MEMORY if self._latency_s else 1.0
-            self._latency_s += weight * (took_s - self._latency_s)
-            # a limit that is not reached has not been tried
-            is_open = not self._probe.is_on or not self._probe.complaints
-            if failure is None and self.in_flight >= int(self.size) and is_open:
-                step = 1.0 if self.size < self._fast_until else _SLOWLY
-                self.size = min(float(self.most), self.size + step)
+            if not stood_aside:  # a call that hung says nothing about the number of calls
+                self._successes += 1
+                self._busy_s += took_s
+        elif failure.throttled:
+            self._complaints += 1
+            if self._usual_s is None and self.rate is None:
+                self.rate = self.most / _GUESSED_S  # until there are answers to go by
+        elapsed_s = now - self._opened_at
+        is_full = self._complaints > _FULL * self._answers
+        least_s = _FULL_WINDOW_S if is_full or self._usual_s is None else _WINDOW_S
+        if self._answers >= _WINDOW and elapsed_s >= max(least_s, self._usual_s or 0.0):
+            self._close_window(elapsed_s)
+        self._left_at = now
         if stood_aside:
             self.hanging -= 1
         else:
-            self._count(-1)
+            self.in_flight -= 1
         self._wake()
 
-    def _complained(self, now: float) -> None:
-        if self._probe.is_on:
-            measured = self.pace.measured(now)
-            if measured is not None and self.pace.rate and measured < _OUTRUN * self.pace.rate:
-                self.size = max(1.0, min(self.size, self._borne(now)))
-                self._probe.is_on = False
-                self._start_probe(now, again=True)
-            return
-        stray = self._probe.stray
-        if self._share_of_few <= _SUDDEN + 2 * stray and self._share_of_many <= _STRAY + 2 * stray:
-            if not stray:
-                self.size = max(1.0, self.size - 1)
-            return
-        if now >= self._cut_at + _EPISODE_S:
-            self._fast_until = self.size / 2
-        self._cut_at = now
-        self.pace.complained(now)
-        bears = self._borne(now)
-        self.size = max(1.0, self.size / 2, min(self.size, bears))
-        if self._probe.is_due(now):
-            self._start_probe(now)
-
-    def _start_probe(self, now: float, *, again: bool = False) -> None:
-        measured = self.pace.measured(now)
-        if measured is not None and _PROBE * measured * _LONG_PROBE_S >= _LEAST_PROBED:
-            self.pace.hold(_PROBE * measured)
-            self._probe.start(now, again=again)
-
-    def _end_probe(self, now: float) -> None:
-        """Go on with what was learnt: probe again, send as before, or keep to the limit."""
-        if self._probe.goes_on:
-            self._start_probe(now)
-        elif self._probe.stray:
-            self.pace.rate, self.size = None, float(self.most)
-        else:
-            self.pace.release(HEADROOM / _PROBE, now)
-
-    def _borne(self, now: float) -> float:
-        """How many calls at once the server bears, from what it has answered.
-
-        Its answers per second times their latency (Little 1961), or the calls usually under way
-        less the share that is turned away: the first misses what hangs, the second the pauses of a
-        server that counts per second.
-        """
-        measured = self.pace.measured(now)
-        if measured is None:
-            return self.in_flight - 1.0
-        kept = self._usual * (1 - self._share_of_few)
-        return HEADROOM * max(measured * self._latency_s, kept)
-
-    def _count(self, step: int) -> None:
-        """Take or give back a place; keep the usual number of calls under way, over seconds."""
-        now = self._clock()
-        weight = -math.expm1((self._counted_at - now) / _USUAL_S)
-        self._usual += weight * (self.in_flight - self._usual)
-        self._counted_at = now
-        self.in_flight += step
+    def _close_window(self, elapsed_s: float) -> None:
+        """Change the rate by what the calls of the window met."""
+        share = self._complaints / self._answers
+        per_s = self._successes / elapsed_s
+        rate = None if self._usual_s is None else self.rate
+        if self._successes:
+            self._usual_s = self._busy_s / self._successes
+        in_vain = self._cut is not None and share > max(_STRAY, _IN_VAIN * self._cut[1])
+        if self._cut is not None and not in_vain:
+            self._stray = min(self._stray, share)
+        if self._cut is not None and in_vain and share <= _FULL:
+            self.rate, self._stray, self._cut = self._cut[0], share, None
+        elif share > min(_FULL, max(_STRAY, 2 * self._stray)):
+            if in_vain or self._successes < _FEW:
+                smaller = (self.rate or self._answers / elapsed_s) / 2
+            elif per_s > _NEARLY * self._per_s:  # too many calls cost some answers
+                smaller = max(per_s, self._per_s)
+            else:
+                smaller = per_s
+            self._cut, self._growth = (rate, share), _GROWTH
+            self.rate = max(smaller, 1 / (self._usual_s or 1.0))
+        elif self.rate is not None:
+            self._cut = None
+            self.rate *= 1 + self._growth
+            self._growth *= 2
+            if rate is None or self.rate * (self._usual_s or 0.0) > self.most:
+                self.rate = None
+        self._per_s, self._opened_at = per_s, self._clock()
+        self._answers = self._successes = self._complaints = 0
+        self._busy_s = 0.0
 
     def _wake(self) -> None:
-        """Let in as many as there are places, those that were turned away first."""
+        """Let in as many calls as there are places, those that were turned away first."""
         now = self._clock()
-        while (self._again or self._new) and self.in_flight < int(self.size):
-            wait_s = self.pace.wait_s(now)
-            if wait_s > 0:
+        while (self._again or self._new) and self.in_flight < self.most:
+            if self.rate is not None and self._next > now:
                 if self._alarm is None:
                     loop = asyncio.get_running_loop()
-                    self._alarm = loop.call_later(wait_s, self._alarmed)
+                    self._alarm = loop.call_later(self._next - now, self._alarmed)
                 return
             place = (self._again or self._new).popleft()
             if not place.done():
-                self._count(+1)
-                self.pace.sent(now)
+                if not self.in_flight:
+                    self._opened_at += now - self._left_at  # without a call nothing is measured
+                self.in_flight += 1
+                if self.rate is not None:
+                    self._next = max(self._next, now - _CATCH_UP_S) + 1 / self.rate
                 place.set_result(None)
 
     def _alarmed(self) -> None:
         self._alarm = None
         self._wake()
-
-
-class Probe:
-    """Whether a server turns away calls at random, or because there are too many.
-
-    A limit lets through as much as it allows, so of a little less it complains no more, while what
-    is turned away by chance is the same share of few calls as of many. Fewer calls are no remedy
-    for that, and each cut would lead to the next one. So the first complaints that cut the number
-    of calls are followed by two seconds at 85 % of the rate of answers, twice if complaints go on:
-    what was measured first may have been a burst.
-
-    Example:
-        Two probes of 60 answers each, of which every eighth is a complaint.
-
-        >>> probe = Probe()
-        >>> for start in (0.0, 10.0):
-        ...     probe.start(start)
-        ...     ends = [probe.learn(i % 8 == 0, start + i / 9, start + i / 9) for i in range(60)]
-        >>> ends.count(True), probe.goes_on, round(probe.stray, 2)
-        (1, False, 0.13)
-    """
-
-    def __init__(self, *, known: bool = False) -> None:
-        self.stray = 0.0
-        """Share of calls that are turned away whatever their number."""
-        self.is_on = False
-        self._started_at = 0.0
-        self._answers = self.complaints = self._number = 0
-        self._known, self._known_at = int(known), -math.inf
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether the probe that ended has to be followed by another one."""
-        return 0 < self._number < _PROBES
-
-    def is_due(self, now: float) -> bool:
-        """Whether it is not known what complaints mean."""
-        return not self._known or (self._known > _KNOWN and now > self._known_at + _KNOWN_S)
-
-    def start(self, now: float, *, again: bool = False) -> None:
-        """Begin, or begin the same one again: what is sent from now on is counted."""
-        self.is_on, self._started_at = True, now
-        self._answers = self.complaints = 0
-        self._number += not again
-
-    def learn(self, complaint: bool, sent: float, now: float) -> bool:
-        """Count an answer to what was sent at a time; whether the probe ends with it."""
-        self._known += self._known > 0
-        if not self.is_on or sent < self._started_at:
-            return False
-        self._answers += 1
-        self.complaints += complaint
-        took_s = now - self._started_at
-        few = _PROBED if took_s < _LONG_PROBE_S else _LEAST_PROBED
-        # complaints come at once, and answers later
-        if took_s < _PROBE_S or self._answers < few:
-            return False
-        full = self.complaints > _FULL * self._answers
-        self.is_on = False
-        random = self.complaints > 1 and not full
-        if random and self._number < _PROBES:
-            return True
-        self.stray = self.complaints / self._answers if random else 0.0
-        self._number, self._known, self._known_at = 0, 1, now
-        return True
-
-
-class Pace:
-    """A rate of calls that follows the rate of answers.
-
-    A limit on requests per second lets through its rate however many are sent, so what gets
-    through while the server complains IS the limit. A complaint sets the pace to 105 % of it,
-    which leaves a few complaints to tell when there is more to be had; without complaints it grows
-    by a fifth every second. Before the first complaint there is no pace.
-
-    Example:
-        >>> pace = Pace()
-        >>> for tenth in range(21):  # ten answers a second, for two seconds
-        ...     pace.answered(tenth / 10)
-        >>> pace.complained(2.0)
-        >>> round(pace.rate, 2)
-        11.03
-    """
-
-    def __init__(self) -> None:
-        self.rate: float | None = None
-        self._answers: deque[float] = deque(maxlen=_MOST_MEASURED)
-        self._next = 0.0
-        self._grown_at = 0.0
-        self._is_held = False
-
-    def wait_s(self, now: float) -> float:
-        """Return the seconds until the next call may be sent."""
-        return 0.0 if self.rate is None else max(0.0, self._next - now)
-
-    def sent(self, now: float) -> None:
-        """Count a call that is sent now."""
-        if self.rate is not None:
-            self._next = max(self._next, now - _CATCH_UP_S) + 1 / self.rate
-
-    def answered(self, now: float) -> None:
-        """Count an answer, whatever it says."""
-        answers = self._answers
-        answers.append(now)
-        while len(answers) > _MEASURED and answers[0] < now - _MEASURED_S:
-            answers.popleft()
-        if self.rate is not None:
-            if not self._is_held:
-                self.rate *= _GROWTH_PER_S ** (now - self._grown_at)
-            self._grown_at = now
-            measured = self.measured(now)
-            if measured is not None and self.rate > _OUTGROWN * measured:
-                self.rate = None
-
-    def complained(self, now: float) -> None:
-        """Count a complaint: too many calls."""
-        measured = self.measured(now)
-        self._is_held = False
-        if measured is not None:
-            self.rate = HEADROOM * measured
-            self._grown_at = now
-
-    def hold(self, rate: float) -> None:
-        """Keep to a rate until the next complaint."""
-        self.rate, self._is_held = rate, True
-
-    def release(self, times: float, now: float) -> None:
-        """Go on at a multiple of the rate that was kept to."""
-        self._is_held = False
-        if self.rate is not None:
-            self.rate, self._grown_at = times * self.rate, now
-
-    def measured(self, now: float) -> float | None:
-        """Return the answers per second; None where there are too few to tell."""
-        if len(self._answers) < _MEASURED or now <= self._answers[0]:
-            return None
-        return len(self._answers) / (now - self._answers[0])
