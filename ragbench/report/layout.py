@@ -56,12 +56,7 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
     groups = _group(summary.systems)
     sections = [build_section(group, scores, summary, families) for group, scores in groups.items()]
     if narrow:
-        sections = [
-            replace(
-                s, measures=(s.measures[0], *(replace(m, differences=()) for m in s.measures[1:]))
-            )
-            for s in sections
-        ]
+        sections = [_narrowed(section) for section in sections]
     gates = [_gate(gate) for gate in summary.gates]
     # the run itself says why; a summary of somebody else's may not
     said = any("incomplete" in warning for warning in summary.warnings)
@@ -99,6 +94,11 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
         costs=tuple(_costs(summary.systems, summary.timing)),
         signatures=tuple(_signatures(summary.systems)),
     )
+
+
+def _narrowed(section: Section) -> Section:
+    first, *others = section.measures
+    return replace(section, measures=(first, *(replace(each, differences=()) for each in others)))
 
 
 def _group(systems: Sequence[SystemSummary]) -> dict[Group, dict[str, dict[str, SystemScore]]]:
