@@ -70,7 +70,6 @@ from ragbench.report.page.html import write_page
 from ragbench.score.base import ScoreColumn
 from ragbench.secrets import redactor
 from ragbench.types import Cause, Document, Prediction, Retrieved
-from ragbench.types.rows import Places
 
 _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
 """Packages whose version may move a number."""
@@ -342,7 +341,8 @@ def _text_rows(plan: Plan, results: Results) -> Iterator[TextRow]:
 
     A second text under the same id, as adapters may give, is that of one system and query.
     """
-    kept, characters = Places(), 0
+    kept: dict[str, int] = {}
+    characters = 0
     for system, query, document in _documents(plan, results):
         # a hash, so that texts are not held; two of one id hardly share it
         print_ = hash((document.text, document.title)) & sys.maxsize
@@ -366,7 +366,7 @@ def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Documen
     """Query by query: its gold documents, then the first hits of every ranking."""
     qrels = results.qrels(plan)
     judged, corpus = {} if qrels is None else qrels.by_query, plan.corpus
-    seen = Places()
+    seen: set[str] = set()
     # what files hold is looked up file by file, since not all of them may be in memory
     recorded = {
         system: [_in_corpus(outcome, corpus) for outcome in ranking.outcomes] if corpus else []
@@ -376,13 +376,13 @@ def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Documen
     for row, query in enumerate(plan.queries):
         for name, grade in judged.get(query.id, {}).items():
             if grade > 0 and name in corpus and name not in seen:
-                seen[name] = 0
+                seen.add(name)
                 yield "", query.id, corpus[name]
         for system, ranking in results.rankings.items():
             if system in recorded:
                 for known in recorded[system][row] if corpus else ():
                     if known.id not in seen:
-                        seen[known.id] = 0
+                        seen.add(known.id)
                         yield system, query.id, known
                 continue
             outcome = ranking.outcomes[row]
@@ -393,7 +393,7 @@ def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Documen
                 document = document_of(hit, corpus)
                 if document is not None:
                     if hit.text is None:
-                        seen[hit.id] = 0
+                        seen.add(hit.id)
                     yield system, query.id, document
 
 

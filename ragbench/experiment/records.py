@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -33,8 +32,7 @@ from ragbench.score.judge.judged import Judged
 from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.ranking import rank
 from ragbench.types import Answered, Cause, Prediction, Qrels, Query, Retrieved, Run, Usage
-from ragbench.types.packed_documents import ids_of
-from ragbench.types.rows import IntArray, Mapped, Places
+from ragbench.types.rows import IntArray
 
 
 @dataclass(slots=True)
@@ -175,39 +173,17 @@ class Answers:
         return [row + sample * n for row in rows for sample in range(self.samples)]
 
 
-def given_rows(queries: Sequence[Query], rows: Sequence[Answered]) -> Sequence[Answered | None]:
-    """Return what records say of each query, looked up when somebody looks at it."""
-    places, names = Places.of(row.query_id for row in rows), ids_of(queries)
-
-    @lru_cache(maxsize=1)  # mostly asked for several times in turn
-    def row_of(number: int) -> Answered | None:
-        name = names[number]
-        if number < len(rows) and (own := rows[number]).query_id == name:  # as nearly all are
-            return own
-        at = places.get(name)
-        return None if at is None or (own := rows[at]).query_id != name else own
-
-    return Mapped(row_of, range(len(queries)))
-
-
-class _GivenOutcomes(Mapped[Outcome[Prediction]]):
-    """Those of records, which are looked through once for those without an answer."""
-
-    @cached_property
-    def _lacking(self) -> list[int]:
-        return [row for row, outcome in enumerate(self) if outcome.value is None]
-
-    def lacking(self) -> Sequence[int]:
-        return self._lacking
+def given_rows(queries: Sequence[Query], rows: Sequence[Answered]) -> list[Answered | None]:
+    """Return the record of each query, in the order of the queries; None for a query without."""
+    by_query = {row.query_id: row for row in rows}
+    return [by_query.get(query.id) for query in queries]
 
 
 def given_answers(name: str, queries: Sequence[Query], rows: Sequence[Answered]) -> Answers:
     """Return the answers that the records came with, in the order of the queries."""
     if all(row.answer is None for row in rows):  # a retriever, which has nothing else to fail at
         return Answers(name, [Outcome(None, Cause.MISSING_ANSWER)] * len(queries))
-    found = given_rows(queries, rows)
-    outcome = lru_cache(maxsize=1)(lambda number: _given(found[number]))
-    return Answers(name, _GivenOutcomes(outcome, range(len(queries))))
+    return Answers(name, [_given(row) for row in given_rows(queries, rows)])
 
 
 def _given(row: Answered | None) -> Outcome[Prediction]:

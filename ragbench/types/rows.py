@@ -1,19 +1,17 @@
-"""Columns whose rows lie query by query, the hits of some queries, values and places by names.
+"""Columns whose rows lie query by query, and the hits of some queries.
 
 A run file may name a document twice; such are found among millions of hashes.
 """
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from operator import methodcaller
 from struct import error as struct_error
 from struct import pack_into
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +32,6 @@ _values = methodcaller("values")
 
 _FEWEST_SLOT_BITS, _MOST_SLOT_BITS = 17, 24
 _MOST_ROUNDS = 32  # of looking for repeated keys; one or two are usual
-_FEWEST_NEW, _NEW_PART = 1024, 8  # places that are not sorted in yet
 
 
 def borders(lengths: Iterable[int], n: int) -> IntArray:
@@ -209,213 +206,3 @@ def without_repeats(
     kept = np.flatnonzero(keep)
     starts = np.concatenate(([0], np.cumsum(keep)))[block.starts]
     return HitBlock(block.query_ids, starts, block.documents.take(kept), scores[kept]), kept
-
-
-class Places:
-    """Numbers from 0 on by keys, in 16 bytes each: of a key no more than its hash is kept.
-
-    Two keys share a number where their hashes of 64 bits do, once in some 10^7 tables of a million.
-    Who must be sure looks at what is there.
-
-    Example:
-        >>> places = Places()
-        >>> places["q1"] = 7
-        >>> places.get("q1"), places.get("q2"), "q1" in places, len(places)
-        (7, None, True, 1)
-    """
-
-    def __init__(self) -> None:
-        self._hashes, self._numbers = array("q"), array("q")
-        """In the order of the hashes."""
-        self._new: dict[int, int] = {}
-        """Those that came last; -1 where a key was taken out."""
-        self._n = 0
-
-    @classmethod
-    def of(cls, keys: Iterable[Hashable]) -> Places:
-        """Number keys in their order."""
-        made = cls()
-        for number, key in enumerate(keys):
-            made[key] = number
-        return made
-
-    def __len__(self) -> int:
-        return self._n
-
-    def __contains__(self, key: Hashable) -> bool:
-        return self._find(hash(key)) >= 0
-
-    def get(self, key: Hashable) -> int | None:
-        """Return the number of a key; None where it has none."""
-        number = self._find(hash(key))
-        return None if number < 0 else number
-
-    def __setitem__(self, key: Hashable, number: int) -> None:
-        self._set(hash(key), number)
-
-    def setdefault(self, key: Hashable, number: int) -> int:
-        """Return the number of a key; a new one gets this one."""
-        known = self._find(own := hash(key))
-        if known >= 0:
-            return known
-        self._set(own, number)
-        return number
-
-    def discard(self, key: Hashable) -> None:
-        """Take a key out, if it is there."""
-        if self._find(own := hash(key)) >= 0:
-            self._new[own] = -1
-            self._n -= 1
-
-    def _find(self, own: int) -> int:
-        number = self._new.get(own)
-        if number is None:
-            at = bisect_left(self._hashes, own)
-            is_there = at < len(self._hashes) and self._hashes[at] == own
-            number = self._numbers[at] if is_there else -1
-        return number
-
-    def _set(self, own: int, number: int) -> None:
-        self._n += self._find(own) < 0
-        self._new[own] = number
-        if len(self._new) >= max(_FEWEST_NEW, len(self._hashes) // _NEW_PART):
-            self._sort()
-
-    def _sort(self) -> None:
-        """Put those that came last where they belong."""
-        n = len(self._new)
-        new = np.fromiter(self._new, np.int64, n), np.fromiter(self._new.values(), np.int64, n)
-        old = np.array(self._hashes, np.int64), np.array(self._numbers, np.int64)
-        hashes, numbers = map(np.concatenate, zip(old, new, strict=True))
-        order = np.argsort(hashes, kind="stable")
-        hashes, numbers = hashes[order], numbers[order]
-        # of a key that was there before, the one that came last counts
-        stays = np.append(hashes[1:] != hashes[:-1], True) & (numbers >= 0)
-        self._hashes, self._numbers = (array("q", p[stays].tobytes()) for p in (hashes, numbers))
-        self._new = {}
-
-
-class WithIds(Sequence[Value]):
-    """Values that lie elsewhere, and their ids, which are at hand.
-
-    Example:
-        >>> kept = WithIds(["q1", "q2", "q3"], ["one", "two", "three"])
-        >>> kept.only({"q1", "q3"}).ids, [*kept.only({"q3"})], [*kept[1:]], kept[0]
-        (['q1', 'q3'], ['three'], ['two', 'three'], 'one')
-    """
-
-    def __init__(self, ids: Sequence[str], values: Sequence[Value]) -> None:
-        self.ids, self._values = ids, values
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @overload
-    def __getitem__(self, row: int) -> Value: ...
-
-    @overload
-    def __getitem__(self, row: slice) -> WithIds[Value]: ...
-
-    def __getitem__(self, row: int | slice) -> Value | WithIds[Value]:
-        if isinstance(row, slice):
-            return WithIds(self.ids[row], self._values[row])
-        return self._values[row]
-
-    def only(self, wanted: Container[str]) -> WithIds[Value]:
-        """Return those of some ids, in the same order."""
-        rows = array("q", (row for row, name in enumerate(self.ids) if name in wanted))
-        return WithIds([self.ids[row] for row in rows], Mapped(self._values.__getitem__, rows))
-
-
-class Growing(Protocol[Value]):
-    """What values are appended to: a list, or what keeps them elsewhere."""
-
-    def __iter__(self) -> Iterator[Value]: ...
-
-    @overload
-    def __getitem__(self, row: int, /) -> Value: ...
-
-    @overload
-    def __getitem__(self, row: slice, /) -> Growing[Value]: ...
-
-    def __setitem__(self, row: int, value: Value, /) -> None: ...
-
-    def append(self, value: Value, /) -> None:
-        """Add a row; a `ValueError` where the value cannot be kept there."""
-
-
-class Keyed(Mapping[str, Value]):
-    """Values by their keys, in the order in which these came, and kept wherever `values` are.
-
-    In memory a key is itself and 24 bytes. Where `values` refuses one, a list holds all.
-
-    Example:
-        >>> kept = Keyed([])
-        >>> kept["q1"], kept["q2"], kept["q1"] = 1, 2, 3
-        >>> kept.setdefault("q2", 7), kept.setdefault("q3", 7), dict(kept)
-        (2, 7, {'q1': 3, 'q2': 2, 'q3': 7})
-    """
-
-    def __init__(self, values: Growing[Value]) -> None:
-        self._ids, self._values, self._rows = list[str](), values, Places()
-        self._alike: dict[str, int] = {}
-        """The rows of keys that share their hash with one before."""
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._ids)
-
-    def __contains__(self, key: object) -> bool:
-        return self._row(key) is not None
-
-    def __getitem__(self, key: str) -> Value:
-        if (row := self._row(key)) is None:
-            raise KeyError(key)
-        return self._values[row]
-
-    def __setitem__(self, key: str, value: Value) -> None:
-        row = self._row(key)
-        try:
-            self._put(row, value)
-        except ValueError:
-            self._values = [*self._values]
-            self._put(row, value)
-        if row is None:
-            number = len(self._ids)
-            self._ids.append(key)
-            if self._rows.setdefault(key, number) != number:
-                self._alike[key] = number
-
-    def setdefault(self, key: str, value: Value) -> Value:
-        """Return the value of a key; a new one gets this one."""
-        if (row := self._row(key)) is not None:
-            return self._values[row]
-        self[key] = value
-        return value
-
-    @property
-    def rows(self) -> WithIds[Value]:
-        """The values in order, with their keys."""
-        return WithIds(self._ids, Mapped(self._values.__getitem__, range(len(self._ids))))
-
-    def only(self, wanted: Container[str]) -> Keyed[Value]:
-        """Return those of some keys, kept in the same way."""
-        found = Keyed(self._values[:0])
-        for key in self._ids:
-            if key in wanted:
-                found[key] = self[key]
-        return found
-
-    def _put(self, row: int | None, value: Value) -> None:
-        if row is None:
-            self._values.append(value)
-        else:
-            self._values[row] = value
-
-    def _row(self, key: Hashable) -> int | None:
-        row = self._rows.get(key)
-        if row is None or self._ids[row] == key:
-            return row
-        return self._alike.get(key) if isinstance(key, str) else None

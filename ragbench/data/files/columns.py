@@ -16,7 +16,6 @@ from typing import Any
 from ragbench.data.files.rows import Entry, parse_json
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
-from ragbench.store.spool import Spooled
 from ragbench.types.tables import PARTS, SEVERAL, folded, named_by
 
 _Values = dict[str, Any]
@@ -92,9 +91,8 @@ def join_columns(
 
 
 def _remade(entries: Sequence[Entry], make: Callable[[_Values], _Values]) -> Sequence[Entry]:
-    """Return rows with other values, on disk where the rows are there."""
-    made = (replace(entry, values=make(entry.values)) for entry in entries)
-    return entries.again(made) if isinstance(entries, Spooled) else list(made)
+    """Return rows with other values."""
+    return [replace(entry, values=make(entry.values)) for entry in entries]
 
 
 def _numbered(

@@ -28,7 +28,6 @@ from ragbench.types.conversation import (
     read_turns,
 )
 from ragbench.types.packed_documents import by_id_of
-from ragbench.types.rows import Places
 
 _FIELDS = frozenset({"id", "text", "title", "metadata"})
 _TEXT_KEYS = ("text", "page_content", "content")
@@ -125,19 +124,22 @@ class Passages:
         self._documents, self._by_id = documents, by_id_of(documents)
 
     @cached_property
-    def _row_of(self) -> Places:
-        """Text, without the title and with it -> the row of the first document that has it."""
-        found = Places()
+    def _row_of(self) -> dict[int, int]:
+        """Hash of a text, without the title and with it -> row of the first document that has it.
+
+        Hashes, since the texts of a packed corpus are not in memory.
+        """
+        rows: dict[int, int] = {}
         for row, document in enumerate(self._documents):
             for text in (document.text, document.full_text):
-                found.setdefault(text, row)
-        return found
+                rows.setdefault(hash(text), row)
+        return rows
 
     def _with_text(self, text: str) -> Document | None:
-        row = self._row_of.get(text)
+        row = self._row_of.get(hash(text))
         document = None if row is None else self._documents[row]
-        is_own = document is not None and text in (document.text, document.full_text)
-        return document if is_own else None
+        has_text = document is not None and text in (document.text, document.full_text)
+        return document if has_text else None
 
     def read(self, entry: Entry, column: str, *, cells: bool) -> list[Document] | None:
         """Return the passages of a record, best first; None where it has none."""

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar
 
@@ -19,7 +19,6 @@ from ragbench.json_yaml import load_json
 from ragbench.registry import Option, nearest
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
-from ragbench.store.spool import Form, Spool, Spooled
 from ragbench.types import Answered, Collection, Document, Query, ToolCall
 from ragbench.types.packed_documents import (
     Content,
@@ -28,7 +27,6 @@ from ragbench.types.packed_documents import (
     ids_of,
     packed_bytes,
 )
-from ragbench.types.rows import Keyed, WithIds
 
 _KEYS = {"test": "a number above 0 and below 1", "seed": "an integer >= 0"}
 SplitOption = Annotated[
@@ -101,7 +99,10 @@ def draw_test_set(query_ids: Iterable[str], split: RandomSplit) -> frozenset[str
 
 def keep_queries(collection: Collection, wanted: frozenset[str], note: str) -> Collection:
     """Return a data set cut down to some queries, with a note; the corpus stays whole."""
-    given = {name: _said(answers, wanted) for name, answers in collection.given.items()}
+    given = {
+        name: [answered for answered in answers if answered.query_id in wanted]
+        for name, answers in collection.given.items()
+    }
     return replace(
         collection,
         queries=only(collection.queries, wanted),
@@ -113,22 +114,13 @@ def keep_queries(collection: Collection, wanted: frozenset[str], note: str) -> C
     )
 
 
-def only(queries: Sequence[Query], wanted: Container[str]) -> Sequence[Query]:
-    """Return some queries, in the same order, and kept where they are."""
-    if isinstance(queries, WithIds):
-        return queries.only(wanted)
+def only(queries: Sequence[Query], wanted: Container[str]) -> list[Query]:
+    """Return some queries, in the same order."""
     return [query for query in queries if query.id in wanted]
 
 
-def _only(known: Mapping[str, Value], wanted: Container[str]) -> Mapping[str, Value]:
-    if isinstance(known, Keyed):
-        return known.only(wanted)
-    return {query: own for query, own in known.items() if query in wanted}
-
-
-def _said(answers: Sequence[Answered], wanted: Container[str]) -> Sequence[Answered]:
-    rows = [row for row, answered in enumerate(answers) if answered.query_id in wanted]
-    return answers.at(rows) if isinstance(answers, Spooled) else [answers[row] for row in rows]
+def _only(values: Mapping[str, Value], wanted: Container[str]) -> dict[str, Value]:
+    return {query: value for query, value in values.items() if query in wanted}
 
 
 def finished(collection: Collection, split: RandomSplit | None) -> Collection:
@@ -201,25 +193,6 @@ def _answered(answered: Answered) -> str:
     return fingerprint([answered.query_id, *pieces], _WHOLE)
 
 
-FEWEST = 1_000
-"""Values from which on a spool is worth its file."""
-
-
-def kept_apart(values: Iterable[Value], form: Form) -> Sequence[Value]:
-    """Return values in a spool of their own: few of them, and odd ones, stay in memory."""
-    rest = iter(values)
-    first = list(islice(rest, FEWEST))
-    if len(first) < FEWEST:
-        return first
-    kept, every = Spooled[Value](Spool(), form), chain(first, rest)
-    for value in every:
-        try:
-            kept.append(value)
-        except ValueError:  # of a type that a spool does not take, such as a date
-            return [*kept, value, *every]
-    return kept
-
-
 class CorpusReader:
     """A loader of corpus files that can keep what it has read."""
 
@@ -260,26 +233,13 @@ class CorpusReader:
 
         They are kept under a hash of all of them, so that the next run keeps no second copy.
         """
-        if self.arrays is None:
-            return list(documents)
-        rest, size = iter(documents), 0
-        first = list[Document]()
-        while size < WORTH_KEEPING:
-            if (document := next(rest, None)) is None:
-                return first
-            first.append(document)
-            size += len(document.full_text)
-        apart = kept_apart(chain(first, rest), _DOCUMENT)
-        key = fingerprint([_FORMAT, "passed", *map(document_digest, apart)], 32)
-        kept = _kept(self.arrays, of, key, lambda writer: _pack(apart, writer))
-        return list(apart) if kept is None else _unpacked(kept)
-
-
-_DOCUMENT = Form(
-    lambda each: (each.id, each.text, each.title, dict(each.metadata)),
-    lambda flat: Document(*flat),
-    lambda each: True,
-)
+        passed = list(documents)
+        size = sum(len(document.full_text) for document in passed)
+        if self.arrays is None or size < WORTH_KEEPING:
+            return passed
+        key = fingerprint([_FORMAT, "passed", *map(document_digest, passed)], 32)
+        kept = _kept(self.arrays, of, key, lambda writer: _pack(passed, writer))
+        return passed if kept is None else _unpacked(kept)
 
 
 class _Unpackable(Exception):

@@ -26,7 +26,6 @@ from ragbench.registry import PYTHON, adapt, nearest, shown
 from ragbench.types import Collection, Document, Qrels, Query, ToolCall, Turn
 from ragbench.types.conversation import read_tool_calls, read_turns
 from ragbench.types.packed_documents import PackedDocuments
-from ragbench.types.rows import Places
 from ragbench.types.tables import is_frame, is_table, rows_of
 
 Record = TypeVar("Record", Query, Document)
@@ -247,7 +246,7 @@ def _check(collection: Collection, owner: str) -> None:
 
 def _checked(records: Iterable[Record], part: str, owner: str) -> Iterator[Record]:
     """Yield records whose ids are well-formed, and not there before."""
-    seen = Places()  # of a million documents the ids would take 100 MB
+    seen: dict[str, int] = {}
     for position, record in enumerate(records):
         entry = Entry(owner, None, {}, record=f"{part}[{position}]")
         if not isinstance(record.id, str) or not isinstance(record.text, str):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,7 @@ from ragbench.data.files.fields import Talk, content_id, read_texts
 from ragbench.data.files.gold import DocumentNames, GoldIds, QuotedPassages
 from ragbench.data.files.rows import Entry
 from ragbench.errors import DataError
-from ragbench.store.spool import Form, Spool, Spooled
-from ragbench.types import Answered, Document, Query, ToolCall, Turn
-from ragbench.types.conversation import Json
-from ragbench.types.rows import Keyed, Places
+from ragbench.types import Answered, Document, Query, ToolCall
 
 GOLD_PARTS = ("relevant", "reference_contexts", "grades")
 _SHOWN = 3
@@ -36,120 +33,56 @@ def system_name(written: str) -> str:
     return _NOT_IN_A_NAME.sub("-", written)
 
 
-_CALL_PARTS = tuple(each.name for each in fields(ToolCall))
-
-
-def _flat_answered(said: Answered) -> object:
-    contexts, calls = said.contexts, said.tool_calls
-    return (
-        said.query_id,
-        said.answer,
-        None if contexts is None else [(d.id, d.text, d.title, d.metadata) for d in contexts],
-        said.queries,
-        None if calls is None else _flat_calls(calls),
-    )
-
-
-def _made_answered(flat: Json) -> Answered:
-    query, answer, contexts, queries, calls = flat
-    documents = None if contexts is None else [Document(*each) for each in contexts]
-    called = None if calls is None else tuple(ToolCall(*each) for each in calls)
-    return Answered(query, answer, documents, queries, called)
-
-
-def _flat_query(query: Query) -> object:
-    turns = [asdict(turn) for turn in query.turns]
-    return query.id, query.text, dict(query.metadata), turns
-
-
-def _made_query(flat: Json) -> Query:
-    name, text, metadata, turns = flat
-    return Query(name, text, metadata, tuple(map(Turn.from_fields, turns)))
-
-
-def _flat_calls(calls: Sequence[ToolCall]) -> object:
-    return [tuple(getattr(call, part) for part in _CALL_PARTS) for call in calls]
-
-
-_ANSWERED = Form(_flat_answered, _made_answered, lambda said: True)
-_QUERY = Form(_flat_query, _made_query)
-_GOLD = Form(list, list)
-_CALLS = Form(_flat_calls, lambda flat: tuple(ToolCall(*each) for each in flat))
-
-
 @dataclass(slots=True)
 class Gathered:
-    """The rows, put together by question and system; of many, in a file without a name."""
+    """The rows, grouped by question and system."""
 
-    entries: Sequence[Entry]
     is_log: bool = False
     """Whether rows have neither ids nor systems: then a question that is asked again is another."""
     again: int = 0
     """How many records of such a log ask a question again."""
-    queries: dict[str, Query] | Keyed[Query] = field(default_factory=dict)
-    answers: dict[str, list[str]] | Keyed[list[str]] = field(default_factory=dict)
-    expected: dict[str, tuple[ToolCall, ...]] | Keyed[tuple[ToolCall, ...]] = field(
-        default_factory=dict
-    )
+    queries: dict[str, Query] = field(default_factory=dict)
+    answers: dict[str, list[str]] = field(default_factory=dict)
+    expected: dict[str, tuple[ToolCall, ...]] = field(default_factory=dict)
     """Query id -> gold tool calls."""
     whole: int = 0
     """How many records are whole conversations."""
     grades: dict[str, dict[str, int]] = field(default_factory=dict)
     """Query id -> gold document -> grade."""
-    systems: dict[str, list[Answered] | Spooled[Answered]] = field(default_factory=dict)
+    systems: dict[str, list[Answered]] = field(default_factory=dict)
     """System -> what it said to each query."""
-    first: Places = field(default_factory=Places)
-    """Query id -> the number of the first record with it."""
-    rows: Places = field(default_factory=Places)
-    """(system, query id) -> twice the number of its record, the first where several name gold of
-    one question; one more where it says what a system did."""
+    first: dict[str, Entry] = field(default_factory=dict)
+    """Query id -> the first record with it."""
+    rows: dict[tuple[str | None, str], Row] = field(default_factory=dict)
+    """(system, query id) -> its record, the first where several name gold of one question."""
     joined: int = 0
     """How many records only add gold to a question that was there before."""
     written_as: dict[str, str] = field(default_factory=dict)
     """System name -> how the records write it."""
-    _spool: Spool | None = None
-    """Where all of it is kept, if there is much."""
-
-    def __post_init__(self) -> None:
-        if isinstance(self.entries, Spooled):  # then they are many, and of plain values
-            self._spool = Spool()
-            self.queries = Keyed(Spooled[Query](self._spool, _QUERY))
-            self.answers = Keyed(Spooled[list[str]](self._spool, _GOLD))
-            self.expected = Keyed(Spooled[tuple[ToolCall, ...]](self._spool, _CALLS))
 
     @property
-    def asked(self) -> Sequence[Query]:
+    def asked(self) -> list[Query]:
         """The queries, in order."""
-        known = self.queries
-        return known.rows if isinstance(known, Keyed) else list(known.values())
+        return list(self.queries.values())
 
-    def add(self, number: int, row: Row) -> None:
+    def add(self, row: Row) -> None:
         """Add a record."""
         if self.is_log and row.of_a_system:
             row = self._asked_again(row)
-        own = number << 1 | row.of_a_system
-        before = self.rows.setdefault((row.system, row.query.id), own)
-        if before != own:
-            self._join(row, self.entries[before >> 1], bool(before & 1))
-        self.first.setdefault(row.query.id, number)
+        first = self.rows.setdefault((row.system, row.query.id), row)
+        if first is not row:
+            self._join(row, first)
+        self.first.setdefault(row.query.id, row.entry)
         self._add_query(row)
-        if before == own:
+        if first is row:
             self._add_gold(row)
         self.whole += row.talk.whole is not None
         if not row.of_a_system:
             return
-        self._add_answer(
-            self._name(row),
-            Answered(row.query.id, row.answer, row.contexts, row.queries, row.talk.tool_calls),
+        answered = Answered(
+            row.query.id, row.answer, row.contexts, row.queries, row.talk.tool_calls
         )
-
-    def _add_answer(self, name: str, said: Answered) -> None:
-        if name not in self.systems:
-            self.systems[name] = [] if self._spool is None else Spooled(self._spool, _ANSWERED)
-        try:
-            self.systems[name].append(said)
-        except ValueError:  # something that a spool does not take
-            self.systems[name] = [*self.systems[name], said]
+        self.systems.setdefault(self._name(row), []).append(answered)
 
     def _asked_again(self, row: Row) -> Row:
         """The record with an id of its own, where the log has the question already."""
@@ -160,12 +93,12 @@ class Gathered:
         self.again += number > 1
         return row if number == 1 else replace(row, query=replace(row.query, id=made))
 
-    def _join(self, row: Row, before: Entry, of_a_system: bool) -> None:
-        """Let several rows name the gold of one question; what a system said is there once."""
-        if row.of_a_system or of_a_system:
+    def _join(self, row: Row, first: Row) -> None:
+        """Let several rows name the gold of one question; a system answers it once."""
+        if row.of_a_system or first.of_a_system:
             system = f" of system '{row.system}'" if row.system else ""
             raise row.entry.error(
-                f"question '{row.query.id}'{system} is repeated, first at {before.place}: "
+                f"question '{row.query.id}'{system} is repeated, first at {first.entry.place}: "
                 f"'{row.query.text[:60]}'",
                 allowed="one row per question, or a column id or system that tells them apart",
             )
@@ -203,7 +136,7 @@ class Gathered:
             self._conflict(row, "other expected tool calls")
 
     def _conflict(self, row: Row, what: str, allowed: str | None = None) -> None:
-        first = self.entries[self.first.get(row.query.id) or 0]
+        first = self.first[row.query.id]
         found = f"'{row.query.id}' has {what} at {first.place}: '{row.query.text[:60]}'"
         raise row.entry.error(found, allowed=allowed)
 

@@ -30,14 +30,12 @@ from ragbench.data.loaders.base import (
     Previewed,
     SplitOption,
     finished,
-    kept_apart,
     parse_split,
 )
 from ragbench.data.loaders.questions import Gathered, GoldColumns, Row, holds_ids
 from ragbench.data.traces.spans import refuse_traces
 from ragbench.errors import DataError, MissingExtra
 from ragbench.registry import Option
-from ragbench.store.spool import Form
 from ragbench.types import Collection, Document, Qrels, Query
 
 
@@ -114,7 +112,7 @@ class Records(TableLoader):
         super().__init__("records", columns, corpus, split)
 
     def _rows(self) -> RecordTable:
-        entries = kept_apart(read_rows(self._path, "records"), _entry_form(str(self._path)))
+        entries = list(read_rows(self._path, "records"))
         return self._table(entries, self._path, cells=is_csv(self._path))
 
 
@@ -161,8 +159,7 @@ class HuggingFace(TableLoader):
         name, rows = self._split()
         place = self._path if self._subset is None else f"{self._path} ({self._subset})"
         numbered = enumerate(rows, start=1)
-        read = (Entry(place, None, dict(row), f"{name} row {number}") for number, row in numbered)
-        entries = kept_apart(read, _entry_form(place))
+        entries = [Entry(place, None, dict(row), f"{name} row {n}") for n, row in numbered]
         if not entries:
             raise DataError("no rows", file=place, record=name, allowed="at least one")
         return self._table(entries, place)
@@ -191,15 +188,6 @@ class HuggingFace(TableLoader):
             found = f"there are splits already: {', '.join(names)}"
             raise DataError(found, file=self._path, record="split", allowed="one of them by name")
         return name, splits[name]
-
-
-def _entry_form(file: str) -> Form:
-    """How rows of a file go into a spool."""
-    return Form(
-        lambda entry: (entry.line, entry.values, entry.record),
-        lambda flat: Entry(file, *flat),
-        lambda entry: True,
-    )
 
 
 class RecordTable:
@@ -235,9 +223,9 @@ class RecordTable:
     def collection(self) -> Collection:
         """Return the data set, without fingerprints."""
         columns, gold = self._columns, self._gold
-        gathered = Gathered(self._entries, is_log=not {"id", "system"} & columns.keys())
-        for number, entry in enumerate(self._entries):
-            gathered.add(number, self._row(entry))
+        gathered = Gathered(is_log=not {"id", "system"} & columns.keys())
+        for entry in self._entries:
+            gathered.add(self._row(entry))
         gold.refuse_nothing(self._file, self._named)
         documents = None if self._corpus is None else self._corpus.documents
         notes = _notes(self._entries, columns, gathered, documents)

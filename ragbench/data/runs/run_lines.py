@@ -36,7 +36,6 @@ from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import FloatArray, Qrels, Query
 from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.conversation import Json
-from ragbench.types.rows import Places
 
 CAUSES_FILE = "causes.csv"
 _COLUMNS = ("system", "query_id", "cause", "why")
@@ -58,7 +57,7 @@ class Lines:
     def __init__(self, path: Path, key: str = "query_id") -> None:
         """Read the file once, and keep where each line is."""
         self.path, self._key = path, key
-        self._last = Places()
+        self._last: dict[str, int] = {}
         """Id -> the number of its last line, from 1."""
         self._offsets, self._before = array("q"), array("q")
         """Line -> where it begins, and the number of the line of this id before it; 0 for none."""

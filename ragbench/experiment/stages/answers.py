@@ -207,7 +207,7 @@ class Answer(StoredStage):
         """Whether every answer is there, or has failed."""
         return PENDING not in self.answers.outcomes
 
-    read, spools = staticmethod(read_predicted), True
+    read = staticmethod(read_predicted)
 
     def write(self, value: Outcome[Prediction]) -> dict[str, Any]:
         """Write an outcome."""

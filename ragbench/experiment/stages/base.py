@@ -19,7 +19,7 @@ from ragbench.experiment.plan.records import Noun, Plan, Share
 from ragbench.experiment.records import Results, SharedWork, Work
 from ragbench.experiment.session import Progress
 from ragbench.experiment.session import Stage as Shown
-from ragbench.experiment.stages.item_json import cause_of, has_value, without_secrets
+from ragbench.experiment.stages.item_json import cause_of, without_secrets
 from ragbench.experiment.stages.keys import KEY_DIGITS, component_key
 from ragbench.llm import Budget, Estimate, Replies
 from ragbench.records.codec import Record, optional
@@ -28,7 +28,6 @@ from ragbench.score.judge.base import Item
 from ragbench.secrets import Redactor, redactor
 from ragbench.signature import fingerprint, order_key
 from ragbench.store.items import StageItems, StageStore
-from ragbench.store.spool import Form, Spool, Spooled
 from ragbench.types import Cause, Document
 from ragbench.types.conversation import Json
 
@@ -133,7 +132,6 @@ class Workspace:
     """Whether nothing is made: what is missing is counted and stays None."""
     work: dict[str, Work] = field(default_factory=dict)
     """Title of a stage -> how much of it was made."""
-    spool: Spool = field(default_factory=Spool)
     retried: set[tuple[str, str]] = field(default_factory=set)
     """The items that were made in this run, where failed ones are made again."""
     prompts: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -255,10 +253,6 @@ class Stage:
         return Node(self.title, work.items, work.stored, self.unit)
 
 
-Values = list[Json] | Spooled[Json]
-"""What came of the items of a stage."""
-
-
 class StoredStage(Stage, ABC):
     """A stage whose items are stored: it says where, how they are read and written, and made."""
 
@@ -268,9 +262,6 @@ class StoredStage(Stage, ABC):
     """Moves where what it stores, or how that comes about, changes outside its components."""
     has_texts: ClassVar[bool] = True
     """Whether its items hold texts of others, in which a secret may stand."""
-    spools = False
-    """Whether the spool of the run has what is stored, in place of values in memory: what is put
-    there is what `write` gives."""
 
     def items_of(self, label: str, parts: Sequence[str]) -> StageItems:
         """Return the stored items that depend on `parts`; `ragbench cache` shows the label."""
@@ -314,14 +305,14 @@ class StoredStage(Stage, ABC):
         """Return how much progress shows for some items, and in which unit."""
         return len(todo), self.unit
 
-    def items(self, rows: Collection[int] | None = None, default: Json = None) -> Values:
+    def items(self, rows: Collection[int] | None = None, default: Json = None) -> list[Json]:
         """Read the items that are stored and make the others, of `rows` alone where given.
 
         What is stored under an item's key is taken as it is. Items that failed are stored as
         well, and made again only with `retry_failed`. One that is not there is `default`.
         """
         space, slots = self.workspace, self.slots()
-        found = self._room(len(slots), default)
+        found = [default] * len(slots)
         n_wanted, missing = 0, []
         for at, slot in enumerate(slots):
             is_there = slot is not None and self._find(slot, found, at)
@@ -334,17 +325,10 @@ class StoredStage(Stage, ABC):
             self._make_missing(slots, found, missing, rows)
         return found
 
-    def _room(self, n: int, default: Json) -> Values:
-        if not self.spools:
-            return [default] * n
-
-        form = Form(lambda stored: stored, self.read, has_value)
-        return Spooled(self.workspace.spool, form, n, default)
-
     def _make_missing(
         self,
         slots: Sequence[Slot | None],
-        found: Values,
+        found: list[Json],
         positions: Iterable[int],
         rows: Collection[int] | None,
     ) -> None:
@@ -368,7 +352,7 @@ class StoredStage(Stage, ABC):
                 if space.retry_failed:
                     space.retried.add((slot.items.key, slot.key))
             # as it would be read: a run that was resumed differs in nothing
-            found[position] = stored if self.spools else self.read(stored)
+            found[position] = self.read(stored)
 
         # what is stored of them has failed: its replies are of no use
         again = {
@@ -408,7 +392,7 @@ class StoredStage(Stage, ABC):
             n_failed += stored is not None and cause_of(stored).failed
         return SharedWork(n, left, n_failed, self.unit)
 
-    def _find(self, slot: Slot, found: Values, at: int) -> bool:
+    def _find(self, slot: Slot, found: list[Json], at: int) -> bool:
         """Look an item up that is stored, unless it is to be made again; tell whether it is."""
         if not self.stores or slot.key not in slot.items:
             return False
@@ -424,5 +408,5 @@ class StoredStage(Stage, ABC):
             slot.items.refuse(slot.key)
             return False
         if value is not None:
-            found[at] = stored if self.spools else value
+            found[at] = value
         return value is not None

@@ -29,7 +29,6 @@ from ragbench.gates.scores import find_score
 from ragbench.records.causes import Lost
 from ragbench.score.base import ScoreColumn
 from ragbench.score.retrieval.ranking import rank_order
-from ragbench.store.spool import Form, Spool, Spooled
 from ragbench.types import Cause, Document, Prediction, Qrels, Run
 from ragbench.types.rows import Mapped
 
@@ -46,20 +45,20 @@ class FindCauses(Stage):
     def collect(self, results: Results) -> None:
         """Add the cause of every query by every system, and which queries moved."""
         plan = self.plan
-        found = find_causes(plan, results, self.workspace.spool)
+        found = find_causes(plan, results)
         ids = plan.ids
         results.causes = found
         flows = cause_flows(found, ((each.name, each.baseline) for each in plan.systems), ids)
         results.comparisons = replace(results.comparisons, causes=flows)
 
 
-def find_causes(plan: Plan, results: Results, spool: Spool) -> dict[str, SystemCauses]:
-    """Give every query of every system one cause; with answers, the spool has them.
+def find_causes(plan: Plan, results: Results) -> dict[str, SystemCauses]:
+    """Give every query of every system one cause.
 
     Costs a walk over the judged documents that each ranking has; for queries without judgements
     also reading the first hits, until a gold answer is found in one.
     """
-    gold = _Gold(plan, results, spool)
+    gold = _Gold(plan, results)
     found = {}
     for system in results.systems:
         source, answers = plan.system(system.name), results.answers.get(system.name)
@@ -72,20 +71,8 @@ def find_causes(plan: Plan, results: Results, spool: Spool) -> dict[str, SystemC
             )
         else:
             lost = _of_answers(_Answering(gold, source, answers, ranking, system))
-        kept = _kept(lost, _LOST, plan, spool)
-        found[system.name] = SystemCauses(system.name, kept)
+        found[system.name] = SystemCauses(system.name, list(lost))
     return found
-
-
-_FOUND, _LOST = Form(tuple, Found._make), Form(tuple, Lost._make)
-"""How what was found goes into a spool."""
-
-
-def _kept(values: Iterator[_Kept], form: Form, plan: Plan, spool: Spool) -> Sequence[_Kept]:
-    """Hold values a query each; beside answers, of which many have long reasons, in the spool."""
-    if not plan.answering:
-        return list(values)
-    return Spooled[_Kept](spool, form).again(values)
 
 
 def _only_ranks(answers: Answers, ranking: Ranked | None) -> bool:
@@ -102,7 +89,6 @@ class _Gold:
 
     plan: Plan
     results: Results
-    spool: Spool
     _found: dict[str, Sequence[Found]] = field(default_factory=dict)
 
     @property
@@ -159,7 +145,7 @@ class _Gold:
         if ranking is None:
             return Mapped(lambda query: self._judged(query, 0), self.plan.ids)
         if ranking.name not in self._found:
-            self._found[ranking.name] = _kept(self._look(ranking), _FOUND, self.plan, self.spool)
+            self._found[ranking.name] = list(self._look(ranking))
         return self._found[ranking.name]
 
     def _look(self, ranking: Ranked) -> Iterator[Found]:

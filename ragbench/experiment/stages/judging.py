@@ -74,7 +74,7 @@ class Verdicts(StoredStage):
     """What a judge says of some items by each of its rubrics; a file for each rubric."""
 
     kind, version = "judge", 1
-    unit, spools = "verdicts", True
+    unit = "verdicts"
 
     def __init__(
         self,

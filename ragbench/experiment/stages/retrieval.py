@@ -330,7 +330,7 @@ class Retrieve(StoredStage):
         if notes := [*map(self.workspace.clean, self.retriever.notes)]:
             self._stored_items.put(_NOTES, {_NOTES: list(dict.fromkeys([*self.notes, *notes]))})
 
-    read, spools = staticmethod(read_retrieved), True
+    read = staticmethod(read_retrieved)
 
     def write(self, value: Outcome[Retrieved]) -> dict[str, Any]:
         """Write an outcome without the texts that the corpus has anyway."""
