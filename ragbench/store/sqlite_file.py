@@ -249,6 +249,7 @@ class SQLiteFile:
         """Return why the file cannot be written, in the words of the operating system."""
         if not self._read_only:
             try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
                 self.path.open("ab").close()
             except OSError as error:
                 return str(error.strerror)

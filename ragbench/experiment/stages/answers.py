@@ -327,7 +327,7 @@ class Generate(Answer):
         for row, slot in enumerate(self._slots):
             if slot is None:
                 of = self._contexts[1][row % n]
-                found[row] = write_predicted(Outcome(None, of.cause, of.detail))
+                found[row] = Outcome(None, of.cause, of.detail)
         return Answers(self.system.name, found, self.samples)
 
     def forecast(self) -> Node:

@@ -96,13 +96,6 @@ def cause_of(stored: object) -> Cause:
     return _cause(from_json(_Item, stored))
 
 
-def has_value(stored: Stored) -> bool:
-    """Tell whether an item that was written, or read, in this run has a value."""
-    # asked for each item that is put into a spool: to check all of it again takes twice as long
-    known: str = stored.get("cause", Cause.SCORED.word)
-    return known == Cause.SCORED.word
-
-
 def write_retrieved(outcome: Outcome[Retrieved]) -> Stored:
     """Return an outcome of retrieval as JSON."""
     found, value = outcome.value, None

@@ -249,7 +249,7 @@ class Retrieve(StoredStage):
         found = self.items(default=PENDING)
         for row, outcome in failed.items():
             if outcome != PENDING:
-                found[row] = write_retrieved(outcome)
+                found[row] = outcome
         return found
 
     def found(self) -> Sequence[Outcome[Retrieved]]:
