@@ -394,9 +394,9 @@ class StoredStage(Stage, ABC):
 
     def _find(self, slot: Slot, found: list[Json], at: int) -> bool:
         """Look an item up that is stored, unless it is to be made again; tell whether it is."""
-        if not self.stores or slot.key not in slot.items:
+        stored = slot.items.get(slot.key) if self.stores else None
+        if stored is None:
             return False
-        stored = slot.items.get(slot.key)
         retry = self.workspace.retry_failed and (
             (slot.items.key, slot.key) not in self.workspace.retried
         )
