@@ -60,9 +60,8 @@ LINES = {
     ],
     "nuggets": ["RUN -o ../nuggets.jsonl"],
     "cache": [""],
-    "list": ["retrievers"],
     "schema": [""],
-    "rubric": ["show faithfulness"],
+    "list": ["retrievers", "rubrics faithfulness"],
     "init": ["fresh.yaml"],
 }
 """Command -> calls with a run folder, or with what a user stands in it for."""
