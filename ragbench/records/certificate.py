@@ -216,7 +216,7 @@ class ProbeReport(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredRubric(Record):
-    """What a gate asks of a judge by one rubric; the rest is in `unknown`."""
+    """What a gate asks of a judge by one rubric."""
 
     model: str | None = None
     """What gave the verdicts."""
