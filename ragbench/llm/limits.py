@@ -172,7 +172,9 @@ class AdaptiveLimit:
         elapsed_s = now - self._opened_at
         is_full = self._complaints > _FULL * self._answers
         least_s = _FULL_WINDOW_S if is_full or self._usual_s is None else _WINDOW_S
-        if self._answers >= _WINDOW and elapsed_s >= max(least_s, self._usual_s or 0.0):
+        # a slow rate without complaints need not wait for many answers to grow
+        enough = _WINDOW if self._complaints else _FEW
+        if self._answers >= enough and elapsed_s >= max(least_s, self._usual_s or 0.0):
             self._close_window(elapsed_s)
         self._left_at = now
         if stood_aside:
