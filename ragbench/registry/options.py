@@ -160,10 +160,10 @@ def options_of(component: Configured) -> dict[str, Any]:
     """Return the options of a component by name, with the defaults of its class.
 
     Example:
-        >>> class Search(Configured):
-        ...     def __init__(self, *, k: Annotated[int, Option("Hits.")] = 10, b: float = 1.0): ...
-        >>> options_of(Search(b=2.0))
-        {'k': 10, 'b': 2.0}
+        >>> from ragbench.retrieve.bm25 import BM25
+        >>> options = options_of(BM25(k1=1.2))
+        >>> options["k1"], options["b"]
+        (1.2, 0.4)
     """
     declared = declared_options(type(component))
     defaults = {n: option.default for n, option in declared.items() if not option.required}

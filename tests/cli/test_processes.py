@@ -27,7 +27,6 @@ LINES = {
     "list": "retrievers",
     "cache": "",
     "reproduce": "runs/quickstart --quiet",
-    "rubric": "show faithfulness",
     "schema": "",
 }
 """Command -> the arguments of one call, where a quickstart has run."""

@@ -9,7 +9,6 @@ from ragbench.data.files.columns import with_paths
 from ragbench.data.files.rows import Entry
 from ragbench.data.loaders.records import Records
 from ragbench.errors import DataError
-from tests.notebook import run_cell
 
 
 @pytest.fixture
@@ -41,24 +40,6 @@ def test_the_examples_of_the_page_load(blocks, tmp_path, number, name):
     if name == "langfuse":
         assert passage.id == "io"
         assert answered.usage.input_tokens == 41
-
-
-def test_the_program_of_the_page_writes_what_its_config_reads(blocks, tmp_path, monkeypatch):
-    pytest.importorskip("langchain_core")
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "gold.jsonl").write_text(
-        '{"question": "Which moon is hot?", "reference": "Io is."}\n'
-    )
-    (tmp_path / "c.yaml").write_text(blocks["yaml"][0])
-
-    run_cell(blocks["python"][0], "data.md", {})
-
-    dataset = load_config(tmp_path / "c.yaml").dataset
-    collection = dataset.cls(**dataset.options).load()
-    [query] = collection.queries
-    assert (query.text, query.metadata["session"]) == ("Which moon is hot?", "visit-7")
-    assert collection.given["given"][0].answer == "Io."
-    assert collection.answers == {query.id: ["Io is."]}
 
 
 def test_the_other_configs_of_the_page_are_right(blocks, tmp_path):

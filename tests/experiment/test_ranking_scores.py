@@ -3,8 +3,6 @@
 import pytest
 
 import ragbench as rb
-from ragbench.experiment.stages.scores import _Stored
-from ragbench.records.codec import from_json
 from tests.experiment.moons import ANSWERS, QUERIES, write_jsonl
 
 
@@ -172,10 +170,3 @@ def test_subtopics_of_a_data_set(config, data):
     signature = scores_of(experiment, "mine")["subtopic_recall@1"]["signature"]
     assert "|subtopics:" in signature
     assert "subtopics" not in scores_of(experiment, "mine")["ndcg@5"]["signature"]
-
-
-@pytest.mark.parametrize("counts", [{}, None])
-def test_stored_scores_of_texts_have_no_counts_whichever_version_wrote_them(counts):
-    stored = {"column": {"name": "x"}, "counts": counts, "warnings": []}
-
-    assert from_json(_Stored, stored).counts is None
