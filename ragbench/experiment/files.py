@@ -151,7 +151,6 @@ def write_run(
 
     # the one door through which every text goes that somebody else wrote
     clean = redactor(plan.config.secrets)
-    ids = plan.ids
     summary = cleaned(gate_run(plan, results, make_summary(plan, results, run_id)), clean)
     manifest = cleaned(make_manifest(plan, results, choices, started), clean)
     if repetition is not None:
@@ -160,15 +159,40 @@ def write_run(
         "config.yaml": dump_config(plan.config, home / run_id),
         "manifest.json": to_json(codec.to_json(manifest)),
         "summary.json": to_json(codec.to_json(summary)),
+        "comparisons.json": to_json(codec.to_json(results.comparisons)),
+        "report.md": render_markdown(summary, results.comparisons),
+        "junit.xml": render_junit(summary, manifest.seconds),
+        **_query_files(plan, results, clean),
+    }
+
+    def finish(folder: Path) -> None:
+        # the page reads the run folder, as `ragbench report` does, but for the scores
+        columns = {
+            system.name: {
+                name: np.where(np.isfinite(column.values), column.values, np.nan)
+                for name, column in system.columns.items()
+            }
+            for system in results.systems
+        }
+        views = QueryViews(folder, bare=True, ids=plan.ids, columns=columns)
+        write_page(folder / "report.html", summary, results.comparisons, views)
+
+    folder = write_run_folder(home, run_id, contents, finish=finish, is_latest=repetition is None)
+    return Experiment(folder, summary, results.comparisons)
+
+
+def _query_files(
+    plan: Plan, results: Results, clean: Callable[[str], str]
+) -> dict[str, str | Iterable[str]]:
+    """Return the files of a run folder with lines for queries, answers or texts, by path."""
+    ids = plan.ids
+    contents: dict[str, str | Iterable[str]] = {
         "per_query.csv": _per_query(plan, results.systems),
         "costs.csv": format_costs(results.systems, ids),
         FINGERPRINTS_FILE: _fingerprints(plan, results),
         QUESTIONS_FILE: _lines(_question_rows(plan, results), clean),
         CAUSES_FILE: format_causes({name: own.lost for name, own in results.causes.items()}, ids),
         "unscored.jsonl": _lines(_unscored(plan, results), clean),
-        "comparisons.json": to_json(codec.to_json(results.comparisons)),
-        "report.md": render_markdown(summary, results.comparisons),
-        "junit.xml": render_junit(summary, manifest.seconds),
     }
     texts = _lines(_text_rows(plan, results), clean)
     metadata = map(clean, json_lines(map(codec.to_json, metadata_rows(plan.queries))))
@@ -190,21 +214,7 @@ def write_run(
         contents[PROMPTS_FILE] = _lines(
             (PromptForm(id=form, system=system, user=user) for form, (system, user) in forms), clean
         )
-
-    def finish(folder: Path) -> None:
-        # the page reads the run folder, as `ragbench report` does, but for the scores
-        columns = {
-            system.name: {
-                name: np.where(np.isfinite(column.values), column.values, np.nan)
-                for name, column in system.columns.items()
-            }
-            for system in results.systems
-        }
-        views = QueryViews(folder, bare=True, ids=ids, columns=columns)
-        write_page(folder / "report.html", summary, results.comparisons, views)
-
-    folder = write_run_folder(home, run_id, contents, finish=finish, is_latest=repetition is None)
-    return Experiment(folder, summary, results.comparisons)
+    return contents
 
 
 def _lines(rows: Iterable[Record], clean: Callable[[str], str]) -> Iterator[str]:
