@@ -15,9 +15,7 @@ import click
 from ragbench.cli import output
 
 if TYPE_CHECKING:
-    from ragbench.config.schema import BudgetLimits
     from ragbench.experiment.plan.records import Plan
-    from ragbench.experiment.records import SharedRun
     from ragbench.experiment.result import Experiment
     from ragbench.experiment.stages.base import Node
     from ragbench.experiment.stages.graph import Forecast
@@ -35,15 +33,6 @@ _RESUMES = "finished items are stored; the same command resumes the run"
 
 limit_option = output.number_option("--limit", help="A seeded sample of N queries.")
 no_judge_option = click.option("--no-judge", is_flag=True, help="Ask no judge.")
-shard_option = click.option(
-    "--shard", metavar="I/N", help="Only part I of N of the queries and documents."
-)
-token_option = click.option(
-    "--token",
-    envvar="RAGBENCH_TOKEN",
-    metavar="WORD",
-    help="The same word for all parts of a run, and the last run.",
-)
 
 
 class _Command(click.Command):
@@ -71,8 +60,6 @@ class _Command(click.Command):
 @no_judge_option
 @click.option("--judge-replay", is_flag=True, help="Judge from stored replies only; send nothing.")
 @click.option("--retry-failed", is_flag=True, help="Try failed items again.")
-@shard_option
-@token_option
 @output.overrides_option
 @click.option("--strict", is_flag=True, help="Exit with 4 if a gate is undecided.")
 @output.json_option(help="Print summary.json instead of the tables.")
@@ -83,8 +70,6 @@ def command(
     /,
     config: Path,
     overrides: tuple[str, ...],
-    shard: str | None,
-    token: str | None,
     as_json: bool,
     quiet: bool,
     judge_replay: bool,
@@ -95,16 +80,11 @@ def command(
     Prints the tables, and where the report is. Results are stored item by item: a second run
     computes only what changed, and a stopped run resumes. The run folder is written at the end,
     complete or not at all.
-
-    With --shard 3/16, only the third of 16 parts of the queries and documents is made, into the
-    cache, and no run folder is written. A last run with the caches of all parts in `cache_also`
-    makes what is left and writes the run.
     """
     from ragbench.config.load import load_config
     from ragbench.data.runs.run_folder import to_json
     from ragbench.errors import AdapterError
-    from ragbench.experiment.plan.records import Share
-    from ragbench.experiment.runner import run_experiment, run_share
+    from ragbench.experiment.runner import run_experiment
     from ragbench.records.manifest import Choices
     from ragbench.report.progress import Progress
     from ragbench.report.terminal import STYLES
@@ -113,27 +93,16 @@ def command(
     judge, strict = not choices.pop("no_judge"), choices.pop("strict")
     if judge_replay and not judge:
         raise click.UsageError("--no-judge and --judge-replay exclude each other")
-    share = None if shard is None else Share.parse(shard)
     names = [name.strip() for part in choices.pop("only") for name in part.split(",")]
     chosen = Choices(judge=judge, judge_replay=judge_replay, only=tuple(names), **choices)
-    if share is not None and (strict or judge_replay):
-        option = "--strict" if strict else "--judge-replay"
-        raise click.UsageError(f"--shard and {option} exclude each other: give it to the last run")
     checked = load_config(config, overrides=overrides)
     try:
         # what a component prints is no result
         with contextlib.redirect_stdout(sys.stderr), output.resumable(_RESUMES):
             progress = Progress(quiet=quiet, stream=output.behind(sys.stderr))
-            if share is not None:
-                part = run_share(checked, share, token=token, choices=chosen, progress=progress)
-            else:
-                experiment = run_experiment(checked, choices=chosen, progress=progress, token=token)
+            experiment = run_experiment(checked, choices=chosen, progress=progress)
     except AdapterError as error:  # its text is the user's own and may hold a key
         raise AdapterError(redact(Exception.__str__(error), checked.secrets)) from error
-    if share is not None:
-        shown = to_json(part.to_dict()) if as_json else "".join(_part(part, checked.budget))
-        (output.write_json if as_json else output.write_result)(shown)
-        ctx.exit(part.exit_code)
     if as_json:
         output.write_json(to_json(experiment.summary))
     else:
@@ -150,37 +119,6 @@ def _reported(experiment: Experiment, config: Path, *, strict: bool) -> int:
     page = partial(render_markdown, summary, experiment.compared)
     output.report_to_github(page, summary.gates, config, os.environ)
     return exit_code_of(summary, strict=strict)
-
-
-def _part(part: SharedRun, budget: BudgetLimits) -> Iterator[str]:
-    """Say in lines what a part has made, what it could not, and what comes next."""
-    yield f"{part.name}, part {part.share}: {part.queries} of {part.of_queries} queries\n"
-    width = max(map(len, part.stages), default=0)
-    for name, work in part.stages.items():
-        made = part.made[name]
-        counts = {"stored": work.items - work.left - made, "made": made}
-        counts |= {"failed": work.failed, "left": work.left}
-        said = [f"{n:,} {word}" for word, n in counts.items() if n]
-        yield f"{name:<{width}}  {', '.join(said) or 'none'} of {work.items:,} {work.unit}\n"
-    if limits := _limits(part, budget):
-        yield f"budget: {limits} for this part{', reached' if part.over_budget else ''}\n"
-    for name, texts in part.waiting.items():
-        yield (
-            f"waiting: {name} searches when the other parts have encoded {texts:,} texts: run the "
-            "parts again, each with the caches of the others in cache_also\n"
-        )
-    # scores are one word here: every run has many of them
-    asked = [name for name in part.left_out if name.partition(" ")[0] not in ("score", "compare")]
-    yield f"left to the last run: {', '.join([*asked, 'scores', 'comparison'])}\n"
-    yield "no run was written: the last run, with the caches of all parts in cache_also, does it\n"
-
-
-def _limits(part: SharedRun, budget: BudgetLimits) -> str:
-    n = part.share.of
-    usd = None if budget.usd is None else f"{budget.usd / n:.3g} USD"
-    tokens = None if budget.tokens is None else f"{budget.tokens // n:,} tokens"
-    minutes = None if budget.minutes is None else f"{budget.minutes:g} minutes"
-    return ", ".join(each for each in (usd, tokens, minutes) if each)
 
 
 def _tables(experiment: Experiment, *, notes: bool) -> str:
@@ -243,15 +181,11 @@ def reproduce(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
 @click.option("--only", multiple=True, metavar="NAME", help="Only these systems.")
 @no_judge_option
 @click.option("--retry-failed", is_flag=True, help="Count failed items as to do.")
-@shard_option
-@token_option
 @output.overrides_option
 @output.json_option(help="Print JSON instead of text.")
 def plan(
     config: Path,
     overrides: tuple[str, ...],
-    shard: str | None,
-    token: str | None,
     as_json: bool,
     **choices: Any,
 ) -> None:
@@ -259,19 +193,17 @@ def plan(
 
     The stages form a tree: each one reads the one above it. Stored results are not computed again.
     Modules that CONFIG names are imported, but none of their classes and functions is called.
-    With --shard 3/16 it is what that part would make.
     """
     from ragbench.config.load import load_config
     from ragbench.data.runs.run_folder import to_json
     from ragbench.experiment.plan.components import missing_keys, readiness
     from ragbench.experiment.plan.plan import load_collection, make_plan
-    from ragbench.experiment.plan.records import LiveComponents, Share
+    from ragbench.experiment.plan.records import LiveComponents
     from ragbench.experiment.plan.stand_ins import loads_by_code, uncalled_components
     from ragbench.experiment.stages.graph import PlanRecord, forecast
     from ragbench.records import codec
     from ragbench.records.manifest import Choices
 
-    share = None if shard is None else Share.parse(shard)
     checked = load_config(config, overrides=overrides)
     uncalled = list(uncalled_components(checked))
     if loads_by_code(checked):
@@ -286,15 +218,13 @@ def plan(
         return
     chosen = Choices(judge=not choices.pop("no_judge"), **choices)
     plan = make_plan(checked, load_collection(checked), chosen, LiveComponents(), calls=False)
-    found = forecast(plan, retry_failed=chosen.retry_failed, share=share, token=token)
+    found = forecast(plan, retry_failed=chosen.retry_failed)
     if as_json:
         output.write_json(to_json(codec.to_json(found.record(uncalled))))
         return
-    part = "" if share is None else f"part {share} of "
-    output.echo(f"{checked.name}: {part}{len(plan.queries)} queries; nothing is sent")
+    output.echo(f"{checked.name}: {len(plan.queries)} queries; nothing is sent")
     workers = [] if found.workers is None else [f"workers: {found.workers}; the rest is done here"]
-    power = [] if share else _power(plan)
-    for line in (*_tree(found.nodes), *workers, *_cost(found), *power):
+    for line in (*_tree(found.nodes), *workers, *_cost(found), *_power(plan)):
         output.echo(line)
     for warning in plan.warnings:
         output.echo(f"warning: {warning}")
@@ -332,11 +262,11 @@ def _cost(found: Forecast) -> Iterator[str]:
     cost = found.cost
     usd = "of unknown price" if cost.usd is None else f"{_range(cost.usd, '.2g')} USD"
     yield f"models: {_range(cost.calls)} calls, {_range(cost.tokens)} tokens, {usd}"
-    budget, parts = found.plan.config.budget, found.parts
-    if budget.usd is not None and cost.usd is not None and cost.usd[1] > budget.usd / parts:
-        yield f"budget: {budget.usd / parts:g} USD may not be enough"
-    if budget.tokens is not None and cost.tokens[1] > budget.tokens // parts:
-        yield f"budget: {budget.tokens // parts:,} tokens may not be enough"
+    budget = found.plan.config.budget
+    if budget.usd is not None and cost.usd is not None and cost.usd[1] > budget.usd:
+        yield f"budget: {budget.usd:g} USD may not be enough"
+    if budget.tokens is not None and cost.tokens[1] > budget.tokens:
+        yield f"budget: {budget.tokens:,} tokens may not be enough"
 
 
 def _range(numbers: tuple[float, float], form: str = ",.0f") -> str:

@@ -123,14 +123,6 @@ class CachedEmbedder:
                 lengths |= new
         return [lengths[key] for key in keys]
 
-    def lacking(self, texts: Sequence[str], *, prompt: str = "") -> int:
-        """Return how many distinct texts would have to be encoded; nothing is."""
-        keys = {vector_key(self.model, prompt, text) for text in texts}
-        if self._path is None:
-            return len(keys)
-        with EmbeddingCache(self._path, self._also) as cache:
-            return len(keys) - cache.count(list(keys))
-
     def _vectors(
         self, texts: Mapping[str, str], prompt: str, advance: Advance
     ) -> Iterator[tuple[str, Vectors]]:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
 from ragbench.comparison.causes import SystemCauses
 from ragbench.comparison.systems import SystemScores
 from ragbench.config.schema import RetrievalMetrics
-from ragbench.errors import EXIT_INCOMPLETE, EXIT_OK
 from ragbench.experiment.calls import Outcome, as_told
-from ragbench.experiment.plan.records import Plan, Share, System
+from ragbench.experiment.plan.records import Plan, System
 from ragbench.llm import Totals
 from ragbench.records.comparison import Comparisons, Preference, no_comparisons
 from ragbench.records.manifest import JudgePayment, VerdictRow
@@ -44,66 +42,6 @@ class Work:
     """Items that did not need to be made."""
     seconds: float = 0.0
     """Wall time of making the others."""
-
-
-@dataclass(frozen=True, slots=True)
-class SharedWork:
-    """What has become of a part's items of one stage."""
-
-    items: int
-    left: int
-    """Items that are neither stored nor failed."""
-    failed: int
-    unit: str
-
-
-@dataclass(frozen=True, slots=True)
-class SharedRun:
-    """What one of several parts of a run has made."""
-
-    name: str
-    share: Share
-    token: str
-    """What all parts and the last run have in common."""
-    queries: int
-    """How many of `of_queries` belong to the part."""
-    of_queries: int
-    stages: Mapping[str, SharedWork]
-    """Stage -> what has become of the part's items, in the order in which they are made."""
-    made: Mapping[str, int]
-    """Stage -> how many of them were made now; the others were stored."""
-    waiting: Mapping[str, int]
-    """Retriever -> of how many texts other parts have to make the vectors before it can search."""
-    left_out: tuple[str, ...]
-    """Stages that the last run makes."""
-    over_budget: bool
-    """Whether the part's budget was reached."""
-    max_failed: float
-
-    @property
-    def exit_code(self) -> int:
-        """3 where the budget was reached or too many items of a stage failed, else 0."""
-        failed = (each.failed / each.items for each in self.stages.values() if each.items)
-        complete = not self.over_budget and max(failed, default=0.0) <= self.max_failed
-        return EXIT_OK if complete else EXIT_INCOMPLETE
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready mapping."""
-        return {
-            "schema": "ragbench.shard/1",
-            "name": self.name,
-            "shard": str(self.share),
-            "token": self.token,
-            "queries": self.queries,
-            "of_queries": self.of_queries,
-            "stages": [
-                {"stage": name, **asdict(each), "made": self.made[name]}
-                for name, each in self.stages.items()
-            ],
-            "waiting": dict(self.waiting),
-            "left_out": list(self.left_out),
-            "over_budget": self.over_budget,
-        }
 
 
 @dataclass(frozen=True, slots=True)

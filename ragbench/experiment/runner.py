@@ -16,21 +16,11 @@ from ragbench.data.runs.run_folder import check_output
 from ragbench.experiment.files import write_run
 from ragbench.experiment.plan.components import build_executor, connected, workers_of
 from ragbench.experiment.plan.plan import load_collection, make_plan
-from ragbench.experiment.plan.records import LiveComponents, Plan, Repetition, Share
-from ragbench.experiment.records import SharedRun
+from ragbench.experiment.plan.records import LiveComponents, Plan, Repetition
 from ragbench.experiment.result import Experiment
-from ragbench.experiment.session import (
-    Progress,
-    Silent,
-    new_session,
-    note_part,
-    parts_in,
-    run_in,
-    token_of,
-    token_of_parts,
-)
+from ragbench.experiment.session import Progress, Silent, new_session, run_in
 from ragbench.experiment.stages.base import Workspace
-from ragbench.experiment.stages.graph import run_stages, share_stages
+from ragbench.experiment.stages.graph import run_stages
 from ragbench.files import cache_folder
 from ragbench.llm import Budget, Replies
 from ragbench.records.manifest import Choices
@@ -49,7 +39,6 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
     choices: Choices | None = None,
     progress: Progress | None = None,
     repetition: Repetition | None = None,
-    token: str | None = None,
 ) -> Experiment:
     """Run an experiment and write its run folder.
 
@@ -70,7 +59,6 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         progress: Shown what is being done.
         repetition: Where a run is repeated without touching what its experiment has; default: a
             new run of the experiment, which resumes one that was not finished.
-        token: The word that was given to the parts of the run, if any was.
 
     Returns:
         The summary, the scores per query, and where they were written.
@@ -89,17 +77,12 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
     experiment_folder = Path(config.output) / config.name
     check_output(experiment_folder if repetition is None else repetition.runs)
     with ExitStack() as stack:
-        cache, also = cache_folder(config.cache), config.cache_also
-        budget, parts = _budget(config), None
+        limits = config.budget
+        budget = Budget(usd=limits.usd, tokens=limits.tokens, minutes=limits.minutes)
         replies = stack.enter_context(_connected(plan, budget, replay=choices.judge_replay))
         if repetition is None:
-            token = None if token is None else token_of(token)
-            if (parts := parts_in(cache, also, config, token)) is not None:
-                token = parts.token
-                with progress.stage("join", len(parts.ids), "parts") as stage:
-                    stage.advance(len(parts.ids))
-            session = stack.enter_context(run_in(experiment_folder, token))
-            made = StageStore(cache, also)
+            session = stack.enter_context(run_in(experiment_folder))
+            made = StageStore(cache_folder(config.cache), config.cache_also)
         else:  # it neither resumes a run nor keeps another one waiting
             session, made = new_session(), StageStore(repetition.stages)
         store = stack.enter_context(closing(made))
@@ -119,59 +102,7 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
             experiment = write_run(plan, results, choices, started, repetition)
             stage.advance()
         session.finished = results.spending is None or not results.spending.reached
-        if session.finished and parts is not None:
-            parts.note_joined(cache)
     return experiment
-
-
-def run_share(
-    source: str | Path | Mapping[str, Any] | ExperimentConfig,
-    share: Share,
-    *,
-    token: str | None = None,
-    choices: Choices | None = None,
-    progress: Progress | None = None,
-) -> SharedRun:
-    """Make one of several parts of a run into the cache; no run folder is written.
-
-    Parts run side by side, on any machines, each into a cache of its own. A last `run_experiment`
-    that reads all their caches makes what they left, and writes the run.
-
-    Args:
-        source: A YAML file, the same as a mapping, or a checked config.
-        share: Which part, of how many.
-        token: A word that all parts and the last run are given; None: one that is made of the
-            config, and that the last run finds in the caches.
-        choices: A sample of the queries, some of the systems, no judge; the same for all parts.
-        progress: Shown what is being done.
-
-    Returns:
-        What has become of the part's items, stage by stage.
-    """
-    live = LiveComponents()
-    config = _checked(source, {}, live, own_data=False)
-    progress, choices = progress or Silent(), choices or Choices()
-    plan = _planned(config, choices, live, progress)
-    cache, budget = cache_folder(config.cache), _budget(config, parts=share.of)
-    known = token_of_parts(config) if token is None else token_of(token)
-    note_part(cache, config, known, share)
-    with (
-        _connected(plan, budget, replay=False) as replies,
-        workers_of(config) as executor,
-        closing(StageStore(cache, config.cache_also)) as store,
-    ):
-        workspace = Workspace(
-            plan=plan,
-            store=store,
-            run_token=known,
-            progress=progress,
-            budget=budget,
-            retry_failed=choices.retry_failed,
-            replies=replies,
-            executor=executor,
-            share=share,
-        )
-        return share_stages(workspace, share)
 
 
 def _planned(
@@ -187,11 +118,6 @@ def _planned(
         )
         stage.advance()
     return make_plan(config, collection, choices, live)
-
-
-def _budget(config: ExperimentConfig, parts: int = 1) -> Budget:
-    limits = config.budget
-    return Budget(usd=limits.usd, tokens=limits.tokens, minutes=limits.minutes, parts=parts)
 
 
 def _connected(

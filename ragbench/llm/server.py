@@ -201,13 +201,9 @@ class Connected:
         """What asks; made on first use."""
         with self._lock:
             if self._engine is None:
-                limits = self._limits
-                if self._budget is not None:
-                    most = self._budget.concurrency(limits.concurrency)
-                    limits = replace(limits, concurrency=most)
                 self._engine = ChatEngine(
                     self._connect(self._replies),
-                    limits=limits,
+                    limits=self._limits,
                     replies=self._replies,
                     prices=self.load_prices(),
                     budget=self._budget,

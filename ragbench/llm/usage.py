@@ -270,8 +270,6 @@ class Budget:
     is, it fails as `over_budget`, and so does every later one: were smaller ones let in, what is
     done by then would be no fair sample. What is spent exceeds the budget only where a call uses
     more than its bound. `minutes` are wall time from now on; calls under way are waited for.
-    One of several `parts` of a run has its part of the money and the tokens, and of the calls that
-    may be under way at once; all have the same time.
     """
 
     def __init__(
@@ -280,14 +278,11 @@ class Budget:
         usd: float | None = None,
         tokens: int | None = None,
         minutes: float | None = None,
-        parts: int = 1,
     ) -> None:
         for name, value in (("usd", usd), ("tokens", tokens), ("minutes", minutes)):
             if value is not None and not value >= 0:
                 raise OptionError("budget", name, value, "a number >= 0, or null")
-        self.parts, self.minutes = parts, minutes
-        self.usd = None if usd is None else usd / parts
-        self.tokens = None if tokens is None else tokens // parts
+        self.usd, self.tokens, self.minutes = usd, tokens, minutes
         # a monotonic clock: one that jumps neither shortens nor prolongs the time
         self._until = None if minutes is None else time.monotonic() + 60 * minutes
         self.spent_usd, self.spent_tokens = 0.0, 0
@@ -296,10 +291,6 @@ class Budget:
         self._held_usd, self._held_tokens, self._under_way = 0.0, 0, 0
         self._lock = threading.Lock()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
-
-    def concurrency(self, most: int) -> int:
-        """Return how many of `most` concurrent calls this part may make: one at least."""
-        return max(1, most // self.parts)
 
     async def reserve(self, wanted: Reservation) -> Reservation:
         """Hold what a call may use, waiting for others if need be; else fail as `over_budget`."""

@@ -64,24 +64,12 @@ class Retriever(SearchComponent):
     advance: Callable[[int], None] = staticmethod(lambda n: None)  # or it would be a method
     """Told while `index` runs how many further documents are done."""
 
-    @property
-    def encodes(self) -> bool:
-        """Whether `index` takes vectors from the caches: several machines can `encode` shares."""
-        return False
-
     def recorded(self) -> Run | None:
         """Return the rankings of a retriever that has them all, and is not asked; else None.
 
         A row is an id that run files hold and a score; the rows of a query are best first.
         """
         return None
-
-    def encode(self, documents: Sequence[Document]) -> None:
-        """Put vectors of some documents into the cache; called after `load` where it `encodes`."""
-
-    def lacking(self, documents: Sequence[Document]) -> int:
-        """Return of how many texts of some documents no cache has a vector."""
-        return 0
 
     def index(self, corpus: Sequence[Document]) -> None:
         """Read the documents; called once where it `indexes`, before any `retrieve`."""

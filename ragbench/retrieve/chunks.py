@@ -49,11 +49,6 @@ class Chunked(Retriever):
         return [*self._lost_text, *self.retriever.notes]
 
     @property
-    def encodes(self) -> bool:
-        """Whether the retriever takes vectors from the caches."""
-        return self.retriever.encodes
-
-    @property
     def encodings(self) -> Encodings | None:
         """How many texts the retriever has had encoded so far."""
         return self.retriever.encodings
@@ -61,14 +56,6 @@ class Chunked(Retriever):
     def load(self) -> None:
         """Let the retriever get ready, and keep what it computes where this one would."""
         self.load_inner(self.retriever)
-
-    def encode(self, documents: Sequence[Document]) -> None:
-        """Let the retriever put vectors of the chunks of some documents into the cache."""
-        self.retriever.encode(self._cut(documents))
-
-    def lacking(self, documents: Sequence[Document]) -> int:
-        """Return of how many chunks of some documents no cache has a vector."""
-        return self.retriever.lacking(self._cut(documents))
 
     def _cut(self, documents: Sequence[Document]) -> list[Document]:
         return [chunk for each in documents for chunk in self._chunker.chunks_of(each)]

@@ -112,11 +112,6 @@ class Dense(Retriever):
         self._index: Exact | InvertedFile | None = None
 
     @property
-    def encodes(self) -> bool:
-        """Whether vectors are kept."""
-        return self._keeps
-
-    @property
     def encodings(self) -> embed.Encodings | None:
         """How many texts it has had encoded so far, and how many of them were in the cache."""
         return None if self._embedder is None else self._embedder.encodings
@@ -147,18 +142,6 @@ class Dense(Retriever):
                 "; their end is not read",
             ),
         ]
-
-    def encode(self, documents: Sequence[Document]) -> None:
-        """Encode some documents, as far as the cache lacks them."""
-        self._embedder = self._embedder or self._open()
-        texts = [document.full_text for document in documents]
-        self._encode(self._embedder, texts, "document", self.advance)
-
-    def lacking(self, documents: Sequence[Document]) -> int:
-        """Return of how many texts of some documents no cache has a vector."""
-        embedder = self._embedder = self._embedder or self._open()
-        texts = [document.full_text for document in documents]
-        return embedder.lacking(texts, prompt=embedder.prompts["document"])
 
     def index(self, corpus: Sequence[Document]) -> None:
         """Encode the documents, as far as the cache lacks them."""

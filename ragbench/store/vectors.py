@@ -49,10 +49,6 @@ class EmbeddingCache:
         for key, blob in self._store.find(_KIND, _VECTORS, keys):
             yield key, np.frombuffer(blob, dtype="<f4")
 
-    def count(self, keys: Sequence[str]) -> int:
-        """Return how many of the keys are stored; no vector is read."""
-        return len(self._store.stored(_KIND, _VECTORS, keys))
-
     def store(self, vectors: Mapping[str, Vectors]) -> None:
         """Store vectors, all or none; a vector that is stored already stays."""
         self._put(

@@ -9,7 +9,6 @@ from ragbench.embed.base import tell_nobody
 from ragbench.embed.cache import CachedEmbedder, EmbedderOptions
 from ragbench.embed.sentence_transformers import SentenceTransformerEmbedder
 from ragbench.errors import DataError
-from ragbench.store.vectors import EmbeddingCache
 from tests.models import build_tiny_embedder
 
 TEXTS = st.lists(st.text("ab", max_size=3), max_size=8)
@@ -151,20 +150,3 @@ def test_without_a_cache_nothing_is_written(tiny_embedder, tmp_path, monkeypatch
     EmbedderOptions(model=tiny_embedder, device="cpu", cache=False).open("test").encode(["cat"])
 
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("kept", [True, False])
-def test_what_is_lacking_is_counted_by_keys_alone(tmp_path, monkeypatch, kept):
-    own, also = (tmp_path / name for name in ("own.sqlite", "also.sqlite"))
-    CachedEmbedder(Lengths(), own).encode(["a", "b"])
-    CachedEmbedder(Lengths(), also).encode(["b", "c"])
-    model = Lengths()
-    embedder = CachedEmbedder(model, own if kept else None, also=[also])
-
-    def read(*_):
-        raise AssertionError("a vector was read")
-
-    monkeypatch.setattr(EmbeddingCache, "find", read)
-
-    assert embedder.lacking(["a", "b", "c", "d", "d"]) == (1 if kept else 4)
-    assert model.asked == []

@@ -14,8 +14,7 @@ from ragbench.cli.run import plan as plan_command
 from ragbench.executors.base import Lost
 from ragbench.executors.local import Local
 from ragbench.experiment.calls import Calls, naming
-from ragbench.experiment.plan.records import Share
-from ragbench.experiment.runner import run_experiment, run_share
+from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.stages.retrieval import retrieve, search
 from ragbench.retrieve.bm25 import BM25, RM3
 from ragbench.score.text.columns import TextScorer
@@ -25,7 +24,6 @@ from tests.experiment.moons import part_of
 from tests.experiment.test_stages import contents, work
 
 pytestmark = pytest.mark.slow  # seconds each: processes, models
-PARTS = 4
 QUERIES, DOCUMENTS = 12, 90  # where models compute
 
 
@@ -194,16 +192,6 @@ def test_a_run_that_is_killed_goes_on(run, expected, config, place, warm):
     resumed = run("k", workers(2))
     assert contents(resumed) == expected
     assert 0 < work(resumed)["judge bm25/extractive (words)"] < 2 * 78
-
-
-def test_four_parts_joined(run, expected, config, place, monkeypatch):
-    monkeypatch.delenv("RAGBENCH_CACHE", raising=False)
-    for number in range(1, PARTS + 1):
-        source = {**config, **workers(2), "cache": str(place / f"p{number}")}
-        run_share(source, Share(number, PARTS))
-    also = [str(place / f"p{number}") for number in range(1, PARTS + 1)]
-
-    assert contents(run("joined", {**workers(2), "cache_also": also})) == expected
 
 
 def test_a_plan_says_what_workers_compute(config, models, place):

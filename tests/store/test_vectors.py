@@ -84,7 +84,7 @@ def test_a_file_of_somebody_else_is_refused(tmp_path):
     path.write_bytes(b"not a database, but long enough to look like a header of one" * 9)
 
     with pytest.raises(DataError, match=r"is damaged or no cache.*move it away"):
-        EmbeddingCache(path).count(["a"])
+        list(EmbeddingCache(path).find(["a"]))
 
 
 WRITER = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +19,6 @@ from ragbench.config.schema import (
     Fill,
     JudgeBlock,
 )
-from ragbench.errors import OptionError
 from ragbench.gates.base import GateFiles
 from ragbench.generate.base import App, Generator
 from ragbench.records.summary import SystemType
@@ -28,47 +26,9 @@ from ragbench.retrieve.base import Retriever
 from ragbench.score.base import add_option
 from ragbench.score.judge.base import Judge, Rubric
 from ragbench.score.text.base import Metric
-from ragbench.signature import fingerprint
 from ragbench.types import Collection, Document, Qrels, Query
 from ragbench.types.packed_documents import PackedDocuments, ids_of
 from ragbench.types.records import Nugget
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """One of several parts of a run, which make its items side by side, each in a cache of its own.
-
-    What belongs to it depends on ids alone: not on the order of the data, nor on what is sampled.
-
-    Example:
-        >>> [str(part) for part in (Share.parse("1/2"), Share.parse("2/2")) if part.has("q7")]
-        ['1/2']
-    """
-
-    number: int
-    """From 1."""
-    of: int
-    """How many parts there are."""
-
-    @classmethod
-    def parse(cls, text: str) -> Share:
-        """Read `3/16`.
-
-        Raises:
-            OptionError: It is no such pair of numbers, or names a part that there is not.
-        """
-        found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
-        share = cls(int(found[1]), int(found[2])) if found else cls(0, 0)
-        if not 1 <= share.number <= share.of:
-            raise OptionError("run", "shard", text, "I/N with 1 <= I <= N, such as 3/16")
-        return share
-
-    def __str__(self) -> str:
-        return f"{self.number}/{self.of}"
-
-    def has(self, identifier: str) -> bool:
-        """Tell whether a query or a document belongs to it."""
-        return int(fingerprint(["shard", identifier], 16), 16) % self.of == self.number - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,7 +173,6 @@ class Answer(StoredStage):
     """How many passages an answer is made from, as far as a plan can tell."""
     is_recorded = False
     """Whether the records came with them."""
-    by_query = True
     only_retrieves = False
     """Whether the records have its passages, and neither an answer nor a call of a tool."""
     partial: Answers
@@ -235,8 +234,6 @@ class Generate(Answer):
         self.samples = self.plan.samples(self.generator)
         self.passages = self.plan.passages(self.generator)
         self.unit = "queries" if self.samples == 1 else "answers"
-        # the passages that this control gets are those of other queries
-        self.by_query = system.control != "shuffled_context"
         self._source = source
 
     @cached_property
@@ -336,7 +333,7 @@ class Generate(Answer):
         known = self.system.control is None
         contexts = self._contexts[0] if known else [None] * n
         outcomes = self.answers.outcomes if known else [PENDING] * n * self.samples
-        node = self.node(len(self.workspace.own(range(n * self.samples))))
+        node = self.node(n * self.samples)
         node.cost, node.at_most = self._cost(contexts, outcomes), not known
         return node
 
@@ -350,7 +347,7 @@ class Generate(Answer):
         some = self.workspace.some_passages
         asked = []
         lacking = [number for number, each in enumerate(outcomes) if each == PENDING]
-        for row in (number % n for number in self.workspace.own(lacking)):
+        for row in (number % n for number in lacking):
             known = contexts[row]
             found = some(row, self.passages) if known is None else known
             asked.append((self.plan.queries[row], found))

@@ -15,8 +15,8 @@ from ragbench.errors import RagbenchError
 from ragbench.executors.base import Executor
 from ragbench.experiment.calls import Calls, Outcome
 from ragbench.experiment.plan.components import calls_of
-from ragbench.experiment.plan.records import Noun, Plan, Share
-from ragbench.experiment.records import Results, SharedWork, Work
+from ragbench.experiment.plan.records import Noun, Plan
+from ragbench.experiment.records import Results, Work
 from ragbench.experiment.session import Progress
 from ragbench.experiment.session import Stage as Shown
 from ragbench.experiment.stages.item_json import cause_of, without_secrets
@@ -121,10 +121,6 @@ class Workspace:
     replies: Replies | None = None
     replay: bool = False
     """Whether judges answer from stored replies alone: stored verdicts do not count then."""
-    share: Share | None = None
-    """Which part of the queries and documents is made; None of a run that makes all."""
-    shared: dict[str, SharedWork] = field(default_factory=dict)
-    """Title of a stage -> what has become of the share's items."""
     executor: Executor | None = None
     """The workers of an executor that has some; only what needs no store and no server is given
     to them."""
@@ -161,17 +157,7 @@ class Workspace:
     def calls(self, noun: Noun, name: str) -> Calls:
         """Return how a component is called: no more when the time is up."""
         calls = calls_of(noun, name, self.plan.component(noun, name))
-        concurrency = self.budget.concurrency(calls.concurrency)
-        return replace(calls, refused=self._refused, concurrency=concurrency)
-
-    def own(self, rows: Iterable[int]) -> list[int]:
-        """Return the rows whose queries belong to the share; rows of several samples, too."""
-        return [row for row in rows if row % len(self.plan.queries) in self._own_queries]
-
-    @cached_property
-    def _own_queries(self) -> frozenset[int]:
-        names, share = enumerate(self.plan.ids), self.share
-        return frozenset(row for row, name in names if share is None or share.has(name))
+        return replace(calls, refused=self._refused)
 
     def _refused(self) -> str | None:
         if not self.budget.time_is_up:
@@ -219,8 +205,6 @@ class Stage:
     """
 
     unit: str = "queries"
-    by_query = False
-    """Whether `pay_for` makes it query by query, so that parts of a run can share them."""
     place: int = 3
     """Where a plan shows it among the stages that read the data set: smaller ones first."""
 
@@ -294,12 +278,8 @@ class StoredStage(Stage, ABC):
         """Whether what is stored counts."""
         return True
 
-    def prepare(self) -> bool:
-        """Get ready to make items; what that takes is no part of their time.
-
-        False where they have to wait for what other parts of the run make.
-        """
-        return True
+    def prepare(self) -> None:
+        """Load what making items needs; the time of the items does not contain it."""
 
     def shown(self, todo: Sequence[int]) -> tuple[int, str]:
         """Return how much progress shows for some items, and in which unit."""
@@ -315,10 +295,9 @@ class StoredStage(Stage, ABC):
         found = [default] * len(slots)
         n_wanted, missing = 0, []
         for at, slot in enumerate(slots):
-            is_there = slot is not None and self._find(slot, found, at)
-            if slot is not None and (space.share is None or space.own([slot.row])):
+            if slot is not None:
                 n_wanted += 1
-                if not is_there:
+                if not self._find(slot, found, at):
                     missing.append(at)
         space.work.setdefault(self.title, Work(n_wanted, n_wanted - len(missing)))
         if not space.dry:
@@ -368,29 +347,13 @@ class StoredStage(Stage, ABC):
             ]
             if todo:
                 with space.asking(again=asked_again):
-                    if not self.prepare():
-                        break
+                    self.prepare()
                     with space.timed(self.title, *self.shown(todo)) as stage:
                         self.make(todo, keep, stage.advance)
-        if space.share is not None:
-            wanted = (slot for slot in slots if slot is not None and space.own([slot.row]))
-            space.shared[self.title] = self._shared(wanted)
 
-    def nothing_made(self, rows: Sequence[int]) -> None:
-        """Note that the items of some rows are all there, without being stored."""
-        space = self.workspace
-        n = len(rows if space.share is None else space.own(rows))
-        space.work.setdefault(self.title, Work(n, n))
-        if space.share is not None:
-            space.shared[self.title] = SharedWork(n, 0, 0, self.unit)
-
-    def _shared(self, wanted: Iterable[Slot]) -> SharedWork:
-        n, left, n_failed = 0, 0, 0
-        for slot in wanted:
-            n, stored = n + 1, slot.items.get(slot.key)
-            left += stored is None
-            n_failed += stored is not None and cause_of(stored).failed
-        return SharedWork(n, left, n_failed, self.unit)
+    def nothing_made(self, n: int) -> None:
+        """Record that all n items exist without being stored."""
+        self.workspace.work.setdefault(self.title, Work(n, n))
 
     def _find(self, slot: Slot, found: list[Json], at: int) -> bool:
         """Look an item up that is stored, unless it is to be made again; tell whether it is."""

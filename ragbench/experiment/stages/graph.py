@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
 from ragbench.config.schema import BudgetLimits
 from ragbench.experiment.costs import spending_of, with_costs
 from ragbench.experiment.plan.components import build_executor
-from ragbench.experiment.plan.records import Plan, Share, System
-from ragbench.experiment.records import Results, SharedRun
-from ragbench.experiment.session import Silent, known_token
+from ragbench.experiment.plan.records import Plan, System
+from ragbench.experiment.records import Results
+from ragbench.experiment.session import Silent, token_in
 from ragbench.experiment.stages.answers import Answer, AskApp, Generate, Recorded
 from ragbench.experiment.stages.base import Node, PlannedStage, Stage, Workspace
 from ragbench.experiment.stages.causes import FindCauses
@@ -116,36 +117,6 @@ def run_stages(workspace: Workspace) -> Results:
     return results
 
 
-def share_stages(workspace: Workspace, share: Share) -> SharedRun:
-    """Make what one part of a run makes: the same list of stages, for the queries of its share.
-
-    What looks at all queries or systems at once is left to the last run: scores, comparisons,
-    preferences, judges that stop early or grade passages, passages of another query.
-    """
-    plan, stages = workspace.plan, stages_of(workspace)
-    limited = plan.config.budget != BudgetLimits()
-    everything = list(range(len(plan.queries)))
-    for rows in _rounds(workspace) if limited else [everything]:
-        for stage in stages:
-            if stage.by_query:
-                stage.pay_for(rows)
-    shared, work, budget = workspace.shared, workspace.work, workspace.budget
-    stored = {name: work[name].stored for name in shared}
-    return SharedRun(
-        name=plan.config.name,
-        share=share,
-        token=workspace.run_token,
-        queries=len(workspace.own(everything)),
-        of_queries=len(everything),
-        stages=dict(shared),
-        made={name: max(0, e.items - e.left - stored[name]) for name, e in shared.items()},
-        waiting={s.name: s.lacking for s in stages if isinstance(s, Retrieve) and s.lacking},
-        left_out=tuple(stage.title for stage in stages if stage.title and not stage.by_query),
-        over_budget=budget.refused > 0 or budget.time_is_up,
-        max_failed=plan.config.max_failed,
-    )
-
-
 def _rounds(workspace: Workspace) -> list[list[int]]:
     """Growing random samples of the rows, the last of which is all of them.
 
@@ -164,7 +135,6 @@ class PlanRecord(Record):
 
     schema: str = "ragbench.plan/1"
     name: str
-    shard: str | None = optional()
     queries: int | None = None
     stages: tuple[PlannedStage, ...] = ()
     cost: Mapping[str, object] | None = None
@@ -181,15 +151,8 @@ class Forecast:
     plan: Plan
     nodes: list[Node]
     """The stages that read the data set, each with those that read it."""
-    share: Share | None = None
-    """The part of a run that it is of; None: the whole run."""
     workers: str | None = None
     """Where workers compute what takes long; None: there are none."""
-
-    @property
-    def parts(self) -> int:
-        """Among how many parts the budget is divided."""
-        return 1 if self.share is None else self.share.of
 
     @property
     def cost(self) -> Estimate:
@@ -205,7 +168,6 @@ class Forecast:
         """Return what `ragbench plan --json` prints."""
         return PlanRecord(
             name=self.plan.config.name,
-            shard=None if self.share is None else str(self.share),
             queries=len(self.plan.queries),
             stages=tuple(node.record() for node in self.nodes),
             cost=self.cost.to_dict(),
@@ -221,16 +183,8 @@ def _every(nodes: list[Node]) -> Iterator[Node]:
         yield from _every(node.after)
 
 
-def forecast(
-    plan: Plan,
-    *,
-    retry_failed: bool = False,
-    share: Share | None = None,
-    token: str | None = None,
-) -> Forecast:
+def forecast(plan: Plan, *, retry_failed: bool = False) -> Forecast:
     """Look up what is stored and estimate the rest; nothing is made, sent or written.
-
-    Of a share, only what that part of a run makes. `token` is the word that was given to all parts.
 
     What depends on something that is not made yet cannot be looked up: it counts as to do, and its
     cost is that of the queries whose texts are known, or of passages from the corpus.
@@ -242,15 +196,14 @@ def forecast(
         workspace = Workspace(
             plan=plan,
             store=store,
-            run_token=known_token(config, token, of_part=share is not None) or "none",
-            share=share,
+            run_token=token_in(Path(config.output) / config.name) or "none",
             progress=Silent(),
             retry_failed=retry_failed,
             dry=True,
         )
         nodes: dict[Stage, Node] = {}
         for stage in stages_of(workspace):
-            node = stage.forecast() if share is None or stage.by_query else None
+            node = stage.forecast()
             if node is not None:
                 nodes[stage] = node
                 node.by_workers = executor is not None and (
@@ -260,4 +213,4 @@ def forecast(
                     nodes[stage.under].after.append(node)
         first = [stage for stage in nodes if stage.under not in nodes]
         first.sort(key=lambda stage: (stage.place, "" if stage.place else stage.title))
-        return Forecast(plan, [nodes[stage] for stage in first], share, where)
+        return Forecast(plan, [nodes[stage] for stage in first], where)

@@ -273,7 +273,6 @@ class JudgeAnswers(Stage):
         super().__init__(workspace, title, None if answer.is_recorded else answer)
         self.name, self.judge, self.system = name, self.plan.judges[name], answer.system
         self._answer, self._early = answer, early
-        self.by_query = answer.by_query and early is None
 
     @property
     def computes(self) -> bool:
@@ -386,9 +385,8 @@ class JudgeAnswers(Stage):
         verdicts = self._verdicts(items).by_item()
         node = self.node(len(items) * len(self.judge.rubrics))
         if isinstance(self.judge.judge, ModelJudge):
-            own = self.workspace.own(range(len(items)))
-            todo = [items[row] for row in own if not verdicts[row]]
-            partly = [items[row] for row in own if verdicts[row]]
+            todo = [item for item, given in zip(items, verdicts, strict=True) if not given]
+            partly = [item for item, given in zip(items, verdicts, strict=True) if given]
             lacking = [
                 rubric
                 for rubric in self.judge.rubrics

@@ -149,9 +149,6 @@ class Retrievers:
     def __init__(self, workspace: Workspace) -> None:
         self.workspace, self.plan = workspace, workspace.plan
         self._ready: set[str] = set()
-        self._loaded: set[str] = set()
-        self.lacking: dict[str, int] = {}
-        """Retriever -> of how many texts other parts of the run have to make the vectors."""
         self._stages: dict[tuple[str, int], Retrieve] = {}
 
     def stage(self, name: str, top_k: int) -> Retrieve:
@@ -165,42 +162,18 @@ class Retrievers:
         retriever, corpus = self.plan.retrievers[name], self.plan.collection.documents
         if name in self._ready:
             return retriever
-        self._load(name, retriever)
+        retriever.cache_folder = cache_folder(self.plan.config.cache)
+        retriever.cache_also = self.plan.config.cache_also
+        retriever.executor = self.workspace.executor
+        retriever.load()
         if retriever.indexes and corpus is not None:
             with self.workspace.timed(f"index {name}", len(corpus), "documents") as stage:
-                _read_all(name, retriever, retriever.index, corpus, stage.advance)
+                _index(name, retriever, corpus, stage.advance)
         if retriever.borrows:
             retriever.borrow([self.make_ready(source) for source in retriever.sources])
         self.note_encodings(name)
         self._ready.add(name)
         return retriever
-
-    def _load(self, name: str, retriever: Retriever) -> None:
-        if name not in self._loaded:
-            retriever.cache_folder = cache_folder(self.plan.config.cache)
-            retriever.cache_also = self.plan.config.cache_also
-            retriever.executor = self.workspace.executor
-            retriever.load()
-            self._loaded.add(name)
-
-    def must_wait(self, name: str) -> bool:
-        """Encode the share's documents, and tell whether those of other parts are still lacking."""
-        share, corpus = self.workspace.share, self.plan.collection.documents
-        retriever = self.plan.retrievers[name]
-        if share is None or corpus is None:
-            return False
-        if name not in self.lacking:
-            lacking = 0
-            if retriever.indexes and retriever.encodes:
-                self._load(name, retriever)
-                own = [document for document in corpus if share.has(document.id)]
-                with self.workspace.timed(f"encode {name}", len(own), "documents") as stage:
-                    _read_all(name, retriever, retriever.encode, own, stage.advance)
-                lacking = retriever.lacking([each for each in corpus if not share.has(each.id)])
-                self.note_encodings(name)
-            self.lacking[name] = lacking
-        borrowed = retriever.sources if retriever.borrows else ()
-        return any([self.lacking[name] > 0, *map(self.must_wait, borrowed)])
 
     def note_encodings(self, name: str) -> None:
         """Note how many texts a retriever has had encoded so far, and how many were stored."""
@@ -231,7 +204,6 @@ class Retrieve(StoredStage):
         self._depth = self.retriever.depth or top_k
         deep = max(self._depth, top_k)
         self.sources = [retrievers.stage(source, deep) for source in self.retriever.sources]
-        self.by_query = True
         # one that others read and that is not scored stands before all that are scored
         self.place = 1 if name in self.plan.retrieving else 0
 
@@ -242,7 +214,7 @@ class Retrieve(StoredStage):
         What a file has is read from there again, and not stored a second time.
         """
         if self.retriever.recorded() is not None:
-            self.nothing_made(range(len(self.plan.queries)))
+            self.nothing_made(len(self.plan.queries))
             read = cast("Callable[[], Run]", self.retriever.recorded)
             return Recorded(self.plan.ids, read, self.top_k)
         failed, _ = self._inputs
@@ -294,23 +266,13 @@ class Retrieve(StoredStage):
             found.append(None if key is None else Slot(self._stored_items, key, row))
         return found
 
-    def prepare(self) -> bool:
-        """Index the corpus, once all parts of the run have encoded theirs."""
-        if self._retrievers.must_wait(self.name):
-            return False
+    def prepare(self) -> None:
+        """Index the corpus."""
         self._retrievers.make_ready(self.name)
-        return True
 
     def pay_for(self, rows: Sequence[int]) -> None:
-        """Ask all queries, whatever the others cost; one part of a run asks its own."""
+        """Ask all queries, whatever the others cost."""
         _ = self.outcomes
-        if not self.workspace.own(range(len(self.plan.queries))):
-            self._retrievers.must_wait(self.name)  # it may have documents without having queries
-
-    @property
-    def lacking(self) -> int:
-        """Of how many texts other parts have to make the vectors before it can search."""
-        return self._retrievers.lacking.get(self.name, 0)
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Ask the queries in their order."""
@@ -414,28 +376,21 @@ def key_after(outcome: Outcome[Any]) -> str | None:
     return UNKNOWN if outcome == PENDING else None
 
 
-def _read_all(
-    name: str,
-    retriever: Retriever,
-    read: Callable[[Sequence[Document]], None],
-    corpus: Sequence[Document],
-    advance: Advance,
-) -> None:
-    """Let a retriever index or encode documents; without them there is nothing to go on with."""
-    told = 0
+def _index(name: str, retriever: Retriever, corpus: Sequence[Document], advance: Advance) -> None:
+    """Let a retriever index the documents; an error of its code ends the run."""
+    reported = 0
 
-    def tell(n: int = 1) -> None:
-        nonlocal told
-        told += n
+    def report(n: int = 1) -> None:
+        nonlocal reported
+        reported += n
         advance(n)
 
     try:
-        retriever.advance = tell
-        read(corpus)
+        retriever.advance = report
+        retriever.index(corpus)
     except (KeyboardInterrupt, RagbenchError):
         raise
     except BaseException as error:  # code of the user's may raise anything
-        raise AdapterError(
-            f"retriever '{name}': {read.__name__}: {type(error).__name__}: {error}"
-        ) from error
-    advance(len(corpus) - told)  # most retrievers tell nothing meanwhile
+        what = f"retriever '{name}': index: {type(error).__name__}: {error}"
+        raise AdapterError(what) from error
+    advance(len(corpus) - reported)  # most retrievers report nothing meanwhile
