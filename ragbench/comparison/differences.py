@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -13,15 +13,12 @@ from ragbench.comparison.method import (
     Labels,
     Method,
     adjust_family,
-    early_of,
-    look_confidence,
     paired_interval,
-    which_differ,
 )
-from ragbench.comparison.pairs import Pair, having, pair_columns, pair_systems
+from ragbench.comparison.pairs import Pair, having, pair_systems
 from ragbench.comparison.systems import SystemScores, finite, mean_of
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison, SliceDifference
-from ragbench.score.base import Look, ScoreColumn
+from ragbench.score.base import ScoreColumn
 from ragbench.stats.multiple_comparisons import SystemPairs
 from ragbench.types import FloatArray
 
@@ -82,13 +79,13 @@ def compare_systems(
         families = [tuple(pair for family in families for pair in family)]
     compared: dict[str, list[Difference]] = {name: [] for name in pairs}
     for family in families:
-        for pair, comparison in zip(family, _compare(family, method, labels, tested), strict=True):
+        for pair, comparison in zip(family, _test(family, method, labels, tested), strict=True):
             compared[pair.measure].append(comparison)
     return Comparisons(
         baseline=baseline,
         **asdict(method),
         measures=tuple(
-            _measure(name, having(name, systems), comparisons, labels, tested)
+            _measure(name, having(name, systems), comparisons, tested)
             for name, comparisons in compared.items()
         ),
     )
@@ -98,13 +95,12 @@ def _measure(
     name: str,
     systems: Mapping[str, SystemScores],
     comparisons: Sequence[Difference],
-    clusters: Labels | None,
     tested: TestedPairs,
 ) -> MeasureComparison:
     first = next(iter(systems.values()))
     column = first.columns[name]
     same = same_everywhere([system.columns[name] for system in systems.values()])
-    best, tied = (None, []) if same else _best(name, systems, clusters, tested)
+    best, tied = (None, []) if same else _best(name, systems, tested)
     return MeasureComparison(
         measure=name,
         kind=first.kinds[name],
@@ -134,7 +130,7 @@ def same_everywhere(columns: Sequence[ScoreColumn]) -> str | None:
 
 
 def _best(
-    name: str, systems: Mapping[str, SystemScores], clusters: Labels | None, tested: TestedPairs
+    name: str, systems: Mapping[str, SystemScores], tested: TestedPairs
 ) -> tuple[str | None, list[str]]:
     """The system with the best mean and those that max-T does not tell from it, in config order.
 
@@ -147,8 +143,6 @@ def _best(
     higher = columns[0].direction == "higher"
     names = list(systems)
     best = names[int(np.nanargmax(means if higher else -means))]
-    if any(column.look is not None for column in columns):
-        return best, _tied_early(best, name, systems, tested.method, clusters)
     mask = tested.of(name).tied_with_best(
         higher_is_better=higher, alpha=1 - tested.method.confidence
     )
@@ -160,50 +154,10 @@ def _best(
     ]
 
 
-def _tied_early(
-    best: str,
-    name: str,
-    systems: Mapping[str, SystemScores],
-    method: Method,
-    clusters: Labels | None,
-) -> list[str]:
-    """The best, and those that the intervals of the judge's last look do not tell from it."""
-    pairs = [pair_columns(name, other, systems[best]) for other in systems.values()]
-    pairs = [pair for pair in pairs if not np.isnan(pair.differences).all()]
-    others = [pair for pair in pairs if pair.system != best]
-    # the set is held together like that of max-T, whatever becomes of the pairs with the baseline
-    differ = which_differ(_early(others), replace(method, correction="holm"), clusters)
-    told = {pair.system for pair, differs in zip(others, differ, strict=True) if differs}
-    return [pair.system for pair in pairs if pair.system not in told]
-
-
-def _early(family: Sequence[Pair]) -> list[tuple[FloatArray, Look, tuple[float, float]]]:
-    return [
-        (pair.differences, pair.look, (pair.column.low, pair.column.high))
-        for pair in family
-        if pair.look is not None
-    ]
-
-
-def _compare(
-    family: Sequence[Pair], method: Method, clusters: Labels | None, tested: TestedPairs
-) -> Iterator[Difference]:
-    """Test the pairs; a query that one of the two has no score for is left out.
-
-    Those whose judge looked early are a family of their own, which no p-value decides.
-    """
-    early = [pair for pair in family if pair.look is not None]
-    others = [pair for pair in family if pair.look is None]
-    made = (
-        iter(_test(others, method, clusters, tested)),
-        iter(_decide_early(early, method, clusters)),
-    )
-    return (next(made[pair.look is not None]) for pair in family)
-
-
 def _test(
     family: Sequence[Pair], method: Method, clusters: Labels | None, tested: TestedPairs
 ) -> list[Difference]:
+    """Test the pairs of a family; a query without a score of either system is left out."""
     if not family:
         return []
     table = np.column_stack([pair.differences for pair in family])
@@ -236,20 +190,6 @@ def _test(
     ]
 
 
-def _decide_early(
-    family: Sequence[Pair], method: Method, clusters: Labels | None
-) -> list[Difference]:
-    triples = _early(family)
-    differ = which_differ(triples, method, clusters)
-    described = [describe(pair, method, clusters) for pair in family]
-    return [
-        replace(each, test="betting" if look.always_valid else "sequential", differs=differs)
-        if each.n
-        else each
-        for each, (_, look, _), differs in zip(described, triples, differ, strict=True)
-    ]
-
-
 def describe(pair: Pair, method: Method, clusters: Labels | None) -> Difference:
     """Describe the differences of the queries that both have, without a test of them."""
     compared = ~np.isnan(pair.differences)
@@ -268,9 +208,8 @@ def describe(pair: Pair, method: Method, clusters: Labels | None) -> Difference:
         method,
         range=(pair.column.low, pair.column.high),
         clusters=clusters,
-        look=pair.look,
     )
-    confidence = look_confidence(pair.look, method.confidence)
+    confidence = method.confidence
     detectable = stats.minimum_detectable_difference(found.sd, found.n_units, confidence=confidence)
     low, high = stats.effect_size_interval(d, confidence=confidence, clusters=labels)
     return replace(
@@ -284,7 +223,6 @@ def describe(pair: Pair, method: Method, clusters: Labels | None) -> Difference:
         effect_size=finite(stats.effect_size(d)),
         effect_interval=(finite(low), finite(high)),
         minimum_detectable=finite(detectable),
-        early=early_of(pair.look),
     )
 
 
@@ -349,8 +287,6 @@ def _compare_slices(
     units = upwards if clusters is None else stats.cluster_sums(upwards, clusters)
     tested = np.count_nonzero(~np.isnan(units), axis=0) >= ENOUGH_QUERIES
     p_values, alpha = np.full(len(slicing.names), np.nan), 1 - method.confidence
-    if pair.look is not None:
-        alpha = 1 - look_confidence(pair.look, method.confidence)
     p_values[tested] = stats.max_t_p_values(
         units[:, tested], side="lower", resamples=method.resamples, seed=method.seed
     )

@@ -1,10 +1,9 @@
-"""How systems are compared: the test of each pair, its adjustment for a family, and early looks."""
+"""Methods of comparison: the test of each pair, the correction for a family, the interval."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,11 +12,9 @@ from numpy.typing import NDArray
 
 from ragbench import stats
 from ragbench.registry import Option, check_values, declared_options
-from ragbench.score.base import Look, ScoreColumn
 from ragbench.types import FloatArray
 
 if TYPE_CHECKING:
-    from ragbench.records.score import Early
     from ragbench.stats.paired_tests import SumsOf
 
 Test = Literal["randomization", "t", "wilcoxon", "mcnemar"]
@@ -173,116 +170,27 @@ Labels = np.ndarray[tuple[int], np.dtype[Any]]
 Ends = tuple[float, float]
 
 
-def look_of(system: ScoreColumn, baseline: ScoreColumn) -> Look | None:
-    """Return the look that a difference must allow for: the earlier one, where both have one."""
-    looks = [column.look for column in (system, baseline) if column.look is not None]
-    return min(looks, key=lambda look: look.judged / look.queries, default=None)
-
-
-def early_of(look: Look | None) -> Early | None:
-    """Return a look as files have it."""
-    if look is None:
-        return None
-    from ragbench.records.score import Early
-
-    return Early(
-        stopped=look.stopped,
-        judged=look.judged,
-        queries=look.queries,
-        look=look.number,
-        sizes=look.sizes,
-        always_valid=look.always_valid,
-    )
-
-
-def look_confidence(look: Look | None, confidence: float) -> float:
-    """Return the confidence of a look's own interval, so that all looks together have the stated.
-
-    Example:
-        The first of five looks has to be all but certain, the last one hardly surer than usual.
-
-        >>> [round(look_confidence(Look(k, (20, 40, 60, 80, 100), 20 * k, 100), 0.95), 4)
-        ...  for k in (1, 3, 5)]
-        [1.0, 0.9926, 0.9577]
-    """
-    if look is None or look.always_valid:
-        return confidence
-    return math.erf(_bound(look, confidence) / math.sqrt(2))
-
-
 def paired_interval(
     differences: FloatArray,
     method: Method,
     *,
     range: Ends = (0.0, 1.0),
     clusters: Labels | None = None,
-    look: Look | None = None,
 ) -> stats.DifferenceInterval:
-    """Give the mean difference with the interval that may be printed; rows are queries.
+    """Compute the mean difference over the queries that both systems have a score for.
 
-    Without a look it is `difference_interval`, at a planned one `interim_interval`. Where looks
-    are always valid the limits are those of `betting_interval` in the order of judging, and the
-    rule is `betting`. `range` holds the smallest and the largest possible score of one system.
+    Args:
+        differences: Shape (n,), a row for each query; NaN where either system has no score.
+        method: Confidence, resamples and seed of the interval.
+        range: The smallest and the largest possible score of one system.
+        clusters: The cluster of each query.
     """
     kept = ~np.isnan(differences)
-    d = differences[kept]
-    given: dict[str, Any] = {
-        "range": range,
-        "clusters": None if clusters is None else clusters[kept],
-        "resamples": method.resamples,
-        "seed": method.seed,
-    }
-    if look is None or look.always_valid:
-        found = stats.difference_interval(d, confidence=method.confidence, **given)
-    else:
-        found = stats.interim_interval(d, _bound(look, method.confidence), **given)
-    if look is None or not look.always_valid or not len(d):
-        return found
-    ordered = d[_in_order(look, kept)]
-    low, high = stats.betting_interval(ordered, range=range, confidence=method.confidence)
-    return replace(found, lower=low, upper=high, rule="betting")
-
-
-def betting_mean(column: ScoreColumn, look: Look, confidence: float) -> Ends:
-    """Give the interval of a mean that may be looked at at any time."""
-    kept = ~np.isnan(column.values)
-    above = (column.values[kept] - column.low)[_in_order(look, kept)]
-    ends = (column.low, column.high)
-    low, high = stats.betting_interval(above, range=ends, confidence=confidence)
-    return column.low + max(low, 0.0), min(column.low + high, column.high)
-
-
-def which_differ(
-    family: Sequence[tuple[FloatArray, Look, Ends]], method: Method, clusters: Labels | None = None
-) -> list[bool]:
-    """Say of each comparison of a family whether it shows a difference, by Holm over intervals.
-
-    A p-value of sign flips cannot be as small as an early look asks for, so that intervals decide:
-    with k of m comparisons shown, the others are held at the level of m - k. A method
-    that corrects nothing holds each at its own level.
-
-    References:
-        Ye, Li, Liu and Yao (2013), A group sequential Holm procedure with multiple primary
-        endpoints.
-    """
-    alpha, n_shown = 1 - method.confidence, -1
-    shown = [False] * len(family)
-    while sum(shown) > n_shown and not all(shown):
-        n_shown = sum(shown)
-        n_left = 1 if method.correction == "none" else len(family) - n_shown
-        level = replace(method, confidence=1 - alpha / n_left)
-        for place, (d, look, ends) in enumerate(family):
-            if not shown[place]:
-                found = paired_interval(d, level, range=ends, clusters=clusters, look=look)
-                shown[place] = not found.lower <= 0 <= found.upper and found.n > 0
-    return shown
-
-
-def _bound(look: Look, confidence: float) -> float:
-    return stats.spending_bounds(look.sizes, confidence=confidence)[look.number - 1]
-
-
-def _in_order(look: Look, kept: np.ndarray[Any, np.dtype[np.bool_]]) -> np.ndarray[Any, Any]:
-    """Where each kept query is, in the order of judging; as they stand where that is unknown."""
-    places = np.arange(len(kept)) if look.places is None else look.places
-    return np.argsort(places[kept], kind="stable")
+    return stats.difference_interval(
+        differences[kept],
+        range=range,
+        confidence=method.confidence,
+        clusters=None if clusters is None else clusters[kept],
+        resamples=method.resamples,
+        seed=method.seed,
+    )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ragbench import stats
 from ragbench.comparison.matching import meet
-from ragbench.comparison.method import Method, look_of
+from ragbench.comparison.method import Method
 from ragbench.comparison.sources import ScoredSystems
 from ragbench.comparison.systems import (
     SystemScores,
@@ -25,7 +25,7 @@ from ragbench.comparison.systems import (
 from ragbench.records.comparison import Preference, PreferredPair
 from ragbench.records.gate import WorseQuery
 from ragbench.records.summary import PreferredSystem
-from ragbench.score.base import Look, ScoreColumn
+from ragbench.score.base import ScoreColumn
 from ragbench.stats import paired_differences
 from ragbench.stats.bradley_terry import win_matrix
 from ragbench.types import Cause, FloatArray
@@ -44,8 +44,6 @@ class Pair:
     """Of the system."""
     differences: FloatArray
     """Score of the system minus score of the baseline; NaN where either has none."""
-    look: Look | None = None
-    """When the judge of either stopped early, or could have."""
 
 
 def pair_systems(
@@ -70,9 +68,9 @@ def having(name: str, systems: Sequence[SystemScores]) -> dict[str, SystemScores
 
 def pair_columns(name: str, system: SystemScores, other: SystemScores) -> Pair:
     """Pair a system with any other one that has the measure."""
-    column, theirs = system.columns[name], other.columns[name]
-    d = paired_differences(column.values, theirs.values)
-    return Pair(name, system.name, other.name, column, d, look_of(column, theirs))
+    column = system.columns[name]
+    d = paired_differences(column.values, other.columns[name].values)
+    return Pair(name, system.name, other.name, column, d)
 
 
 Truths = NDArray[np.bool_]

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-import numpy as np
-
 from ragbench.comparison.evaluate import Evaluation, PairCounts, evaluate_run_file, refuse_unjudged
 from ragbench.comparison.systems import SystemScores
 from ragbench.data.runs.baseline import read_baseline
@@ -18,11 +16,11 @@ from ragbench.data.runs.run_lines import ranking_files
 from ragbench.data.runs.run_scores import StoredScore, StoredScores, read_run_scores
 from ragbench.errors import DataError
 from ragbench.files import names_in
-from ragbench.records.score import Early, Kind
+from ragbench.records.score import Kind
 from ragbench.records.summary import Summary
 from ragbench.registry import nearest
-from ragbench.score.base import Look, ScoreColumn
-from ragbench.signature import Signature, order_key
+from ragbench.score.base import ScoreColumn
+from ragbench.signature import Signature
 from ragbench.types import IntArray, Qrels
 from ragbench.types.columnar import QueryFingerprints
 
@@ -88,7 +86,7 @@ def from_stored(
             system.name,
             system.retriever,
             system.generator,
-            {name: _column(name, score, stored) for name, score in system.scores.items()},
+            {name: _column(name, score) for name, score in system.scores.items()},
             {name: score.kind for name, score in system.scores.items()},
             costs=system.costs,
             role=system.role,
@@ -127,18 +125,7 @@ def from_evaluation(source: str, evaluation: Evaluation, run: Path | None = None
     )
 
 
-def _look(early: Early, stored: StoredScores) -> Look:
-    """A look, with when each query would have been judged, in the order that a run's seed gives."""
-    bets, places = early.always_valid, None
-    if bets:
-        of_run = None if stored.summary is None else stored.summary.seed
-        seed = (of_run if early.seed is None else early.seed) or 0
-        ids = stored.query_ids
-        places = np.argsort(sorted(range(len(ids)), key=lambda row: order_key(seed, ids[row])))
-    return Look(early.look, early.sizes, early.judged, early.queries, bets, places)
-
-
-def _column(name: str, score: StoredScore, stored: StoredScores) -> ScoreColumn:
+def _column(name: str, score: StoredScore) -> ScoreColumn:
     return ScoreColumn(
         name,
         score.values,
@@ -150,15 +137,11 @@ def _column(name: str, score: StoredScore, stored: StoredScores) -> ScoreColumn:
         score.aggregate,
         # the only number that its values do not give
         score.mean if score.aggregate == "corpus" else None,
-        look=None if score.early is None else _look(score.early, stored),
         answer_causes=score.answer_causes,
     )
 
 
 def _taken(column: ScoreColumn, rows: IntArray, whole: bool) -> ScoreColumn:
-    look = column.look
-    if look is not None and look.places is not None:
-        look = replace(look, places=look.places[rows])
     return replace(
         column,
         values=column.values[rows],
@@ -166,7 +149,6 @@ def _taken(column: ScoreColumn, rows: IntArray, whole: bool) -> ScoreColumn:
         answer_causes=None if column.answer_causes is None else column.answer_causes[rows],
         total=column.total if whole else None,
         details={},
-        look=look,
     )
 
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.comparison.method import betting_mean, early_of, look_confidence
-from ragbench.score.base import Aggregate, Look, ScoreColumn
+from ragbench.score.base import Aggregate, ScoreColumn
 from ragbench.signature import Signature
 from ragbench.stats import mean_interval
 from ragbench.types import Cause, Direction, FloatArray
@@ -176,10 +175,6 @@ class ScoreSummary:
     """What the number depends on."""
     range: tuple[float, float] = (0.0, 1.0)
     """The smallest and the largest possible value of one query; infinite where unbounded."""
-    look: Look | None = None
-    """When its judge stopped; None for a score that is always of all queries."""
-    not_judged: int = 0
-    """How many of those that it does not apply to were not judged, since it stopped."""
 
     def record(self, kind: Kind | None = None) -> SystemScore:
         """Return what `summary.json` has of it; null where there is no number."""
@@ -197,8 +192,6 @@ class ScoreSummary:
             aggregate=self.aggregate,
             range=_pair(self.range),
             signature=self.signature,
-            not_judged=None if self.look is None else self.not_judged,
-            early=early_of(self.look),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -241,8 +234,6 @@ def summarize(
         aggregate=column.aggregate,
         signature=str(column.signature),
         range=(column.low, column.high),
-        look=column.look,
-        not_judged=int((column.causes == Cause.STOPPED_EARLY).sum()),
     )
 
 
@@ -281,10 +272,7 @@ def _interval(
     """The interval of the mean; a count over the queries has none."""
     if column.aggregate == "sum" or not len(scored):
         return (math.nan, math.nan)
-    ends, look = (column.low, column.high), column.look
-    if look is not None and look.always_valid:
-        return betting_mean(column, look, confidence)
-    confidence = look_confidence(look, confidence)
+    ends = (column.low, column.high)
     found = mean_interval(scored, range=ends, confidence=confidence, clusters=clusters)
     if column.aggregate == "geometric_mean":  # the values are logarithms
         return (math.exp(found.lower), math.exp(found.upper))

@@ -44,13 +44,6 @@ class JudgeCommon:
             "default: `all` up to 4 systems."
         ),
     ] = None
-    stop_when: Annotated[
-        Literal["decided"] | None,
-        Option(
-            "`decided`: judge in 5 looks at a random order of the queries, and stop once its "
-            "gates, or the comparisons without one, are decided."
-        ),
-    ] = None
     nuggets: Annotated[
         str | None,
         Option(
@@ -59,10 +52,6 @@ class JudgeCommon:
             refers_to="path",
         ),
     ] = None
-    always_valid: Annotated[
-        bool,
-        Option("stop_when: bets instead of planned looks; worth it from about 500 queries on."),
-    ] = False
 
 
 def check_judges(item: Item, at: Place, context: Context) -> dict[str, JudgeBlock] | None:
@@ -166,7 +155,7 @@ def _rubrics(item: Item | None, cls: object, context: Context) -> tuple[RubricSo
 def _check_combination(
     item: Item, values: dict[str, Any], rubrics: Sequence[RubricSource], context: Context
 ) -> None:
-    """Refuse what could do nothing: `pairs` or `stop_when` for these rubrics, `always_valid`."""
+    """Refuse `nuggets` and `pairs` where no rubric of the judge reads them."""
     from ragbench.score.judge.rubric import load_rubric
 
     methods = [load_rubric(name).method for name in rubrics]
@@ -177,25 +166,6 @@ def _check_combination(
     if item.get("pairs") is not None and not any(of_pairs):
         found = "'pairs' means nothing without a rubric that compares two answers"
         context.report.wrong(item.entries["pairs"], found, "rubrics: [pairwise]")
-    if values.get("stop_when") is not None and of_pairs and all(of_pairs):
-        found = "'stop_when' means nothing where every rubric compares two answers"
-        allowed = "a rubric of single answers, such as faithfulness"
-        context.report.wrong(item.entries["stop_when"], found, allowed)
-    if values.get("always_valid") and values.get("stop_when") is None:
-        found = "'always_valid' means nothing without 'stop_when'"
-        context.report.wrong(item.entries["always_valid"], found, "stop_when: decided")
-
-
-def check_clusters(
-    judges: Mapping[str, JudgeBlock] | None, cluster: str | None, report: Report
-) -> None:
-    """Refuse bets on queries where clusters are the unit."""
-    for judge in (judges or {}).values():
-        if judge.always_valid and cluster is not None:
-            path = ("metrics", "judge", *([judge.name] if judge.name else []), "always_valid")
-            found = f"bets are on single queries, and the units are clusters ({cluster})"
-            allowed = "stop_when: decided alone, whose looks are planned"
-            report.add(judge.place, path, found, allowed)
 
 
 _PLACES: Mapping[Kind, tuple[str, str]] = {

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from ragbench.comparison.cause_rules import CauseRules
 from ragbench.config import schema
 from ragbench.config.components import check_component, check_dataset_options, retriever_family
-from ragbench.config.judges import check_clusters
 from ragbench.config.metrics import check_causes, check_metrics, check_statistics
 from ragbench.config.options import Context, report_cycles, resolve_options
 from ragbench.config.problems import Report
@@ -246,7 +245,6 @@ class TreeCheck:
         self._require_a_system(LOADERS)
         metrics = check_metrics(self.tree.get("metrics"), self.context)
         statistics = check_statistics(self._item("statistics"), self.context)
-        check_clusters(metrics.judges, statistics.cluster, self.report)
         causes = check_causes(self._item("causes"), metrics, self.context)
         limits = declared_options(schema.BudgetLimits)
         budget = self.context.check(self._item("budget"), limits)

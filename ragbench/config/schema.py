@@ -238,10 +238,6 @@ class JudgeBlock:
     when: Literal["always", "available"] = "always"
     pairs: Literal["all", "baseline"] | None = None
     """Which systems rubrics of pairs compare; None depends on how many there are."""
-    stop_when: Literal["decided"] | None = None
-    """Whether judging ends once its questions are decided; None judges all."""
-    always_valid: bool = False
-    """Whether it is decided by bets instead of bounds for planned looks."""
     nuggets: str | None = None
     """The file of the queries' nuggets; None where the judge makes them."""
     place: Place = field(default_factory=Place, compare=False, repr=False)

@@ -198,7 +198,7 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
         *(undecided(condition, why) for condition, why in skipped.items()),
         *decide_all(named, found, met, method, clusters),
     ]
-    more = [*_stopped(sources, met.measures), *_not_clustered(sources, cluster)]
+    more = _not_clustered(sources, cluster)
     found = replace(
         found,
         gates=tuple(gates),
@@ -235,21 +235,6 @@ def _advice(
         return [f"with --intersect {x}" if x.startswith("the others can") else x for x in lines]
     which = "common ones that are the same" if met.differing else "common ones"
     return [f"--intersect compares the {which}: {len(met.sources[0].query_ids)}"]
-
-
-def _stopped(sources: Sequence[ScoredSystems], measures: Sequence[str]) -> list[str]:
-    """Say which scores are of a judge that did not get to all queries."""
-    notes = [
-        f"{source.source}: {name} stopped early, {look.judged} of {look.queries} queries; its "
-        "intervals allow for every look"
-        for source in sources
-        for system in source.systems.values()
-        for name in measures
-        if name in system.columns
-        and (look := system.columns[name].look) is not None
-        and look.stopped
-    ]
-    return list(dict.fromkeys(notes))
 
 
 def _not_clustered(sources: Sequence[ScoredSystems], cluster: str | None) -> list[str]:

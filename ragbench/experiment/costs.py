@@ -83,7 +83,7 @@ def _costs(outcome: Outcome[Any]) -> Iterator[float]:
         yield math.nan if amount is None else amount
 
 
-_OVER, _STOPPED = Cause.OVER_BUDGET.word, Cause.STOPPED_EARLY.word
+_OVER = Cause.OVER_BUDGET.word
 
 
 def spending_of(plan: Plan, results: Results, budget: Budget) -> Spending | None:
@@ -116,8 +116,7 @@ def _left_out(plan: Plan, results: Results) -> Iterator[tuple[str, int, Usage | 
         for judge in plan.judges:
             cut, done, finished = set[tuple[str, int]](), list[Usage](), set[tuple[str, int]]()
             for row in chain.from_iterable(judged):
-                # what stopped early is left out on purpose, not for the budget
-                if row.judge != judge or row.cause == _STOPPED:
+                if row.judge != judge:
                     continue
                 if row.cause == _OVER:
                     cut.add(row.answer)

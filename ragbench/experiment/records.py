@@ -17,16 +17,8 @@ from ragbench.llm import Totals
 from ragbench.records.comparison import Comparisons, Preference, no_comparisons
 from ragbench.records.manifest import JudgePayment, VerdictRow
 from ragbench.records.score import JudgedBy, Kind, RunCounts
-from ragbench.records.summary import (
-    EarlyStopping,
-    Judging,
-    PreferenceSummary,
-    Saved,
-    Spending,
-    Tokens,
-)
-from ragbench.score.base import Look, ScoreColumn
-from ragbench.score.judge.judged import Judged
+from ragbench.records.summary import Judging, PreferenceSummary, Spending, Tokens
+from ragbench.score.base import ScoreColumn
 from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.ranking import rank
 from ragbench.types import Answered, Cause, Prediction, Qrels, Query, Retrieved, Run, Usage
@@ -241,51 +233,6 @@ class Preferences:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class EarlyJudge:
-    """How far a judge went that could stop early."""
-
-    look: Look
-    judged: Mapping[str, Judged]
-    """System -> what it said, the queries included that it did not get to."""
-    paid: Mapping[str, Totals]
-    """System -> what this run sent and paid."""
-    saved: Saved
-    over_budget: int = 0
-    """How many queries the budget left out, for one system at least."""
-
-    def summary(self) -> EarlyStopping:
-        """Return its entry in `summary.json`."""
-        look = self.look
-        return EarlyStopping(
-            stopped=look.stopped,
-            judged=look.judged - self.over_budget,
-            queries=look.queries,
-            look=look.number,
-            sizes=look.sizes,
-            always_valid=look.always_valid,
-            over_budget=self.over_budget,
-            saved=self.saved,
-        )
-
-    def note(self, name: str) -> str:
-        """Say how far it went, and what that saved."""
-        look = self.look
-        if self.over_budget:
-            n = look.judged - self.over_budget
-            return f"judge {name} judged {n} of {look.queries} queries, which the budget ended"
-        at = f"look {look.number} of {len(look.sizes)}"
-        if not look.stopped:
-            return f"judge {name} judged all {look.queries} queries, in {len(look.sizes)} looks"
-        amounts = {"calls": self.saved.calls, "tokens": self.saved.tokens, "USD": self.saved.usd}
-        saved = [f"{amount:,.6g} {word}" for word, amount in amounts.items() if amount]
-        return (
-            f"judge {name} stopped early, {look.judged} of {look.queries} queries judged ({at}): "
-            f"all that its scores are asked is decided"
-            + (f"; that saved about {', '.join(saved)}" if saved else "")
-        )
-
-
 @dataclass(slots=True)
 class Results:
     """What the stages of a run have produced."""
@@ -308,8 +255,6 @@ class Results:
     warnings: list[str] = field(default_factory=list)
     """What makes numbers doubtful, a sentence each."""
     preferences: list[Preferences] = field(default_factory=list)
-    early: dict[str, EarlyJudge] = field(default_factory=dict)
-    """Judge -> how far it went; those that could stop early."""
     filled: Filled | None = None
     """The judgements with those that a model made; None where it made none."""
     comparisons: Comparisons = field(default_factory=no_comparisons)

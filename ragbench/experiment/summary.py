@@ -58,7 +58,6 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> Summary:
             for name, each in plan.asked_judges.items()
         },
         skipped_judges=dict(plan.skipped_judges),
-        early_stopping={name: each.summary() for name, each in results.early.items()},
         fill=None if plan.fill is None or filled is None else _fill(plan.fill, filled),
         systems=systems,
         preferences=tuple(entry for each in results.preferences for entry in each.summaries()),

@@ -172,8 +172,6 @@ class Gate(ABC):
     """Keys, one of which says what is asked of it."""
     file_key: ClassVar[str | None] = None
     """The key that may name a file; the config makes `file` of it."""
-    asks_difference: ClassVar[bool] = False
-    """Whether it asks how a system differs from its baseline, so that early stopping need not."""
 
     system: Annotated[
         str | list[str] | None,
@@ -243,10 +241,6 @@ class Gate(ABC):
     @abstractmethod
     def verdicts(self, run: GatedRun) -> Iterator[tuple[str | None, Decision]]:
         """Yield each system with what the data say; None where no system can be named."""
-
-    def is_settled(self, found: Decision) -> bool | None:
-        """Whether more queries cannot change a decision; None where it does not ask for queries."""
-        return None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
-from ragbench.comparison.method import Method, look_confidence, look_of, paired_interval
+from ragbench.comparison.method import Method, paired_interval
 from ragbench.comparison.pairs import PairedScores, at_least, both_means, worst_queries
 from ragbench.comparison.systems import finite
 from ragbench.gates.base import DecideBy, Decision, Entry, not_compared, unless_turned, within
@@ -38,7 +38,6 @@ class Drop(Change):
 
     conditions = ("max_drop",)
     margin_key = "max_drop"
-    asks_difference = True
 
     max_drop: Annotated[float, Option("Largest allowed drop of the mean paired difference.", ge=0)]
     decide: DecideBy = None
@@ -110,19 +109,14 @@ class Drop(Change):
         )
         return unless_turned(found, n_failed, at_ends)
 
-    def is_settled(self, found: Decision) -> bool:
-        """Whether it is decided; the mean of exactly these queries needs all of them."""
-        return self.decide != "mean" and found.verdict != "undecided"
-
     def _by_interval(self, d: FloatArray, pairs: PairedScores, method: Method) -> Decision:
         """Decide by the interval of differences of which up is better, NaN where there is none."""
         margin = self.max_drop
-        look = look_of(pairs.system, pairs.baseline)
         clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)
-        found = paired_interval(d, method, range=pairs.range, clusters=clusters, look=look)
+        found = paired_interval(d, method, range=pairs.range, clusters=clusters)
         facts = _facts(found, pairs.sign)
         # what did not change on the judged queries may change on the others
-        if found.n_changed == 0 and not (look is not None and look.stopped):
+        if found.n_changed == 0:
             why, excludes = _identical(found, margin, pairs.range, method)
             passes = self.identical == "pass" or excludes
             return Decision("pass" if passes else "undecided", why, facts)
@@ -139,7 +133,7 @@ class Drop(Change):
         if found.upper < -margin:
             return Decision("fail", f"{interval}: a drop by more than {margin:g}", facts)
         unit = "queries" if found.n_clusters is None else "clusters"
-        confidence = look_confidence(look, method.confidence)
+        confidence = method.confidence
         size = 0.0 if clusters is not None else _size(d)
         spread = Spread(-found.mean, found.sd, found.n_units, size)
         power = power_of(spread, margin, confidence, widest=_width(pairs.range))  # plans take long
@@ -267,7 +261,3 @@ class QueriesWorse(Change):
     def _n_worse(self, differences: FloatArray) -> int:
         is_worse = at_least(-differences, self.margin) & (differences < 0)
         return int(is_worse.sum())
-
-    def is_settled(self, found: Decision) -> bool:
-        """Whether too many are worse already; more queries cannot change just that."""
-        return found.verdict == "fail"

@@ -118,11 +118,6 @@ class Limit(MeasureGate):
         at_ends = ("undecided" if math.isnan(v) else within(v, self.min, self.max) for v in values)
         return unless_turned(Decision(verdict, why, facts), n_failed, at_ends)
 
-    def is_settled(self, found: Decision) -> bool:
-        """Whether the interval does not hold the limit."""
-        low, high = found.facts.interval or (None, None)
-        return low is not None and high is not None and not low <= self.limit <= high
-
     def _compared(self, found: ScoreSummary) -> float:
         """The number that is compared with the limit; NaN where there is none."""
         if self.decide != "interval":

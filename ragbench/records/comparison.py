@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ragbench.records.causes import CauseFlow
 from ragbench.records.codec import Prose, Record, optional
 from ragbench.records.gate import DropFacts, Verdict
-from ragbench.records.score import Early, Ends, Kind, SystemScore
+from ragbench.records.score import Ends, Kind, SystemScore
 from ragbench.records.summary import Ranking
 from ragbench.types import Direction
 
@@ -77,8 +77,6 @@ class Difference(Record):
     effect_interval: Ends | None = None
     minimum_detectable: float | None = None
     """The smallest difference that so many queries are likely to show."""
-    early: Early | None = optional()
-    """When the judge of either stopped early, or could have."""
     test: str | None = None
     """What gives p."""
     resamples: int | None = None

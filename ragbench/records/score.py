@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from ragbench.records.codec import Record, Unfit, optional
+from ragbench.records.codec import Record, optional
 from ragbench.types import Direction
 
 BASELINE_SCHEMA = "ragbench.baseline/1"
@@ -20,36 +20,6 @@ Range = Annotated[tuple[float | None, float | None], "[low, high], null where un
 Kind = Literal["retrieval", "generation", "judge"]
 """What a score looks at: a ranking, an answer by a formula, or an answer by a judge."""
 Aggregate = Literal["mean", "sum", "geometric_mean", "corpus"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Early(Record):
-    """How far a judge went that may stop early."""
-
-    seed: int | None = optional()
-    """In a baseline file: what gives the order of judging."""
-    stopped: bool
-    """Whether queries were left out."""
-    judged: int
-    """How many queries were judged."""
-    queries: int
-    """How many there are."""
-    look: int
-    """Which of the planned looks was the last; from 1."""
-    sizes: tuple[int, ...]
-    """After how many queries, or clusters, each planned look is."""
-    always_valid: bool
-    """Whether intervals hold whenever one looks, not at the planned looks alone."""
-
-    def check(self) -> None:
-        """Looks grow, the last is one of them, and something was judged."""
-        sizes = list(self.sizes)
-        if not sizes or sizes != sorted(set(sizes)):
-            raise Unfit(f"sizes is {sizes!r}", allowed="growing integers, one for each look")
-        if not 1 <= self.look <= len(sizes):
-            raise Unfit(f"look is {self.look}", allowed=f"1 to {len(sizes)}")
-        if not 0 < self.judged <= self.queries:
-            raise Unfit(f"judged is {self.judged}", allowed=f"1 to the {self.queries} queries")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +54,6 @@ class SystemScore(Record):
     aggregate: Aggregate
     range: Range
     signature: str
-    not_judged: int | None = optional()
-    """How many of those that it does not apply to were not judged, since the judge stopped."""
-    early: Early | None = optional()
-    """When its judge stopped; None for a score that is always of all queries."""
     baseline: str | None = optional()
     """What the system is compared with by this score, where that is another than by its others; its
     own name where it is the baseline itself."""
@@ -140,7 +106,6 @@ class BaselineScore(Record):
     aggregate: Aggregate
     range: Range
     signature: str
-    early: Early | None = optional()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

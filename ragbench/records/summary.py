@@ -71,32 +71,6 @@ class Judging(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Saved(Record):
-    """What a judge that stopped early did not take; None where it is not known."""
-
-    calls: int | None
-    usd: float | None
-    tokens: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EarlyStopping(Record):
-    """How far a judge went that may stop early, as `Early` says it, and what that saved."""
-
-    stopped: bool
-    judged: int
-    """How many queries were judged, without those that the budget left out."""
-    queries: int
-    look: int
-    sizes: tuple[int, ...]
-    always_valid: bool
-    over_budget: int = optional(0)
-    """How many queries the budget left out."""
-    saved: Saved | None = None
-    """What the others would have taken."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerCounts(Record):
     """The answers of a system that answers each query several times."""
 
@@ -302,8 +276,6 @@ class Summary(Record):
     """Judges that were asked."""
     skipped_judges: Mapping[str, str] = optional({})
     """Judge -> why it was not asked."""
-    early_stopping: Mapping[str, EarlyStopping] = optional({})
-    """Judge -> how far it went; those that could stop early."""
     fill: Fill | None = optional()
     """Who graded passages beside people."""
     systems: tuple[SystemSummary, ...]

@@ -82,12 +82,9 @@ def headline(
                 by_outcome[other] = outcome_of(c, "higher")
         is_baseline = best in {c.baseline for c in family.comparisons}
         return _best_is_baseline(name, best, measured, others, by_outcome, is_baseline)
+    p = probability(comparison.p_adjusted)
     certainty = f"{percent(confidence)} confidence"
-    if comparison.early is not None:
-        certainty += " over all looks"
-    else:
-        p = probability(comparison.p_adjusted)
-        certainty += f", adjusted p {p}" if corrected else f", p {p}, not corrected"
+    certainty += f", adjusted p {p}" if corrected else f", p {p}, not corrected"
     return _best_against_baseline(
         name, best, measured, [s for s in others if s != against], comparison, certainty
     )

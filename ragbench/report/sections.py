@@ -174,20 +174,10 @@ def _judge_labels(judge: str, scores: Scores, summary: Summary) -> list[str]:
     if not models and declared.model:
         models = [printable(declared.model)]
     named = listed(models) or printable(judge) or "an unnamed judge"
-    judged_by = f"judged by {named}" + (f": {printable(declared.label)}" if declared.label else "")
-    early = summary.early_stopping.get(judge)
-    if early is None:
-        return [judged_by]
-    looks = f"look {early.look} of {len(early.sizes)}"
-    counts = f"{early.judged} of {early.queries} queries"
-    if early.over_budget:
-        return [judged_by, f"{counts} judged, which the budget ended"]
-    if not early.stopped:
-        return [judged_by, f"judged to the end, in {len(early.sizes)} looks"]
-    return [judged_by, f"stopped early, {counts} ({looks}); intervals allow for every look"]
+    return [f"judged by {named}" + (f": {printable(declared.label)}" if declared.label else "")]
 
 
-Key = tuple[int, tuple[tuple[str, int], ...], int, int]
+Key = tuple[int, tuple[tuple[str, int], ...], int]
 
 
 def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
@@ -234,17 +224,13 @@ def _failed_answers(scores: Scores, measures: Sequence[str]) -> list[str]:
 
 def _key(score: SystemScore) -> Key:
     failed = tuple((cause, n) for cause, n in score.failed.items() if n)
-    not_judged = score.not_judged or 0
-    return score.n, failed, score.not_applicable - not_judged, not_judged
+    return score.n, failed, score.not_applicable
 
 
 def _describe(key: Key) -> str:
-    scored, failed, not_applicable, not_judged = key
+    scored, failed, not_applicable = key
     total = sum(n for _, n in failed)
-    early = f", {not_judged} not judged" if not_judged else ""
-    return (
-        f"{scored} scored, {total} failed{causes(failed)}, {not_applicable} not applicable{early}"
-    )
+    return f"{scored} scored, {total} failed{causes(failed)}, {not_applicable} not applicable"
 
 
 def _failed_lines(key: Key, places: Sequence[tuple[str, str]], scores: Scores) -> list[str]:

@@ -14,7 +14,7 @@ from ragbench.secrets import MASK, is_secret_option
 
 if TYPE_CHECKING:  # no NumPy at run time: a single list or text is scored without it
     from ragbench.signature import Signature
-    from ragbench.types import CauseArray, Direction, FloatArray, IntArray
+    from ragbench.types import CauseArray, Direction, FloatArray
 
 
 Aggregate = Literal["mean", "sum", "geometric_mean", "corpus"]
@@ -31,28 +31,6 @@ _WORDS = {"true": True, "false": False, "null": None}
 
 Respell = Callable[[str, str], "tuple[str, str]"]
 """Key and value as written -> ours."""
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """When a judge that may stop early did, which all that is said of its scores allows for."""
-
-    number: int
-    """Which of the planned looks was the last; from 1."""
-    sizes: tuple[int, ...]
-    """After how many queries, or clusters, each planned look is; the last is all of them."""
-    judged: int
-    """How many queries were judged."""
-    queries: int
-    always_valid: bool = False
-    """Whether intervals hold whenever one looks, not at the planned looks alone."""
-    places: IntArray | None = field(default=None, repr=False, compare=False)
-    """Shape (n,): when the query of each row came, for bets in that order."""
-
-    @property
-    def stopped(self) -> bool:
-        """Whether queries were left out."""
-        return self.judged < self.queries
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +55,6 @@ class ScoreColumn:
     """That number where it is not computed from the values."""
     details: Mapping[int, str] = field(default_factory=dict)
     """Row -> what went wrong there, in words."""
-    look: Look | None = None
-    """When its judge stopped, or could have; None for a score that is always of all items."""
     answer_causes: CauseArray | None = field(default=None, repr=False)
     """Shape (n, samples): the cause of each answer where an item has several, whose mean it is;
     None where each item is one answer."""

@@ -7,8 +7,7 @@ and `tilting_interval` are the parts, `effect_size`, `randomization_p_values`, `
 cost: `increase_interval`. A family of comparisons: `holm_p_values`, `benjamini_hochberg_p_values`,
 `max_t_p_values`, `tied_with_best`. Pairs that were compared: `bradley_terry_strengths`. Planning:
 `minimum_detectable_difference`, `queries_needed`, `queries_to_exclude`, `split_variance`,
-`cheapest_design`. Looking early: `look_sizes`, `spending_bounds`, `interim_interval`,
-`betting_interval`. Raters: `cohen_kappa`,
+`cheapest_design`. Raters: `cohen_kappa`,
 `krippendorff_alpha`, `pearson`, `spearman`, `kendall_tau_b`, `mean_correlation`, `roc_auc`; their
 labels correct a judge's mean by `ppi_mean`.
 """
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from ragbench.stats.power import *
     from ragbench.stats.resampling import *
     from ragbench.stats.score_intervals import *
-    from ragbench.stats.sequential import *
     from ragbench.stats.student import *
     from ragbench.stats.variance import *
 
@@ -53,7 +51,6 @@ _HOMES = {
     "power": "minimum_detectable_difference noncentral_t_sf queries_needed queries_to_exclude",
     "resampling": "bca_bootstrap percentile_bootstrap studentized_bootstrap",
     "score_intervals": "score_interval tilting_interval",
-    "sequential": "betting_interval interim_interval look_sizes spending_bounds",
     "student": "t_cdf t_quantile t_sf",
     "variance": "Design VarianceComponent VarianceSplit cheapest_design split_variance",
 }

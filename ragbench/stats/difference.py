@@ -30,9 +30,8 @@ __all__ = [
 
 DifferenceMethod = Literal["default", "percentile", "bca"]
 DifferenceRule = Literal[
-    "identical", "score", "tilting", "studentized", "percentile", "bca", "betting", "undefined"
+    "identical", "score", "tilting", "studentized", "percentile", "bca", "undefined"
 ]
-"""`betting` is of confidence sequences, which `betting_interval` gives."""
 
 ENOUGH_CHANGED = 20
 """From this many changed queries (or clusters) on, resampling says how a mean of them varies."""

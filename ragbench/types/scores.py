@@ -60,8 +60,6 @@ class Cause(IntEnum):
     """The rubric compares two answers, and there is no other one."""
     NOTHING_TO_USE = 14
     """No passage has anything of the reference that the answer could have used."""
-    STOPPED_EARLY = 15
-    """Not judged: what `stop_when` asks about was decided before."""
     NO_TURNS = 20
     """The rubric is about a conversation, and nothing was said before the question."""
     NO_EXPECTED_CALLS = 21

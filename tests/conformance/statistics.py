@@ -30,14 +30,11 @@ Array = np.ndarray
 _BY_TESTS, _REASONS = declared_by_tests("stats")
 WITHOUT_REFERENCE: dict[str, str] = {
     **_REASONS,
-    "betting_interval": "no package here has it; by simulation in tests/stats/test_betting.py",
     "cheapest_design": "every design tried in turn in tests/stats/test_variance.py",
     "difference_interval": (
         "its rules join intervals that no package joins; their parts beside SciPy, worked by hand "
         "and by simulated coverage in tests/stats/test_difference.py"
     ),
-    "interim_interval": "as difference_interval, at a bound; tests/stats/test_sequential.py",
-    "look_sizes": "a list of whole numbers; properties in tests/stats/test_sequential.py",
     "mean_agreement": "a mean over raters, worked by hand in tests/stats/test_agreement.py",
     "queries_to_exclude": (
         "no package plans by these intervals; the power of its plans by counting and by samples in "
@@ -314,20 +311,6 @@ REFERENCES = [
             lambda sd, n, power: stats.minimum_detectable_difference(sd, n, power=power),
             _detectable,
             grid((0.1, 0.3, 1.0), (5, 50, 500), (0.8, 0.95)),
-        ),
-    ),
-    Reference(
-        "spending_bounds",
-        "Reboussin, DeMets, Kim and Lan (2000), as printed",
-        2e-4,
-        of_cases(
-            lambda sizes: stats.spending_bounds(sizes),
-            lambda sizes: {
-                2: (2.9626, 1.9686),
-                3: (3.7103, 2.5114, 1.9930),
-                5: (4.8769, 3.3569, 2.6803, 2.2898, 2.0310),
-            }[len(sizes)],
-            lambda _: (([100 * k for k in range(1, n + 1)],) for n in (2, 3, 5)),
         ),
     ),
     Reference("split_variance", "SciPy `f_oneway`, its F", 1e-9, _components, True),

@@ -118,17 +118,6 @@ def test_a_pair_of_systems_is_won_by_the_majority_of_meetings(
     assert (pair["system"], pair["wins"], pair["n"]) == ("bm25/gpt", len(QUERIES), len(QUERIES))
 
 
-def test_a_judge_that_stops_early_judges_all_answers_to_a_query(config, server):
-    experiment = run_experiment(judged(config, server, stop_when="decided"))
-
-    verdicts = rows_of(experiment, "judgements")
-    done = {(r["query_id"], r["sample"]) for r in verdicts if r["cause"] != "stopped_early"}
-    queries = {query for query, _ in done}
-    assert done == {(query, sample) for query in queries for sample in range(SAMPLES)}
-    score = system_of(experiment)["scores"]["answer_relevancy"]
-    assert score["n"] == len(queries)
-
-
 def test_a_judge_with_samples_does_not_share_its_noise_among_equal_answers(config):
     with ChatServer(lambda body, n: answer_in_turn(body, 0), model="m") as server:
         run_experiment(judged(config, server))

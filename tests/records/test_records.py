@@ -17,7 +17,6 @@ from ragbench.errors import DataError
 from ragbench.records.codec import ProseTree, Record, cleaned, from_json, kind, to_json
 from ragbench.records.gate import DropFacts, Facts, GateVerdict
 from ragbench.records.manifest import ClaimRow, VerdictRow
-from ragbench.records.score import Early
 from ragbench.records.summary import SystemSummary
 
 MODULES = [
@@ -88,11 +87,6 @@ def is_optional(field):
 @functools.cache  # to make strategies takes longer than to draw from them
 def records(made):
     """Records of a class, with any of their optional fields."""
-    if made is Early:
-        sizes = st.sets(st.integers(1, 9), min_size=2, max_size=3).map(lambda s: tuple(sorted(s)))
-        return st.builds(
-            Early, sizes=sizes, look=st.integers(1, 2), judged=st.just(3), queries=st.just(4)
-        )
     hints = get_type_hints(made, include_extras=True)
     known = {f.name: values(hints[f.name]) for f in fields(made)}
     optional = {name for name in known if is_optional(made.__dataclass_fields__[name])}

@@ -77,7 +77,7 @@ def _laid_out(value: Any, levels: int, indent: str = "") -> str:
 
 def baseline_of(scores: StoredScores, *, costs: bool = False) -> BaselineFile:
     """Return scores as a baseline file has them."""
-    prints, seed = scores.fingerprints, 0 if scores.summary is None else scores.summary.seed or 0
+    prints = scores.fingerprints
     rows = np.array(sorted(range(len(scores.query_ids)), key=lambda i: scores.query_ids[i]))
     ids = [scores.query_ids[row] for row in rows]
     scored = (system for system in scores.systems if system.scores)
@@ -91,15 +91,13 @@ def baseline_of(scores: StoredScores, *, costs: bool = False) -> BaselineFile:
         if prints
         else {},
         systems={
-            system.name: _system(system, rows, ids, costs, seed)
+            system.name: _system(system, rows, ids, costs)
             for system in sorted(scored, key=lambda system: system.name)
         },
     )
 
 
-def _system(
-    system: StoredSystem, rows: IntArray, ids: list[str], costs: bool, seed: int
-) -> BaselineSystem:
+def _system(system: StoredSystem, rows: IntArray, ids: list[str], costs: bool) -> BaselineSystem:
     scores = dict(sorted(system.scores.items()))
     cells = [_cells(score, rows) for score in scores.values()]
     several = {
@@ -111,7 +109,7 @@ def _system(
     return BaselineSystem(
         retriever=system.retriever,
         generator=system.generator,
-        scores={name: _head(score, seed) for name, score in scores.items()},
+        scores={name: _head(score) for name, score in scores.items()},
         per_query=dict(zip(ids, zip(*cells, strict=True), strict=True)),
         answers=next((causes.shape[1] for causes in several.values()), None),
         unscored_answers={
@@ -137,11 +135,7 @@ def _lacking(answers: Mapping[str, CauseArray]) -> dict[str, dict[str, int]]:
     }
 
 
-def _head(score: StoredScore, seed: int) -> BaselineScore:
-    early = score.early
-    if early is not None and early.seed is None:
-        # intervals allow for the looks of a judge, and bets are in the order that the seed gives
-        early = replace(early, seed=seed)
+def _head(score: StoredScore) -> BaselineScore:
     return BaselineScore(
         mean=score.mean,
         n=int(np.count_nonzero(score.causes == Cause.SCORED)),
@@ -150,7 +144,6 @@ def _head(score: StoredScore, seed: int) -> BaselineScore:
         aggregate=score.aggregate,
         range=(_bounded(score.low), _bounded(score.high)),
         signature=score.signature,
-        early=early,
     )
 
 

@@ -21,7 +21,7 @@ from ragbench.errors import DataError
 from ragbench.json_yaml import load_json
 from ragbench.records.codec import from_json
 from ragbench.records.manifest import UnscoredRow
-from ragbench.records.score import Aggregate, BaselineScore, Early, Kind, SystemScore
+from ragbench.records.score import Aggregate, BaselineScore, Kind, SystemScore
 from ragbench.records.summary import Role, Summary, SystemSummary
 from ragbench.registry import shown
 from ragbench.types import Cause, CauseArray, Direction, FloatArray
@@ -45,8 +45,6 @@ class StoredScore:
     """Shape (n,), in the order of the query ids; NaN where there is no value."""
     causes: CauseArray
     """Shape (n,); `Cause.SCORED` exactly where there is a value."""
-    early: Early | None = None
-    """How far a judge that may stop early went; None for all others."""
     answer_causes: CauseArray | None = None
     """Shape (n, samples): the cause of each answer where queries have several, else None."""
 
@@ -214,5 +212,4 @@ def stored_score(
         signature=head.signature,
         values=values,
         causes=causes,
-        early=head.early,
     )

@@ -202,7 +202,6 @@ def common_clusters(path: str, met: Met) -> list[str]:
         for source in met.sources
         if (labels := source_clusters(path, source, ids)) is not None
     }
-    _refuse_bets(path, met.sources)
     if not found:
         named = ", ".join(source.source for source in met.sources)
         allowed = (
@@ -225,15 +224,6 @@ def source_clusters(path: str, source: ScoredSystems, ids: Sequence[str]) -> lis
     known = read_query_metadata(source.metadata)
     metadata = [known.get(query, {}) for query in ids]
     return clusters_by(path, ids, metadata, file=source.metadata)[0]
-
-
-def _refuse_bets(path: str, sources: Sequence[ScoredSystems]) -> None:
-    for source in sources:
-        columns = [c for system in source.systems.values() for c in system.columns.items()]
-        for name, column in columns:
-            if column.look is not None and column.look.always_valid:
-                found = f"{name} has bets on single queries, and the units are clusters ({path})"
-                raise DataError(found, file=source.source)
 
 
 def document_id(passage: Document | ScoredDocument, match: Match) -> str | None:

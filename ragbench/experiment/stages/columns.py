@@ -27,7 +27,6 @@ _OF_THE_QUERY = (
     Cause.NO_GUIDELINES,
     Cause.NO_TURNS,
     Cause.NO_EXPECTED_CALLS,
-    Cause.STOPPED_EARLY,
 )
 """Causes that lie in the data or in the plan, not in what a system made of them."""
 

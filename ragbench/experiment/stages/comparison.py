@@ -209,7 +209,7 @@ class Compare(StoredStage):
         parts += map(repr, (plan.baseline, plan.clusters, plan.slicings))
         for system in self._systems:
             columns = system.columns.items()
-            kept = [f"{name} {_fingerprint(column)} {column.look}" for name, column in columns]
+            kept = [f"{name} {_fingerprint(column)}" for name, column in columns]
             parts += [system.name, *kept]
         return [Slot(self.items_of(plan.config.name, parts), "comparisons", 0)]
 

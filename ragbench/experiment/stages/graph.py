@@ -18,7 +18,6 @@ from ragbench.experiment.stages.base import Node, PlannedStage, Stage, Workspace
 from ragbench.experiment.stages.causes import FindCauses
 from ragbench.experiment.stages.columns import CountFailed
 from ragbench.experiment.stages.comparison import Compare
-from ragbench.experiment.stages.early_stopping import JudgeEarly
 from ragbench.experiment.stages.judging import JudgeAnswers
 from ragbench.experiment.stages.model_judgements import Judgements
 from ragbench.experiment.stages.preferences import JudgePairs
@@ -35,8 +34,8 @@ _ROUNDS = 10
 def stages_of(workspace: Workspace) -> list[Stage]:
     """Return all stages of a plan, each behind those that it reads.
 
-    Rankings come first, since a model that judges passages, and judges that may stop early, look at
-    all systems side by side; then system by system in the order of the tables.
+    Rankings come first, since a model that judges passages looks at the hits of all retrievers;
+    then system by system in the order of the tables.
     """
     plan, top_k = workspace.plan, workspace.plan.config.metrics.retrieval.top_k
     retrievers, scorers = Retrievers(workspace), Scorers(workspace.executor)
@@ -49,33 +48,22 @@ def stages_of(workspace: Workspace) -> list[Stage]:
         if answer.system.ranking_of == name
     }
     judgements = Judgements(workspace, list(ranks.values()))
-    early = {
-        name: JudgeEarly(workspace, name)
-        for name, judge in plan.judges.items()
-        if judge.block.stop_when is not None and judge.rubrics
-    }
-
-    def of_answers(answer: Answer) -> Iterator[Stage]:
-        return _of_answers(workspace, answer, scorers, early)
-
     found: list[Stage] = []
     for one in retrieve.values():
         found += [*(each for each in one.sources if not each.place and each not in found), one]
         found.append(ranks[one.name])
     found += [rank for name, rank in ranks.items() if name not in retrieve]
-    found += [judgements, *early.values()]
+    found.append(judgements)
     for system in plan.systems:
         if system.name in ranks:
             found.append(ScoreRanking(workspace, system, ranks[system.name], judgements))
         if system.name in answers:
-            found += of_answers(answers[system.name])
+            found += _of_answers(workspace, answers[system.name], scorers)
     found += [JudgePairs(workspace, name) for name, judge in plan.judges.items() if judge.pairwise]
     return [*found, Compare(workspace), FindCauses(workspace)]
 
 
-def _of_answers(
-    workspace: Workspace, answer: Answer, scorers: Scorers, early: Mapping[str, JudgeEarly]
-) -> Iterator[Stage]:
+def _of_answers(workspace: Workspace, answer: Answer, scorers: Scorers) -> Iterator[Stage]:
     """Answers with all that scores them; of what only retrieves there is nothing to score."""
     yield answer
     if answer.only_retrieves:
@@ -83,11 +71,7 @@ def _of_answers(
     yield ScoreAnswers(workspace, answer, scorers)
     for name, judge in workspace.plan.judges.items():
         if judge.rubrics:
-            looks = early.get(name)
-            judged = JudgeAnswers(workspace, answer, name, None if looks is None else looks.asked)
-            if looks is not None:
-                looks.judges.append(judged)
-            yield judged
+            yield JudgeAnswers(workspace, answer, name)
     yield CountFailed(workspace, answer)
 
 

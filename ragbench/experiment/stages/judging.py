@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import islice, tee
@@ -12,7 +12,7 @@ from ragbench import __version__
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.costs import totals_of, use_of
 from ragbench.experiment.plan.records import Plan, PlannedJudge
-from ragbench.experiment.records import Answers, EarlyJudge, Results
+from ragbench.experiment.records import Answers, Results
 from ragbench.experiment.stages.answers import Answer
 from ragbench.experiment.stages.base import PENDING, Keep, Node, Slot, Stage, StoredStage, Workspace
 from ragbench.experiment.stages.columns import add_samples, split_samples, with_failures_of
@@ -20,7 +20,7 @@ from ragbench.experiment.stages.comparison import warnings_on
 from ragbench.experiment.stages.item_json import Stored, read_verdict
 from ragbench.experiment.stages.keys import KEY_DIGITS, code_of, item_key
 from ragbench.records.manifest import form_id
-from ragbench.score.base import Advance, Look
+from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item, Rubric
 from ragbench.score.judge.judged import Judged, collect_verdicts
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
@@ -255,24 +255,15 @@ class Verdicts(StoredStage):
 
 
 class JudgeAnswers(Stage):
-    """What a judge says of a system's answers.
-
-    One that looks at all systems side by side is asked by `early` what it said.
-    """
+    """Judge the answers of one system."""
 
     unit = "verdicts"
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        answer: Answer,
-        name: str,
-        early: Callable[[], EarlyJudge] | None = None,
-    ) -> None:
+    def __init__(self, workspace: Workspace, answer: Answer, name: str) -> None:
         title = f"judge {answer.system.name} ({name})"
         super().__init__(workspace, title, None if answer.is_recorded else answer)
         self.name, self.judge, self.system = name, self.plan.judges[name], answer.system
-        self._answer, self._early = answer, early
+        self._answer = answer
 
     @property
     def computes(self) -> bool:
@@ -328,25 +319,19 @@ class JudgeAnswers(Stage):
 
     def pay_for(self, rows: Sequence[int]) -> None:
         """Judge the answers to some queries."""
-        if self._early is None:
-            answers = self._answer.partial
-            known = [row for row in answers.rows(rows) if answers.outcomes[row] != PENDING]
-            self._verdicts(self._items(answers)).items(known)
+        answers = self._answer.partial
+        known = [row for row in answers.rows(rows) if answers.outcomes[row] != PENDING]
+        self._verdicts(self._items(answers)).items(known)
 
-    def verdicts(self, rows: Sequence[int]) -> Sequence[Mapping[str, Verdict]]:
-        """Return the verdicts on the answers to some queries, and what is stored of others."""
-        return self._verdicts(self.items).by_item(self.answers.rows(rows))
-
-    def collected(
-        self, verdicts: Sequence[Mapping[str, Verdict]], look: Look | None = None
-    ) -> Judged:
-        """Turn verdicts into columns; what has no answer failed."""
+    def _collected(self) -> Judged:
+        """Return the verdicts as columns; an answer that failed has no score."""
+        verdicts = self._verdicts(self.items).by_item()
         judge, ids, rows = self.judge, self.plan.ids, range(len(self._bare))
         names = Mapped(lambda row: (ids[row % len(ids)], row // len(ids)), rows)
         given = (judge.judge, self._bare, judge.rubrics, verdicts)
         judged = collect_verdicts(*given, type_name=judge.type, names=names)
         columns = {
-            rubric: replace(with_failures_of(self.answers, column), look=look)
+            rubric: with_failures_of(self.answers, column)
             for rubric, column in judged.columns.items()
         }
         return replace(judged, columns=columns)
@@ -354,13 +339,8 @@ class JudgeAnswers(Stage):
     def collect(self, results: Results) -> None:
         """Add the columns and the verdicts, what the judge took, and what makes them doubtful."""
         system, before = self.system, totals_of(self.judge)
-        if self._early is None:
-            judged = self.collected(self.verdicts(range(len(self.plan.queries))))
-            use = use_of(self.judge, judged, before)
-        else:
-            early = self._early()
-            judged = early.judged[system.name]
-            use = replace(use_of(self.judge, judged, before), paid=early.paid[system.name])
+        judged = self._collected()
+        use = use_of(self.judge, judged, before)
         results.judge_uses.setdefault(system.name, {})[self.name] = use
         results.warnings += warnings_on(system.name, self.name, self.judge, judged)
         for rubric, column in judged.columns.items():

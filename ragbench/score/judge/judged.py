@@ -44,7 +44,7 @@ class Judged:
     failed: Mapping[str, Counter[str]] = field(default_factory=dict)
     """Rubric -> how many verdicts failed, by cause; rubrics without a failure are absent."""
     asked: Mapping[str, int] = field(default_factory=dict)
-    """Rubric -> how many verdicts there are, without those that stopping early left out."""
+    """Rubric -> how many verdicts there are."""
 
     @property
     def spreads(self) -> dict[str, float]:
@@ -160,7 +160,7 @@ class _Gathered:
         if verdict.score is not None:
             self.values[row] = verdict.score
         self.causes[row] = Cause[verdict.cause.upper()]
-        self.asked += verdict.cause != Cause.STOPPED_EARLY.word
+        self.asked += 1
         if verdict.status == "failed":
             self.details[row] = verdict.reasoning
             self.failed[verdict.cause] += 1
