@@ -16,46 +16,6 @@ COMPARISON_SCHEMA = "ragbench.comparison/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VariancePart(Record):
-    """One component of the variance of a query's difference."""
-
-    sources: tuple[str, ...]
-    """What it is due to; several where one run cannot tell them apart."""
-    variance: float | None
-    df: float
-    """Degrees of freedom of the estimate."""
-    confounded: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Design(Record):
-    """How often to ask."""
-
-    queries: int
-    generations: int | None = optional()
-    """Answers to each; None where generators were asked once."""
-    judgements: int
-    """Judgements of each answer."""
-    cost: float
-    unit: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variance(Record):
-    """What the variance of a comparison is made of."""
-
-    components: tuple[VariancePart, ...]
-    queries: int
-    generations: int | None = optional()
-    """How many answers to each; None where generators were asked once."""
-    judgements: int
-    """How many judgements of each answer."""
-    standard_error: float | None
-    cheapest_half_as_wide: Design | None
-    """The cheapest way to an interval half as wide."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Difference(Record):
     """A system and its baseline by one measure, paired over the queries that both have."""
 
@@ -83,13 +43,11 @@ class Difference(Record):
     """Sign flips behind p; None for a test without."""
     p: float | None = None
     p_adjusted: float | None = None
-    """Adjusted for its family; None where no p-value decides, but a judge's looks."""
+    """Adjusted for its family; None where nothing was tested."""
     differs: bool | None = None
     """Whether a difference was shown; None where none was tested."""
     n_failed: int | None = optional()
     """Pairs that a failure left out, where runs are compared."""
-    variance: Variance | None = optional()
-    """What its noise is made of, where something was asked several times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,6 @@ Array = np.ndarray
 _BY_TESTS, _REASONS = declared_by_tests("stats")
 WITHOUT_REFERENCE: dict[str, str] = {
     **_REASONS,
-    "cheapest_design": "every design tried in turn in tests/stats/test_variance.py",
     "difference_interval": (
         "its rules join intervals that no package joins; their parts beside SciPy, worked by hand "
         "and by simulated coverage in tests/stats/test_difference.py"
@@ -175,16 +174,6 @@ def _strengths(times: int) -> Pairs:
         yield stats.bradley_terry_strengths(outcomes, pairs).values[:-1], best
 
 
-def _components(times: int) -> Pairs:
-    """F = mean square between / within = (within + runs x between) / within."""
-    for seed in range(20 * times):
-        rng = np.random.default_rng(seed)
-        x = rng.normal(0, 0.3, (30, 1)) + rng.normal(0, 0.1, (30, 4))
-        found = {c.levels: c.variance for c in stats.split_variance(x).components}
-        within = found[("generator", "judge")]
-        yield (within + 4 * found[("query",)]) / within, scipy.f_oneway(*x).statistic
-
-
 def _sums(times: int) -> Pairs:
     rng = np.random.default_rng(12)
     for d in differences(times, 50):
@@ -313,7 +302,6 @@ REFERENCES = [
             grid((0.1, 0.3, 1.0), (5, 50, 500), (0.8, 0.95)),
         ),
     ),
-    Reference("split_variance", "SciPy `f_oneway`, its F", 1e-9, _components, True),
     Reference(
         "score_interval",
         "SciPy `multinomial`, summed over every table: what is left out at each limit",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from statistics import median
@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.comparison.differences import compare_slices, compare_systems
+from ragbench.comparison.differences import compare_slices, compare_systems, describe
 from ragbench.comparison.method import Method
+from ragbench.comparison.pairs import pair_columns
 from ragbench.comparison.systems import SystemScores, finite, mean_of
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Plan, PlannedJudge
@@ -21,15 +22,15 @@ from ragbench.experiment.stages.base import Keep, Slot, StoredStage, Workspace
 from ragbench.experiment.stages.columns import sample_notes
 from ragbench.experiment.stages.item_json import write_column
 from ragbench.experiment.stages.keys import code_in
-from ragbench.experiment.variance import (
-    add_variance,
-    delta_notes,
-    describe_deltas,
-    differences_from,
-)
 from ragbench.json_yaml import load_json
 from ragbench.records.codec import from_json, to_json
-from ragbench.records.comparison import Comparisons, ControlDifference, MeasureComparison
+from ragbench.records.comparison import (
+    Comparisons,
+    ControlDifference,
+    Difference,
+    MeasureComparison,
+    OverSource,
+)
 from ragbench.report.headline import nothing_told
 from ragbench.score.base import Advance, ScoreColumn
 from ragbench.score.judge.judged import Judged
@@ -227,18 +228,17 @@ class Compare(StoredStage):
         return from_json(Comparisons, load_json(json.dumps(stored)))
 
     def collect(self, results: Results) -> None:
-        """Compare, and add what is known of controls, of sources and of the noise."""
+        """Compare systems, controls with their systems, and retrievers with the one they read."""
         plan, method = self.plan, method_of(self.plan)
         results.notes += [*sample_notes(results.answers.values()), *refusal_notes(plan, results)]
         self._systems = [system for system in results.systems if system.role != "control"]
         [stored] = self.items()
-        found = add_variance(stored, plan, results)
         deltas = describe_deltas(plan, self._systems, method)
         controls = describe_controls(plan, results.systems, method)
         results.notes += [*delta_notes(deltas), *control_notes(controls, method.confidence)]
         preferences = [entry for each in results.preferences for entry in each.entries]
         results.comparisons = replace(
-            with_reasons(plan, results, found),
+            with_reasons(plan, results, stored),
             preferences=tuple(preferences),
             over_sources=tuple(deltas),
             controls=tuple(controls),
@@ -277,6 +277,52 @@ def _refused(name: str, options: Mapping[str, object]) -> str:
     """An option that a model refuses; with its value where that is not the default."""
     value = options.get(name)
     return f"{name} {value} of the config" if value else name
+
+
+def differences_from(
+    other: SystemScores, system: SystemScores, method: Method
+) -> Iterator[tuple[str, Difference]]:
+    """Compare a system with another one by each score of both that is a mean over queries."""
+    for name, column in system.columns.items():
+        if name in other.columns and column.aggregate != "sum":
+            yield name, describe(pair_columns(name, system, other), method, None)
+
+
+def describe_deltas(
+    plan: Plan, systems: Sequence[SystemScores], method: Method
+) -> list[OverSource]:
+    """Compare each retriever over exactly one other with that one, if both are scored."""
+    by_name = {system.name: system for system in systems}
+    sources = {name: plan.retrievers[name].sources for name in plan.retrieving}
+    single = [(name, each[0]) for name, each in sources.items() if len(each) == 1]
+    return [
+        OverSource(
+            system=name,
+            over=first,
+            measure=measure,
+            difference=found.difference,
+            interval=found.interval or (None, None),
+            n=found.n,
+            n_changed=found.n_changed or 0,
+        )
+        for name, first in single
+        if first in by_name
+        for measure, found in differences_from(by_name[first], by_name[name], method)
+    ]
+
+
+def delta_notes(rows: Sequence[OverSource]) -> list[str]:
+    """Say in a sentence each what it adds, by its first measure."""
+    notes = []
+    for name in dict.fromkeys(row.system for row in rows):
+        row = next(row for row in rows if row.system == name)
+        low, high = row.interval
+        if row.difference is None or low is None or high is None:
+            continue
+        notes.append(
+            f"{name} over {row.over}: {row.measure} {row.difference:+.3f} [{low:+.3f}, {high:+.3f}]"
+        )
+    return notes
 
 
 def describe_controls(
