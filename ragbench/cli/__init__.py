@@ -38,7 +38,6 @@ _COMMANDS = {
     "baseline": "Write the scores per query of a run to one small file to commit.",
     "report": "Write the page of a run again, or one page for several runs.",
     "calibrate": "Compare a judge with people: draw a sheet to label, then certify the judge.",
-    "nuggets": "Make the facts that good answers have of the passages of a run.",
     "list": "List components, measures, metrics and rubrics, or print the prompts of a rubric.",
     "cache": "Show or prune what is stored between runs.",
     "reproduce": "Repeat the run of a run folder and show what differs.",
@@ -56,7 +55,6 @@ _PLACES = {
     "baseline": "compare:baseline",
     "plan": "run:plan",
     "reproduce": "run:reproduce",
-    "nuggets": "rubric:nuggets",
 }
 """Command -> module and function, where it is not `command` of the module of its name."""
 

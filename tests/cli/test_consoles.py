@@ -38,7 +38,7 @@ LINES = [
     "compare runs/c", "compare runs/c runs/c --format markdown",
     "compare runs/c runs/c --format json", "compare runs/c -m 東京", "baseline runs/c -o ù.json",
     "report runs/c", "report runs/c -o ù", "calibrate runs/c --draw 1",
-    "calibrate runs/c --labels 東京.jsonl", "nuggets runs/c -o ù.jsonl", "list", "list 東京",
+    "calibrate runs/c --labels 東京.jsonl", "list", "list 東京",
     "list --json", "cache", "cache prune --older-than 東京", "reproduce runs/c", "reproduce 東京",
     "list rubrics faithfulness", "list rubrics 東京", "schema", "schema 東京", "東京", "--東京",
 ]  # fmt: skip

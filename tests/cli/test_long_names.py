@@ -28,7 +28,7 @@ LINES = [
     "baseline NAME -o x.json", "baseline runs/c -o NAME", "report NAME", "report runs/c -o NAME",
     "calibrate NAME --draw 1", "calibrate runs/c --labels NAME",
     "calibrate runs/c --draw 1 -o NAME",
-    "nuggets NAME -o x", "nuggets runs/c -o NAME", "list NAME", "cache --cache NAME",
+    "list NAME", "cache --cache NAME",
     "cache prune --older-than NAME", "reproduce NAME", "list rubrics NAME",
     "list rubrics NAME.yaml", "schema -o NAME",
 ]  # fmt: skip

@@ -23,7 +23,6 @@ LINES = {
     "baseline": "runs/quickstart -o main.json",
     "report": "runs/quickstart",
     "calibrate": "runs/quickstart --draw 12",
-    "nuggets": "runs/quickstart -o nuggets.jsonl",
     "list": "retrievers",
     "cache": "",
     "reproduce": "runs/quickstart --quiet",

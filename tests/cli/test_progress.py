@@ -1,4 +1,4 @@
-"""Commands that last say how far they are where no bar moves: `calibrate`, `nuggets`, `score`."""
+"""Commands that last say how far they are where no bar moves: `calibrate`, `score`."""
 
 import functools
 import os
@@ -7,13 +7,11 @@ import subprocess
 
 import pytest
 
-from ragbench.experiment.runner import run_experiment
 from tests.calibration.trial import judged
 from tests.chat_server import ChatServer
 from tests.cli.bridges import bridge_records
 from tests.cli.run_files import QRELS, RUN_A
 from tests.experiment.conftest import config, data  # noqa: F401  fixtures
-from tests.experiment.test_nuggets import Maker
 from tests.score.judge.scripted import Held, Script
 
 pytestmark = pytest.mark.slow  # processes and servers
@@ -63,22 +61,6 @@ def test_calibrate_says_how_many_answers_were_asked_about(said_meanwhile, tmp_pa
         )
 
     assert any(re.match("ask openai again: 60 answers in ", line) for line in lines)
-
-
-def test_nuggets_say_how_many_queries_are_made(said_meanwhile, config, tmp_path):  # noqa: F811
-    held = Held(Maker())
-    with ChatServer(held) as server:
-        block = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": ["fluency"]}
-        run = run_experiment({**config, "metrics": {"generation": [], "judge": block}}).path
-        held.hold_after = held.answered + 2
-        lines = said_meanwhile(
-            ["nuggets", run, "-o", "nuggets.jsonl", "--trust", server.url],
-            r"make nuggets \(openai\): [0-4] of 5 queries after .+ s",
-            lambda process: held.release(),
-            tmp_path,
-        )
-
-    assert any(re.match(r"make nuggets \(openai\): 5 queries in ", line) for line in lines)
 
 
 def test_score_says_how_much_of_a_run_file_is_read(said_meanwhile, tmp_path):

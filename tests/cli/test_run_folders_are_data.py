@@ -58,7 +58,6 @@ LINES = {
         "RUN --labels labels.csv",
         "OTHER --labels labels.csv --retest RUN",
     ],
-    "nuggets": ["RUN -o ../nuggets.jsonl"],
     "cache": [""],
     "schema": [""],
     "list": ["retrievers", "rubrics faithfulness"],

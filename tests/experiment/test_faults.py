@@ -263,7 +263,6 @@ def test_a_signal_and_then_the_same_command(command, undisturbed, sent):
     [
         ("reproduce runs/moons", signal.SIGTERM),
         ("calibrate runs/moons --probe position -o probes.json --trust URL", signal.SIGHUP),
-        ("nuggets runs/moons -o nuggets.jsonl --trust URL", signal.SIGTERM),
     ],
 )
 def test_a_signal_within_other_commands_that_pay(command, line, sent):

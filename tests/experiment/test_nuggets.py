@@ -1,15 +1,13 @@
-"""Nuggets of a run: given in a file, or made of the pool; the same for every system."""
+"""Nuggets of a run, given in a file: the same for every system."""
 
 import json
 import re
 
 import pytest
-import yaml
 
 from ragbench.errors import ConfigError
 from ragbench.experiment.runner import run_experiment
 from tests.chat_server import ChatServer
-from tests.chat_server.answers import Answer
 from tests.commands import run_command
 from tests.experiment.moons import QUERIES, write_jsonl
 from tests.score.judge.scripted import Script
@@ -29,25 +27,9 @@ def fenced(text, label):
     return re.findall(rf"<{label}-[0-9a-f]{{12}}>\n(.*?)\n</", text, re.DOTALL)
 
 
-class Maker(Script):
-    """Makes a nugget of each passage, its first word; the first one is vital."""
-
-    def __call__(self, body, times_asked):
-        text = body["messages"][1]["content"]
-        properties = body["response_format"]["json_schema"]["schema"]["properties"]
-        passages = fenced(text, r"passage-\d+")
-        if passages:
-            made = [passage.split()[0] for passage in passages]
-            return Answer(json.dumps({"nuggets": [*fenced(text, r"nugget-\d+"), *made]}))
-        if properties.get("nugget_1", {}).get("enum"):
-            words = ["vital" if key == "nugget_1" else "okay" for key in properties]
-            return Answer(json.dumps(dict(zip(properties, words, strict=True))))
-        return super().__call__(body, times_asked)
-
-
 @pytest.fixture
 def server():
-    with ChatServer(Maker(support=lambda n: "support" if n == 1 else "partial_support")) as server:
+    with ChatServer(Script(support=lambda n: "support" if n == 1 else "partial_support")) as server:
         yield server
 
 
@@ -145,54 +127,3 @@ def test_mistakes_in_a_config(config, server, tmp_path, block, message):
     with pytest.raises(ConfigError) as raised:
         run_experiment(judged(config, server, **block))
     assert message in str(raised.value)
-
-
-@pytest.mark.slow
-def test_nuggets_of_a_run_made_edited_and_used(config, server, tmp_path):
-    (tmp_path / "moons.yaml").write_text(
-        yaml.safe_dump(judged(config, server, rubrics=["fluency"])), "utf-8"
-    )
-    assert run_command("run", "moons.yaml", cwd=tmp_path).returncode == 0
-    before = len(server.received)
-    refused = run_command("nuggets", "runs/moons", "-o", "nuggets.jsonl", cwd=tmp_path)
-    assert refused.returncode == 2
-    assert f"would ask {server.url}, an address from the run folder" in refused.stderr
-    assert len(server.received) == before, "nothing leaves for it"
-
-    trusting = ("nuggets", "runs/moons", "--trust", server.url)
-    made = run_command(*trusting, "-o", "nuggets.jsonl", cwd=tmp_path)
-    assert made.returncode == 0, made.stderr
-    assert re.match(r"nuggets: nuggets.jsonl: \d+ nuggets \(\d+ vital\) of \d+ quer", made.stdout)
-
-    lines = [json.loads(line) for line in (tmp_path / "nuggets.jsonl").read_text().splitlines()]
-    assert [line["qid"] for line in lines] == [*QUERIES]
-    for line in lines:
-        importances = [nugget["importance"] for nugget in line["nuggets"]]
-        assert importances == ["vital"] + ["okay"] * (len(importances) - 1)
-    pool = fenced(server.received[before].body["messages"][1]["content"], r"passage-\d+")
-    assert len(pool) == len(set(pool)) > 1, "of both retrievers, each text once"
-
-    again = run_command(*trusting, "-o", "nuggets.jsonl", cwd=tmp_path)
-    assert again.returncode == 2
-    assert "exists already" in again.stderr
-    asked = len(server.received)
-    again = run_command(*trusting, "-o", "second.jsonl", cwd=tmp_path)
-    assert (tmp_path / "second.jsonl").read_text() == (tmp_path / "nuggets.jsonl").read_text()
-    assert len(server.received) == asked, "replies are stored"
-
-    block = {"rubrics": ["nugget_recall(score=all)"], "nuggets": str(tmp_path / "nuggets.jsonl")}
-    (tmp_path / "moons.yaml").write_text(yaml.safe_dump(judged(config, server, **block)), "utf-8")
-    ran = run_command("run", "moons.yaml", cwd=tmp_path)
-    assert ran.returncode == 0, ran.stderr
-    assert "nugget_recall(score=all)" in ran.stdout
-
-
-def test_a_run_without_a_judge_that_asks(config, tmp_path):
-    (tmp_path / "moons.yaml").write_text(
-        yaml.safe_dump({**config, "metrics": {"generation": []}}),
-        "utf-8",
-    )
-    assert run_command("run", "moons.yaml", cwd=tmp_path).returncode == 0
-    made = run_command("nuggets", "runs/moons", "-o", "nuggets.jsonl", cwd=tmp_path)
-    assert made.returncode == 2
-    assert "a run whose config has a judge that asks a model" in made.stderr

@@ -35,12 +35,12 @@ from ragbench.score.judge.methods.ragas import apply_ragas
 from ragbench.score.judge.methods.rating import compare_pair, rate
 from ragbench.score.judge.methods.session import Asking, ReplyLog, Session, sent_prompts
 from ragbench.score.judge.methods.templates import prompt_fingerprint, reads_passages
-from ragbench.score.judge.methods.trec_rag import check_support, count_nuggets, pooled_nuggets
+from ragbench.score.judge.methods.trec_rag import check_support, count_nuggets
 from ragbench.score.judge.rubric import embedding_identity
 from ragbench.score.judge.verdicts import failed_verdict
 from ragbench.signature import fingerprint_json
 from ragbench.types.conversation import Turn
-from ragbench.types.records import Nugget, Usage, add_usage
+from ragbench.types.records import Usage, add_usage
 from ragbench.types.scores import SentPrompt, Verdict
 
 Combine = Literal["mean", "median", "majority"]
@@ -184,20 +184,6 @@ class ModelJudge(Connected, Judge):
         """Apply rubrics to items without blocking the running loop; may be cancelled."""
         hear = self.engine.aeach(lambda item: self._verdicts(item, rubrics), items)
         return _in_order([each async for each in hear])
-
-    def make_nuggets(
-        self, items: Sequence[Item], advance: Advance | None = None
-    ) -> list[tuple[Nugget, ...] | CallFailure]:
-        """Make nuggets of the passages of each item, by the first model; a failure is returned."""
-
-        async def made(item: Item) -> tuple[Nugget, ...] | CallFailure:
-            session = Session(self.engine.aask, self.asking, self.jury.models[0], 0)
-            try:
-                return await pooled_nuggets(ReplyLog(session), item)
-            except CallFailure as failure:
-                return failure
-
-        return _in_order(self.engine.each(made, items), advance)
 
     async def _verdicts(self, item: Item, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
         """All verdicts on one item; what several rubrics ask is asked once."""

@@ -13,7 +13,6 @@ from ragbench.score.judge.judge import Judge
 from ragbench.score.judge.published import NuggetScore, nugget_score, support_score
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.types.records import ASSIGNMENTS, IMPORTANCES, Nugget
-from tests.chat_server import ChatServer
 from tests.chat_server.answers import Answer
 from tests.score.judge.scripted import Script
 
@@ -177,47 +176,6 @@ def test_at_most_twenty_nuggets_are_kept_the_vital_ones_first(judge_on):
 
 def fenced(text, label):
     return re.findall(rf"<{label}-[0-9a-f]{{12}}>\n(.*?)\n</", text, re.DOTALL)
-
-
-class Pool:
-    """A model that takes each word of a passage for a nugget; those with an `e` are vital."""
-
-    def __init__(self):
-        self.windows = []
-
-    def __call__(self, body, times_asked):
-        text = body["messages"][1]["content"]
-        passages = fenced(text, r"passage-\d+")
-        nuggets = fenced(text, r"nugget-\d+")
-        if "nugget_1" in body["response_format"]["json_schema"]["schema"]["properties"]:
-            said = {
-                f"nugget_{n}": "vital" if "e" in nugget else "okay"
-                for n, nugget in enumerate(nuggets, start=1)
-            }
-            return Answer(json.dumps(said))
-        self.windows.append((len(passages), len(nuggets)))
-        words = [word for passage in passages for word in passage.split()]
-        return Answer(json.dumps({"nuggets": [*nuggets, *words]}))
-
-
-def test_nuggets_of_a_pool_are_made_in_windows():
-    """25 passages of two words: 10, 10 and 5 are read; 30 nuggets at most, 20 kept."""
-    from ragbench.score.judge.base import Item
-    from ragbench.score.judge.chat import OpenAIJudge
-
-    script = Pool()
-    passages = [f"{'e' if n % 3 == 0 else 'a'}{n} b{n}" for n in range(25)]
-    with ChatServer(script) as server:
-        judge = OpenAIJudge(model="m", base_url=server.url)
-        (found,) = judge.make_nuggets([Item(question="What?", contexts=passages)])
-        judge.close()
-
-    assert script.windows == [(10, 0), (10, 20), (5, 30)], "the list so far is shown"
-    assert len(server.received) == 3 + 3, "30 nuggets are marked ten at a time"
-    # the first 30 words are those of passages 0 to 14; passages 0, 3, 6, 9, 12 have an `e`
-    assert [nugget.text for nugget in found[:5]] == ["e0", "e3", "e6", "e9", "e12"]
-    assert [nugget.importance for nugget in found] == ["vital"] * 5 + ["okay"] * 15
-    assert found[5].text == "b0"
 
 
 class Support:

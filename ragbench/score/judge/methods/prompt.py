@@ -228,28 +228,6 @@ def assignment_prompt(
     return of_step("assignment", material, schema, count=n, **shown)
 
 
-def pool_prompt(
-    passages: Sequence[str], nuggets: Sequence[str], question: Asked, *, most: int
-) -> Prompt:
-    """Ask for a list of nuggets that some more passages have been read for."""
-    material = asked(question) + numbered("passage", passages) + numbered("nugget", nuggets)
-    return Prompt(
-        system_text("pool", most=most),
-        user_text("pool", material),
-        record({"nuggets": _several(_TEXT)}),
-    )
-
-
-def importance_prompt(nuggets: Sequence[str], question: Asked) -> Prompt:
-    """Ask which nuggets are vital and which ones okay."""
-    material = asked(question) + numbered("nugget", nuggets)
-    return Prompt(
-        system_text("importance"),
-        user_text("importance", material, count=len(nuggets)),
-        record({f"nugget_{n}": word(IMPORTANCES) for n in range(1, len(nuggets) + 1)}),
-    )
-
-
 def support_prompt(
     statements: Sequence[str], passage: str, question: Asked, *, few_shot: bool = True
 ) -> Prompt:

@@ -14,8 +14,6 @@ from ragbench.types.records import Nugget
 from ragbench.types.scores import Cause, Verdict
 
 _MOST_NUGGETS = 20  # of a query that are kept
-_MOST_IN_CREATION = 30
-_WINDOW = 10  # passages that are read at once, and nuggets that are marked at once
 
 
 async def count_nuggets(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
@@ -66,33 +64,6 @@ async def _assigned(
         for nugget, each in zip(nuggets, found, strict=True)
     )
     return assigned, [f" ({each['reason']})" for each in found]
-
-
-async def pooled_nuggets(log: ReplyLog, item: Item) -> tuple[Nugget, ...]:
-    """Make nuggets of a query from the passages of all systems, as TREC RAG does.
-
-    The passages are read ten at a time; each time the list so far, of at most 30 nuggets, is
-    brought up to date. Then each nugget is marked vital or okay, ten at a time, and the best 20
-    are kept, the vital ones first.
-
-    References:
-        Pradeep et al. (2024), Initial Nugget Evaluation Results for the TREC 2024 RAG Track.
-    """
-    passages, texts = item.contexts or [], list[str]()
-    for start in range(0, len(passages), _WINDOW):
-        window = passages[start : start + _WINDOW]
-        reply = await log.ask(prompt.pool_prompt(window, texts, item.asked, most=_MOST_IN_CREATION))
-        said = [text.strip() for text in reply.value["nuggets"]]
-        texts = list(dict.fromkeys(filter(None, said)))[:_MOST_IN_CREATION]
-    windows = [texts[start : start + _WINDOW] for start in range(0, len(texts), _WINDOW)]
-    replies = await log.ask_all([prompt.importance_prompt(each, item.asked) for each in windows])
-    return _best(
-        [
-            Nugget(text, str(reply.value[f"nugget_{n}"]))
-            for window, reply in zip(windows, replies, strict=True)
-            for n, text in enumerate(window, start=1)
-        ]
-    )
 
 
 def _best(nuggets: Sequence[Nugget]) -> tuple[Nugget, ...]:
