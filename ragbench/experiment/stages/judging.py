@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from itertools import islice, tee
+from itertools import chain, takewhile
 from typing import Any
 
 from ragbench import __version__
@@ -111,22 +111,16 @@ class Verdicts(StoredStage):
         """A replay reads the replies themselves."""
         return not self.workspace.replay
 
-    def slots(self) -> Sequence[Slot | None]:
-        """One for each rubric, item by item."""
+    def slots(self) -> list[Slot]:
+        """Return the slots of all rubrics, item by item."""
         judge = self.judge
         files = [
             self.items_of_key(f"{self.name}: {name}", _judge_key(judge, rubric, self.plan))
             for name, rubric in self._rubrics.items()
         ]
         # where the judge's noise is measured, equal answers must not share it
-        each = (item_key(item, item.sample if judge.samples > 1 else 0) for item in self._items)
-        keys, size = b"".join(map(bytes.fromhex, each)), KEY_DIGITS // 2
-
-        def slot_at(at: int) -> Slot:
-            row, number = divmod(at, len(files))
-            return Slot(files[number], keys[row * size : (row + 1) * size].hex(), row)
-
-        return Mapped(slot_at, range(len(self._items) * len(files)))
+        keys = (item_key(item, item.sample if judge.samples > 1 else 0) for item in self._items)
+        return [Slot(file, key, row) for row, key in enumerate(keys) for file in files]
 
     @cached_property
     def _prompt_items(self) -> StageItems:
@@ -161,92 +155,78 @@ class Verdicts(StoredStage):
             rows.append([form, each.fence, list(each.texts), each.to])
         return {**stored, **({"prompts": rows} if rows else {})}
 
-    def _groups(self, todo: Sequence[int]) -> list[tuple[list[str], list[int]]]:
-        """Names of rubrics, with the items that are judged by just these.
+    def _groups(self, todo: Sequence[int]) -> dict[tuple[str, ...], list[int]]:
+        """Return names of rubrics -> the items that are judged by these rubrics together.
 
         Rubrics of one method share replies, and each reply counts for the first verdict that rests
-        on it: where one of them is missing all of them are given anew, from stored replies.
+        on it: where a verdict is missing, all rubrics of its method judge the item again, from
+        stored replies.
         """
         names = list(self._rubrics)
-        # sets of rubrics are the bits of a number, since there is one for each item
-        lacking: dict[int, int] = {}
-        for at in todo:
-            row, number = divmod(at, len(names))
-            lacking[row] = lacking.get(row, 0) | 1 << number
-        alike: dict[str, int] = {}
-        for number, (name, rubric) in enumerate(self._rubrics.items()):
-            method = name if rubric.method in _ALONE else rubric.method
-            alike[method] = alike.get(method, 0) | 1 << number
-        groups: dict[int, list[int]] = {}
-        for row, missing in lacking.items():
-            wanted = sum(group for group in alike.values() if group & missing)
-            groups.setdefault(wanted, []).append(row)
-        return [
-            ([name for number, name in enumerate(names) if wanted >> number & 1], rows)
-            for wanted, rows in groups.items()
-        ]
+        missing: dict[int, set[str]] = {}
+        for position in todo:
+            row, number = divmod(position, len(names))
+            missing.setdefault(row, set()).add(self._shares_replies_with(names[number]))
+        groups: dict[tuple[str, ...], list[int]] = {}
+        for row, methods in missing.items():
+            chosen = tuple(name for name in names if self._shares_replies_with(name) in methods)
+            groups.setdefault(chosen, []).append(row)
+        return groups
+
+    def _shares_replies_with(self, name: str) -> str:
+        """Return the method of a rubric, or its own name where it shares no reply."""
+        method = self._rubrics[name].method
+        return name if method in _ALONE else method
 
     def shown(self, todo: Sequence[int]) -> tuple[int, str]:
         """Progress counts items, not verdicts."""
         unit = "answers" if self._bare[-1].sample else "queries"
-        return sum(len(rows) for _, rows in self._groups(todo)), unit
+        return sum(map(len, self._groups(todo).values())), unit
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Judge in random order; what is left when the time is up has failed for that reason."""
         names, seed = list(self._rubrics), self.plan.config.seed
-        missing = bytearray(len(self._bare) * len(names))
-        for at in todo:
-            missing[at] = True
-        for chosen, rows in self._groups(todo):
+        judged = set[int]()
+        for chosen, rows in self._groups(todo).items():
             order = sorted(rows, key=lambda row: order_key(seed, self._bare[row].query_id))
             rubrics = [self._rubrics[name] for name in chosen]
-            for block, given in self._judged(order, rubrics, advance):
-                for row, verdicts in zip(block, given, strict=True):
-                    for name, verdict in verdicts.items():
-                        at = row * len(names) + names.index(name)
-                        missing[at] = False
-                        keep(at, verdict)
-        for at in todo:
-            if missing[at]:
-                keep(at, self._over_time())
+            for row, verdicts in self._judged(order, rubrics, advance):
+                for name, verdict in verdicts.items():
+                    position = row * len(names) + names.index(name)
+                    judged.add(position)
+                    keep(position, verdict)
+        for position in todo:
+            if position not in judged:
+                keep(position, self._over_time())
 
     def _judged(
         self, rows: Sequence[int], rubrics: Sequence[Rubric], advance: Advance
-    ) -> Iterator[tuple[Sequence[int], list[dict[str, Verdict]]]]:
-        """Blocks of rows with what the judge says of them, here or on workers."""
-        executor, judge = self.workspace.executor, self.judge
+    ) -> Iterator[tuple[int, Mapping[str, Verdict]]]:
+        """Yield each row with its verdicts: from models, from workers, or computed here.
+
+        A judge that asks models watches the budget itself, and its replies are on disk as they
+        come. The verdicts of another one are stored block by block, until the time is up.
+        """
+        executor, judge, budget = self.workspace.executor, self.judge, self.workspace.budget
         if judge.judge.asks:
             items = (self._items[row] for row in rows)
-            for number, own in judge.judge.judge_each(items, rubrics):
+            for number, verdicts in judge.judge.judge_each(items, rubrics):
                 advance(1)
-                yield [rows[number]], [own]
-            return
-        if executor is None or not judge.judge.computes:
-            for block in self._blocks(rows, _BLOCK):
-                asked = [self._items[row] for row in block]
-                yield block, judge_all(judge.judge, asked, rubrics, advance)
-            return
-        order = (row for [row] in self._blocks(rows, 1))
-        taken, given = tee(order)
-        items = (self._items[row] for row in given)
-        options = judge.block.options
-        found = judge_on(executor, items, rubrics, judge.judge, judge.type, options)
-        for verdicts in found:
-            advance(len(verdicts))
-            yield list(islice(taken, len(verdicts))), verdicts
-
-    def _blocks(self, rows: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-        """Items that are judged at once; none when the time is up.
-
-        A judge that asks models gets all: it watches the budget itself, and its replies are on
-        disk as they come. The verdicts of another one are stored block by block.
-        """
-        asks = self.judge.judge.asks
-        size = len(rows) if asks else size
-        for start in range(0, len(rows), size):
-            if self.workspace.budget.time_is_up and not asks:
-                return
-            yield rows[start : start + size]
+                yield rows[number], verdicts
+        elif executor is not None and judge.judge.computes:
+            items = (self._items[row] for row in takewhile(lambda _: not budget.time_is_up, rows))
+            options = judge.block.options
+            blocks = judge_on(executor, items, rubrics, judge.judge, judge.type, options)
+            for row, verdicts in zip(rows, chain.from_iterable(blocks), strict=False):
+                advance(1)
+                yield row, verdicts
+        else:
+            for start in range(0, len(rows), _BLOCK):
+                if budget.time_is_up:
+                    return
+                block = rows[start : start + _BLOCK]
+                items = (self._items[row] for row in block)
+                yield from zip(block, judge_all(judge.judge, items, rubrics, advance), strict=True)
 
     def _over_time(self) -> Verdict:
         minutes = self.workspace.budget.minutes or 0
