@@ -185,20 +185,10 @@ def total_cost(costs: Iterable[Usage | None]) -> Cost:
 
 def use_of(planned: PlannedJudge, judged: Judged, before: Totals) -> JudgeUse:
     """Return what a judge took, from what it had taken before."""
-    paid = paid_since(before, totals_of(planned))
+    now = totals_of(planned)
+    names = [name for name in Totals.__slots__ if name != "models"]
+    paid = Totals(**{name: getattr(now, name) - getattr(before, name) for name in names})
     return JudgeUse(judged.models, judged.usage, paid, judged.spreads, judged.left_out)
-
-
-def paid_since(before: Totals, now: Totals, others: Totals | None = None) -> Totals:
-    """Return what was sent and paid between two counts, together with others."""
-    others = others or Totals()
-    return Totals(
-        **{
-            name: getattr(others, name) + getattr(now, name) - getattr(before, name)
-            for name in Totals.__slots__
-            if name != "models"
-        }
-    )
 
 
 def totals_of(planned: PlannedJudge) -> Totals:

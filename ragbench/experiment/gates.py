@@ -9,7 +9,6 @@ from typing import Any
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.sources import HasRunFolder, ScoredSystems, Source, read_scored
-from ragbench.comparison.systems import SystemScores
 from ragbench.config.gates import check_gates as check_gate_list
 from ragbench.config.options import Context
 from ragbench.config.problems import KeyPath, Report
@@ -33,45 +32,33 @@ from ragbench.records.gate import GateVerdict
 from ragbench.records.score import Kind
 from ragbench.records.summary import Summary
 from ragbench.report.text import counted
-from ragbench.types import Qrels
 
 GateLike = Mapping[str, Any] | str
 """A gate as the YAML has it, as a mapping or as text, or as `--fail-if` takes it."""
-
-
-def gated(
-    plan: Plan, systems: Sequence[SystemScores], qrels: Qrels | None, summary: Summary | None = None
-) -> GatedRun:
-    """Return what the gates of a run are checked on; without a summary, scores alone.
-
-    `qrels` are the judgements that scored it, those of a model included.
-    """
-    known, ids = plan.collection.fingerprints, plan.ids
-    scored = ScoredSystems(
-        "this run",
-        {system.name: system for system in systems if system.role != "control"},
-        ids,
-        plan.baseline,
-        # as its run folder will have them
-        {part: known[part] for part in IDENTIFYING if part in known},
-        fingerprints=fingerprint_queries(plan.queries, qrels, plan.collection.answers),
-    )
-    return GatedRun(
-        scored=scored,
-        method=method_of(plan),
-        files=plan.gate_files,
-        n_queries=len(plan.collection.queries),
-        clusters=None if plan.clusters is None else dict(zip(ids, plan.clusters, strict=True)),
-        summary=summary,
-    )
 
 
 def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
     """Return the summary of a run with its gates, and a warning where some are undecided."""
     if not plan.config.gates:
         return summary
-    qrels = results.qrels(plan)
-    run = gated(plan, results.systems, qrels, summary)
+    fingerprints, answers = plan.collection.fingerprints, plan.collection.answers
+    clusters = plan.clusters
+    run = GatedRun(
+        scored=ScoredSystems(
+            "this run",
+            {system.name: system for system in results.systems if system.role != "control"},
+            plan.ids,
+            plan.baseline,
+            # as its run folder will have them
+            {part: fingerprints[part] for part in IDENTIFYING if part in fingerprints},
+            fingerprints=fingerprint_queries(plan.queries, results.qrels(plan), answers),
+        ),
+        method=method_of(plan),
+        files=plan.gate_files,
+        n_queries=len(plan.collection.queries),
+        clusters=None if clusters is None else dict(zip(plan.ids, clusters, strict=True)),
+        summary=summary,
+    )
     decided = decide_gates(plan.config.gates, run)
     worst = {each.query_id for gate in decided for each in gate.worst_queries}
     rows = (row for row, name in enumerate(plan.ids) if name in worst)

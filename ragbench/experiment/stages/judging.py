@@ -303,29 +303,21 @@ class JudgeAnswers(Stage):
         known = [row for row in answers.rows(rows) if answers.outcomes[row] != PENDING]
         self._verdicts(self._items(answers)).items(known)
 
-    def _collected(self) -> Judged:
-        """Return the verdicts as columns; an answer that failed has no score."""
-        verdicts = self._verdicts(self.items).by_item()
-        judge, ids, rows = self.judge, self.plan.ids, range(len(self._bare))
-        names = Mapped(lambda row: (ids[row % len(ids)], row // len(ids)), rows)
-        given = (judge.judge, self._bare, judge.rubrics, verdicts)
-        judged = collect_verdicts(*given, type_name=judge.type, names=names)
-        columns = {
-            rubric: with_failures_of(self.answers, column)
-            for rubric, column in judged.columns.items()
-        }
-        return replace(judged, columns=columns)
-
     def collect(self, results: Results) -> None:
         """Add the columns and the verdicts, what the judge took, and what makes them doubtful."""
-        system, before = self.system, totals_of(self.judge)
-        judged = self._collected()
-        use = use_of(self.judge, judged, before)
+        system, judge, before = self.system, self.judge, totals_of(self.judge)
+        ids, n_items = self.plan.ids, len(self._bare)
+        names = Mapped(lambda row: (ids[row % len(ids)], row // len(ids)), range(n_items))
+        verdicts = self._verdicts(self.items).by_item()
+        given = (judge.judge, self._bare, judge.rubrics, verdicts)
+        judged = collect_verdicts(*given, type_name=judge.type, names=names)
+        use = use_of(judge, judged, before)
         results.judge_uses.setdefault(system.name, {})[self.name] = use
         results.warnings += warnings_on(system.name, self.name, self.judge, judged)
         for rubric, column in judged.columns.items():
             name = self.plan.judge_score(rubric, self.name)
-            columns = split_samples(replace(column, name=name), self._answer.samples)
+            column = replace(with_failures_of(self.answers, column), name=name)
+            columns = split_samples(column, self._answer.samples)
             add_samples(results, system, name, columns, "judge")
         rows = Mapped(partial(replace, judge=self.name), judged.rows)
         results.judgements.setdefault(system.name, []).append(rows)
