@@ -218,7 +218,7 @@ def plan(
         return
     chosen = Choices(judge=not choices.pop("no_judge"), **choices)
     plan = make_plan(checked, load_collection(checked), chosen, LiveComponents(), calls=False)
-    found = forecast(plan, retry_failed=chosen.retry_failed)
+    found = forecast(plan)
     if as_json:
         output.write_json(to_json(codec.to_json(found.record(uncalled))))
         return

@@ -50,7 +50,6 @@ from ragbench.generate.base import Generator
 from ragbench.records import codec
 from ragbench.records.codec import Record, cleaned
 from ragbench.records.manifest import (
-    Choices,
     FailedPrediction,
     Manifest,
     Passage,
@@ -82,7 +81,7 @@ MOST_CHARACTERS = 64_000_000
 """Characters that are kept of all texts of a run; the texts of later queries are left out."""
 
 
-def make_manifest(plan: Plan, results: Results, choices: Choices, started: float) -> Manifest:
+def make_manifest(plan: Plan, results: Results, started: float) -> Manifest:
     """Return versions, data fingerprints, signatures, seeds and timings; never a secret."""
     filled, work = results.filled, results.work
     named: tuple[tuple[Noun, Iterable[str]], ...]
@@ -94,7 +93,7 @@ def make_manifest(plan: Plan, results: Results, choices: Choices, started: float
         platform=f"{sys.platform} {platform.machine()}",
         packages={name: _version(name) for name in _PACKAGES},
         seed=plan.config.seed,
-        choices=choices,
+        choices=plan.choices,
         live=(
             *(["dataset"] if plan.config.dataset.type == PASSED else []),
             *sorted(name for name, component in components.items() if component is None),
@@ -136,11 +135,7 @@ def _version(package: str) -> str | None:
 
 
 def write_run(
-    plan: Plan,
-    results: Results,
-    choices: Choices,
-    started: float,
-    repetition: Repetition | None = None,
+    plan: Plan, results: Results, started: float, repetition: Repetition | None = None
 ) -> Experiment:
     """Write the run folder, whole or not at all, and return the experiment."""
     # the random part keeps runs of the same second apart
@@ -152,7 +147,7 @@ def write_run(
     # the one door through which every text goes that somebody else wrote
     clean = redactor(plan.config.secrets)
     summary = cleaned(gate_run(plan, results, make_summary(plan, results, run_id)), clean)
-    manifest = cleaned(make_manifest(plan, results, choices, started), clean)
+    manifest = cleaned(make_manifest(plan, results, started), clean)
     if repetition is not None:
         manifest = replace(manifest, reproduces=repetition.of)
     contents: dict[str, str | Iterable[str]] = {

@@ -92,14 +92,12 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
             run_token=session.token,
             progress=progress,
             budget=budget,
-            retry_failed=choices.retry_failed,
             replies=replies,
-            replay=choices.judge_replay,
             executor=stack.enter_context(workers_of(config)),
         )
         results = run_stages(workspace)
         with progress.stage("write", 1, "run folders") as stage:
-            experiment = write_run(plan, results, choices, started, repetition)
+            experiment = write_run(plan, results, started, repetition)
             stage.advance()
         session.finished = results.spending is None or not results.spending.reached
     return experiment

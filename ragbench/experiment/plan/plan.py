@@ -97,6 +97,7 @@ def make_plan(
     baseline = choose_baseline(config, collection, chosen)
     plan = Plan(
         config=config,
+        choices=choices,
         collection=collection,
         queries=queries,
         qrels=qrels,

@@ -21,6 +21,7 @@ from ragbench.config.schema import (
 )
 from ragbench.gates.base import GateFiles
 from ragbench.generate.base import App, Generator
+from ragbench.records.manifest import Choices
 from ragbench.records.summary import SystemType
 from ragbench.retrieve.base import Retriever
 from ragbench.score.base import add_option
@@ -133,6 +134,7 @@ class Plan:
     """
 
     config: ExperimentConfig
+    choices: Choices
     collection: Collection
     queries: Sequence[Query]
     """The queries that are asked, after `limit`, in the order of the file; use `ids` where that is

@@ -116,11 +116,7 @@ class Workspace:
     """Of the run; part of the keys of what cannot be seen from here."""
     progress: Progress
     budget: Budget = field(default_factory=Budget)
-    retry_failed: bool = False
-    """Whether items that failed are made again, once in a run."""
     replies: Replies | None = None
-    replay: bool = False
-    """Whether judges answer from stored replies alone: stored verdicts do not count then."""
     executor: Executor | None = None
     """The workers of an executor that has some; only what needs no store and no server is given
     to them."""
@@ -328,7 +324,7 @@ class StoredStage(Stage, ABC):
             over_budget = cause_of(stored) is Cause.OVER_BUDGET
             if slot is not None and self.stores and not over_budget:
                 slot.items.put(slot.key, stored)
-                if space.retry_failed:
+                if self.plan.choices.retry_failed:
                     space.retried.add((slot.items.key, slot.key))
             # as it would be read: a run that was resumed differs in nothing
             found[position] = self.read(stored)
@@ -360,7 +356,7 @@ class StoredStage(Stage, ABC):
         stored = slot.items.get(slot.key) if self.stores else None
         if stored is None:
             return False
-        retry = self.workspace.retry_failed and (
+        retry = self.plan.choices.retry_failed and (
             (slot.items.key, slot.key) not in self.workspace.retried
         )
         try:

@@ -167,7 +167,7 @@ def _every(nodes: list[Node]) -> Iterator[Node]:
         yield from _every(node.after)
 
 
-def forecast(plan: Plan, *, retry_failed: bool = False) -> Forecast:
+def forecast(plan: Plan) -> Forecast:
     """Look up what is stored and estimate the rest; nothing is made, sent or written.
 
     What depends on something that is not made yet cannot be looked up: it counts as to do, and its
@@ -182,7 +182,6 @@ def forecast(plan: Plan, *, retry_failed: bool = False) -> Forecast:
             store=store,
             run_token=token_in(Path(config.output) / config.name) or "none",
             progress=Silent(),
-            retry_failed=retry_failed,
             dry=True,
         )
         nodes: dict[Stage, Node] = {}

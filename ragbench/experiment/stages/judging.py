@@ -109,7 +109,7 @@ class Verdicts(StoredStage):
     @property
     def stores(self) -> bool:
         """A replay reads the replies themselves."""
-        return not self.workspace.replay
+        return not self.plan.choices.judge_replay
 
     def slots(self) -> list[Slot]:
         """Return the slots of all rubrics, item by item."""
