@@ -206,7 +206,8 @@ class AdaptiveLimit:
             self.rate = max(smaller, 1 / (self._usual_s or 1.0))
         elif self.rate is not None:
             self._cut = None
-            self.rate *= 1 + self._growth
+            # a cut after a stall is too deep: the calls that were under way show what is answered
+            self.rate = max(self.rate * (1 + self._growth), per_s)
             self._growth *= 2
             if rate is None or self.rate * (self._usual_s or 0.0) > self.most:
                 self.rate = None
