@@ -53,7 +53,6 @@ def made_up(seed):
     return qrels, run
 
 
-JUDGED_RUN = (
-    "--quiet", "--limit", "12", "--set", "metrics.judge={type: python:tests.words:context_overlap}"
-)  # fmt: skip
+JUDGE = "{type: python:tests.words:Words, rubrics: [faithfulness]}"
+JUDGED_RUN = ("--quiet", "--limit", "12", "--set", f"metrics.judge={JUDGE}")
 """The options of `run` that give a small judged run of the quickstart."""

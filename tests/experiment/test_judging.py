@@ -18,6 +18,7 @@ from tests.chat_server import ChatServer
 from tests.chat_server.answers import Answer
 from tests.commands import run_command
 from tests.score.judge.scripted import Held, Script
+from tests.store.rows import query
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
@@ -285,9 +286,9 @@ def test_a_planted_key_is_found_nowhere(config, tmp_path, monkeypatch, capfd):
     for path in files:
         assert SECRET.encode() not in path.read_bytes(), path
     assert SECRET not in "".join(capfd.readouterr())
+    stored = query(tmp_path / ".ragbench" / "replies.sqlite", "SELECT item FROM rows")
     with Replies(tmp_path / ".ragbench" / "replies.sqlite") as replies:
-        connection = replies._readers[0]._connection
-        kept = [replies.get(key) for (key,) in connection.execute("SELECT key FROM replies")]
+        kept = [replies.get(key) for (key,) in stored]
     assert kept
     assert all(SECRET not in json.dumps(reply.to_dict()) for reply in kept)
 

@@ -21,7 +21,7 @@ JUDGED = {
     "hybrid/extractive": (0.97, 0.93, 0.99),
     "hybrid/gpt": None,
 }
-LEXICAL = "word overlap, no language model: a baseline, not a judgement of meaning"
+LABEL = "word overlap, no language model: a baseline, not a judgement of meaning"
 
 
 def score(value: tuple[float, float, float] | None, name: str, **other: Any) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def summary() -> dict[str, Any]:
         "confidence": 0.95,
         "warnings": ["judge: 3 of 60 replies of bm25/gpt could not be read; the mean is over 57"],
         "notes": ["bertscore was left out: bert-score is not installed"],
-        "judges": {"lexical": {"type": "lexical", "model": "lexical/1", "label": LEXICAL}},
+        "judges": {"words": {"type": "python:mine:Words", "model": "words/1", "label": LABEL}},
     }
 
 
@@ -100,7 +100,7 @@ def _pair_scores(name: str) -> dict[str, Any]:
         )
         for measure, value in TEXT[name].items()
     }
-    judged = score(JUDGED[name], "faithfulness", judge="lexical", model="lexical/1")
+    judged = score(JUDGED[name], "faithfulness", judge="words", model="words/1")
     if name == "bm25/gpt":
         judged |= {"n": 57, "failed": {"unreadable": 2, "timeout": 1}, "bounds": [0.7695, 0.8195]}
     if name == "hybrid/gpt":

@@ -123,7 +123,7 @@ def test_hostile_names_are_inert(example, name):
     summary, comparisons = example
     summary["name"] = summary["dataset"]["name"] = summary["systems"][0]["name"] = name
     summary["warnings"] = summary["notes"] = [name]
-    summary["judges"]["lexical"]["label"] = name
+    summary["judges"]["words"]["label"] = name
     summary["gates"][0] |= {"gate": name, "verdict": "fail", "why": name}
     for other in summary["systems"]:
         other["scores"] = {f"{name}{measure}": s for measure, s in other["scores"].items()}

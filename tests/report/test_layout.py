@@ -71,22 +71,22 @@ def test_the_legend_explains_what_is_on_the_page_only(example):
 def test_each_judge_has_its_own_section_and_label():
     scores = {
         "faithfulness(judge=a)": score((0.4, 0.3, 0.5), "f", judge="a", model="m-2024"),
-        "faithfulness(judge=b)": score((0.9, 0.8, 1.0), "f", judge="b", model="lexical/1"),
+        "faithfulness(judge=b)": score((0.9, 0.8, 1.0), "f", judge="b", model="words/1"),
     }
     page = lay_out(
         {
             "name": "two",
             "systems": [system("bm25/gpt", scores)],
-            "judges": {"b": {"model": "lexical/1", "label": "word overlap"}},
+            "judges": {"b": {"model": "words/1", "label": "word overlap"}},
         },
         {},
     )
 
     assert [(s.title, s.labels) for s in page.sections] == [
         ("judge a", ("judged by m-2024",)),
-        ("judge b", ("judged by lexical/1: word overlap",)),
+        ("judge b", ("judged by words/1: word overlap",)),
     ]
-    assert page.headlines[1].endswith("judged by lexical/1: word overlap")
+    assert page.headlines[1].endswith("judged by words/1: word overlap")
 
 
 def test_an_app_outside_the_grid_is_compared_with_what_it_was_compared_with():

@@ -124,9 +124,9 @@ def test_an_unfinished_run_says_so(example):
 
 def test_every_judge_score_stands_under_its_label(example):
     text = render_terminal(*example)
-    title, label, head = text[text.index("\njudge lexical\n") + 1 :].splitlines()[:3]
+    title, label, head = text[text.index("\njudge words\n") + 1 :].splitlines()[:3]
 
-    assert (title, head.split()[1]) == ("judge lexical", "faithfulness")
+    assert (title, head.split()[1]) == ("judge words", "faithfulness")
     assert label.endswith("no language model: a baseline, not a judgement of meaning")
 
 
