@@ -10,7 +10,6 @@ from functools import partial
 import numpy as np
 
 from ragbench.calibration.labels import Ratings
-from ragbench.calibration.sheet import Scale
 from ragbench.records.certificate import (
     KAPPA,
     AgreementFound,
@@ -19,20 +18,16 @@ from ragbench.records.certificate import (
     Correlations,
 )
 from ragbench.records.codec import from_json
-from ragbench.records.score import Ends
 from ragbench.stats import correlation
 from ragbench.stats.agreement import (
-    FEWEST,
     Agreement,
     Level,
     alpha,
     confusion_table,
     kappa,
     mean_agreement,
-    raw_agreement,
     raw_share,
 )
-from ragbench.stats.mean import mean_interval
 from ragbench.stats.resampling import Statistic
 from ragbench.types import FloatArray
 
@@ -79,9 +74,12 @@ def judge_against_people(
     """
     pairs = [(ratings.judge, column) for column in ratings.people.T]
     found = _compare(ratings, pairs, confidence)
+    slack = 1e-9
+    people = ratings.people
+    is_good = people >= good - slack if good is not None else people > 0.5 + slack
     halves = [
-        np.column_stack((ratings.judge, np.where(np.isnan(column), np.nan, _good(column, good))))
-        for column in ratings.people.T
+        np.column_stack((ratings.judge, column))
+        for column in np.where(np.isnan(people), np.nan, is_good).T
     ]
     found["auc"] = mean_agreement(
         correlation.roc_area,
@@ -180,19 +178,6 @@ def confusion(ratings: Ratings) -> Confusion:
     return Confusion(levels=levels, counts=tuple(map(tuple, np.asarray(counts).tolist())))
 
 
-def good_from(scale: Scale, good: float | None) -> str:
-    """Say which labels count as good, in words."""
-    if good is not None:
-        return f"labels from {good:g} on"
-    return f"labels beyond {(scale.low + scale.high) / 2:g}"
-
-
-def _good(column: FloatArray, good: float | None) -> FloatArray:
-    slack = 1e-9
-    is_good = column >= good - slack if good is not None else column > 0.5 + slack
-    return np.asarray(is_good, dtype=np.float64)
-
-
 def _compare(
     ratings: Ratings, pairs: Sequence[tuple[FloatArray, FloatArray]], confidence: float
 ) -> dict[str, Agreement]:
@@ -214,54 +199,3 @@ def _one(ratings: Ratings, row: _Row, tables: Sequence[FloatArray], confidence: 
         groups=ratings.queries,
         confidence=confidence,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Flips:
-    """How two askings about the same answers differ."""
-
-    rate: float
-    """Share of answers with another level."""
-    interval: Ends | None
-    """Its confidence limits; None where there are too few queries."""
-    mean_difference: float
-    """Of the scores, without signs."""
-    unit: str
-    """What flips: a level, or the score."""
-
-
-def flips(
-    first: FloatArray,
-    second: FloatArray,
-    queries: Sequence[str],
-    scale: Scale,
-    *,
-    confidence: float,
-) -> Flips:
-    """Compare the scores, from 0 to 1, of two askings about the same n answers; n is at least 1.
-
-    `queries` has the query of each: answers to one query vary together. Where the scale has levels,
-    these are compared.
-    """
-    levels = [scale.nearest_levels(side) if scale.levels else side for side in (first, second)]
-    flipped = levels[0] != levels[1]
-    return Flips(
-        rate=float(np.mean(flipped)),
-        interval=_interval(levels, queries, confidence),
-        mean_difference=float(np.abs(first - second).mean()),
-        unit="level" if scale.levels else "score",
-    )
-
-
-def _interval(
-    levels: Sequence[FloatArray], queries: Sequence[str], confidence: float
-) -> Ends | None:
-    """The limits of the flip rate over the queries; None where there are too few."""
-    same = raw_agreement(*levels, groups=list(queries), confidence=confidence)
-    if same.rule != "undefined":
-        return 1 - same.upper, 1 - same.lower
-    if same.value > 0 or same.n < FEWEST:
-        return None
-    # all differ: nothing varies that could be left out, but a share of hits still has its limits
-    hits = mean_interval(np.ones(len(set(queries))), confidence=confidence)
-    return hits.lower, hits.upper

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ragbench.calibration import agreement
-from ragbench.calibration.judged_run import JudgedRun, JudgedScore
+from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
 from ragbench.calibration.labels import Labels, Ratings
 from ragbench.calibration.sheet import Scale, draw_again
 from ragbench.errors import DataError, OptionError
@@ -24,7 +24,7 @@ from ragbench.records.certificate import (
 )
 from ragbench.records.codec import from_json
 from ragbench.signature import fingerprint_json
-from ragbench.stats.mean import FEWEST_LABELS, CorrectedMean, ppi_difference, ppi_mean
+from ragbench.stats.mean import FEWEST_LABELS, ppi_difference, ppi_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,18 +106,18 @@ def _certify_score(
     if not ratings.keys:
         raise DataError(f"no answer with a label has a verdict on {score.name}", file=run.folder)
     confidence = calibration.confidence
-    good = None
+    good, words = None, f"labels beyond {(scale.low + scale.high) / 2:g}"
     if calibration.good is not None:
         if not scale.holds(calibration.good):
             raise OptionError("--good", "", calibration.good, f"a label on {scale}")
-        good = (calibration.good - scale.low) / (scale.high - scale.low)
+        good, words = scale.score(calibration.good), f"labels from {calibration.good:g} on"
     drawn = sampling(run, score, labels, vouched=calibration.random)
     against = agreement.judge_against_people(ratings, good=good, confidence=confidence)
     among = agreement.people_against_people(ratings, confidence=confidence)
     return CertifiedRubric(
         **_facts(score),
         scale=(scale.low, scale.high),
-        good=agreement.good_from(scale, calibration.good),
+        good=words,
         labels=LabelsRead(
             n=len(ratings.keys),
             raters=tuple(ratings.raters),
@@ -125,7 +125,13 @@ def _certify_score(
             without_verdict=len(labels.labelled) - len(ratings.keys),
             between_levels=ratings.between,
             queries=len(set(ratings.queries.tolist())),
-            fingerprint=_fingerprint(labels),
+            # who said what of which answer, whatever the order of rows
+            fingerprint=fingerprint_json(
+                {
+                    rater: sorted([*key, label] for key, label in by_key.items())
+                    for rater, by_key in labels.by_rater.items()
+                }
+            ),
             random=drawn.random,
             why=drawn.why,
         ),
@@ -134,20 +140,15 @@ def _certify_score(
         correlations=agreement.correlations(ratings, confidence=confidence),
         confusion=agreement.confusion(ratings),
         probes=calibration.asked.get(score.name, {}),
-        corrected=corrected_means(run, score, ratings, drawn, confidence=confidence),
-        corrected_differences=corrected_differences(
-            run, score, ratings, drawn, confidence=confidence
-        ),
+        corrected={
+            system: _corrected_mean(system, score, ratings, drawn, confidence)
+            for system in run.systems
+        },
+        corrected_differences={
+            system: _corrected_difference(system, against, score, ratings, drawn, confidence)
+            for system, against in run.against.items()
+        },
     )
-
-
-def _fingerprint(labels: Labels) -> str:
-    """Fingerprint who said what of which answer, whatever the order of rows."""
-    said = {
-        rater: sorted([*key, label] for key, label in of_rater.items())
-        for rater, of_rater in labels.by_rater.items()
-    }
-    return fingerprint_json(said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,69 +189,65 @@ def sampling(run: JudgedRun, score: JudgedScore, labels: Labels, *, vouched: boo
     return Sampling(True, "the draw was repeated, and gave the same answers")
 
 
-def corrected_means(
-    run: JudgedRun, score: JudgedScore, ratings: Ratings, drawn: Sampling, *, confidence: float
-) -> dict[str, Correction]:
-    """Return system -> its mean, corrected, or why it cannot be.
+def _corrected_mean(
+    system: str, score: JudgedScore, ratings: Ratings, drawn: Sampling, confidence: float
+) -> Correction:
+    """Return the mean of a system, corrected, or why it cannot be.
 
     Means are of scores from 0 to 1, which is where both ends of the labels' scale lie.
     """
-    by_key = dict(zip(ratings.keys, ratings.mean_labels.tolist(), strict=True))
-    found = {}
-    for system in run.systems:
-        keys = [key for key in sorted(score.scores) if key[0] == system]
-        with_label = [key for key in keys if key in by_key]
-        without = [key for key in keys if key not in by_key]
-        if reason := _refusal(drawn, len(with_label), len(without), "answers"):
-            found[system] = _absent(reason)
-            continue
-        corrected = ppi_mean(
-            [by_key[key] for key in with_label],
-            [score.scores[key] for key in with_label],
-            [score.scores[key] for key in without],
-            random=True,
-            range=(0.0, 1.0),
-            confidence=confidence,
-        )
-        found[system] = _present(corrected)
-    return found
+    labels = ratings.mean_by_key
+    keys = [key for key in sorted(score.scores) if key[0] == system]
+    labelled = [key for key in keys if key in labels]
+    others = [key for key in keys if key not in labels]
+    if reason := _refusal(drawn, len(labelled), len(others), "answers"):
+        return Correction(status="not available", reason=reason)
+    corrected = ppi_mean(
+        [labels[key] for key in labelled],
+        [score.scores[key] for key in labelled],
+        [score.scores[key] for key in others],
+        random=True,
+        range=(0.0, 1.0),
+        confidence=confidence,
+    )
+    return from_json(Correction, {"status": "corrected", **corrected.to_dict()})
 
 
-def corrected_differences(
-    run: JudgedRun, score: JudgedScore, ratings: Ratings, drawn: Sampling, *, confidence: float
-) -> dict[str, Correction]:
-    """Return system -> its mean paired difference from its baseline, corrected, or why not."""
-    by_key = dict(zip(ratings.keys, ratings.mean_labels.tolist(), strict=True))
-    found = {}
-    for system, against in run.against.items():
-        pairs = [
-            ((system, query), (against, query))
-            for _, query in sorted(key for key in score.scores if key[0] == system)
-            if (against, query) in score.scores
-        ]
-        with_label = [pair for pair in pairs if all(key in by_key for key in pair)]
-        without = [pair for pair in pairs if not any(key in by_key for key in pair)]
-        reason = _refusal(drawn, len(with_label), len(without), "queries with labels for both")
-        if not reason and len(with_label) + len(without) < len(pairs):
-            reason = "some queries have a label for one system only: draw with --unit query"
-        if reason:
-            found[system] = _absent(reason, against)
-            continue
-        corrected = ppi_difference(
-            _sides(with_label, by_key),
-            _sides(with_label, score.scores),
-            _sides(without, score.scores),
-            random=True,
-            range=(0.0, 1.0),
-            confidence=confidence,
-        )
-        found[system] = _present(corrected, against)
-    return found
+def _corrected_difference(
+    system: str,
+    against: str,
+    score: JudgedScore,
+    ratings: Ratings,
+    drawn: Sampling,
+    confidence: float,
+) -> Correction:
+    """Return the mean paired difference of two systems, corrected, or why it cannot be."""
+    labels = ratings.mean_by_key
+    pairs = [
+        ((system, query), (against, query))
+        for _, query in sorted(key for key in score.scores if key[0] == system)
+        if (against, query) in score.scores
+    ]
+    labelled = [pair for pair in pairs if all(key in labels for key in pair)]
+    others = [pair for pair in pairs if not any(key in labels for key in pair)]
+    reason = _refusal(drawn, len(labelled), len(others), "queries with labels for both")
+    if not reason and len(labelled) + len(others) < len(pairs):
+        reason = "some queries have a label for one system only: draw with --unit query"
+    if reason:
+        return Correction(against=against, status="not available", reason=reason)
 
+    def sides(chosen: Sequence[tuple[Key, Key]], values: Mapping[Key, float]) -> Any:
+        return tuple(np.array([values[pair[side]] for pair in chosen]) for side in (0, 1))
 
-def _sides(pairs: Sequence[Any], values: Any) -> tuple[Any, Any]:
-    first, second = zip(*[(values[a], values[b]) for a, b in pairs], strict=True)
-    return np.array(first), np.array(second)
+    corrected = ppi_difference(
+        sides(labelled, labels),
+        sides(labelled, score.scores),
+        sides(others, score.scores),
+        random=True,
+        range=(0.0, 1.0),
+        confidence=confidence,
+    )
+    return from_json(Correction, {"status": "corrected", "against": against, **corrected.to_dict()})
 
 
 def _refusal(drawn: Sampling, labelled: int, others: int, noun: str) -> str:
@@ -259,12 +256,3 @@ def _refusal(drawn: Sampling, labelled: int, others: int, noun: str) -> str:
     if labelled < FEWEST_LABELS:
         return f"{labelled} {noun}, {FEWEST_LABELS} are the fewest"
     return "all are labelled: the labels are the mean" if others < 2 else ""
-
-
-def _present(mean: CorrectedMean, against: str | None = None) -> Correction:
-    found = from_json(Correction, {"status": "corrected", **mean.to_dict()})
-    return replace(found, against=against)
-
-
-def _absent(reason: str, against: str | None = None) -> Correction:
-    return Correction(against=against, status="not available", reason=reason)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -105,7 +106,11 @@ class _Reader:
         for entry in read_rows(path, "labels"):
             is_sheet = "item" in entry.values
             if is_sheet and not places:
-                places = self._items()
+                places = {  # rubric and answer of each item that a sheet of this run may hold
+                    item_id(self._run, name, key): (name, key)
+                    for name, score in self._rubrics.items()
+                    for key in score.scores
+                }
             if is_sheet and entry.values["item"] in (None, ""):
                 continue  # a row that somebody left empty
             found = self._of_item(entry, places) if is_sheet else self._of_query(entry)
@@ -118,14 +123,6 @@ class _Reader:
                     if label is not None:
                         rater = f"{rater_of}{column}"
                         self.found[rubric].by_rater.setdefault(rater, {})[key] = label
-
-    def _items(self) -> dict[str, tuple[str, Key]]:
-        """Return rubric and answer for each item that a sheet of this run may hold."""
-        return {
-            item_id(self._run, name, key): (name, key)
-            for name, score in self._rubrics.items()
-            for key in score.scores
-        }
 
     def _of_item(
         self, entry: Entry, places: Mapping[str, tuple[str, Key]]
@@ -248,6 +245,11 @@ class Ratings:
         return found
 
     @property
+    def mean_by_key(self) -> dict[Key, float]:
+        """The mean label of each answer."""
+        return dict(zip(self.keys, self.mean_labels.tolist(), strict=True))
+
+    @property
     def queries(self) -> np.ndarray[Any, Any]:
         """The query of each answer: answers to one query vary together."""
         return np.array([query for _, query in self.keys], dtype=object).astype(str)
@@ -261,30 +263,24 @@ class Ratings:
         return int(np.count_nonzero(np.abs(steps - np.round(steps)) > 1e-9))
 
 
-@dataclass(frozen=True, slots=True)
-class RatingsForm:
-    """How a table of ratings is read."""
-
-    scale: Scale
-    """What people rate on."""
-    judge_scale: Scale
-    columns: Mapping[str, Sequence[str]]
-    """Part -> its columns; judge and label may have several."""
-    rubric: str | None = None
-    """What was rated; None: what the judge's column is called."""
-    model: str = "not named"
-    """What gave the judge's ratings."""
-
-
-def read_ratings(path: Path, form: RatingsForm) -> tuple[JudgedRun, dict[str, Labels]]:
-    """Read the ratings of one or several judges and of people.
+def read_ratings(
+    path: Path,
+    scale: Scale,
+    judge_scale: Scale | None = None,
+    *,
+    columns: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    rubric: str | None = None,
+    model: str = "not named",
+) -> tuple[JudgedRun, dict[str, Labels]]:
+    """Read the ratings of one or several judges, made by `model`, and of people on a scale.
 
     Each column of the judge is a judge, each one of labels a rater. A row without a rating of the
     judge is counted as without a verdict, one without a label is of use to correct a mean.
 
     The columns of CSV, JSON lines or Parquet are `query_id`, `system` (where there are several),
     `judge`, `label` or `label_1`, `label_2` ...; the text of the answer, `answer`, if known.
-    Returned is what `certify` takes.
+    `columns` names other ones by these words. `rubric` is what was rated; None: what the judge's
+    column is called. Returned is what `certify` takes.
 
     Raises:
         DataError: A missing column, a repeated answer, a rating that is no number or off its
@@ -292,33 +288,32 @@ def read_ratings(path: Path, form: RatingsForm) -> tuple[JudgedRun, dict[str, La
         OptionError: A part that no row has.
     """
     entries = list(read_rows(path, "ratings"))
-    columns = _columns(entries, form.columns)
-    judges, raters = columns.judge, columns.label
+    named, judge_scale = _columns(entries[0], columns), judge_scale or scale
+    judges, raters = named["judge"], named["label"]
     scores: dict[str, dict[Key, float]] = {column: {} for column in judges}
     labels = Labels({rater: {} for rater in raters})
     answers: dict[Key, JudgedAnswer] = {}
     seen: dict[str, Entry] = {}
     for entry in entries:
-        system = ONE_SYSTEM if columns.system is None else _name(entry, columns.system)
-        key = (system, _name(entry, columns.query_id))
+        system = _name(entry, named["system"][0]) if named["system"] else ONE_SYSTEM
+        key = (system, _name(entry, named["query_id"][0]))
         check_unique(f"{key[1]}, {system}", "answer", entry, seen)
-        text = None if columns.answer is None else entry.values.get(columns.answer)
+        text = entry.values.get(named["answer"][0]) if named["answer"] else None
         answers[key] = JudgedAnswer(None if text is None else str(text), ())
         labels.rows[key] = ""
         for column in judges:
-            rating = read_rating(entry, column, form.judge_scale, "--judge-scale")
+            rating = read_rating(entry, column, judge_scale, "--judge-scale")
             if rating is not None:
-                low, high = form.judge_scale.low, form.judge_scale.high
-                scores[column][key] = (rating - low) / (high - low)
+                scores[column][key] = judge_scale.score(rating)
         for column in raters:
-            rating = read_rating(entry, column, form.scale, "--scale")
+            rating = read_rating(entry, column, scale, "--scale")
             if rating is not None:
                 labels.by_rater[column][key] = rating
     labels.by_rater = {rater: of for rater, of in labels.by_rater.items() if of}
     if not labels.by_rater:
         allowed = f"numbers in {' or '.join(raters)}"
         raise DataError("not one rating of people", file=path, allowed=allowed)
-    run = _judged(path, form, scores, answers)
+    run = _judged(path, rubric, model, scores, answers)
     return run, {score.rubric.name: labels for score in run.scores.values()}
 
 
@@ -330,18 +325,8 @@ def _name(entry: Entry, column: str) -> str:
     return str(value)
 
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    query_id: str
-    system: str | None
-    answer: str | None
-    judge: Sequence[str]
-    label: Sequence[str]
-
-
-def _columns(entries: Sequence[Entry], named: Mapping[str, Sequence[str]]) -> _Columns:
-    """Find the columns by the names that somebody gave, or that are understood."""
-    first = entries[0]
+def _columns(first: Entry, named: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Return part -> its columns: those that `named` has, else those that are understood."""
     players: dict[str, str] = {}
     for part, columns in named.items():
         if part not in PARTS:
@@ -370,32 +355,33 @@ def _columns(entries: Sequence[Entry], named: Mapping[str, Sequence[str]]) -> _C
             )
         return found
 
-    system, answer = ([*of(part), None][0] for part in _OPTIONAL)
-    return _Columns(of("query_id")[0], system, answer, of("judge"), of("label"))
+    return {part: of(part) for part in PARTS}
 
 
 def _judged(
     path: Path,
-    form: RatingsForm,
+    rubric: str | None,
+    model: str,
     scores: Mapping[str, Mapping[Key, float]],
     answers: Mapping[Key, JudgedAnswer],
 ) -> JudgedRun:
-    """The table as a run with a score for each judge."""
-    made = {}
-    for column, of in scores.items():
-        rubric = form.rubric or column
-        name = rubric if len(scores) == 1 or form.rubric is None else f"{rubric}(judge={column})"
-        made[name] = JudgedScore(
+    """Return the table as a run with a score for each judge."""
+    judged = {}
+    for column, values in scores.items():
+        word = rubric or column
+        name = word if len(scores) == 1 or rubric is None else f"{word}(judge={column})"
+        judged[name] = JudgedScore(
             name=name,
-            rubric=_rubric(rubric),
+            rubric=Rubric(word, "answer", ("answer",), {}, (), (), "rating", "higher"),
             judge=column,
-            model=form.model,
-            signature=str(Signature.of(rubric, judge="elsewhere", model=form.model)),
-            scores=of,
-            unscored={key: "no_rating" for key in answers if key not in of},
+            model=model,
+            signature=str(Signature.of(word, judge="elsewhere", model=model)),
+            scores=values,
+            unscored={key: "no_rating" for key in answers if key not in values},
         )
-    said = {
-        name: sorted([*key, value] for key, value in s.scores.items()) for name, s in made.items()
+    ratings = {
+        name: sorted([*key, value] for key, value in score.scores.items())
+        for name, score in judged.items()
     }
     return JudgedRun(
         folder=path,
@@ -403,21 +389,7 @@ def _judged(
         seed=0,
         systems=tuple(dict.fromkeys(system for system, _ in answers)),
         against={},
-        data={"ratings": fingerprint_json(said)},
+        data={"ratings": fingerprint_json(ratings)},
         answers=answers,
-        scores=made,
-    )
-
-
-def _rubric(name: str) -> Rubric:
-    """A rubric of which only the name is known."""
-    return Rubric(
-        name=name,
-        asks="answer",
-        needs=("answer",),
-        scale={},
-        steps=(),
-        examples=(),
-        method="rating",
-        direction="higher",
+        scores=judged,
     )

@@ -9,15 +9,17 @@ from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
-from ragbench.calibration.agreement import flips
 from ragbench.calibration.judged_run import JudgedScore, Key
 from ragbench.calibration.sheet import Scale
 from ragbench.records.certificate import ProbeFound
+from ragbench.records.score import Ends
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item, Judge, Rubric
 from ragbench.score.judge.sentences import cited_sentences
 from ragbench.score.judge.verdicts import judge_all
+from ragbench.stats.agreement import FEWEST, raw_agreement
 from ragbench.stats.mean import mean_interval
+from ragbench.types import FloatArray
 from ragbench.types.scores import Verdict
 
 POSITION = "position"
@@ -120,7 +122,9 @@ def _compare(
     _, codes, counts = np.unique(queries, return_inverse=True, return_counts=True)
     by_query = np.bincount(codes.reshape(len(both)), weights=second - first) / counts
     shift = mean_interval(by_query.clip(-1.0, 1.0), range=(-1.0, 1.0), confidence=confidence)
-    flipped = flips(first, second, queries, scale or Scale.of_rubric(rubric), confidence=confidence)
+    scale = scale or Scale.of_rubric(rubric)
+    # where the scale has levels, an answer flips when its level changes, else when its score does
+    sides = [scale.nearest_levels(side) if scale.levels else side for side in (first, second)]
     fall = "scores fall" if shift.upper < 0 else "no shift shown"
     return ProbeFound(
         status="measured",
@@ -131,11 +135,25 @@ def _compare(
         queries=shift.n,
         unscored=dict(sorted(unscored.items())),
         finding="scores rise" if shift.lower > 0 else fall,
-        flip_rate=flipped.rate,
-        flip_interval=flipped.interval,
-        mean_difference=flipped.mean_difference,
-        unit=flipped.unit,
+        flip_rate=float(np.mean(sides[0] != sides[1])),
+        flip_interval=_flip_interval(sides, queries, confidence),
+        mean_difference=float(np.abs(second - first).mean()),
+        unit="level" if scale.levels else "score",
     )
+
+
+def _flip_interval(
+    sides: Sequence[FloatArray], queries: Sequence[str], confidence: float
+) -> Ends | None:
+    """Return the limits of the flip rate over the queries; None where there are too few."""
+    same = raw_agreement(*sides, groups=list(queries), confidence=confidence)
+    if same.rule != "undefined":
+        return 1 - same.upper, 1 - same.lower
+    if same.value > 0 or same.n < FEWEST:
+        return None
+    # all differ: nothing varies that could be left out, but a share of hits still has its limits
+    hits = mean_interval(np.ones(len(set(queries))), confidence=confidence)
+    return hits.lower, hits.upper
 
 
 def _not_available(reason: str | None) -> ProbeFound:

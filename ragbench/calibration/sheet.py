@@ -73,6 +73,10 @@ class Scale:
         """Whether a label lies on the scale."""
         return min(self.low, self.high) <= label <= max(self.low, self.high)
 
+    def score(self, label: float) -> float:
+        """Turn a label into a score from 0 to 1."""
+        return (label - self.low) / (self.high - self.low)
+
     def scores(self, labels: FloatArray) -> FloatArray:
         """Turn labels into scores from 0 to 1."""
         found: FloatArray = (labels - self.low) / (self.high - self.low)

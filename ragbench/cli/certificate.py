@@ -14,7 +14,7 @@ import click
 
 from ragbench.calibration.certificate import Calibration, certify, probe_report
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore
-from ragbench.calibration.labels import RatingsForm, read_labels, read_ratings
+from ragbench.calibration.labels import read_labels, read_ratings
 from ragbench.calibration.probes import POSITION, probe_position, sample_answers
 from ragbench.calibration.sheet import (
     COLUMNS,
@@ -151,10 +151,10 @@ def certify_ratings(
         raise click.UsageError("--ratings needs the scale of its labels, such as --scale 1..5")
     if len(rubrics) > 1:
         raise click.UsageError("--ratings is of one rubric: --rubric once, the name of its score")
-    form = RatingsForm(
-        scale, judge_scale or scale, _by_name(columns), rubrics[0] if rubrics else None, model
+    rubric = rubrics[0] if rubrics else None
+    run, labels = read_ratings(
+        path, scale, judge_scale, columns=_by_name(columns), rubric=rubric, model=model
     )
-    run, labels = read_ratings(path, form)
     certificate = certify(run, run.scores, labels, Calibration(scale=scale, **options))
     _write("certificate", certificate, render_certificate, (), output, as_json=as_json)
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
 import ragbench as rb
-from ragbench.calibration.labels import RatingsForm, read_ratings
+from ragbench.calibration.labels import read_ratings
 from ragbench.calibration.sheet import Scale
 from ragbench.errors import RagbenchError
 from tests.calibration.trial import lent_rows
@@ -71,7 +71,7 @@ def test_several_judges_and_gaps(write):
         "ratings.jsonl",
     )
 
-    run, labels = read_ratings(path, RatingsForm(FIVE, FIVE, {}, "tone"))
+    run, labels = read_ratings(path, FIVE, rubric="tone")
 
     one, two = run.scores.values()
     assert list(run.scores) == ["tone(judge=judge_1)", "tone(judge=judge_2)"]
@@ -141,7 +141,7 @@ def test_a_run_and_a_table_do_not_go_together(calibrate, write):
     assert "--ratings needs no RUN" in calibrate("runs/x", "--ratings", write(GOOD))[2]
     assert "Missing argument 'RUN'" in calibrate("--draw", 3)[2]
     with pytest.raises(RagbenchError, match="no such file"):
-        read_ratings(write(GOOD).with_name("none.csv"), RatingsForm(FIVE, FIVE, {}))
+        read_ratings(write(GOOD).with_name("none.csv"), FIVE)
 
 
 PUBLISHED = {  # Zhong et al. (2022), UniEval, table of SummEval; again in Liu et al. (2023), G-Eval
