@@ -5,6 +5,7 @@
     |-- DataError                    a data file or object: file, line, record
     |-- OptionError (ValueError)     an argument outside what is allowed
     |-- MissingExtra (ImportError)   a component whose optional package is not installed
+    |-- WorkerEnded                  a worker process that ended with a block that the run needs
     |-- ModelError                   a language model that brought nothing usable; in ragbench.llm:
     |   |-- CallFailure              a call without a reply that can be used, with its cause
     |   `-- Unreadable (ValueError)   a reply that does not hold what was asked for
