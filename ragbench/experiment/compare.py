@@ -27,7 +27,7 @@ from ragbench.gates.decisions import FailIf, decide_all, undecided, why_skipped
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import ComparedRuns
 from ragbench.registry import Option, check_values, declared_options
-from ragbench.report.comparison import lay_out_comparison, render_table
+from ragbench.report.comparison import describe_subject, render_table
 from ragbench.report.headline import outcome_of
 from ragbench.report.pictures.draw import difference_pictures
 from ragbench.report.text import printable
@@ -110,7 +110,7 @@ class Comparison:
         ]
         heads = ["measure", "system", "against", "difference", "adjusted p", "verdict"]
         drawn = "".join(each.image() for each in islice(difference_pictures(self.record), 1))
-        return drawn + html_table(lay_out_comparison(self.record).subject, heads, rows)
+        return drawn + html_table(describe_subject(self.record), heads, rows)
 
     def __repr__(self) -> str:
         found = [
@@ -120,7 +120,7 @@ class Comparison:
         ]
         more = [f"{len(found) - _FEW} more"] if len(found) > _FEW else []
         scores = ", ".join(printable(text.rstrip()) for text in (*found[:_FEW], *more))
-        return f"<Comparison: {lay_out_comparison(self.record).subject}; {scores}>"
+        return f"<Comparison: {describe_subject(self.record)}; {scores}>"
 
 
 def _signed(value: float | None, interval: Sequence[float | None] | None = None) -> str:

@@ -7,7 +7,7 @@ and adds nothing to it but layout.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from ragbench.records.score import Kind
 
@@ -66,9 +66,7 @@ class Detail:
 
     scored: int
     failed: int
-    """Items that should have one."""
     not_applicable: int
-    """Items that cannot have one."""
     bounds: str
     """The mean if all failed items had the worst, or the best, value."""
 
@@ -92,9 +90,8 @@ class Section:
 
     kind: Kind
     title: str
-    """`retrieval`, or with the judge's name."""
     labels: tuple[str, ...]
-    """What has to be read with the numbers: which judge, and what it is."""
+    """Which judge gave the numbers, or who judged the passages."""
     systems: tuple[str, ...]
     measures: tuple[Measure, ...]
     against: str
@@ -111,38 +108,11 @@ class Gate:
     gate: str
     system: str
     why: str
-    """The numbers behind the verdict, both means first."""
     worst: tuple[tuple[str, str], ...] = ()
     """Where it did not pass: the id and the question of the worst, with their scores."""
 
 
-class Cost(NamedTuple):
-    """What one system took, as text; `-` where it is unknown."""
-
-    system: str
-    p50_ms: str
-    p95_ms: str
-    per_second: str
-    """Queries, with as many calls at once as the config allows."""
-    input_tokens: str
-    output_tokens: str
-    usd: str
-
-
 COST_HEADS = ("system", "p50 ms", "p95 ms", "queries/s", "input tokens", "output tokens", "usd")
-
-
-class SliceRow(NamedTuple):
-    """A slice of the queries where a system got worse, as text."""
-
-    slice: str
-    system: str
-    measure: str
-    queries: str
-    """How many queries of the slice both systems have."""
-    difference: str
-    p: str
-    """One-sided, adjusted for the slices of the field."""
 
 
 SLICE_HEADS = ("slice", "system", "measure", "queries", "difference", "p")
@@ -152,8 +122,8 @@ SLICE_HEADS = ("slice", "system", "measure", "queries", "difference", "p")
 class Slices:
     """The slices that got worse, and what was tested, field by field."""
 
-    rows: tuple[SliceRow, ...]
-    """Those that got worse, the surest first."""
+    rows: tuple[tuple[str, ...], ...]
+    """Cells under `SLICE_HEADS`."""
     lines: tuple[str, ...]
 
 
@@ -163,10 +133,9 @@ class Grid:
 
     caption: str
     heads: tuple[str, ...]
-    """The heads of its columns; the first column names the rows."""
     rows: tuple[tuple[str, ...], ...]
     words: bool = False
-    """Whether its cells are words, not numbers."""
+    """True where the cells are words, which stand left, not numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +144,8 @@ class Chapter:
 
     title: str
     headlines: tuple[str, ...]
-    """What it says in words, for the top of the page."""
     labels: tuple[str, ...]
-    """What has to be read with the tables."""
+    """Sentences that have to be read with the tables."""
     grids: tuple[Grid, ...]
 
 
@@ -191,27 +159,22 @@ class Layout:
     headlines: tuple[str, ...]
     """The results in words, one sentence for each section; where there are gates, these first."""
     run_id: str = ""
-    """The run; empty where it has none."""
     gates: tuple[Gate, ...] = ()
-    """Undecided ones first."""
+    """Undecided gates first."""
     sections: tuple[Section, ...] = ()
     slices: Slices | None = None
-    """Where systems got worse; None where no slices were asked for."""
     runs: Chapter | None = None
-    """Of several runs: what changed between them, and what moved; None of one."""
+    """Changes between several runs; None for one run."""
     preferences: tuple[Chapter, ...] = ()
-    """What each judge prefers by each rubric: the ranking, the pairs, the matrix of win rates."""
     legend: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
-    """How data were read and what a reader should know."""
     warnings: tuple[str, ...] = ()
-    """What may make the numbers mean something else."""
     price: str = ""
     """What the best systems take, beside what they are compared with; empty where it is unknown."""
     doubts: tuple[str, ...] = ()
     """What of the numbers not to trust, beyond the warnings: failed items, few queries, a judge
     whom no certificate vouches for."""
-    costs: tuple[Cost, ...] = ()
-    """Time, tokens and money by system; empty where nothing is known of any."""
+    costs: tuple[tuple[str, ...], ...] = ()
+    """Cells under `COST_HEADS`, `-` where a value is unknown; empty where all are."""
     signatures: tuple[tuple[str, str], ...] = ()
     """What each number depends on: measure (with the system where systems differ), signature."""

@@ -52,10 +52,6 @@ def _head(run: str, name: str, rubric: JudgedRubric) -> str:
     return printable(f"{run}: {name} by judge {rubric.judge} ({rubric.model})")
 
 
-def _left_out(told: Mapping[str, int]) -> Iterator[str]:
-    return (f"note: {text}: {count}" for text, count in told.items() if count)
-
-
 def render_probes(document: ProbeReport) -> str:
     """Draw what came out when judges were asked again, without labels."""
     blocks = []
@@ -205,7 +201,7 @@ def _notes(rubric: CertifiedRubric, confidence: float) -> Iterator[str]:
         "labels without a verdict of the judge, left out": labels.without_verdict,
         "labels between two levels": labels.between_levels,
     }
-    yield from _left_out(told)
+    yield from (f"note: {text}: {count}" for text, count in told.items() if count)
     levels = _levels(rubric)
     by_level = {
         f"{name} level": next(iter(of.coefficients.values())) for name, of in levels.items()

@@ -62,13 +62,10 @@ class Cell:
     """One system's value by one measure."""
 
     value: str
-    """Three significant digits; `-` where nothing was scored."""
     marks: tuple[str, ...] = ()
     """Letters of the systems that it is significantly better than."""
     interval: str = ""
-    """`[low, high]`; empty where there is none."""
     best: bool = False
-    """Whether no other of its measure is better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,41 +76,13 @@ class Block:
     systems: tuple[str, ...]
     measures: tuple[str, ...]
     cells: tuple[tuple[Cell, ...], ...]
-    """A row of cells for each system."""
     counts: tuple[str, ...]
-    """How many items were scored, failed and not applicable."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A whole comparison as text."""
-
-    subject: str
-    """What was compared with what, over how many queries."""
-    silent: tuple[str, ...]
-    """Which measures tell nothing, and why."""
-    gates: tuple[ComparedGate, ...]
-    """The verdicts, undecided ones first."""
-    blocks: tuple[Block, ...]
-    differences: tuple[tuple[str, ...], ...]
-    """Rows under `DIFFERENCE_HEADS`."""
-    legend: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...]
-
-
-def lay_out_comparison(comparison: ComparedRuns) -> Page:
-    """Turn a comparison into tables of text, one printable line a cell."""
+def _gates(comparison: ComparedRuns) -> list[ComparedGate]:
+    """Sort the verdicts: undecided gates first."""
     order = ("undecided", "fail", "pass")
-    gates = sorted(comparison.gates, key=lambda gate: order.index(gate.verdict))
-    return Page(
-        subject=_subject(comparison),
-        silent=tuple(nothing_told(comparison.measures)),
-        gates=tuple(gates),
-        blocks=tuple(_blocks(comparison)),
-        differences=tuple(_differences(comparison)),
-        legend=tuple(_legend(comparison)),
-        notes=tuple(printable(note) for note in comparison.notes),
-    )
+    return sorted(comparison.gates, key=lambda gate: order.index(gate.verdict))
 
 
 def gate_line(gate: ComparedGate) -> str:
@@ -122,7 +91,8 @@ def gate_line(gate: ComparedGate) -> str:
     return f"gate {gate.verdict}: {printable(gate.gate)}{system}: {printable(gate.why)}"
 
 
-def _subject(comparison: ComparedRuns) -> str:
+def describe_subject(comparison: ComparedRuns) -> str:
+    """Name the compared runs, and count the queries that they are compared over."""
     base, *others = map(printable, comparison.sources)
     queries = counted(comparison.queries, "queries")
     differing = {query for each in comparison.differing.values() for query in each}
@@ -147,17 +117,16 @@ def _blocks(comparison: ComparedRuns) -> Iterator[Block]:
         yield Block(
             letters=tuple(letters[name] for name in names),
             systems=tuple(map(printable, names)),
-            measures=tuple(_title(family) for family in families),
+            measures=tuple(
+                printable(family.measure)
+                + (" (lower is better)" if family.direction == "lower" else "")
+                for family in families
+            ),
             cells=tuple(
                 tuple(_cell(scores, name, family, letters) for family in families) for name in names
             ),
             counts=tuple(count_lines(scores, measures)),
         )
-
-
-def _title(family: MeasureComparison) -> str:
-    lower = " (lower is better)" if family.direction == "lower" else ""
-    return printable(family.measure) + lower
 
 
 def _cell(scores: Scores, name: str, family: MeasureComparison, letters: Mapping[str, str]) -> Cell:
@@ -207,18 +176,18 @@ def _legend(comparison: ComparedRuns) -> Iterator[tuple[str, str]]:
 
 def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
     """Draw a comparison as aligned text; measures that do not fit go into a further table below."""
-    page = lay_out_comparison(comparison)
-    lines = [page.subject, *changed_lines(comparison), *page.silent, *map(gate_line, page.gates)]
-    for block in page.blocks:
+    lines = [describe_subject(comparison), *changed_lines(comparison)]
+    lines += [*nothing_told(comparison.measures), *map(gate_line, _gates(comparison))]
+    for block in _blocks(comparison):
         lines += ["", *_scores(block, width), *block.counts]
-    if page.differences:
-        lines += ["", *draw(list(zip(DIFFERENCE_HEADS, *page.differences, strict=True)))]
+    if differences := list(_differences(comparison)):
+        lines += ["", *draw(list(zip(DIFFERENCE_HEADS, *differences, strict=True)))]
     for moved in (each for each in comparison.moved if each.queries):
         lines += ["", *_moved(moved, width)]
     for line in moved_causes(comparison):
         lines.append(line[:width] if line.startswith("    ") else line)  # questions may be long
-    lines += ["", *(f"{sign}: {meaning}" for sign, meaning in page.legend)]
-    lines += [f"note: {note}" for note in page.notes]
+    lines += ["", *(f"{sign}: {meaning}" for sign, meaning in _legend(comparison))]
+    lines += [f"note: {printable(note)}" for note in comparison.notes]
     return "\n".join(lines) + "\n"
 
 
@@ -296,24 +265,30 @@ def _row(
 
 def render_markdown(comparison: ComparedRuns) -> str:
     """Draw a comparison as GitHub-flavoured Markdown; letters stand in `<sup>`."""
-    page = lay_out_comparison(comparison)
-    blocks = [[escape(page.subject)], _listed(changed_lines(comparison))]
-    blocks.append([escape(line) for line in page.silent])
-    if page.gates:
-        cells = [(gate.verdict, gate.gate, gate.system or "", gate.why) for gate in page.gates]
+    blocks = [[escape(describe_subject(comparison))], _listed(changed_lines(comparison))]
+    blocks.append([escape(line) for line in nothing_told(comparison.measures)])
+    if gates := _gates(comparison):
+        cells = [(gate.verdict, gate.gate, gate.system or "", gate.why) for gate in gates]
         rows = [[escape(printable(cell)) for cell in row] for row in cells]
         blocks.append(table_lines(["verdict", "gate", "system", "why"], rows))
-    for block in page.blocks:
-        blocks += [_markdown_scores(block), [f"- {escape(line)}" for line in block.counts]]
-    if page.differences:
-        rows = [[escape(cell) for cell in row] for row in page.differences]
+    for block in _blocks(comparison):
+        rows = [
+            [escape(f"{letter} {system}"), *map(_markdown_cell, cells)]
+            for letter, system, cells in zip(block.letters, block.systems, block.cells, strict=True)
+        ]
+        heads = ["system", *map(escape, block.measures)]
+        blocks.append(table_lines(heads, rows, numbers=True))
+        blocks.append([f"- {escape(line)}" for line in block.counts])
+    if differences := list(_differences(comparison)):
+        rows = [[escape(cell) for cell in row] for row in differences]
         blocks.append(table_lines(DIFFERENCE_HEADS, rows, numbers=True))
     for moved in (each for each in comparison.moved if each.queries):
         blocks += _moved_rows(moved)
     if causes := _listed(moved_causes(comparison)):
         blocks += [["<details>", "<summary>causes that changed</summary>"], causes, ["</details>"]]
-    blocks.append([f"- {escape(sign)}: {escape(meaning)}" for sign, meaning in page.legend])
-    blocks.append([f"- note: {escape(note)}" for note in page.notes])
+    legend = _legend(comparison)
+    blocks.append([f"- {escape(sign)}: {escape(meaning)}" for sign, meaning in legend])
+    blocks.append([f"- note: {escape(printable(note))}" for note in comparison.notes])
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
@@ -321,14 +296,6 @@ def _listed(lines: Sequence[str]) -> list[str]:
     """Indented lines as a list in a list."""
     cut = ((line, line.lstrip()) for line in lines if line)
     return [f"{line.removesuffix(text)}- {escape(text)}" for line, text in cut]
-
-
-def _markdown_scores(block: Block) -> list[str]:
-    rows = [
-        [escape(f"{letter} {system}"), *map(_markdown_cell, cells)]
-        for letter, system, cells in zip(block.letters, block.systems, block.cells, strict=True)
-    ]
-    return table_lines(["system", *map(escape, block.measures)], rows, numbers=True)
 
 
 def _markdown_cell(cell: Cell) -> str:
@@ -382,11 +349,9 @@ def render_latex(comparison: ComparedRuns) -> str:
     Superscript letters name the systems that a value is significantly better than; the best
     value of a measure is bold.
     """
-    page = lay_out_comparison(comparison)
-    legend = dict(page.legend)
-    caption = [f"{page.subject}."]
-    caption += [f"Superscripts: {text}." for sign, text in legend.items() if "letters" in sign]
-    tables = [_latex_table(block, escape_latex(" ".join(caption))) for block in page.blocks]
+    caption = [f"{describe_subject(comparison)}."]
+    caption += [f"Superscripts: {text}." for sign, text in _legend(comparison) if "letters" in sign]
+    tables = [_latex_table(block, escape_latex(" ".join(caption))) for block in _blocks(comparison)]
     return "\n".join(["% needs \\usepackage{booktabs}", *tables])
 
 

@@ -82,7 +82,13 @@ def render_table(found: Explanation, width: int = 100) -> str:
     title = f"{printable(found.summary.name)}: {TITLE}"
     lines = [title, "", *cause_lines(found.systems, width)]
     if found.system is not None:
-        lines += ["", *(line for system in found.systems for line in _share_lines(system))]
+        lines.append("")
+    for system in found.systems if found.system is not None else ():
+        shares = [
+            (cause_words(cause), str(share.count), with_interval(share.share, share.interval))
+            for cause, share in system.cause_shares.items()
+        ]
+        lines += draw(list(zip(*shares, strict=True)))
     for system in found.systems:
         sliced = _slice_lines(system, width)
         lines += ["", f"{printable(system.name)} by slice", *sliced] if sliced else []
@@ -145,14 +151,6 @@ def explained(found: Explanation) -> dict[str, object]:
             for row in found.rows
         ],
     }
-
-
-def _share_lines(system: SystemSummary) -> list[str]:
-    rows = [
-        (cause_words(cause), str(share.count), with_interval(share.share, share.interval))
-        for cause, share in system.cause_shares.items()
-    ]
-    return draw(list(zip(*rows, strict=True)))
 
 
 def _slice_lines(system: SystemSummary, width: int) -> list[str]:

@@ -169,19 +169,17 @@ def _best_against_baseline(
         text = f"{printable(best)} and {against} have the same {name} on every query, {value}"
     else:
         text = f"{printable(best)} has the best {name}, {value}, but "
-        text += _doubt(outcome, against, change, certainty)
         detectable = comparison.minimum_detectable
-        if outcome == "undecided" and detectable is not None:
-            text += f"; this data set could show one of {significant(detectable)}"
+        if outcome == "worse":  # the means are over different queries, the difference is not
+            text += f"on the queries that both have it is worse than {against}: {change} "
+            text += f"({certainty})"
+        elif outcome == "undecided":
+            text += f"its difference from {against}, {change}, is undecided ({certainty})"
+            if detectable is not None:
+                text += f"; this data set could show one of {significant(detectable)}"
+        else:
+            text += f"its difference from {against}, {change}, was not tested"
     return f"{text}; {_untold(others)}" if others else text
-
-
-def _doubt(outcome: Outcome, against: str, change: str, certainty: str) -> str:
-    if outcome == "worse":  # the means are over different queries, the difference is not
-        return f"on the queries that both have it is worse than {against}: {change} ({certainty})"
-    if outcome == "undecided":
-        return f"its difference from {against}, {change}, is undecided ({certainty})"
-    return f"its difference from {against}, {change}, was not tested"
 
 
 NOT_COMPARED = ("not compared", "no query has a score of both systems: there is nothing to say")

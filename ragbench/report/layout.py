@@ -18,7 +18,7 @@ from ragbench.records.summary import (
     Timing,
     Tokens,
 )
-from ragbench.report.base import Cost, Gate, Layout, Section, SliceRow, Slices
+from ragbench.report.base import Gate, Layout, Section, Slices
 from ragbench.report.ci import why_of
 from ragbench.report.headline import headline, legend, nothing_told
 from ragbench.report.runs import lay_out_changes
@@ -241,7 +241,7 @@ def _doubts(summary: Summary) -> Iterator[str]:
         )
 
 
-def _costs(systems: Sequence[SystemSummary], timing: Timing) -> list[Cost]:
+def _costs(systems: Sequence[SystemSummary], timing: Timing) -> list[tuple[str, ...]]:
     rows = []
     for system in systems:
         times, tokens = timing.of(system.name), system.tokens or Tokens()
@@ -249,8 +249,7 @@ def _costs(systems: Sequence[SystemSummary], timing: Timing) -> list[Cost]:
         taken = map(significant, (latency.p50, latency.p95, times.queries_per_second))
         counts = (tokens.input, tokens.output)
         texts = (MISSING if count is None else str(count) for count in counts)
-        row = [printable(system.name), *taken, *texts, significant(system.usd)]
-        rows.append(Cost._make(row))
+        rows.append((printable(system.name), *taken, *texts, significant(system.usd)))
     return rows if any(cell != MISSING for row in rows for cell in row[1:]) else []
 
 
@@ -299,19 +298,17 @@ def build_slices(comparisons: Comparisons) -> Slices | None:
         f"'worse' is one-sided, with max-T over the slices of one field ({confidence}); the "
         "measures, systems and fields are not corrected for each other"
     )
-    return Slices(tuple(map(_row, worse[:MOST_ROWS])), tuple(lines))
-
-
-def _row(row: SliceDifference) -> SliceRow:
-    value, ends = difference(row.difference or 0.0, row.interval)
-    return SliceRow(
-        slice=f"{printable(row.field)}: {printable(row.slice)}",
-        system=printable(row.system),
-        measure=printable(row.measure),
-        queries=str(row.n),
-        difference=f"{value} {ends}".rstrip(),
-        p=probability(row.p_adjusted),
-    )
+    cells = [
+        (
+            f"{printable(row.field)}: {printable(row.slice)}",
+            *map(printable, (row.system, row.measure)),
+            str(row.n),
+            " ".join(difference(row.difference or 0.0, row.interval)).rstrip(),
+            probability(row.p_adjusted),
+        )
+        for row in worse[:MOST_ROWS]
+    ]
+    return Slices(tuple(cells), tuple(lines))
 
 
 def _field_line(field: str, rows: Sequence[SliceDifference]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from ragbench.records.causes import CAUSES, AnswerCause
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary, SystemSummary
-from ragbench.report.base import COST_HEADS, SLICE_HEADS, Chapter, Gate, Layout, ScoreCell, Section
+from ragbench.report.base import COST_HEADS, SLICE_HEADS, Chapter, Layout, ScoreCell, Section
 from ragbench.report.layout import lay_out
 from ragbench.report.text import cause_words, flow_lines, printable, with_interval
 
@@ -40,7 +40,10 @@ def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
     if page.gates:
         rows = [(g.verdict, g.gate, g.system, g.why) for g in page.gates]
         blocks.append(table_lines(["verdict", "gate", "system", "why"], map(_escaped, rows)))
-        blocks += [_worst(gate) for gate in page.gates if gate.worst]
+    for gate in (gate for gate in page.gates if gate.worst):
+        subject = f"{gate.gate} ({gate.system})" if gate.system else gate.gate
+        lines = [f"- {escape(query)}: {escape(text)}" for query, text in gate.worst]
+        blocks.append([f"{escape(subject)}, {gate.verdict}; the worst queries:", "", *lines])
     if page.warnings:
         blocks.append([f"- warning: {escape(warning)}" for warning in page.warnings])
     if page.runs:
@@ -104,13 +107,6 @@ def table_lines(
     """Draw a table of cells that are escaped already; numbers stand right, names left."""
     rule = [":--", *["--:" if numbers else ":--"] * (len(head) - 1)]
     return [f"| {' | '.join(row)} |" for row in [head, rule, *rows]]
-
-
-def _worst(gate: Gate) -> list[str]:
-    """The worst questions, in words."""
-    whose = f"{gate.gate} ({gate.system})" if gate.system else gate.gate
-    lines = [f"- {escape(query)}: {escape(text)}" for query, text in gate.worst]
-    return [f"{escape(whose)}, {gate.verdict}; the worst queries:", "", *lines]
 
 
 def _section(section: Section) -> list[list[str]]:

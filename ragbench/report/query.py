@@ -39,8 +39,12 @@ def render_query(
     for system in view.systems:
         if not systems or system.name in systems:
             lines += ["", *_system(system, drawn, hits, width)]
-            if prompts is not None:
-                lines += _prompts(view, system, prompts)
+        if prompts is not None and (not systems or system.name in systems):
+            for answer in system.answers:
+                if answer.prediction is not None and answer.prediction.prompt is not None:
+                    lines += [f"{_INDENT}prompt of the answer", *_as_sent(told(answer))]
+            for verdict in system.verdicts:
+                lines += _judge_prompts(view, system, verdict, prompts)
     lines += _beside(view, systems, width, prompts)
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -93,7 +97,8 @@ def _ranking(system: SystemView, drawn: set[str], hits: int, width: int) -> Iter
     shown = [hit for hit in system.ranking if hit.rank <= hits or (hit.grade or 0) > 0]
     rows = [("rank", "score", "grade", "document"), *map(_hit, shown)]
     for line in draw(list(zip(*rows, strict=True))):
-        yield _cut(f"{_INDENT}{line}", width)
+        shown_line = f"{_INDENT}{line}"
+        yield shown_line if len(shown_line) <= width else f"{shown_line[: width - 3]}..."
     left = len(system.ranking) - len(shown)
     if left:
         yield f"{_INDENT}and {left} more hits"
@@ -223,16 +228,6 @@ def _full_text(passage: Passage | None) -> str | None:
     return f"{passage.title} {passage.text}" if passage.title else passage.text
 
 
-def _prompts(view: QueryView, system: SystemView, views: QueryViews) -> Iterator[str]:
-    """What was sent about a query, line by line as it was sent."""
-    for answer in system.answers:
-        if answer.prediction is not None and answer.prediction.prompt is not None:
-            yield f"{_INDENT}prompt of the answer"
-            yield from _as_sent(told(answer))
-    for verdict in system.verdicts:
-        yield from _judge_prompts(view, system, verdict, views)
-
-
 def _judge_prompts(
     view: QueryView, system: SystemView | None, verdict: VerdictRow, views: QueryViews
 ) -> Iterator[str]:
@@ -300,7 +295,3 @@ def _wrapped(text: str, width: int, head: str, lines: int | None = None) -> Iter
         break_on_hyphens=False,
     )
     yield from found or [_INDENT + head]
-
-
-def _cut(line: str, width: int) -> str:
-    return line if len(line) <= width else f"{line[: width - 3]}..."

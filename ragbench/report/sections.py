@@ -103,7 +103,7 @@ def _measure(
             else _difference_cell(made.get((system, other)), present[0].direction)
             for system, score in column.items()
         ),
-        details=tuple(map(_detail, column.values())),
+        details=tuple(None if score is None else _detail(score) for score in column.values()),
     )
 
 
@@ -139,9 +139,7 @@ def _difference_cell(comparison: Difference | None, direction: str) -> Differenc
     return DifferenceCell(outcome, value, ends, probability(comparison.p_adjusted))
 
 
-def _detail(score: SystemScore | None) -> Detail | None:
-    if score is None:
-        return None
+def _detail(score: SystemScore) -> Detail:
     bounds = interval(score.bounds) or MISSING
     return Detail(score.n, score.n_failed, score.not_applicable, bounds)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
-from ragbench.report.base import SIGNS, Grid, Layout, Measure, Section
+from ragbench.report.base import SIGNS, Measure, Section
 from ragbench.report.layout import lay_out
 from ragbench.report.text import cause_lines, draw, printable, side_by_side, with_intervals
 
@@ -43,14 +43,20 @@ def render_terminal(
     page = lay_out(summary, comparisons, narrow=True)
     lines = [_style(f"{page.name}: {page.subject}", "title", color), *page.headlines]
     if page.gates:
-        lines += ["", *(_gate_lines(page, color))]
+        lines.append("")
+    for gate in page.gates:
+        line = _style(f"gate {gate.verdict}: {gate.gate}", gate.verdict, color)
+        line += f" ({gate.system})" if gate.system else ""
+        lines.append(line + (f": {gate.why}" if gate.why else ""))
     for section in page.sections:
         lines += ["", _style(section.title, "title", color), *section.labels]
         lines += _tables(section, width, color)
         lines += section.counts
     for preference in page.preferences:
         lines += ["", _style(preference.title, "title", color), *preference.labels]
-        lines += [line for grid in preference.grids for line in _grid(grid, color)]
+        for grid in preference.grids:
+            heads = [_style(head, "title", color) for head in grid.heads]
+            lines += ["", grid.caption, *draw(list(zip(heads, *grid.rows, strict=True)))]
     lost = cause_lines(summary.systems, width)
     if lost:
         lines += ["", _style("where answers are lost", "title", color), *lost]
@@ -61,15 +67,6 @@ def render_terminal(
     closing += [f"report: {printable(report)}"] if report else []
     lines += ["", *closing] if closing else []
     return "\n".join(lines) + "\n"
-
-
-def _gate_lines(page: Layout, color: bool) -> list[str]:
-    return [
-        _style(f"gate {gate.verdict}: {gate.gate}", gate.verdict, color)
-        + (f" ({gate.system})" if gate.system else "")
-        + (f": {gate.why}" if gate.why else "")
-        for gate in page.gates
-    ]
 
 
 def _tables(section: Section, width: int, color: bool) -> list[str]:
@@ -94,11 +91,6 @@ def _tables(section: Section, width: int, color: bool) -> list[str]:
 def _column(head: str, cells: Sequence[str], styles: Sequence[str], color: bool) -> list[str]:
     styled = (_style(cell, style, color) for cell, style in zip(cells, styles, strict=True))
     return [_style(head, "title", color), *styled]
-
-
-def _grid(grid: Grid, color: bool) -> list[str]:
-    heads = [_style(head, "title", color) for head in grid.heads]
-    return ["", grid.caption, *draw(list(zip(heads, *grid.rows, strict=True)))]
 
 
 def _score_texts(measure: Measure) -> list[str]:

@@ -24,9 +24,9 @@ def row(name, worse, p=0.01, difference=-0.1, field="metadata.topic"):
 def test_the_surest_loss_stands_first():
     found = build_slices({"slices": [row("law", True, 0.04), row("tax", True, 0.002)]})
 
-    assert [line.slice for line in found.rows] == ["metadata.topic: tax", "metadata.topic: law"]
-    assert found.rows[0].difference == "-0.100 [-0.150, -0.050]"
-    assert found.rows[0].p == "0.0020"
+    assert [line[0] for line in found.rows] == ["metadata.topic: tax", "metadata.topic: law"]
+    assert found.rows[0][4] == "-0.100 [-0.150, -0.050]"
+    assert found.rows[0][5] == "0.0020"
 
 
 def test_each_field_says_what_was_not_tested():

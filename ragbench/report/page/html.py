@@ -19,13 +19,10 @@ from ragbench.report.base import COST_HEADS, SIGNS, SLICE_HEADS, Layout, Measure
 from ragbench.report.layout import lay_out
 from ragbench.report.page.data import PageData, pack_queries
 from ragbench.report.pictures.draw import pictures, query_picture
-from ragbench.report.pictures.svg import Picture
+from ragbench.report.pictures.svg import Picture, Scale
 
 if TYPE_CHECKING:
     from jinja2 import Template
-
-DrawnPicture = tuple[Picture, str]
-"""A picture with its element."""
 
 
 def render_html(summary: Summary, comparisons: Comparisons, data: PageData | None = None) -> str:
@@ -90,13 +87,17 @@ def _render(page: Layout, drawn: Sequence[Picture], data: PageData | None = None
         "require-trusted-types-for 'script'",
         "trusted-types 'none'",
     ]
-    elements = [(picture, picture.svg()) for picture in drawn]
+    # causes and trends stand with the results
+    groups: dict[str, list[Picture]] = {}
+    for picture in drawn:
+        if (title := _GROUPS.get(picture.name.partition("-")[0])) is not None:
+            groups.setdefault(title, []).append(picture)
     return _template().render(
         page=page,
         data=data,
         packed=None if data is None else base64.b64encode(data.packed).decode(),
-        pictures=elements,
-        groups=_grouped(elements),
+        pictures=drawn,
+        groups=groups,
         css=css,
         script=script,
         policy="; ".join(policy),
@@ -108,21 +109,11 @@ def _render(page: Layout, drawn: Sequence[Picture], data: PageData | None = None
 
 
 _GROUPS = {
-    "intervals-": "scores, and differences from the baseline, with their intervals",
-    "differences-": "scores, and differences from the baseline, with their intervals",
-    "slices-": "slices of the queries",
+    "intervals": "scores, and differences from the baseline, with their intervals",
+    "differences": "scores, and differences from the baseline, with their intervals",
+    "slices": "slices of the queries",
 }
 """Start of a picture's name -> the heading that it stands under."""
-
-
-def _grouped(elements: Sequence[DrawnPicture]) -> list[tuple[str, list[DrawnPicture]]]:
-    """Put the pictures under headings; causes and trends stand with the results."""
-    groups: dict[str, list[DrawnPicture]] = {}
-    for picture, element in elements:
-        title = next((t for start, t in _GROUPS.items() if picture.name.startswith(start)), None)
-        if title is not None:
-            groups.setdefault(title, []).append((picture, element))
-    return list(groups.items())
 
 
 @cache
@@ -172,13 +163,10 @@ def interval_bars(measure: Measure) -> list[tuple[str, str] | None]:
     known += [end for cell in measure.scores if cell.ends is not None for end in cell.ends]
     if not known:
         return [None] * len(measure.scores)
-    low, high = min(known), max(known)
+    axis = Scale(min(known), max(known), 3, 97)
 
     def place(value: float) -> str:
-        # halves before the subtraction: the span of two huge numbers would overflow
-        span = high / 2 - low / 2
-        share = (value / 2 - low / 2) / span if span else 0.5  # half of the least float is 0
-        return f"{3 + 94 * share:.1f}".removesuffix(".0")
+        return f"{axis(value):.1f}".removesuffix(".0")
 
     bars: list[tuple[str, str] | None] = []
     for cell in measure.scores:

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from ragbench.comparison.compare_runs import short_names
 from ragbench.records.causes import CAUSES, AnswerCause
-from ragbench.records.comparison import ComparedRuns, Comparisons, Difference, MeasureComparison
+from ragbench.records.comparison import ComparedRuns, Comparisons, MeasureComparison
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import Summary
+from ragbench.report.headline import outcome_of
 from ragbench.report.pictures.svg import (
     MARGIN,
     Drawing,
@@ -119,7 +120,7 @@ def _difference_rows(family: MeasureComparison, number: int) -> Iterator[Picture
             row.system,
             row.difference,
             ends_of(row.interval),
-            _outcome_colour(row, family.direction),
+            {"better": _BETTER, "worse": _WORSE}.get(outcome_of(row, family.direction), _NEITHER),
             f"{row.system} {row.difference:+.3g} against {row.baseline}",
         )
         for row in family.comparisons
@@ -129,12 +130,6 @@ def _difference_rows(family: MeasureComparison, number: int) -> Iterator[Picture
         file = f"differences-{number:02}-{slug(family.measure)}"
         title = f"{family.measure}: difference from the baseline"
         yield _whiskers(file, title, f"{family.measure}, minus the baseline", whiskers, zero=True)
-
-
-def _outcome_colour(row: Difference, direction: str) -> int:
-    if not row.differs:
-        return _NEITHER
-    return _BETTER if ((row.difference or 0) > 0) == (direction != "lower") else _WORSE
 
 
 def slice_pictures(comparisons: Comparisons) -> Iterator[Picture]:
