@@ -6,7 +6,7 @@ import importlib
 import json
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import click
@@ -31,34 +31,21 @@ _FAMILIES = {
 
 
 @dataclass(frozen=True)
-class ListedOption:
-    """An option of a component."""
-
-    name: str
-    help: str
-    allowed: str
-    required: bool
-    default: Any
-    """A value of JSON; None where it is required."""
-
-
-@dataclass(frozen=True)
 class Listed:
     """What a config can name."""
 
     name: str
     help: str
-    options: Sequence[ListedOption] = ()
+    options: Sequence[Mapping[str, Any]] = ()
+    """Options of the component, as JSON has them."""
     group: str | None = None
-    """The heading below which a measure stands."""
     facts: dict[str, Any] = field(default_factory=dict)
-    """What else is said of metrics and rubrics, as JSON has it."""
+    """Further keys of metrics and rubrics, as JSON has them."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON has; `built` is what readers of earlier lists look for."""
         group = {} if self.group is None else {"group": self.group}
-        options = [asdict(option) for option in self.options]
-        named = {"name": self.name, "help": self.help, "built": True, "options": options}
+        named = {"name": self.name, "help": self.help, "built": True, "options": self.options}
         return {**group, **named, **self.facts}
 
 
@@ -85,7 +72,11 @@ def command(kind: str | None, name: str | None, as_json: bool) -> None:
         write_json(json.dumps(written, indent=2, ensure_ascii=False))
         return
     if kind is None:
-        _show_families(catalog)
+        for name, entries in catalog.items():
+            echo(f"{name} ({len(entries)})", bold=True)
+            names = ", ".join(entry.name for entry in entries)
+            echo(textwrap.fill(names, 100, initial_indent="  ", subsequent_indent="  "))
+        echo(f"\nwith options and what they mean: ragbench list {next(iter(catalog))}")
         return
     for name, entries in catalog.items():
         echo(name, bold=True)
@@ -134,15 +125,6 @@ def _show_prompts(name: str, as_json: bool) -> None:
             echo(text if isinstance(text, str) else json.dumps(text, indent=2))
 
 
-def _show_families(catalog: Mapping[str, Sequence[Listed]]) -> None:
-    """Print the names of each family, wrapped, and how to see more of one."""
-    for name, entries in catalog.items():
-        echo(f"{name} ({len(entries)})", bold=True)
-        names = ", ".join(entry.name for entry in entries)
-        echo(textwrap.fill(names, 100, initial_indent="  ", subsequent_indent="  "))
-    echo(f"\nwith options and what they mean: ragbench list {next(iter(catalog))}")
-
-
 def _alike(entries: Sequence[Listed]) -> list[tuple[str, Listed]]:
     """The entries with their names; those that differ in nothing else are one."""
     shared: dict[str, list[Listed]] = {}
@@ -156,18 +138,16 @@ def _show(names: str, entry: Listed) -> None:
     """Print names with their options; colour repeats what the words say."""
     echo(_wrapped(f"  {names}  {entry.help}", "    "))
     for option in entry.options:
-        default = "required" if option.required else f"default {_word(option.default)}"
-        line = f"      {option.name}: {option.allowed}; {default}. {option.help}"
+        value = option["default"]
+        text = value if isinstance(value, str) else json.dumps(value)
+        default = "required" if option["required"] else f"default {text}"
+        line = "      {name}: {allowed}; {}. {help}".format(default, **option)
         echo(_wrapped(line, " " * 8))
 
 
 def _wrapped(line: str, indent: str) -> str:
     width = max(terminal_width(), 40)
     return textwrap.fill(line.rstrip(), width, subsequent_indent=indent, break_on_hyphens=False)
-
-
-def _word(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _components(kind: str) -> list[Listed]:
@@ -244,18 +224,18 @@ def _rubrics() -> list[Listed]:
     return found
 
 
-def _options(component: Any, *, k_is_required: bool) -> list[ListedOption]:
-    return [
-        ListedOption(
-            option.name,
-            option.option.help,
-            option.allowed,
-            option.required or (option.name == "k" and k_is_required),
-            None if option.required else _plain(option.default),
+def _options(component: Any, *, k_is_required: bool) -> list[dict[str, Any]]:
+    rows = []
+    for option in declared_options(component).values():
+        default = None if option.required else option.default
+        is_plain = default is None or isinstance(default, (str, bool, int, float))
+        rows.append(
+            {
+                "name": option.name,
+                "help": option.option.help,
+                "allowed": option.allowed,
+                "required": option.required or (option.name == "k" and k_is_required),
+                "default": default if is_plain else str(default),
+            }
         )
-        for option in declared_options(component).values()
-    ]
-
-
-def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, (str, bool, int, float)) else str(value)
+    return rows

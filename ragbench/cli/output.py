@@ -208,12 +208,12 @@ def write_json(text: str) -> None:
     So is what is not ASCII where the output is not UTF-8.
     """
     seen = visible if codecs.lookup(sys.stdout.encoding).name == "utf-8" else ascii
-    escaped = re.sub(r"[^\n\x20-\x7e]+", lambda run: _escaped(run[0], seen), printed(text))
+    escaped = re.sub(
+        r"[^\n\x20-\x7e]",
+        lambda sign: sign[0] if seen(sign[0]) == sign[0] else json.dumps(sign[0])[1:-1],
+        printed(text),
+    )
     write_result(escaped if escaped.endswith("\n") else f"{escaped}\n", exact=True)
-
-
-def _escaped(text: str, seen: Callable[[str], str]) -> str:
-    return "".join(c if seen(c) == c else json.dumps(c)[1:-1] for c in text)
 
 
 def write_drawn(text: str, styles: Iterable[str]) -> None:

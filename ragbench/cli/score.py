@@ -35,18 +35,16 @@ _REL_FORMATS = {
 """Format of judgements -> what to do instead."""
 
 
-def _rel_format(_: click.Context, __: click.Parameter, value: str | None) -> None:
-    if value in (None, "qrels"):
+_ONLY_FORMAT = {"-R": "qrels", "-T": "trec_results"}
+
+
+def _check_format(_: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    option = parameter.opts[0]
+    if value in (None, _ONLY_FORMAT[option]):
         return
-    instead = _REL_FORMATS.get(str(value))
-    if instead:
+    if option == "-R" and (instead := _REL_FORMATS.get(str(value))):
         raise click.UsageError(f"-R {value} is not supported: {instead}")
-    raise click.UsageError(f"-R {value}: no such format; allowed: qrels")
-
-
-def _results_format(_: click.Context, __: click.Parameter, value: str | None) -> None:
-    if value not in (None, "trec_results"):
-        raise click.UsageError(f"-T {value}: no such format; allowed: trec_results")
+    raise click.UsageError(f"{option} {value}: no such format; allowed: {_ONLY_FORMAT[option]}")
 
 
 _REFUSED = {
@@ -124,14 +122,14 @@ _OF_RUNS = {
 @click.option(
     *("-R", "--rel-format"),
     metavar="FORMAT",
-    callback=_rel_format,
+    callback=_check_format,
     expose_value=False,
     help="Form of the judgements: qrels, the only one supported.",
 )
 @click.option(
     *("-T", "--results-format"),
     metavar="FORMAT",
-    callback=_results_format,
+    callback=_check_format,
     expose_value=False,
     help="Form of the runs: trec_results, the only one supported.",
 )

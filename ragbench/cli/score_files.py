@@ -192,14 +192,11 @@ def score_predictions(
         )
     evaluation = replace(evaluation, query_ids=tuple(pairs.ids))
     scored = Scored(Path(predictions).name, predictions, evaluation)
-    notes = list(_pair_notes(evaluation.counts))
-    notes += evaluation.notes
-    write_scores([scored], output, notes, {"references": list(references)})
-
-
-def _pair_notes(counts: Mapping[str, int]) -> Iterator[str]:
     told = {
         "without_prediction": "references without a prediction, left out",
         "without_reference": "predictions without a reference, left out",
     }
-    return (f"{text}: {counts[key]}" for key, text in told.items() if counts[key])
+    counts = evaluation.counts
+    notes = [f"{text}: {counts[key]}" for key, text in told.items() if counts[key]]
+    notes += evaluation.notes
+    write_scores([scored], output, notes, {"references": list(references)})
