@@ -174,27 +174,25 @@ class Executor(ABC):
         pickled = pickle.dumps(task_parts)
         pending: deque[tuple[list[Any], Results]] = deque()
         n_lost, any_result = 0, False
+        # Blocks of an abandoned map stay under way: Python 3.11 cannot end a pool with blocks
+        # that were cancelled (InvalidStateError in its thread).
         with self._lock:
-            try:
-                while True:
-                    for block in islice(source, _AHEAD * self.workers - len(pending)):
-                        pending.append((block, self.submit(pickled, task.apply, block)))
-                    if not pending:
-                        return
-                    if self._worker_error(pending[0][1]) is not None:
-                        self._compute_again(pickled, task, pending)
-                    block, future = pending.popleft()
-                    results = _checked(task, block, future)
-                    if isinstance(results[0], Lost) and not any_result:
-                        n_lost += 1
-                        if n_lost == _MOST_LOST:
-                            found = f"{task.owner}: workers ended on each of {n_lost} blocks: "
-                            raise AdapterError(f"{found}{results[0].why}{_MEMORY}")
-                    any_result = any_result or not isinstance(results[0], Lost)
-                    yield results
-            finally:
-                for _, future in pending:
-                    future.cancel()
+            while True:
+                for block in islice(source, _AHEAD * self.workers - len(pending)):
+                    pending.append((block, self.submit(pickled, task.apply, block)))
+                if not pending:
+                    return
+                if self._worker_error(pending[0][1]) is not None:
+                    self._compute_again(pickled, task, pending)
+                block, future = pending.popleft()
+                results = _checked(task, block, future)
+                if isinstance(results[0], Lost) and not any_result:
+                    n_lost += 1
+                    if n_lost == _MOST_LOST:
+                        found = f"{task.owner}: workers ended on each of {n_lost} blocks: "
+                        raise AdapterError(f"{found}{results[0].why}{_MEMORY}")
+                any_result = any_result or not isinstance(results[0], Lost)
+                yield results
 
     def map_all(
         self,

@@ -15,6 +15,7 @@ from ragbench.score.base import Advance
 from ragbench.score.judge import JUDGES
 from ragbench.score.judge.base import Item, Judge, Rubric, missing_verdict
 from ragbench.score.judge.items import explained, with_evidence
+from ragbench.score.judge.python import declared
 from ragbench.types.scores import Cause, Verdict
 
 
@@ -94,8 +95,7 @@ def judge_on(
 
 
 def _make_judge(type_name: str, options: Mapping[str, Any]) -> Judge:
-    judge: Judge = JUDGES.load(type_name)(**options)
-    return judge
+    return declared(JUDGES.load(type_name)(**options))
 
 
 def _judge_block(
