@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -56,25 +56,32 @@ def make_gate(values: Mapping[str, Any], entry: Entry) -> tuple[Gate, bool] | No
     Returns the gate, and whether nothing is missing in it; None where it is of no kind.
     """
     kinds = gate_kinds()
-    subjects = list(dict.fromkeys(kind.subject for kind in kinds))
-    given = [key for key in subjects if key in values]
-    if len(given) != 1:
-        found = f"{' and '.join(given)} are both given" if given else "it names no subject"
-        entry.wrong(None, found, f"one of {', '.join(subjects)}")
+    subjects = dict.fromkeys(kind.subject for kind in kinds)
+    subject = _only_key(subjects, values, entry, "it names no subject", "are both given")
+    if subject is None:
         return None
-    subject = given[0]
     kinds = [k for k in kinds if k.subject == subject and k.is_about(values[subject])]
     if len(kinds) == 1:
         return _make(kinds[0], values, subject, entry)
-    conditions = list(dict.fromkeys(key for kind in kinds for key in kind.conditions))
-    given = [key for key in conditions if key in values]
-    if len(given) != 1:
-        found = f"{' and '.join(given)} in one gate" if given else "no condition"
-        entry.wrong(None, found, f"one of {', '.join(conditions)}")
+    conditions = dict.fromkeys(key for kind in kinds for key in kind.conditions)
+    condition = _only_key(conditions, values, entry, "no condition", "in one gate")
+    if condition is None:
         return None
-    kind = next(kind for kind in kinds if given[0] in kind.conditions)
-    means = f"{given[0]} of {values[subject]}" if kind.of == "cost" else given[0]
+    kind = next(kind for kind in kinds if condition in kind.conditions)
+    means = f"{condition} of {values[subject]}" if kind.of == "cost" else condition
     return _make(kind, values, means, entry)
+
+
+def _only_key(
+    keys: Iterable[str], values: Mapping[str, Any], entry: Entry, none: str, several: str
+) -> str | None:
+    """Return the one of some keys that a gate has; None, with a problem, if it has none or more."""
+    present = [key for key in keys if key in values]
+    if len(present) == 1:
+        return present[0]
+    found = f"{' and '.join(present)} {several}" if present else none
+    entry.wrong(None, found, f"one of {', '.join(keys)}")
+    return None
 
 
 def _make(
@@ -108,8 +115,9 @@ def pairs_of(retrievers: Sequence[str], generators: Mapping[str, Component | Non
 
 def known_scores(metrics: Metrics) -> KnownScores:
     """Return what is known of the scores of a checked `metrics` block."""
-    found = [known_score(name, "retrieval") for name in metrics.retrieval.measures or ()]
-    found += [known_score(named.metric.name, "generation") for named in metrics.generation or ()]
+    measures, generation = metrics.retrieval.measures, metrics.generation
+    found = [known_score(name, "retrieval") for name in measures or ()]
+    found += [known_score(named.metric.name, "generation") for named in generation or ()]
     judges = metrics.judges or {}
     for judge, block in judges.items():
         for rubric in filter(None, map(known_rubric, block.rubrics)):
@@ -117,10 +125,7 @@ def known_scores(metrics: Metrics) -> KnownScores:
             name = add_option(rubric.name, "judge", judge) if several else rubric.name
             found.append(replace(rubric, name=name))
     named: dict[str, KnownScore] = {score.name: score for score in found if score is not None}
-    blocks: list[tuple[Kind, object]] = [
-        ("retrieval", metrics.retrieval.measures),
-        ("generation", metrics.generation),
-    ]
+    blocks: list[tuple[Kind, object]] = [("retrieval", measures), ("generation", generation)]
     return KnownScores(named, frozenset(kind for kind, block in blocks if block is None))
 
 

@@ -143,7 +143,7 @@ def _parse(item: Item, parse: Callable[[str], Any], noun: str, report: Report) -
         if report_misplaced(item, _KINDS[noun], report):
             return None
         found = f"unknown {noun} {item.shown()}"
-        if error.option and error.found != item.value and not item.from_environment:
+        if error.option and error.found != item.value and not item.parts:
             found = f"{error.option} of {item.shown()}: found {error.found!r}"
             if error.found is None:
                 found = f"{item.shown()} has no {error.option}"

@@ -61,7 +61,8 @@ def resolve(text: str) -> Scalar:
     return float(text.replace(".", "")) if _NOT_FINITE.fullmatch(text) else text
 
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half a character, which no file can store."""
 _LONGEST_SHOWN = 60
 _LARGEST = 10**300
 
@@ -140,11 +141,6 @@ class Item:
     parts: tuple[str | Reference, ...] = ()
     """A scalar with `${VAR}` in it, read: texts and references; else none."""
 
-    @property
-    def from_environment(self) -> bool:
-        """Whether `${VAR}` was replaced in it: messages do not show its value."""
-        return bool(self.parts)
-
     def references(self) -> Iterator[Reference]:
         """Yield every reference of a scalar, those in defaults included."""
         for part in self.parts:
@@ -189,7 +185,7 @@ class Item:
         text = self.written
         if len(text) > _LONGEST_SHOWN:
             text = f"{text[:_LONGEST_SHOWN]}..."
-        is_text = isinstance(self.value, str) or self.quoted or self.from_environment
+        is_text = isinstance(self.value, str) or self.quoted or self.parts
         return f"{repr(text) if is_text else text}{self._set_instead()}"
 
     def _set_instead(self) -> str:
@@ -261,7 +257,7 @@ class PythonReader:
         if isinstance(value, os.PathLike):
             value = os.fspath(value)
         if isinstance(value, str):
-            if _SURROGATE.search(value):
+            if SURROGATE.search(value):
                 return self._refuse("text with half a character (a lone surrogate)", path)
             text = str.__str__(value)  # of an enumeration's member: the value, not its name
             return Item(text, self.place, path, text, isinstance(value, Quoted))
@@ -284,7 +280,7 @@ class PythonReader:
         for key, part in value.items():
             if is_level(key, path):
                 key = str(key)
-            if isinstance(key, str) and not _SURROGATE.search(key):
+            if isinstance(key, str) and not SURROGATE.search(key):
                 entries[key] = Entry(self.place, self.read(part, (*path, key), depth))
             else:
                 self.report.add(self.place, path, f"the key {key!r} is not text", "text")
@@ -315,8 +311,3 @@ def _word(value: bool | int | float | None) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return repr(value) if isinstance(value, float) else str(value)
-
-
-def has_lone_surrogate(text: str) -> bool:
-    """Whether a text holds half a character, which no file can store."""
-    return _SURROGATE.search(text) is not None

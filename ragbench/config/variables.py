@@ -12,13 +12,13 @@ from typing import Any
 from ragbench import secrets
 from ragbench.config.problems import KeyPath, Report, dotted
 from ragbench.config.tree import (
+    SURROGATE,
     UNREADABLE,
     Entry,
     Item,
     PythonReader,
     Reference,
     ScalarError,
-    has_lone_surrogate,
     resolve,
     text_of,
 )
@@ -118,7 +118,7 @@ def _interpolated(item: Item, text: str, environment: Mapping[str, str], report:
         allowed = f"a value for it, or ${{{name}:-default}}"
         report.wrong(item, found, allowed, nearest(name, environment))
     value, failed = text_of(parts), bool(missing)
-    if not failed and has_lone_surrogate(value):
+    if not failed and SURROGATE.search(value):
         report.wrong(item, "the environment variable's value is not UTF-8")
         failed = True
     item = replace(item, parts=parts)
@@ -232,13 +232,6 @@ _PART = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Override:
-    path: KeyPath
-    item: Item
-    place: Place
-
-
 def apply_overrides(
     tree: Item, overrides: Overrides, blocks: Iterable[KeyPath], report: Report
 ) -> Item:
@@ -254,13 +247,14 @@ def apply_overrides(
     return tree
 
 
-def _read(overrides: Overrides, report: Report) -> Iterable[_Override]:
+def _read(overrides: Overrides, report: Report) -> Iterable[Item]:
+    """Yield the value of each override, whose path says where it goes."""
     if isinstance(overrides, Mapping):
         for key, value in overrides.items():
             place = Place("overrides")
             path = _split(str(key), place, report)[0]
             if path:
-                yield _Override(path, PythonReader(report, place).read(value, path), place)
+                yield PythonReader(report, place).read(value, path)
         return
     for text in [overrides] if isinstance(overrides, str) else overrides:
         place = Place(f"--set {secrets.mask_secrets(text)}")
@@ -271,7 +265,7 @@ def _read(overrides: Overrides, report: Report) -> Iterable[_Override]:
         if path and rest is None:
             report.add(place, (), "no '=' in it", "dotted.key=value")
         elif path and (item := read_value(rest or "", place, path, report)) is not None:
-            yield _Override(path, item, place)
+            yield item
 
 
 def _split(text: str, place: Place, report: Report) -> tuple[KeyPath, str | None]:
@@ -291,18 +285,28 @@ def _split(text: str, place: Place, report: Report) -> tuple[KeyPath, str | None
 
 
 def _put(
-    node: Item, override: _Override, depth: int, blocks: frozenset[KeyPath], report: Report
+    node: Item, override: Item, depth: int, blocks: frozenset[KeyPath], report: Report
 ) -> Item:
-    part, is_last = override.path[depth], depth == len(override.path) - 1
-    here = override.path[:depth]
+    """Return a node with the override put in below it, at the key of this depth."""
+    here, rest = override.path[:depth], override.path[depth:]
+    if not rest:
+        return override
+    part = rest[0]
     if isinstance(node.value, tuple):
-        return _put_in_list(node, override, depth, blocks, report)
+        if not (part.isascii() and part.isdigit() and int(part) < len(node.items)):
+            last = len(node.items) - 1
+            allowed = f"a number from 0 to {last}" if node.items else "nothing: the list is empty"
+            report.wrong(override, f"no element '{part}' in {dotted(here)}", allowed)
+            return node
+        items = list(node.items)
+        items[int(part)] = _put(items[int(part)], override, depth + 1, blocks, report)
+        return replace(node, value=tuple(items))
     if not isinstance(node.value, dict):
         found = f"{dotted(here)} is {node.shown()}, which has no '{part}'"
         report.wrong(override, found, "a key of a mapping")
         return node
-    if is_last:
-        return node.with_entry(part, override.item, override.place)
+    if len(rest) == 1:
+        return node.with_entry(part, override, override.place)
     entry, path = node.entries.get(part), override.path[: depth + 1]
     if entry is None and path in blocks:
         entry = Entry(override.place, Item({}, override.place, path))
@@ -314,21 +318,6 @@ def _put(
     found = f"no '{part}' in {dotted(here) or 'the config'}"
     report.wrong(override, found, ", ".join(names) or None, nearest(part, names))
     return node
-
-
-def _put_in_list(
-    node: Item, override: _Override, depth: int, blocks: frozenset[KeyPath], report: Report
-) -> Item:
-    part, items = override.path[depth], node.items
-    if not (part.isascii() and part.isdigit() and int(part) < len(items)):
-        found = f"no element '{part}' in {dotted(override.path[:depth])}"
-        allowed = f"a number from 0 to {len(items) - 1}" if items else "nothing: the list is empty"
-        report.wrong(override, found, allowed)
-        return node
-    index = int(part)
-    is_last = depth == len(override.path) - 1
-    new = override.item if is_last else _put(items[index], override, depth + 1, blocks, report)
-    return replace(node, value=(*items[:index], new, *items[index + 1 :]))
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,11 +12,11 @@ import yaml
 from ragbench.config.problems import KeyPath, Report
 from ragbench.config.tree import (
     MAX_DEPTH,
+    SURROGATE,
     UNREADABLE,
     Entry,
     Item,
     ScalarError,
-    has_lone_surrogate,
     is_level,
     resolve,
 )
@@ -111,7 +110,7 @@ class _Reader:
                 return Item(None, self._place_at(0, 0, 1), self.root)
             return self._item(node, self.root, 0)
         except yaml.MarkedYAMLError as error:
-            explain(error, self.lines, self._place_at, self.root, self.report)
+            self._explain(error)
         except RecursionError:
             self.report.add(self._place_at(0, 0, 1), self.root, _TOO_DEEP, "a flatter config")
         except _StopReadingError:
@@ -158,7 +157,7 @@ class _Reader:
     def _scalar(self, node: Any, place: Place, path: KeyPath) -> Item:
         text = str(node.value)
         self._check_tag(node, "scalar", place, path)
-        if has_lone_surrogate(text):
+        if SURROGATE.search(text):
             self.report.add(place, path, "text with half a character (a lone surrogate)")
             return Item(None, place, path, "null")
         if (node.style and node.tag in ("", "!")) or node.tag == f"{_TAG}str":
@@ -226,38 +225,32 @@ class _Reader:
             width = len(source) - column
         return Place(self.file, line + 1, column + 1, source, max(1, width))
 
+    def _explain(self, error: Any) -> None:
+        """Report a syntax error at the character that a person would change."""
+        mark, opened = error.problem_mark or error.context_mark, error.context_mark
+        problem, context = str(error.problem), str(error.context or "")
+        lines = [*self.lines, ""]  # a mark at the end of the text may be on a line of its own
+        line = lines[mark.line]
+        word = line[mark.column :]
+        if opened is not None:
+            start = self._place_at(opened.line, opened.column, 1)
+            bracket = lines[opened.line][opened.column : opened.column + 1]
+            is_open = opened.line != mark.line or not word
+            if "flow" in context and bracket in _CLOSING and is_open:
+                found = f"'{bracket}' is not closed"
+                self.report.add(start, self.root, found, f"a '{_CLOSING[bracket]}'")
+                return
+            if "quoted scalar" in context and "end of stream" in problem:
+                self.report.add(start, self.root, "the quote is not closed", "a quote")
+                return
+        found, allowed = _words(problem, context, re.split(r"[\s,\]}]", word)[0] or word[:1])
+        if word.startswith("{") and line[: mark.column].endswith("$"):
+            found, allowed = "'${' inside braces or brackets", '"${VAR}" in quotes'
+        self.report.add(self._place_at(mark.line, mark.column, 1), self.root, found, allowed)
+
 
 _QUOTE = 'a value with a bracket, a brace or a comma in quotes: "precision[rel=2]@5"'
-_QUOTE_VARIABLE = '"${VAR}" in quotes'
 _CLOSING = {"[": "]", "{": "}"}
-
-
-def explain(
-    error: Any,
-    lines: list[str],
-    place_at: Callable[[int, int, int | None], Place],
-    path: tuple[str, ...],
-    report: Report,
-) -> None:
-    """Report a syntax error at the character that a person would change."""
-    mark, opened = error.problem_mark or error.context_mark, error.context_mark
-    character = _character(lines, mark)
-    problem, context = str(error.problem), str(error.context or "")
-    if "flow" in context and opened is not None:
-        bracket = _character(lines, opened)
-        if bracket in _CLOSING and (opened.line != mark.line or not character):
-            place = place_at(opened.line, opened.column, 1)
-            report.add(place, path, f"'{bracket}' is not closed", f"a '{_CLOSING[bracket]}'")
-            return
-    if "quoted scalar" in context and "end of stream" in problem and opened is not None:
-        place = place_at(opened.line, opened.column, 1)
-        report.add(place, path, "the quote is not closed", "a quote")
-        return
-    word = lines[mark.line][mark.column :] if mark.line < len(lines) else ""
-    found, allowed = _words(problem, context, re.split(r"[\s,\]}]", word)[0] or word[:1])
-    if character == "{" and lines[mark.line][: mark.column].endswith("$"):
-        found, allowed = "'${' inside braces or brackets", _QUOTE_VARIABLE
-    report.add(place_at(mark.line, mark.column, 1), path, found, allowed)
 
 
 def _words(problem: str, context: str, word: str) -> tuple[str, str | None]:
@@ -282,8 +275,3 @@ def _words(problem: str, context: str, word: str) -> tuple[str, str | None]:
     if "block" in context:
         return "the indentation does not fit the lines above", "the same column for each key"
     return f"not YAML: {problem}", None
-
-
-def _character(lines: list[str], mark: Any) -> str:
-    line = lines[mark.line] if mark.line < len(lines) else ""
-    return line[mark.column : mark.column + 1]

@@ -279,7 +279,8 @@ class SystemGate(Gate):
             return
         fitting = known.having(score)
         for place, name in enumerate(self.systems):
-            if name in fitting or known.sweeps.get(name, [""])[0] in fitting:
+            # a sweep that is malformed has no members, which was said
+            if name in fitting or all(each in fitting for each in known.sweeps.get(name, [""])):
                 continue
             part = place if isinstance(self.system, list) else None
             found = f"no system {entry.shown('system', part)}"

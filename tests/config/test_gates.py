@@ -129,6 +129,14 @@ def test_mistakes(problems, line, found, hint):
     assert (problem.line, problem.column) == (9, text.index("§") + 1)
 
 
+def test_a_sweep_without_members_is_one_problem(lines):
+    text = HEAD.replace("sweep: {k1: [0.9, 1.2]}", "sweep: {}")
+
+    found = lines(text + "  - {measure: ndcg@10, system: swept, min: 0.1}\n")
+
+    assert found == ["2:66: retrievers.swept.sweep: an empty sweep"]
+
+
 def test_not_a_list(lines):
     text = HEAD.replace("gates:\n", "gates: {measure: map}\n")
 
