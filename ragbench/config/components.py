@@ -7,12 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from ragbench.config.options import Context, load_named, references_of, resolve_options
+from ragbench.config.options import (
+    Context,
+    keyword_parameters,
+    load_named,
+    references_of,
+    resolve_options,
+)
 from ragbench.config.problems import Report
 from ragbench.config.schema import DEFAULT_DEPTH, DEFAULT_PASSAGES, PYTHON_TIMEOUT, Component
 from ragbench.config.tree import Entry, Item
 from ragbench.errors import DataError, OptionError, Place
-from ragbench.registry import PYTHON, DeclaredOption, Family, Option, declared_options
+from ragbench.registry import PYTHON, REQUIRED, DeclaredOption, Family, Option, declared_options
 from ragbench.text.chunk import Chunking, splitter_options
 
 
@@ -130,8 +136,7 @@ def retriever_family(item: Item) -> Family:
     from ragbench.rerank import RERANKERS
     from ragbench.retrieve import RETRIEVERS
 
-    kind = item.get("type")
-    name = kind.value if kind is not None and isinstance(kind.value, str) else ""
+    name = item.text("type") or ""
     if name.startswith(PYTHON) or name in RETRIEVERS.names():
         reranks = item.get("retriever") is not None
         theirs = name.startswith(PYTHON) or name in RERANKERS.names()
@@ -177,24 +182,13 @@ def _undeclared(
     item: Item, cls: Any, declared: Mapping[str, DeclaredOption], at: Place, report: Report
 ) -> list[str]:
     """Keys that a component of the user's own takes without declaring them."""
-    try:
-        parameters = inspect.signature(cls).parameters
-    except (TypeError, ValueError):  # written in C, or not callable: it says itself what it takes
-        return [key for key in item.entries if key not in declared and key != "type"]
-    named = [p for p in parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    if inspect.isclass(cls):
-        for parameter in named:
-            key = parameter.name
-            if parameter.default is parameter.empty and key not in item.entries.keys() | declared:
-                allowed = f"{key}: what {cls.__name__} takes"
-                report.add(at, item.path, f"missing key '{key}'", allowed)
-    names = {parameter.name for parameter in named}
-    return [
-        key
-        for key in item.entries
-        if key not in declared and key != "type" and (takes_any or key in names)
-    ]
+    named, takes_any = keyword_parameters(cls) or ({}, True)
+    for key, default in named.items() if inspect.isclass(cls) else ():
+        if default is REQUIRED and key not in item.entries.keys() | declared:
+            allowed = f"{key}: what {cls.__name__} takes"
+            report.add(at, item.path, f"missing key '{key}'", allowed)
+    undeclared = [key for key in item.entries if key not in declared and key != "type"]
+    return [key for key in undeclared if takes_any or key in named]
 
 
 CHUNK = "chunk"

@@ -80,10 +80,7 @@ def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
         path = os.path.abspath(config.base / Path(text.replace("$${", "${")).expanduser())
         if folder is None:
             return text
-        try:
-            return escaped(Path(os.path.relpath(path, folder.absolute())).as_posix())
-        except ValueError:  # on another drive
-            return escaped(path)
+        return escaped(Path(os.path.relpath(path, folder.absolute())).as_posix())
 
     resolved = _with_texts(config.resolved, path_text)
     metrics = resolved.get("metrics") or {}

@@ -12,7 +12,7 @@ from ragbench.config.options import Context, check_options, resolve_path
 from ragbench.config.problems import Report, some_of
 from ragbench.config.schema import Component, Metrics
 from ragbench.config.tree import UNREADABLE, Item
-from ragbench.config.yaml_reader import decode, read_yaml
+from ragbench.config.yaml_reader import read_file
 from ragbench.errors import DataError
 from ragbench.gates import GATES
 from ragbench.gates.base import Entry, Gate, KnownNames
@@ -222,23 +222,6 @@ def written_gates(path: Path) -> tuple[Item, ...]:
 
     Loading the file as a config says why, with the place.
     """
-    report = Report()
-    try:
-        text = decode(path.read_bytes(), str(path), report)
-    except OSError:
-        return ()
-    tree = None if text is None else read_yaml(text, str(path), report)
+    tree = read_file(path, Report())
     gates = None if tree is None else tree.get("gates")
     return () if gates is None else gates.items
-
-
-def baseline_of(gate: Item) -> str | None:
-    """Return the baseline file that a gate is written against; None where it names none."""
-    against = gate.get("against")
-    name = "" if against is None else str(against.value)
-    return name if name.endswith(".json") else None
-
-
-def is_about_costs(gate: Item) -> bool:
-    """Whether a gate, as it is written, limits how much a cost rises."""
-    return gate.get("max_increase") is not None

@@ -30,9 +30,9 @@ from ragbench.config.variables import (
     expand_sweeps,
     interpolate,
 )
-from ragbench.config.yaml_reader import decode, read_yaml
+from ragbench.config.yaml_reader import read_file
 from ragbench.data.runs.run_folder import LONGEST_NAME, unfit_names
-from ragbench.errors import OptionError, Place
+from ragbench.errors import OptionError
 from ragbench.registry import Family, declared_options, looking_in
 from ragbench.secrets import mask_addresses, note_secrets, redactor, secrets_of_process
 
@@ -90,10 +90,10 @@ def load_config(
         if not isinstance(source, (str, Path)):
             raise OptionError("load_config", "source", source, "a path, a mapping")
         path = Path(source)
-        read = _read_file(path, report)
+        read = read_file(path, report)
     base = Path(base_dir) if base_dir is not None else path.parent if path else Path()
     config = None
-    if read is not None and _is_mapping(read, report):
+    if read is not None:
         tree = apply_overrides(read, overrides, _MADE_WHEN_SET, report)
         tree = interpolate(tree, variables, report)
         folders = (Path.cwd(), base.absolute()) if code is None else tuple(code)
@@ -140,8 +140,8 @@ def load_saved(path: Path, judges: Collection[str] | None = None) -> schema.Expe
         judges: The names of those that are wanted; default: all.
     """
     report, config = Report(), None
-    read = _read_file(path, report)
-    if read is not None and _is_mapping(read, report):
+    read = read_file(path, report)
+    if read is not None:
         tree = interpolate(_data_and_judges(read, judges), os.environ, report)
         config = TreeCheck(tree, report, path, Surroundings(path.parent, None)).build()
     if config is None or report:
@@ -169,28 +169,6 @@ def named_keys(config: schema.ExperimentConfig) -> Iterator[str]:
         for option, value in each.items():
             if option.endswith("_env") and isinstance(value, str) and value:
                 yield value
-
-
-def _read_file(path: Path, report: Report) -> Item | None:
-    file = os.fspath(path)
-    try:
-        data = path.read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        reason = "no such file" if isinstance(error, FileNotFoundError) else reason
-        reason = "a folder, not a file" if os.path.isdir(path) else reason
-        report.add(Place(file), (), reason, "a YAML file")
-        return None
-    text = decode(data, file, report)
-    return None if text is None else read_yaml(text, file, report)
-
-
-def _is_mapping(tree: Item, report: Report) -> bool:
-    if not isinstance(tree.value, dict):
-        is_empty = tree.value is None and not tree.written
-        found = "the file is empty" if is_empty else f"found {tree.shown()}"
-        report.wrong(tree, found, "a mapping with the key 'dataset'")
-    return isinstance(tree.value, dict)
 
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
@@ -302,8 +280,7 @@ class TreeCheck:
             self.report.wrong(self.tree, "missing key 'dataset'", allowed)
             return None
         checked = check_component("dataset", entry, loaders, self.context)
-        kind = entry.item.get("type")
-        if kind is not None and isinstance(kind.value, str) and kind.value in loaders.table:
+        if entry.item.text("type") in loaders.table:
             check_dataset_options(entry.item, self.report)
         return checked
 
@@ -350,17 +327,15 @@ class TreeCheck:
             for retriever in self.context.retrievers
         ]
         entries = dict(places)
-        told: set[int] = set()
+        reported: set[int] = set()
         for name, found, allowed in unfit_names(name for name, _ in places):
-            if id(entries[name]) not in told:  # one problem for what would make many pairs
-                told.add(id(entries[name]))
+            if id(entries[name]) not in reported:  # one problem for what would make many pairs
+                reported.add(id(entries[name]))
                 self.report.wrong(entries[name], found, allowed)
 
     def _may_bring_systems(self, loaders: Family) -> bool:
         """Whether the data set may: records do, and loaders that we do not know."""
-        dataset = self.tree.get("dataset")
-        kind = dataset.get("type") if dataset is not None else None
-        type_name = kind.value if kind is not None and isinstance(kind.value, str) else None
+        type_name = self._item("dataset").text("type")
         return type_name not in loaders.table or type_name in ("pairs", "records", "traces")
 
     def _require_a_system(self, loaders: Family) -> None:

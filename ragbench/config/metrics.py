@@ -175,9 +175,8 @@ def _match(item: Item, ties: Any, context: Context) -> schema.Match | None:
     if level == "document" and where is not None:
         if separator is not None:
             report.wrong(separator, "id and separator are both given", "one")
-        if isinstance(where.value, str) and not METADATA.fullmatch(where.value):
-            allowed = "metadata.<key>, such as metadata.doc_id"
-            report.wrong(where, f"{where.shown()} is no key of the metadata", allowed)
+        if isinstance(where.value, str):
+            _check_field(where, (), context, example="metadata.doc_id")
     if level == "document" and separator is not None and separator.value == "":
         report.wrong(separator, "the separator is empty", "text, such as '#'")
     if level == "text" and ties == "average":
@@ -301,9 +300,8 @@ def check_causes(item: Item, metrics: schema.Metrics, context: Context) -> Cause
         if block is not None:
             inner = context.check(block, declared_options(record))
             values[name] = record(**inner)
-            measure = block.get("measure")
-            if measure is not None and isinstance(measure.value, str):
-                _check_answer_score(measure, metrics, context.report)
+            if block.text("measure") is not None:
+                _check_answer_score(block.entries["measure"].item, metrics, context.report)
     return CauseRules(**values)
 
 
@@ -322,11 +320,16 @@ def _check_answer_score(item: Item, metrics: schema.Metrics, report: Report) -> 
         report.wrong(item, f"{item.shown()} is {what}", allowed, nearest(name, names))
 
 
-def _check_field(item: Item, words: tuple[str, ...], context: Context) -> None:
+def _check_field(
+    item: Item, words: tuple[str, ...], context: Context, example: str = "metadata.topic"
+) -> None:
+    """Report a name that is neither one of the words nor a key of the metadata."""
     value = str(item.value)
     if value not in words and not METADATA.fullmatch(value):
-        found = f"{item.shown()} is no key of the metadata"
-        allowed = "metadata.<key>, such as metadata.topic"
+        found, allowed = (
+            f"{item.shown()} is no key of the metadata",
+            f"metadata.<key>, such as {example}",
+        )
         if words:
             found, allowed = f"unknown field {item.shown()}", f"{', '.join(words)}, {allowed}"
         context.report.wrong(item, found, allowed, nearest(value, words))

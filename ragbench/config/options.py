@@ -13,7 +13,7 @@ from ragbench.config.problems import KeyPath, Report, some_of
 from ragbench.config.tree import UNREADABLE, Entry, Item
 from ragbench.errors import DataError, OptionError, Place, RagbenchError
 from ragbench.files import names_in
-from ragbench.registry import PYTHON, DeclaredOption, is_factory, load_object, nearest
+from ragbench.registry import PYTHON, REQUIRED, DeclaredOption, is_factory, load_object, nearest
 
 Blocks = Mapping[KeyPath, tuple[Mapping[str, DeclaredOption], tuple[str, ...]]]
 INVALID: Any = object()
@@ -328,16 +328,25 @@ def _check_arguments(found: Any, item: Item, args: Item | None, report: Report) 
         if args.entries:
             report.wrong(args, f"arguments for {item.shown()}, which is made already", "none")
         return
-    try:
-        parameters = inspect.signature(found).parameters
-    except (TypeError, ValueError):  # written in C: it says itself what it takes
+    if (parameters := keyword_parameters(found)) is None:
         return
-    named = {n: p for n, p in parameters.items() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    named, takes_any = parameters
     for key, entry in args.entries.items():
         if key not in named and not takes_any:
             report.unknown_key(entry.place, args.path, key, list(named))
-    for name, parameter in named.items():
-        if parameter.default is parameter.empty and name not in args.entries:
+    for name, default in named.items():
+        if default is REQUIRED and name not in args.entries:
             allowed = f"{name}: what {item.written} takes"
             report.wrong(args, f"missing argument '{name}'", allowed)
+
+
+def keyword_parameters(function: Any) -> tuple[dict[str, object], bool] | None:
+    """Return keywords with their defaults, and whether others are taken; None if nothing tells."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # written in C, or not callable
+        return None
+    named = {
+        p.name: p.default for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+    }
+    return named, any(p.kind is p.VAR_KEYWORD for p in parameters)

@@ -82,7 +82,9 @@ def environment_of(tree: Item, declared: Collection[KeyPath] = ()) -> Environmen
     literal, defaults = {}, {}
     for item in tree.scalars():
         place = dotted(item.path)
-        if _is_literal(item, declared):
+        is_text = isinstance(item.value, str) and not secrets.is_placeholder(item.written)
+        has_form = is_text and secrets.looks_secret(item.written)
+        if not item.parts and (has_form or _is_named(item.path, item.value, declared)):
             literal[place] = str(item.value)
         for number, part in enumerate(_beside(item, hidden)):
             # in quotes it is no variable
@@ -99,16 +101,6 @@ def _after_flags(item: Item) -> Iterator[KeyPath]:
             yield part.path
     for part in item.items or [entry.item for entry in item.entries.values()]:
         yield from _after_flags(part)
-
-
-def _is_literal(item: Item, declared: Collection[KeyPath]) -> bool:
-    """Return True if a scalar without a variable is a secret, or holds one."""
-    if item.parts:
-        return False
-    is_text = isinstance(item.value, str)
-    return _is_named(item.path, item.value, declared) or (
-        is_text and not secrets.is_placeholder(item.written) and secrets.looks_secret(item.written)
-    )
 
 
 def _is_named(path: KeyPath, value: object, declared: Collection[KeyPath]) -> bool:

@@ -174,6 +174,11 @@ class Item:
         entry = self.entries.get(key)
         return None if entry is None else entry.item
 
+    def text(self, key: str) -> str | None:
+        """Return the value of a key if it is text; else None."""
+        item = self.get(key)
+        return item.value if item is not None and isinstance(item.value, str) else None
+
     def shown(self) -> str:
         """Return the value as messages quote it: `1.4`, `'abc'`, `a list`."""
         if isinstance(self.value, dict):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -57,6 +59,27 @@ class _StopReadingError(Exception):
     """The rest of the text cannot be read; what is wrong is in the report."""
 
 
+def read_file(path: Path, report: Report) -> Item | None:
+    """Return the tree of a config file; None, with a problem, if it is no mapping in YAML."""
+    file = os.fspath(path)
+    try:
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        reason = "no such file" if isinstance(error, FileNotFoundError) else reason
+        reason = "a folder, not a file" if os.path.isdir(path) else reason
+        report.add(Place(file), (), reason, "a YAML file")
+        return None
+    text = _decode(data, file, report)
+    tree = None if text is None else read_yaml(text, file, report)
+    if tree is None or isinstance(tree.value, dict):
+        return tree
+    is_empty = tree.value is None and not tree.written
+    found = "the file is empty" if is_empty else f"found {tree.shown()}"
+    report.wrong(tree, found, "a mapping with the key 'dataset'")
+    return None
+
+
 def read_yaml(text: str, file: str | None, report: Report) -> Item | None:
     """Return the tree of a YAML text; None where it cannot be read at all."""
     reader = _Reader(text, file, report)
@@ -71,7 +94,7 @@ def read_value(text: str, place: Place, path: KeyPath, report: Report) -> Item |
     return _Reader(text, place.file, report, place, path).read()
 
 
-def decode(data: bytes, file: str, report: Report) -> str | None:
+def _decode(data: bytes, file: str, report: Report) -> str | None:
     """Return the text of a file; None, with the place in the report, where it is not UTF-8."""
     try:
         return data.decode("utf-8-sig")

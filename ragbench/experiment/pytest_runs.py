@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.comparison.sources import HasRunFolder, Source
-from ragbench.config.gates import baseline_of, is_about_costs, written_gates
+from ragbench.config.gates import written_gates
 from ragbench.config.load import load_config
 from ragbench.data.runs.baseline import write_baseline
 from ragbench.data.runs.run_scores import read_run_scores
@@ -68,15 +68,14 @@ def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collecte
     """
     gates = written_gates(path)
     # place of a gate -> the baseline file that it names
-    written = {
-        index: file for index, gate in enumerate(gates) if (file := baseline_of(gate)) is not None
-    }
+    against = {index: gate.text("against") or "" for index, gate in enumerate(gates)}
+    written = {index: file for index, file in against.items() if file.endswith(".json")}
     overrides: dict[str, Any] = {}
     files: dict[Path, bool] = {}
     if update and written:
         for index, file in written.items():
             target = path.parent / file if baseline is None else Path(baseline).absolute()
-            costs = is_about_costs(gates[index])
+            costs = gates[index].get("max_increase") is not None
             files[target] = costs or files.get(target, False)
         others = [gate for index, gate in enumerate(gates) if index not in written]
         overrides = {"gates": [gate.plain() for gate in others]}

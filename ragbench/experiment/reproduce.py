@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.config.load import load_config
-from ragbench.config.problems import KeyPath, dotted
+from ragbench.config.problems import KeyPath, Report, dotted
 from ragbench.config.schema import ExperimentConfig
 from ragbench.config.variables import names_in
+from ragbench.config.yaml_reader import read_file
 from ragbench.data.runs.run_folder import (
     read_manifest,
     read_per_query,
@@ -28,8 +29,6 @@ from ragbench.experiment.plan.records import Repetition
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.session import Progress
-from ragbench.json_yaml import load_yaml
-from ragbench.records.codec import Record, from_json
 from ragbench.records.manifest import Choices, EnvironmentVariable, Manifest
 from ragbench.records.summary import Summary
 from ragbench.registry import checking_imports
@@ -182,11 +181,6 @@ def _check_import(
     tell(f"imports: {module} from {files[0] if files else 'nowhere that is known'}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Written(Record):
-    output: str = ""
-
-
 def _load_config(
     folder: Path, known: Mapping[str, EnvironmentVariable], code: Sequence[Path]
 ) -> ExperimentConfig:
@@ -200,11 +194,10 @@ def _load_config(
         return load_config(file, environment=variables, code=code)
     except ConfigError:
         # a folder that was moved by itself, as CI keeps it: where this working directory writes
-        found = load_yaml(file.read_text(encoding="utf-8"))
-        summary = read_summary(folder)
+        summary, tree = read_summary(folder), read_file(file, Report())
+        output = None if tree is None else tree.text("output")
         with contextlib.suppress(ConfigError, DataError):
-            output = from_json(_Written, found).output
-            home = Path(output) / summary.name / summary.run_id
+            home = Path(output or "") / summary.name / summary.run_id
             return load_config(file, base_dir=home, environment=variables, code=code)
         raise
 
@@ -236,37 +229,27 @@ def _environment(
 ) -> Iterator[str]:
     for name, was in recorded.items():
         value = os.environ.get(name)
-        yield from _secret(name, was, value) if was.secret else _plain(name, was, value)
+        now = "not set" if value is None else f"'{value}'"
+        # a secret is that of now; any other value stands in the config as it was recorded
+        if was.secret and was.set and value is None:
+            yield f"{name} was set then, but is not now; no model that is asked needs it"
+        elif was.secret and not was.set and value is not None:
+            yield f"{name} is set now, but was not then; it is used only if a model asks for it"
+        elif not was.secret and was.set and value != was.value:
+            yield f"{name} is {now}; '{was.value}' is used, as recorded"
+        elif not was.secret and value != was.value:
+            yield f"{name} is {now} now, but was not set then; the default is used, as recorded"
     # of a config.yaml that was edited
     written = (folder / "config.yaml").read_text(encoding="utf-8")
     for name in dict.fromkeys(name for name in names_in(written) if name not in recorded):
-        now = config.environment.get(name)
-        used = "its default" if now is None or not now.set else "the secret of now"
-        if now is not None and now.set and not now.secret:
-            used = f"'{now.value}' of now"
+        variable = config.environment.get(name)
+        used = "its default" if variable is None or not variable.set else "the secret of now"
+        if variable is not None and variable.set and not variable.secret:
+            used = f"'{variable.value}' of now"
         yield f"{name} was not recorded, so that its value then is not known; {used} is used"
     for path, text in texts_of(config.resolved):
         if MASK in text:
             yield f"{dotted(path)} held a secret, which no file keeps; {MASK} stands for it"
-
-
-def _plain(name: str, was: EnvironmentVariable, value: str | None) -> Iterator[str]:
-    """What is recorded stands in the config, so that nothing of now counts."""
-    if value == was.value:
-        return
-    now = "not set" if value is None else f"'{value}'"
-    if was.set:
-        yield f"{name} is {now}; '{was.value}' is used, as recorded"
-    else:
-        yield f"{name} is {now} now, but was not set then; the default is used, as recorded"
-
-
-def _secret(name: str, was: EnvironmentVariable, value: str | None) -> Iterator[str]:
-    if not was.set:
-        if value is not None:
-            yield f"{name} is set now, but was not then; it is used only if a model asks for it"
-    elif value is None:
-        yield f"{name} was set then, but is not now; no model that is asked needs it"
 
 
 def _surroundings(old: Manifest, new: Manifest) -> Iterator[str]:
