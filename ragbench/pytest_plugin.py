@@ -17,7 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ragbench.comparison.sources import ScoredSystems
+    from ragbench.data.runs.scored_systems import ScoredSystems
     from ragbench.experiment.pytest_runs import SharedRuns
     from ragbench.gates.base import Decide, Decision
 

@@ -168,7 +168,7 @@ def baseline(run: Path, output: Path, costs: bool) -> None:
     from ragbench.report.text import counted
 
     scores = read_run_scores(run)
-    systems = counted(sum(bool(system.scores) for system in scores.systems), "systems")
+    systems = counted(sum(bool(system.columns) for system in scores.systems.values()), "systems")
     kept = f"{systems}, {counted(len(scores.query_ids), 'queries')}"
     write_baseline(output, scores, costs=costs)
     echo(f"baseline: {output}: {kept}")

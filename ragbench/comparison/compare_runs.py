@@ -14,11 +14,12 @@ from ragbench.comparison.differences import TestedPairs, compare_systems
 from ragbench.comparison.matching import Met
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
-from ragbench.comparison.systems import SystemScores, summarize
+from ragbench.comparison.systems import summarize
 from ragbench.data.files.trec_files import read_run
 from ragbench.data.runs.query_view import QUESTIONS_FILE
 from ragbench.data.runs.run_lines import CAUSES_FILE, Lines, read_causes
 from ragbench.data.runs.run_list import CONFIG_FILE, changes, read_facts
+from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.records.causes import CauseFlow
 from ragbench.records.comparison import (
     ComparedRuns,
@@ -31,9 +32,8 @@ from ragbench.records.comparison import (
     RunSince,
 )
 from ragbench.records.manifest import QuestionRow
-from ragbench.score.base import ScoreColumn
 from ragbench.stats.multiple_comparisons import SystemPairs
-from ragbench.types import Run
+from ragbench.types import Run, ScoreColumn
 
 _LETTERS = "abcdefghijklmnoprstuvwxyz"  # without q, which has no superscript in most fonts
 _RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")

@@ -16,11 +16,11 @@ from ragbench.comparison.method import (
     paired_interval,
 )
 from ragbench.comparison.pairs import Pair, having, pair_systems
-from ragbench.comparison.systems import SystemScores, finite, mean_of
+from ragbench.comparison.systems import finite
+from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison, SliceDifference
-from ragbench.score.base import ScoreColumn
 from ragbench.stats.multiple_comparisons import SystemPairs
-from ragbench.types import FloatArray
+from ragbench.types import FloatArray, ScoreColumn
 
 
 class TestedPairs:
@@ -137,7 +137,7 @@ def _best(
     One that shares no scored query with it was not compared with it, and is not among them.
     """
     columns = [system.columns[name] for system in systems.values()]
-    means = np.array([mean_of(column) for column in columns])
+    means = np.array([column.mean for column in columns])
     if columns[0].aggregate == "sum" or not np.isfinite(means).any():
         return None, []
     higher = columns[0].direction == "higher"

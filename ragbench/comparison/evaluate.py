@@ -16,10 +16,9 @@ from ragbench.data.files import trec_files
 from ragbench.errors import DataError, OptionError
 from ragbench.records.codec import Record, to_json
 from ragbench.records.score import RunCounts
-from ragbench.score.base import ScoreColumn
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules, score_ranked, score_run
-from ragbench.types import Qrels, Run
+from ragbench.types import Qrels, Run, ScoreColumn
 from ragbench.types.checks import ids_of, no_ids
 from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.tables import (

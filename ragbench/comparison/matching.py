@@ -10,9 +10,8 @@ from itertools import combinations
 import numpy as np
 
 from ragbench.comparison.same_queries import MOVING, SHOWN, hold_together
-from ragbench.comparison.sources import ScoredSystems
-from ragbench.comparison.systems import SystemScores
 from ragbench.data.runs.run_scores import QUERIES
+from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError, OptionError
 from ragbench.records.score import RunCounts
 from ragbench.registry import PYTHON, nearest

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from ragbench.comparison.sources import ScoredSystems
-from ragbench.comparison.systems import SystemScores
+from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.signature import Signature
 
 SHOWN = 3

@@ -1,109 +1,22 @@
-"""Scored systems in one form, wherever they come from: what comparisons and gates read."""
+"""Read scored systems from wherever they are: what comparisons and gates read."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from ragbench.comparison.evaluate import Evaluation, PairCounts, evaluate_run_file, refuse_unjudged
-from ragbench.comparison.systems import SystemScores
 from ragbench.data.runs.baseline import read_baseline
-from ragbench.data.runs.run_folder import LATEST, QUERIES_FILE, resolve_run_folder
-from ragbench.data.runs.run_lines import ranking_files
-from ragbench.data.runs.run_scores import StoredScore, StoredScores, read_run_scores
+from ragbench.data.runs.run_folder import LATEST
+from ragbench.data.runs.run_scores import read_run_scores
+from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
 from ragbench.files import names_in
 from ragbench.records.score import Kind
-from ragbench.records.summary import Summary
 from ragbench.registry import nearest
-from ragbench.score.base import ScoreColumn
-from ragbench.signature import Signature
-from ragbench.types import IntArray, Qrels
-from ragbench.types.columnar import QueryFingerprints
-
-
-@dataclass(frozen=True)
-class ScoredSystems:
-    """The systems of one run, baseline file or evaluation, over the same queries."""
-
-    source: str
-    """Where they come from, as the user named it: messages and tables show it."""
-    systems: Mapping[str, SystemScores] = field(repr=False)
-    """System -> its columns, a value or a cause for each query."""
-    query_ids: Sequence[str] = field(repr=False)
-    """The queries, in the order of all columns."""
-    baseline: str | None = None
-    """The system that the experiment compared its others with; None where none is named."""
-    data: Mapping[str, str] = field(default_factory=dict)
-    """Part of the data set -> fingerprint; empty where it is not known."""
-    rankings: Mapping[str, Path] = field(default_factory=dict, repr=False)
-    """System -> run file with its ranking, where that is at hand."""
-    metadata: Path | None = field(default=None, repr=False)
-    """The file with the metadata of the queries, where it is at hand."""
-    summary: Summary | None = field(default=None, repr=False)
-    """Where a run was read: latency, cost, skipped judges."""
-    fingerprints: QueryFingerprints = field(default_factory=dict, repr=False)
-    """What each query was asked and scored against, as far as it is known."""
-    folder: Path | None = field(default=None, repr=False)
-    """The run folder, where it is one."""
-
-    def take(self, rows: IntArray) -> ScoredSystems:
-        """Return the same systems over some of the queries, in the order of `rows`.
-
-        A score of a whole corpus is, over a part of it, the mean of what its queries moved the
-        whole by; over all queries, in any order, it is what it was.
-        """
-        whole = len(rows) == len(self.query_ids)
-        return replace(
-            self,
-            query_ids=[self.query_ids[row] for row in rows],
-            systems={
-                name: replace(
-                    system,
-                    columns={
-                        score: _taken(column, rows, whole)
-                        for score, column in system.columns.items()
-                    },
-                    costs={name: values[rows] for name, values in system.costs.items()},
-                )
-                for name, system in self.systems.items()
-            },
-        )
-
-
-def from_stored(
-    source: str,
-    stored: StoredScores,
-    rankings: Mapping[str, Path] | None = None,
-    metadata: Path | None = None,
-) -> ScoredSystems:
-    """Return what a run folder or a baseline file holds."""
-    systems = {
-        system.name: SystemScores(
-            system.name,
-            system.retriever,
-            system.generator,
-            {name: _column(name, score) for name, score in system.scores.items()},
-            {name: score.kind for name, score in system.scores.items()},
-            costs=system.costs,
-            role=system.role,
-        )
-        for system in stored.systems
-    }
-    return ScoredSystems(
-        source,
-        systems,
-        stored.query_ids,
-        stored.baseline,
-        stored.data,
-        rankings or {},
-        metadata,
-        stored.summary,
-        stored.fingerprints,
-    )
+from ragbench.types import Qrels
 
 
 def from_evaluation(source: str, evaluation: Evaluation, run: Path | None = None) -> ScoredSystems:
@@ -122,33 +35,6 @@ def from_evaluation(source: str, evaluation: Evaluation, run: Path | None = None
         evaluation.query_ids,
         rankings=rankings,
         fingerprints=evaluation.fingerprints,
-    )
-
-
-def _column(name: str, score: StoredScore) -> ScoreColumn:
-    return ScoreColumn(
-        name,
-        score.values,
-        score.causes,
-        Signature.parse(score.signature),
-        score.direction,
-        score.low,
-        score.high,
-        score.aggregate,
-        # the only number that its values do not give
-        score.mean if score.aggregate == "corpus" else None,
-        answer_causes=score.answer_causes,
-    )
-
-
-def _taken(column: ScoreColumn, rows: IntArray, whole: bool) -> ScoreColumn:
-    return replace(
-        column,
-        values=column.values[rows],
-        causes=column.causes[rows],
-        answer_causes=None if column.answer_causes is None else column.answer_causes[rows],
-        total=column.total if whole else None,
-        details={},
     )
 
 
@@ -194,7 +80,7 @@ def read_scored(
         )
     path, shown = Path(source), name or str(source)
     if os.path.isdir(path) or (path.name == LATEST and os.path.isfile(path)):
-        return _read_run(path, shown)
+        return read_run_scores(path, shown)
     if not os.path.exists(path):
         siblings = names_in(path.parent)
         raise DataError(
@@ -204,7 +90,7 @@ def read_scored(
             nearest=nearest(path.name, siblings),
         )
     if not needs_qrels(path):
-        return from_stored(shown, read_baseline(path))
+        return read_baseline(path, shown)
     if qrels is None:
         raise DataError(
             "a run file has no scores of its own",
@@ -227,12 +113,3 @@ def needs_qrels(source: Source) -> bool:
         start = stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
     # a merge may leave its mark in the first line of a baseline file
     return not start.startswith((b"{", b"[", b"<<<<<<<"))
-
-
-def _read_run(path: Path, shown: str) -> ScoredSystems:
-    folder = resolve_run_folder(path)
-    stored = read_run_scores(folder)
-    at_hand = {} if stored.summary is None else ranking_files(folder, stored.summary)
-    metadata = folder / QUERIES_FILE
-    read = from_stored(shown, stored, at_hand, metadata if metadata.is_file() else None)
-    return replace(read, folder=folder)

@@ -8,49 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.score.base import Aggregate, ScoreColumn
+from ragbench.data.runs.scored_systems import SystemParts, SystemScores
 from ragbench.signature import Signature
 from ragbench.stats import mean_interval
-from ragbench.types import Cause, Direction, FloatArray
+from ragbench.types import Aggregate, Cause, Direction, FloatArray, ScoreColumn
+from ragbench.types.score_column import aggregate
 
 if TYPE_CHECKING:
-    from ragbench.records.score import Kind, RunCounts, SystemScore
-    from ragbench.records.summary import Role
-
-
-@dataclass(frozen=True, slots=True)
-class SystemParts:
-    """What a system is made of, which decides what it is compared with."""
-
-    name: str
-    """`bm25`, `bm25/extractive`, `given`."""
-    retriever: str | None
-    """Whose passages it answers from, or the control's name; None where it sees to that itself."""
-    generator: str | None
-    """Who answers; None of a retriever alone, a whole app, and of answers that were recorded."""
-    role: Role = field(default="system", kw_only=True)
-    """Whether it is a whole app, or a control: what a generator answers from something else than
-    what a retriever found, which no system competes with."""
-
-
-@dataclass(frozen=True, slots=True)
-class SystemScores(SystemParts):
-    """The scores of one system over the queries of an experiment."""
-
-    columns: Mapping[str, ScoreColumn] = field(default_factory=dict)
-    """Score name -> its column, in the order of the config."""
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
-    """Score name -> what it looks at."""
-    counts: RunCounts | None = None
-    """How a run was read; None where no judgements were."""
-    costs: Mapping[str, FloatArray] = field(default_factory=dict, repr=False)
-    """`latency_ms`, `tokens.input`, `tokens.output`, `usd` -> of each query; NaN: not known."""
+    from ragbench.records.score import Kind, SystemScore
 
 
 def with_cost_column(system: SystemScores, cost: str) -> SystemScores:
@@ -222,7 +193,7 @@ def summarize(
     labels = None if clusters is None else np.asarray(clusters)[is_scored]
     counts = enumerate(np.bincount(column.causes).tolist())
     failed = {Cause(code).word: n for code, n in counts if n and Cause(code).failed}
-    mean = mean_of(column)
+    mean = column.mean
     return ScoreSummary(
         mean=mean,
         interval=_interval(scored, column, confidence, labels),
@@ -237,13 +208,6 @@ def summarize(
     )
 
 
-def mean_of(column: ScoreColumn) -> float:
-    """Return the aggregate over the scored queries alone; NaN where none is scored."""
-    if column.total is not None:
-        return column.total
-    return _aggregate(column.values[column.causes == Cause.SCORED], column.aggregate)
-
-
 def finite(value: float) -> float | None:
     """Return the number, or None where it is NaN or infinite: files hold null instead."""
     return float(value) if math.isfinite(value) else None
@@ -251,16 +215,6 @@ def finite(value: float) -> float | None:
 
 def _pair(limits: tuple[float, float]) -> tuple[float | None, float | None]:
     return finite(limits[0]), finite(limits[1])
-
-
-def _aggregate(scored: FloatArray, aggregate: Aggregate) -> float:
-    """Sums are of what was scored; means of nothing are NaN."""
-    if aggregate == "sum":
-        return math.fsum(scored)
-    if not len(scored):
-        return math.nan
-    mean = math.fsum(scored) / len(scored)
-    return math.exp(mean) if aggregate == "geometric_mean" else mean
 
 
 def _interval(
@@ -296,5 +250,5 @@ def _bounds(mean: float, column: ScoreColumn) -> tuple[float, float]:
         return (0.0, high) if column.direction == "higher" else (high, 0.0)
     ends = (column.low, column.high) if column.direction == "higher" else (column.high, column.low)
     at_ends = (with_failed_at(column, end) for end in ends)
-    worst, best = (_aggregate(values[~np.isnan(values)], column.aggregate) for values in at_ends)
+    worst, best = (aggregate(values[~np.isnan(values)], column.aggregate) for values in at_ends)
     return (worst, best)

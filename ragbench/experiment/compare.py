@@ -15,12 +15,12 @@ from ragbench.comparison.method import Families, Method
 from ragbench.comparison.sources import (
     DEFAULT_MEASURES,
     HasRunFolder,
-    ScoredSystems,
     Source,
     needs_qrels,
     read_scored,
 )
 from ragbench.data.files.trec_files import read_qrels
+from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import EXIT_BAD_INPUT, EXIT_GATE_FAILED, EXIT_OK, EXIT_UNDECIDED, DataError
 from ragbench.experiment.plan.groups import common_clusters
 from ragbench.gates.decisions import FailIf, decide_all, undecided, why_skipped

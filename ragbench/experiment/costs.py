@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.comparison.systems import SystemScores
 from ragbench.config.schema import BudgetLimits
 from ragbench.data.runs.run_folder import COST_COLUMNS, Column, csv_tables
+from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.calls import Outcome, Recorded
 from ragbench.experiment.plan.records import Plan, PlannedJudge
 from ragbench.experiment.records import JudgeUse, Results

@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 
 from ragbench import __version__
-from ragbench.comparison.systems import SystemScores
 from ragbench.config.dump import dump_config
 from ragbench.data.files.trec_files import run_lines
 from ragbench.data.loaders.python import PASSED
@@ -38,6 +37,7 @@ from ragbench.data.runs.run_lines import (
     format_fingerprints,
 )
 from ragbench.data.runs.run_list import read_commit
+from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.calls import Outcome, Recorded
 from ragbench.experiment.costs import format_costs
 from ragbench.experiment.gates import gate_run
@@ -66,9 +66,8 @@ from ragbench.records.manifest import (
 from ragbench.report.ci import render_junit
 from ragbench.report.markdown import render_markdown
 from ragbench.report.page.html import write_page
-from ragbench.score.base import ScoreColumn
 from ragbench.secrets import redactor
-from ragbench.types import Cause, Document, Prediction, Retrieved
+from ragbench.types import Cause, Document, Prediction, Retrieved, ScoreColumn
 
 _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
 """Packages whose version may move a number."""

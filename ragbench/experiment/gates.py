@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.comparison.method import Method
-from ragbench.comparison.sources import HasRunFolder, ScoredSystems, Source, read_scored
+from ragbench.comparison.sources import HasRunFolder, Source, read_scored
 from ragbench.config.gates import check_gates as check_gate_list
 from ragbench.config.options import Context
 from ragbench.config.problems import KeyPath, Report
@@ -18,6 +18,7 @@ from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_folder import COMPARISONS, read_comparisons, resolve_run_folder
 from ragbench.data.runs.run_lines import fingerprint_queries
 from ragbench.data.runs.run_scores import IDENTIFYING
+from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError, OptionError, Place
 from ragbench.experiment.plan.groups import source_clusters
 from ragbench.experiment.plan.plan import method_of

@@ -16,8 +16,9 @@ from ragbench.comparison.compare_runs import (
 )
 from ragbench.comparison.matching import Met, meet
 from ragbench.comparison.method import Method
-from ragbench.comparison.sources import ScoredSystems, read_scored
+from ragbench.comparison.sources import read_scored
 from ragbench.data.runs.run_list import RunEntry
+from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError, MissingExtra
 from ragbench.experiment.result import load_experiment
 from ragbench.files import naming_unwritable, write_atomically, write_file

@@ -9,8 +9,8 @@ from types import MappingProxyType
 import numpy as np
 
 from ragbench.comparison.causes import SystemCauses
-from ragbench.comparison.systems import SystemScores
 from ragbench.config.schema import RetrievalMetrics
+from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.calls import Outcome, as_told
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.llm import Totals
@@ -18,7 +18,6 @@ from ragbench.records.comparison import Comparisons, Preference, no_comparisons
 from ragbench.records.manifest import JudgePayment, VerdictRow
 from ragbench.records.score import JudgedBy, Kind, RunCounts
 from ragbench.records.summary import Judging, PreferenceSummary, Spending, Tokens
-from ragbench.score.base import ScoreColumn
 from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.ranking import rank
 from ragbench.types import Answered, Cause, Prediction, Qrels, Query, Retrieved, Run, Usage

@@ -9,7 +9,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from ragbench.comparison.systems import SystemScores, baselines, summarize
+from ragbench.comparison.systems import baselines, summarize
+from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.costs import budget_warning, outcomes_of
 from ragbench.experiment.plan.records import Noun, Plan, PlannedFill, System
 from ragbench.experiment.records import Answers, Filled, Results
@@ -29,8 +30,7 @@ from ragbench.records.summary import (
     Timing,
     Tokens,
 )
-from ragbench.score.base import ScoreColumn
-from ragbench.types import Cause
+from ragbench.types import Cause, ScoreColumn
 
 N = TypeVar("N", int, float)
 

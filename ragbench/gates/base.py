@@ -12,15 +12,14 @@ import numpy as np
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import at_least
-from ragbench.comparison.sources import ScoredSystems
-from ragbench.comparison.systems import SystemScores
+from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import Place
 from ragbench.gates.scores import KnownScore, KnownScores, find_score, known_score
 from ragbench.records.certificate import RequiredCertificate
 from ragbench.records.gate import Facts, Power, Verdict, WorseQuery
 from ragbench.records.summary import Summary
 from ragbench.registry import Option, nearest
-from ragbench.score.base import ScoreColumn
+from ragbench.types import ScoreColumn
 
 Decide = Literal["interval", "mean"]
 """`interval`: of all such queries; `mean`: of exactly these."""

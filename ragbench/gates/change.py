@@ -10,8 +10,9 @@ from typing import Annotated, ClassVar, Literal
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores, pair_scores
-from ragbench.comparison.sources import ScoredSystems, needs_qrels, read_scored
-from ragbench.comparison.systems import SystemScores, baseline_of
+from ragbench.comparison.sources import needs_qrels, read_scored
+from ragbench.comparison.systems import baseline_of
+from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
 from ragbench.gates.base import (
     Candidate,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ragbench.comparison.compare_runs import pairs_of
 from ragbench.comparison.matching import Met
 from ragbench.comparison.method import Method
-from ragbench.comparison.sources import ScoredSystems
+from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import ConfigError, DataError, OptionError
 from ragbench.gates.base import Decision, Gate, GatedRun, GateFiles
 from ragbench.gates.drop import Drop

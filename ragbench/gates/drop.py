@@ -78,7 +78,7 @@ class Drop(Change):
         Example:
             One of eight queries lost its hit, which says next to nothing about all others.
 
-            >>> from ragbench.score.base import ScoreColumn
+            >>> from ragbench.types import ScoreColumn
             >>> from ragbench.signature import Signature
             >>> column = lambda *values: ScoreColumn(
             ...     "hit", np.array(values), np.zeros(len(values), np.uint8), Signature("hit"))

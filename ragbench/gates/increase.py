@@ -11,8 +11,8 @@ import numpy as np
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores, both_means, worst_queries
-from ragbench.comparison.sources import ScoredSystems
-from ragbench.comparison.systems import SystemScores, finite, with_cost_column
+from ragbench.comparison.systems import finite, with_cost_column
+from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
 from ragbench.gates.base import Decision, within
 from ragbench.gates.change import Change, Identical, Spread, few_clusters, power_of, shown_power
@@ -69,7 +69,7 @@ class Increase(Change):
         is compared with the share as it is. Clusters, where there are any, are the unit.
 
         Example:
-            >>> from ragbench.score.base import ScoreColumn
+            >>> from ragbench.types import ScoreColumn
             >>> from ragbench.signature import Signature
             >>> column = lambda values: ScoreColumn(
             ...     "usd", values, np.zeros(40, np.uint8), Signature("usd"), "lower", 0.0, math.inf)

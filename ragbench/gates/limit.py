@@ -27,8 +27,7 @@ from ragbench.gates.scores import KnownScore
 from ragbench.records.gate import Facts, WorseQuery
 from ragbench.records.summary import Latency, SystemSummary, Timing, Tokens
 from ragbench.registry import Option
-from ragbench.score.base import ScoreColumn
-from ragbench.types import Cause
+from ragbench.types import Cause, ScoreColumn
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,21 +5,15 @@ from __future__ import annotations
 import re
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import OptionError
 from ragbench.registry import DeclaredOption, nearest
 from ragbench.secrets import MASK, is_secret_option
 
 if TYPE_CHECKING:  # no NumPy at run time: a single list or text is scored without it
-    from ragbench.signature import Signature
-    from ragbench.types import CauseArray, Direction, FloatArray
+    pass
 
-
-Aggregate = Literal["mean", "sum", "geometric_mean", "corpus"]
-"""How the values of the queries become one number; `corpus`: computed from all of them at once,
-and each value is what its query moves that number by, in units of a mean."""
 
 Advance = Callable[[int], None]
 """Told how many items have just been done."""
@@ -31,33 +25,6 @@ _WORDS = {"true": True, "false": False, "null": None}
 
 Respell = Callable[[str, str], "tuple[str, str]"]
 """Key and value as written -> ours."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreColumn:
-    """One score of every item: n values, and for each missing one the cause."""
-
-    name: str
-    """As the caller wrote it: `ndcg@10`, `rouge1`, `faithfulness`."""
-    values: FloatArray
-    """Shape (n,); NaN where there is no value."""
-    causes: CauseArray
-    """Shape (n,), uint8; `Cause.SCORED` exactly where there is a value."""
-    signature: Signature
-    direction: Direction = "higher"
-    low: float = 0.0
-    """The smallest possible value of one item; -inf where unbounded."""
-    high: float = 1.0
-    """The largest possible value of one item; inf where unbounded."""
-    aggregate: Aggregate = "mean"
-    """How the values become one number."""
-    total: float | None = None
-    """That number where it is not computed from the values."""
-    details: Mapping[int, str] = field(default_factory=dict)
-    """Row -> what went wrong there, in words."""
-    answer_causes: CauseArray | None = field(default=None, repr=False)
-    """Shape (n, samples): the cause of each answer where an item has several, whose mean it is;
-    None where each item is one answer."""
 
 
 def split_options(text: str) -> list[str]:

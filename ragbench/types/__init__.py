@@ -19,6 +19,7 @@ from ragbench.types.records import (
     ScoredDocument,
     Usage,
 )
+from ragbench.types.score_column import Aggregate, ScoreColumn
 from ragbench.types.scores import Cause, Direction, JudgedClaim, Score, Verdict
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _LAZY = {
 }
 
 __all__ = [
+    "Aggregate",
     "Answered",
     "Cause",
     "CauseArray",
@@ -48,6 +50,7 @@ __all__ = [
     "Retrieved",
     "Run",
     "Score",
+    "ScoreColumn",
     "JudgedClaim",
     "ScoredDocument",
     "ToolCall",

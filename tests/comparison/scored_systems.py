@@ -2,11 +2,9 @@
 
 import numpy as np
 
-from ragbench.comparison.sources import ScoredSystems
-from ragbench.comparison.systems import SystemScores
-from ragbench.score.base import ScoreColumn
+from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.signature import Signature
-from ragbench.types import Cause
+from ragbench.types import Cause, ScoreColumn
 
 NAN = float("nan")
 

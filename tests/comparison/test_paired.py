@@ -6,11 +6,11 @@ from scipy import stats as scipy_stats
 
 from ragbench.comparison.differences import compare_systems
 from ragbench.comparison.method import Method
-from ragbench.comparison.systems import SystemScores
+from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.records.codec import to_json
-from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 from ragbench.stats import difference_interval, minimum_detectable_difference
+from ragbench.types import ScoreColumn
 
 NAN = float("nan")
 RANDOM = np.random.default_rng(5)

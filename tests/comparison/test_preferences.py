@@ -11,9 +11,8 @@ from scipy.stats import binomtest
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import ComparedPair, compare_preferences
 from ragbench.records.codec import to_json
-from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
-from ragbench.types import Cause
+from ragbench.types import Cause, ScoreColumn
 
 METHOD = Method(resamples=1000)
 NAN = math.nan

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from ragbench import evaluate_run, evaluate_texts
 from ragbench.comparison.matching import meet
-from ragbench.comparison.sources import ScoredSystems, from_evaluation
-from ragbench.comparison.systems import SystemScores
+from ragbench.comparison.sources import from_evaluation
 from ragbench.data.loaders.base import fingerprint_collection
 from ragbench.data.runs.run_lines import fingerprint_queries
+from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
 from ragbench.types import Collection, Qrels, Query
 from tests.comparison.scored_systems import column, source, system

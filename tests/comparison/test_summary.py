@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.comparison.systems import summarize
-from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
-from ragbench.types import Cause
+from ragbench.types import Cause, ScoreColumn
 
 NAN = float("nan")
 

@@ -1,7 +1,7 @@
 """Baseline files: the same scores give the same bytes, and nothing else is read as one."""
 
 import json
-from math import fsum, inf, nan
+from math import inf, nan
 
 import numpy as np
 import pytest
@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.data.runs.baseline import format_baseline, read_baseline, write_baseline
-from ragbench.data.runs.run_scores import StoredScore, StoredScores, StoredSystem
+from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
 from ragbench.records.score import BASELINE_SCHEMA as SCHEMA
-from ragbench.types import Cause
+from ragbench.signature import Signature
+from ragbench.types import Cause, ScoreColumn
 
 IDS = st.text('abé"\\{}ß1', min_size=1, max_size=4)
 CELLS = st.floats(0, 1) | st.sampled_from([cause for cause in Cause if cause])
@@ -21,39 +22,36 @@ CELLS = st.floats(0, 1) | st.sampled_from([cause for cause in Cause if cause])
 def score(cells, **facts):
     values = [nan if isinstance(cell, Cause) else float(cell) for cell in cells]
     causes = [cell if isinstance(cell, Cause) else Cause.SCORED for cell in cells]
-    known = [value for value in values if value == value]
-    defaults = {
-        "kind": "retrieval",
-        "direction": "higher",
-        "aggregate": "mean",
-        "low": 0.0,
-        "high": 1.0,
-        "mean": fsum(known) / len(known) if known else None,
-        "signature": "mrr|v:1",
-    }
-    return StoredScore(
-        **{**defaults, **facts}, values=np.array(values), causes=np.array(causes, np.uint8)
+    return ScoreColumn(
+        "mrr",
+        np.array(values),
+        np.array(causes, np.uint8),
+        **{"signature": Signature.parse("mrr|v:1"), **facts},
     )
+
+
+def system_of(name, columns):
+    return SystemScores(name, name, None, columns, dict.fromkeys(columns, "retrieval"))
 
 
 def stored(cells, ids=None, system="bm25", fingerprints=None, **facts):
     ids = ids or [f"q{n}" for n in range(len(cells))]
-    scores = {"mrr": score(cells, **facts)}
-    return StoredScores(
-        "mine",
+    return ScoredSystems(
+        "runs/mine",
+        {system: system_of(system, {"mrr": score(cells, **facts)})},
+        ids,
         system,
         {"qrels": "1a2b"},
-        ids,
-        [StoredSystem(system, system, None, scores)],
         fingerprints=fingerprints or {},
+        name="mine",
     )
 
 
 def cells_of(scores):
     return {
         (system.name, name, query): (float(value), int(cause))
-        for system in scores.systems
-        for name, found in system.scores.items()
+        for system in scores.systems.values()
+        for name, found in system.columns.items()
         for query, value, cause in zip(scores.query_ids, found.values, found.causes, strict=True)
     }
 
@@ -139,8 +137,8 @@ def test_one_query_is_one_line():
 def test_scores_are_sorted_by_name(tmp_path):
     first, second = score([1.0]), score([0.0])
     texts = [
-        format_baseline(StoredScores("x", "s", {}, ["q"], [StoredSystem("s", "s", None, scores)]))
-        for scores in ({"mrr": first, "map": second}, {"map": second, "mrr": first})
+        format_baseline(ScoredSystems("x", {"s": system_of("s", columns)}, ["q"], "s"))
+        for columns in ({"mrr": first, "map": second}, {"map": second, "mrr": first})
     ]
 
     assert texts[0] == texts[1]
@@ -148,24 +146,24 @@ def test_scores_are_sorted_by_name(tmp_path):
 
 
 def test_unbounded_ranges_and_totals_are_kept(tmp_path):
-    facts = {"aggregate": "corpus", "low": 0.0, "high": inf, "mean": 0.31, "direction": "lower"}
+    facts = {"aggregate": "corpus", "low": 0.0, "high": inf, "total": 0.31, "direction": "lower"}
     write_baseline(tmp_path / "b.json", stored([0.5, 0.25], **facts))
 
-    (system,) = read_baseline(tmp_path / "b.json").systems
+    (system,) = read_baseline(tmp_path / "b.json").systems.values()
 
-    found = system.scores["mrr"]
+    found = system.columns["mrr"]
     assert {name: getattr(found, name) for name in facts} == facts
 
 
 def test_systems_without_scores_are_left_out(tmp_path):
     whole = stored([1.0])
-    empty = StoredSystem("empty", "empty", None, {})
+    empty = {"empty": system_of("empty", {})}
 
-    write_baseline(tmp_path / "b.json", StoredScores("x", None, {}, ["q"], [empty, *whole.systems]))
+    write_baseline(tmp_path / "b.json", ScoredSystems("x", {**empty, **whole.systems}, ["q0"]))
 
-    assert [system.name for system in read_baseline(tmp_path / "b.json").systems] == ["bm25"]
+    assert [*read_baseline(tmp_path / "b.json").systems] == ["bm25"]
     with pytest.raises(DataError, match="nothing was scored"):
-        write_baseline(tmp_path / "c.json", StoredScores("x", None, {}, ["q"], [empty]))
+        write_baseline(tmp_path / "c.json", ScoredSystems("x", empty, ["q0"]))
 
 
 @pytest.mark.parametrize(

@@ -45,9 +45,9 @@ def test_rankings_of_an_app_stay_rankings(config, tmp_path):
     [found] = rb.check_gates(path, {"measure": "ndcg@10", "system": "bm25", "min": 0})
 
     kinds = {
-        (system.name, name): score.kind
-        for system in read_baseline(tmp_path / "main.json").systems
-        for name, score in system.scores.items()
+        (system.name, name): kind
+        for system in read_baseline(tmp_path / "main.json").systems.values()
+        for name, kind in system.kinds.items()
     }
     assert (found["system"], found["verdict"]) == ("bm25", "pass")
     assert kinds["prod", "ndcg@10"] == kinds["bm25", "ndcg@10"] == "retrieval"

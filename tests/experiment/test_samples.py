@@ -18,10 +18,9 @@ from ragbench.errors import ConfigError
 from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.stages.columns import mean_over_samples, split_samples
 from ragbench.records.manifest import Choices
-from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 from ragbench.store.database import CACHE_FILE
-from ragbench.types import Cause
+from ragbench.types import Cause, ScoreColumn
 from tests.chat_server import ChatServer
 from tests.chat_server.answers import Answer
 from tests.experiment.moons import ANSWERS, QUERIES

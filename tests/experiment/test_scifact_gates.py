@@ -8,8 +8,8 @@ from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
 from ragbench.experiment.runner import run_experiment
 from ragbench.gates.drop import Drop
-from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
+from ragbench.types import ScoreColumn
 
 
 @pytest.fixture(scope="module")

@@ -18,11 +18,10 @@ from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.stages import comparison, keys
 from ragbench.experiment.stages.item_json import read_column, write_column
 from ragbench.records.manifest import Choices
-from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 from ragbench.store.database import CACHE_FILE
 from ragbench.store.sqlite_file import DamagedCache
-from ragbench.types import Cause, Retrieved
+from ragbench.types import Cause, Retrieved, ScoreColumn
 from tests.experiment.moons import QUERIES, write_jsonl
 from tests.store.rows import damage
 

@@ -12,9 +12,8 @@ from scipy import stats as scipy_stats
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
 from ragbench.gates.drop import Drop
-from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
-from ragbench.types import Cause
+from ragbench.types import Cause, ScoreColumn
 
 NAN = float("nan")
 FAST = Method(resamples=500)

@@ -12,9 +12,8 @@ from ragbench.comparison.systems import failed_share, summarize
 from ragbench.experiment.stages.columns import mean_over_samples
 from ragbench.gates.drop import Drop, QueriesWorse
 from ragbench.gates.limit import Failed, Limit
-from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
-from ragbench.types import Cause
+from ragbench.types import Cause, ScoreColumn
 from tests.gates.test_drop import FAST
 
 LOST, NOTHING = Cause.TIMEOUT, Cause.NO_CLAIMS

@@ -9,9 +9,9 @@ import pytest
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
 from ragbench.gates.increase import Increase
-from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
 from ragbench.stats import increase_interval
+from ragbench.types import ScoreColumn
 
 N = 120
 RNG = np.random.default_rng(7)

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 import ragbench as rb
 from ragbench.gates.limit import Cost, Limit
 from ragbench.records.gate import Facts
-from ragbench.score.base import ScoreColumn
 from ragbench.signature import Signature
-from ragbench.types import Cause
+from ragbench.types import Cause, ScoreColumn
 
 NAN = float("nan")
 

@@ -23,7 +23,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import inf, isfinite, isnan, nan
 from pathlib import Path
 from typing import Any
@@ -33,31 +32,32 @@ import numpy as np
 from ragbench.data.files.rows import no_constant, unique_keys
 from ragbench.data.runs.run_folder import COST_COLUMNS, to_json_line
 from ragbench.data.runs.run_lines import PARTS, checked_fingerprints, fingerprint_rows
-from ragbench.data.runs.run_scores import StoredScore, StoredScores, StoredSystem, stored_score
+from ragbench.data.runs.run_scores import column_of
+from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
 from ragbench.files import write_file
 from ragbench.json_yaml import load_json
 from ragbench.records.codec import from_file, to_json
-from ragbench.records.score import BaselineFile, BaselineScore, BaselineSystem
+from ragbench.records.score import BaselineFile, BaselineScore, BaselineSystem, Kind
 from ragbench.registry import nearest
-from ragbench.types import Cause, CauseArray, FloatArray, IntArray
+from ragbench.types import Cause, CauseArray, FloatArray, IntArray, ScoreColumn
 
 _CAUSES = {cause.word: cause for cause in Cause if cause is not Cause.SCORED}
 _CONFLICT = re.compile(r"^(<<<<<<<|=======|>>>>>>>)", re.MULTILINE)
 
 
-def write_baseline(path: str | Path, scores: StoredScores, *, costs: bool = False) -> None:
+def write_baseline(path: str | Path, scores: ScoredSystems, *, costs: bool = False) -> None:
     """Write a baseline file, whole or not at all; missing folders are made.
 
     With `costs` it has what each query cost, for gates with `max_increase`; these differ from run
     to run, and so do the bytes.
     """
-    if not any(system.scores for system in scores.systems) or not len(scores.query_ids):
+    if not any(system.columns for system in scores.systems.values()) or not len(scores.query_ids):
         raise DataError("nothing was scored", file=path, allowed="a run with systems and queries")
     write_file(Path(path), format_baseline(scores, costs=costs))
 
 
-def format_baseline(scores: StoredScores, *, costs: bool = False) -> str:
+def format_baseline(scores: ScoredSystems, *, costs: bool = False) -> str:
     """Return the text of a baseline file."""
     return f"{_laid_out(to_json(baseline_of(scores, costs=costs)), 4)}\n"
 
@@ -75,12 +75,12 @@ def _laid_out(value: Any, levels: int, indent: str = "") -> str:
     return "\n".join(["{", ",\n".join(lines), f"{indent}}}"])
 
 
-def baseline_of(scores: StoredScores, *, costs: bool = False) -> BaselineFile:
+def baseline_of(scores: ScoredSystems, *, costs: bool = False) -> BaselineFile:
     """Return scores as a baseline file has them."""
     prints = scores.fingerprints
     rows = np.array(sorted(range(len(scores.query_ids)), key=lambda i: scores.query_ids[i]))
     ids = [scores.query_ids[row] for row in rows]
-    scored = (system for system in scores.systems if system.scores)
+    scored = (system for system in scores.systems.values() if system.columns)
     return BaselineFile(
         name=scores.name,
         baseline=scores.baseline,
@@ -97,19 +97,19 @@ def baseline_of(scores: StoredScores, *, costs: bool = False) -> BaselineFile:
     )
 
 
-def _system(system: StoredSystem, rows: IntArray, ids: list[str], costs: bool) -> BaselineSystem:
-    scores = dict(sorted(system.scores.items()))
-    cells = [_cells(score, rows) for score in scores.values()]
+def _system(system: SystemScores, rows: IntArray, ids: list[str], costs: bool) -> BaselineSystem:
+    columns = {name: column.take(rows) for name, column in sorted(system.columns.items())}
+    cells = [_cells(column) for column in columns.values()]
     several = {
-        name: score.answer_causes[rows]
-        for name, score in scores.items()
-        if score.answer_causes is not None
+        name: column.answer_causes
+        for name, column in columns.items()
+        if column.answer_causes is not None
     }
     known = [system.costs[name][rows].tolist() for name in system.costs] if costs else []
     return BaselineSystem(
         retriever=system.retriever,
         generator=system.generator,
-        scores={name: _head(score) for name, score in scores.items()},
+        scores={name: _head(column, system.kinds[name]) for name, column in columns.items()},
         per_query=dict(zip(ids, zip(*cells, strict=True), strict=True)),
         answers=next((causes.shape[1] for causes in several.values()), None),
         unscored_answers={
@@ -135,15 +135,16 @@ def _lacking(answers: Mapping[str, CauseArray]) -> dict[str, dict[str, int]]:
     }
 
 
-def _head(score: StoredScore) -> BaselineScore:
+def _head(column: ScoreColumn, kind: Kind) -> BaselineScore:
+    mean = column.mean
     return BaselineScore(
-        mean=score.mean,
-        n=int(np.count_nonzero(score.causes == Cause.SCORED)),
-        kind=score.kind,
-        direction=score.direction,
-        aggregate=score.aggregate,
-        range=(_bounded(score.low), _bounded(score.high)),
-        signature=score.signature,
+        mean=mean if isfinite(mean) else None,
+        n=int(np.count_nonzero(column.causes == Cause.SCORED)),
+        kind=kind,
+        direction=column.direction,
+        aggregate=column.aggregate,
+        range=(_bounded(column.low), _bounded(column.high)),
+        signature=str(column.signature),
     )
 
 
@@ -151,38 +152,34 @@ def _bounded(end: float) -> float | None:
     return float(end) if isfinite(end) else None
 
 
-def _cells(score: StoredScore, rows: IntArray) -> Iterator[float | str]:
-    for value, cause in zip(score.values[rows].tolist(), score.causes[rows].tolist(), strict=True):
+def _cells(column: ScoreColumn) -> Iterator[float | str]:
+    for value, cause in zip(column.values.tolist(), column.causes.tolist(), strict=True):
         yield value if cause == Cause.SCORED else Cause(cause).word
 
 
-def read_baseline(path: str | Path) -> StoredScores:
-    """Read a baseline file strictly."""
-    return stored_scores(from_file(BaselineFile, _parse(Path(path)), file=path), path)
-
-
-def stored_scores(record: BaselineFile, path: str | Path, line: int | None = None) -> StoredScores:
-    """Return the scores of a record, which stands in a file or in a line of it; checks them."""
+def read_baseline(path: str | Path, source: str | None = None) -> ScoredSystems:
+    """Read a baseline file strictly; `source` is how messages and tables name it."""
+    record = from_file(BaselineFile, _parse(Path(path)), file=path)
     names = list(record.systems)
     if not names:
-        allowed = "at least one"
-        raise DataError("found no system", file=path, line=line, record="systems", allowed=allowed)
+        raise DataError("found no system", file=path, record="systems", allowed="at least one")
     query_ids = list(record.systems[names[0]].per_query)
     if record.queries != len(query_ids):
         found = f"{record.queries} queries, but {names[0]} has {len(query_ids)}"
-        allowed = "a line for every query: write the baseline again"
-        raise DataError(found, file=path, line=line, allowed=allowed)
+        raise DataError(
+            found, file=path, allowed="a line for every query: write the baseline again"
+        )
     if record.query_fingerprints and list(record.query_fingerprints) != query_ids:
         found = "query_fingerprints: the queries are not those of the scores"
-        raise DataError(found, file=path, line=line, allowed="one line per query, in order")
-    systems = record.systems
-    return StoredScores(
-        name=record.name,
-        baseline=record.baseline,
-        data=record.data,
-        query_ids=query_ids,
-        systems=[_Reader(path, name, query_ids, line).read(systems[name]) for name in names],
+        raise DataError(found, file=path, allowed="one line per query, in order")
+    return ScoredSystems(
+        source or str(path),
+        {name: _Reader(path, name, query_ids).read(record.systems[name]) for name in names},
+        query_ids,
+        record.baseline,
+        record.data,
         fingerprints=checked_fingerprints(record.query_parts, record.query_fingerprints, path),
+        name=record.name,
     )
 
 
@@ -206,12 +203,11 @@ def _parse(path: Path) -> Any:
 class _Reader:
     """Reads what a file has of one system, and names the place of what is wrong."""
 
-    def __init__(
-        self, file: str | Path, name: str, query_ids: list[str], line: int | None = None
-    ) -> None:
-        self._file, self._name, self._query_ids, self._line = file, name, query_ids, line
+    def __init__(self, file: str | Path, name: str, query_ids: list[str]) -> None:
+        self._file, self._name, self._query_ids = file, name, query_ids
 
-    def read(self, system: BaselineSystem) -> StoredSystem:
+    def read(self, system: BaselineSystem) -> SystemScores:
+        """Return the columns and costs of the system."""
         if list(system.per_query) != self._query_ids:
             found, allowed = "the queries are not those of the first system", "one line per query"
             raise self._wrong("per_query", found, f"{allowed}, in order")
@@ -220,22 +216,27 @@ class _Reader:
         rows = [
             self._cells(query, line, len(system.scores)) for query, line in system.per_query.items()
         ]
-        columns = zip(*rows, strict=True)
         answers = self._answer_causes(system)
-        scores = {
-            name: self._with_answers(name, self._score(name, head, list(column)), answers.get(name))
-            for (name, head), column in zip(system.scores.items(), columns, strict=True)
+        columns = {
+            name: self._column(name, head, list(cells), answers.get(name))
+            for (name, head), cells in zip(
+                system.scores.items(), zip(*rows, strict=True), strict=True
+            )
         }
-        costs = self._costs(system)
-        return StoredSystem(self._name, system.retriever, system.generator, scores, costs)
+        return SystemScores(
+            self._name,
+            system.retriever,
+            system.generator,
+            columns,
+            {name: head.kind for name, head in system.scores.items()},
+            costs=self._costs(system),
+        )
 
     def _wrong(
         self, place: str, found: str, allowed: str | None = None, near: str | None = None
     ) -> DataError:
         record = ".".join(filter(None, ["systems", self._name, place]))
-        return DataError(
-            found, file=self._file, line=self._line, record=record, allowed=allowed, nearest=near
-        )
+        return DataError(found, file=self._file, record=record, allowed=allowed, nearest=near)
 
     def _cells(self, query: str, line: Sequence[Any], n: int) -> list[tuple[float, Cause]]:
         if len(line) != n:
@@ -273,20 +274,6 @@ class _Reader:
                 found[name][places[query], : len(codes)] = codes
         return found
 
-    def _with_answers(
-        self, name: str, score: StoredScore, causes: CauseArray | None
-    ) -> StoredScore:
-        """A query has a value where one of its answers has."""
-        if causes is not None:
-            has_value = (causes == Cause.SCORED).any(axis=1)
-            wrong = np.flatnonzero(has_value != (score.causes == Cause.SCORED))
-            if len(wrong):
-                lost = "no value" if has_value[wrong[0]] else "a value"
-                found = f"'{self._query_ids[wrong[0]]}' has {lost} of '{name}'"
-                allowed = "a value exactly where one of its answers has"
-                raise self._wrong("unscored_answers", found, allowed)
-        return replace(score, answer_causes=causes)
-
     def _costs(self, system: BaselineSystem) -> dict[str, FloatArray]:
         """What each query cost; most files do not say."""
         if not system.costs:
@@ -307,20 +294,34 @@ class _Reader:
         table = np.array(list(system.costs.values()), np.float64)
         return dict(zip(COST_COLUMNS, table.T, strict=True))
 
-    def _score(
-        self, name: str, head: BaselineScore, cells: list[tuple[float, Cause]]
-    ) -> StoredScore:
+    def _column(
+        self,
+        name: str,
+        head: BaselineScore,
+        cells: list[tuple[float, Cause]],
+        answer_causes: CauseArray | None,
+    ) -> ScoreColumn:
         values = np.array([value for value, _ in cells], np.float64)
         causes = np.array([cause for _, cause in cells], np.uint8)
-        scored = values[causes == Cause.SCORED]
-        if len(scored) != head.n or (head.mean is None and len(scored) > 0):
-            found = f"n is {head.n}, but {len(scored)} queries have a value"
+        column = column_of(name, head, values, causes, answer_causes)
+        n_scored = int(np.count_nonzero(causes == Cause.SCORED))
+        if n_scored != head.n or (head.mean is None and n_scored):
+            found = f"n is {head.n}, but {n_scored} queries have a value"
             raise self._wrong(f"scores.{name}", found)
         mean = head.mean if head.aggregate == "mean" else None
-        if mean is not None and not np.isclose(mean, scored.mean(), 1e-9, 0):
-            found = f"mean is {mean!r}, but that of the queries is {float(scored.mean())!r}"
+        if mean is not None and not np.isclose(mean, column.mean, 1e-9, 0):
+            found = f"mean is {mean!r}, but that of the queries is {column.mean!r}"
             raise self._wrong(f"scores.{name}", found)
-        return stored_score(head, values, causes)
+        if answer_causes is not None:
+            # a query has a value where one of its answers has
+            has_value = (answer_causes == Cause.SCORED).any(axis=1)
+            wrong = np.flatnonzero(has_value != (causes == Cause.SCORED))
+            if len(wrong):
+                lost = "no value" if has_value[wrong[0]] else "a value"
+                found = f"'{self._query_ids[wrong[0]]}' has {lost} of '{name}'"
+                allowed = "a value exactly where one of its answers has"
+                raise self._wrong("unscored_answers", found, allowed)
+        return column
 
 
 def _codes(counts: Mapping[str, int], most: int) -> list[int] | None:

@@ -1,9 +1,8 @@
-"""Scores per query as files hold them: systems, their scores, and what identifies the data."""
+"""Scores per query of a run folder: systems, their columns, and what identifies the data."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 from math import inf
 from pathlib import Path
 
@@ -11,93 +10,51 @@ import numpy as np
 
 from ragbench.data.runs.run_folder import (
     COST_COLUMNS,
+    QUERIES_FILE,
     read_manifest,
     read_per_query,
     read_summary,
     resolve_run_folder,
 )
-from ragbench.data.runs.run_lines import FINGERPRINTS_FILE, read_fingerprints
+from ragbench.data.runs.run_lines import FINGERPRINTS_FILE, ranking_files, read_fingerprints
+from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
 from ragbench.json_yaml import load_json
 from ragbench.records.codec import from_json
 from ragbench.records.manifest import UnscoredRow
-from ragbench.records.score import Aggregate, BaselineScore, Kind, SystemScore
-from ragbench.records.summary import Role, Summary, SystemSummary
+from ragbench.records.score import BaselineScore, SystemScore
+from ragbench.records.summary import SystemSummary
 from ragbench.registry import shown
-from ragbench.types import Cause, CauseArray, Direction, FloatArray
-from ragbench.types.columnar import QueryFingerprints
-
-
-@dataclass(frozen=True, slots=True)
-class StoredScore:
-    """One score of one system, a value or a cause for every query."""
-
-    kind: Kind
-    direction: Direction
-    aggregate: Aggregate
-    low: float
-    """The smallest possible value of one query; -inf where unbounded."""
-    high: float
-    """The largest possible value of one query; inf where unbounded."""
-    mean: float | None
-    signature: str
-    values: FloatArray
-    """Shape (n,), in the order of the query ids; NaN where there is no value."""
-    causes: CauseArray
-    """Shape (n,); `Cause.SCORED` exactly where there is a value."""
-    answer_causes: CauseArray | None = None
-    """Shape (n, samples): the cause of each answer where queries have several, else None."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredSystem:
-    """One system and its scores."""
-
-    name: str
-    """`bm25`, `bm25/extractive`, `given`."""
-    retriever: str | None
-    generator: str | None
-    scores: Mapping[str, StoredScore]
-    costs: Mapping[str, FloatArray] = field(default_factory=dict)
-    """`latency_ms`, `tokens.input`, ... -> of each query, NaN where not known; empty where no file
-    has them."""
-    role: Role = "system"
-    """Also of an app or a control in a baseline file, which does not say what its systems are."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredScores:
-    """All systems of one experiment over the same queries."""
-
-    name: str
-    baseline: str | None
-    """The system that the experiment compared the others with."""
-    data: Mapping[str, str]
-    """Part of the data set -> fingerprint: `queries`, `qrels`, `answers`; empty where unknown."""
-    query_ids: Sequence[str]
-    """The queries, in the order of all values."""
-    systems: Sequence[StoredSystem]
-    summary: Summary | None = None
-    fingerprints: QueryFingerprints = field(default_factory=dict)
-    """What each query was; empty where the file does not say."""
-
+from ragbench.signature import Signature
+from ragbench.types import Cause, CauseArray, FloatArray, ScoreColumn
 
 QUERIES = "queries"
 IDENTIFYING = (QUERIES, "qrels", "answers")
 """Parts of a data set that scores depend on; systems may search different corpora."""
 
 
-def read_run_scores(path: str | Path) -> StoredScores:
-    """Read a run folder, or the newest run in the folder of an experiment."""
+def read_run_scores(path: str | Path, source: str | None = None) -> ScoredSystems:
+    """Read a run folder, or the newest run in the folder of an experiment.
+
+    `source` is how messages and tables name it; default: the path.
+    """
     folder = resolve_run_folder(Path(path))
-    summary = read_summary(folder)
+    summary, metadata = read_summary(folder), folder / QUERIES_FILE
     fingerprints = read_manifest(folder).data
     reader = _Reader(folder)
-    data = {part: fingerprints[part] for part in IDENTIFYING if part in fingerprints}
-    systems = [reader.system(each) for each in summary.systems]
-    prints = read_fingerprints(folder / FINGERPRINTS_FILE)
-    ids = reader.query_ids
-    return StoredScores(summary.name, summary.baseline, data, ids, systems, summary, prints)
+    return ScoredSystems(
+        source or str(path),
+        {system.name: reader.system(system) for system in summary.systems},
+        reader.query_ids,
+        summary.baseline,
+        {part: fingerprints[part] for part in IDENTIFYING if part in fingerprints},
+        ranking_files(folder, summary),
+        metadata if metadata.is_file() else None,
+        summary,
+        read_fingerprints(folder / FINGERPRINTS_FILE),
+        folder,
+        summary.name,
+    )
 
 
 class _Reader:
@@ -137,16 +94,21 @@ class _Reader:
                 allowed = f"system, query_id, measure and a cause: {', '.join(words)}"
                 raise DataError(found, file=path, line=number, allowed=allowed) from error
 
-    def system(self, system: SystemSummary) -> StoredSystem:
+    def system(self, system: SystemSummary) -> SystemScores:
+        """Return the columns and costs of a system."""
         rows = self._cells.get(system.name, {})
         if list(rows) != self.query_ids:
             found = f"system '{system.name}' has {len(rows)} queries, others {len(self.query_ids)}"
             allowed = "a row for every system and query, in one order"
             raise DataError(found, file=self._file, allowed=allowed)
-        scores = {name: self._score(system, name, rows) for name in system.scores}
-        costs = self._costs(system.name)
-        return StoredSystem(
-            system.name, system.retriever, system.generator, scores, costs, system.role
+        return SystemScores(
+            system.name,
+            system.retriever,
+            system.generator,
+            {name: self._score(system, name, rows) for name in system.scores},
+            {name: score.kind or "generation" for name, score in system.scores.items()},
+            costs=self._costs(system.name),
+            role=system.role,
         )
 
     def _costs(self, system: str) -> dict[str, FloatArray]:
@@ -163,8 +125,7 @@ class _Reader:
 
     def _score(
         self, system: SystemSummary, name: str, rows: Mapping[str, Mapping[str, float | None]]
-    ) -> StoredScore:
-        score = system.scores[name]
+    ) -> ScoreColumn:
         values, codes = [], []
         for query, row in rows.items():
             if name not in row:
@@ -176,9 +137,11 @@ class _Reader:
                 found = f"query '{query}' has no '{name}' in system '{system.name}', and no cause"
                 allowed = "a value here, or a line in unscored.jsonl"
                 raise DataError(found, file=self._file, allowed=allowed)
-        found_causes = np.array(codes, np.uint8)
-        stored = stored_score(score, np.array(values, np.float64), found_causes)
-        return replace(stored, answer_causes=self._answer_causes(system, name))
+        causes = np.array(codes, np.uint8)
+        of_answers = self._answer_causes(system, name)
+        return column_of(
+            name, system.scores[name], np.array(values, np.float64), causes, of_answers
+        )
 
     def _answer_causes(self, system: SystemSummary, name: str) -> CauseArray | None:
         """The cause of each answer; None where a query has one, and of no score of answers."""
@@ -197,19 +160,25 @@ class _Reader:
         return found
 
 
-def stored_score(
-    head: SystemScore | BaselineScore, values: FloatArray, causes: CauseArray
-) -> StoredScore:
-    """Return a score with its values, of queries with one answer."""
+def column_of(
+    name: str,
+    head: SystemScore | BaselineScore,
+    values: FloatArray,
+    causes: CauseArray,
+    answer_causes: CauseArray | None,
+) -> ScoreColumn:
+    """Return the column of a score as a file describes it."""
     low, high = head.range
-    return StoredScore(
-        kind=head.kind or "generation",
-        direction=head.direction,
-        aggregate=head.aggregate,
-        low=-inf if low is None else float(low),
-        high=inf if high is None else float(high),
-        mean=head.mean,
-        signature=head.signature,
-        values=values,
-        causes=causes,
+    return ScoreColumn(
+        name,
+        values,
+        causes,
+        Signature.parse(head.signature),
+        head.direction,
+        -inf if low is None else float(low),
+        inf if high is None else float(high),
+        head.aggregate,
+        # the only number that its values do not give
+        head.mean if head.aggregate == "corpus" else None,
+        answer_causes=answer_causes,
     )

@@ -12,11 +12,11 @@ import numpy as np
 
 from ragbench.comparison.differences import Slicing
 from ragbench.comparison.matching import Met
-from ragbench.comparison.sources import ScoredSystems
 from ragbench.config.metrics import METADATA
 from ragbench.config.schema import ExperimentConfig, Match
 from ragbench.data.files.rows import encode_spaces, id_problem
 from ragbench.data.runs.run_folder import read_query_metadata
+from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
 from ragbench.score.retrieval.passage_matching import before_last

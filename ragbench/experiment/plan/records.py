@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ragbench.comparison.differences import Slicing
-from ragbench.comparison.systems import SystemParts
 from ragbench.config.schema import (
     DEFAULT_PASSAGES,
     Component,
@@ -19,6 +18,7 @@ from ragbench.config.schema import (
     Fill,
     JudgeBlock,
 )
+from ragbench.data.runs.scored_systems import SystemParts
 from ragbench.gates.base import GateFiles
 from ragbench.generate.base import App, Generator
 from ragbench.records.manifest import Choices

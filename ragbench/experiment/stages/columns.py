@@ -16,8 +16,7 @@ from ragbench.experiment.records import Answers, Results
 from ragbench.experiment.stages.answers import Answer
 from ragbench.experiment.stages.base import Stage, Workspace
 from ragbench.records.score import Kind
-from ragbench.score.base import ScoreColumn
-from ragbench.types import Cause
+from ragbench.types import Cause, ScoreColumn
 
 _OF_THE_QUERY = (
     Cause.NO_RELEVANT,

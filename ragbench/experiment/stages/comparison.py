@@ -14,7 +14,8 @@ import numpy as np
 from ragbench.comparison.differences import compare_slices, compare_systems, describe
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import pair_columns
-from ragbench.comparison.systems import SystemScores, finite, mean_of
+from ragbench.comparison.systems import finite
+from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Plan, PlannedJudge
 from ragbench.experiment.records import Ranked, Results
@@ -32,10 +33,11 @@ from ragbench.records.comparison import (
     OverSource,
 )
 from ragbench.report.headline import nothing_told
-from ragbench.score.base import Advance, ScoreColumn
+from ragbench.score.base import Advance
 from ragbench.score.judge.judged import Judged
 from ragbench.score.retrieval.notation import parse_measure
 from ragbench.signature import fingerprint
+from ragbench.types import ScoreColumn
 
 _SENTENCE = 6
 """Words from which on a gold answer is rather a sentence than what stands in a passage as it is."""
@@ -343,9 +345,9 @@ def describe_controls(
                 control=str(control.retriever),
                 generator=str(control.generator),
                 score=name,
-                mean=finite(mean_of(control.columns[name])),
+                mean=finite(control.columns[name].mean),
                 system=system.name,
-                system_mean=finite(mean_of(system.columns[name])),
+                system_mean=finite(system.columns[name].mean),
                 difference=found.difference,
                 interval=found.interval or (None, None),
                 n=found.n,

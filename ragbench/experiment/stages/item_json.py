@@ -18,14 +18,15 @@ import numpy as np
 from ragbench.experiment.calls import Outcome
 from ragbench.json_yaml import load_json
 from ragbench.records.codec import Record, clean_tree, from_json, optional, to_json
-from ragbench.score.base import Aggregate, ScoreColumn
 from ragbench.signature import Signature
 from ragbench.types import (
+    Aggregate,
     Cause,
     Direction,
     Document,
     Prediction,
     Retrieved,
+    ScoreColumn,
     ScoredDocument,
     ToolCall,
     Usage,

@@ -20,12 +20,12 @@ from ragbench.experiment.stages.columns import mean_over_samples, split_samples,
 from ragbench.experiment.stages.comparison import warnings_on
 from ragbench.experiment.stages.judging import passage_texts
 from ragbench.records.manifest import VerdictRow
-from ragbench.score.base import Advance, ScoreColumn
+from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.judged import Judged
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.judge.pairs import judge_pairs, same_answers
-from ragbench.types import Prediction, Query
+from ragbench.types import Prediction, Query, ScoreColumn
 from ragbench.types.records import add_usage
 
 MOST_IN_ALL_PAIRS = 4

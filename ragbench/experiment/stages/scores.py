@@ -25,7 +25,7 @@ from ragbench.experiment.stages.model_judgements import Gold, Judgements
 from ragbench.experiment.stages.retrieval import Rank
 from ragbench.records.codec import Record, from_json, to_json
 from ragbench.records.score import RunCounts
-from ragbench.score.base import Advance, ScoreColumn
+from ragbench.score.base import Advance
 from ragbench.score.retrieval.base import RetrievedPassages
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.ranking import ranked_documents
@@ -35,7 +35,7 @@ from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.notation import text_notes
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.store.items import StageItems
-from ragbench.types import Cause, Document, Qrels
+from ragbench.types import Cause, Document, Qrels, ScoreColumn
 from ragbench.types.byte_ids import ByteIds, as_bytes
 from ragbench.types.conversation import Json
 from ragbench.types.packed_documents import ids_of

@@ -12,9 +12,9 @@ from itertools import chain
 from typing import Any
 
 from ragbench.records.manifest import VerdictRow, form_id
-from ragbench.score.base import ScoreColumn
 from ragbench.score.judge.base import Item, Judge, Rubric
 from ragbench.signature import Signature, fingerprint, fingerprint_json
+from ragbench.types import ScoreColumn
 from ragbench.types.records import Usage, add_usage
 from ragbench.types.rows import Mapped
 from ragbench.types.scores import Cause, Verdict

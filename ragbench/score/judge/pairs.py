@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ragbench.score.base import Advance, ScoreColumn
+from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item, Judge, Rubric, both_orders, missing_verdict
 from ragbench.score.judge.judged import Judged, collect_verdicts
 from ragbench.score.judge.verdicts import judge_all
+from ragbench.types import ScoreColumn
 from ragbench.types.scores import Verdict
 
 SAME = "the two answers are the same: a tie, without asking the judge"

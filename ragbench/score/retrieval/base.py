@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from ragbench.errors import AdapterError, DataError, OptionError
 from ragbench.registry import checked, plain_signature, source_print
-from ragbench.score.base import Aggregate
 from ragbench.score.retrieval.options import Cutoff as Cutoff
 from ragbench.score.retrieval.options import Grade as Grade
 from ragbench.score.retrieval.positions import TieGroups
-from ragbench.types import Cause, Direction, FloatArray, IntArray
+from ragbench.types import Aggregate, Cause, Direction, FloatArray, IntArray
 
 Reads = Literal["grades", "subtopics", "passages"]
 """The record that a measure is a function of: `RankedGrades`, a `RankedSubtopics` for each query,

@@ -14,7 +14,6 @@ import numpy as np
 from ragbench.errors import DataError, OptionError
 from ragbench.records.score import RunCounts
 from ragbench.registry import Option, check_values, declared_options
-from ragbench.score.base import ScoreColumn
 from ragbench.score.retrieval.base import (
     RankedGrades,
     RankedSubtopics,
@@ -27,7 +26,7 @@ from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.positions import TieGroups
 from ragbench.score.retrieval.ranking import Ties, TrecEval, rank
 from ragbench.signature import Signature, fingerprint
-from ragbench.types import Cause, CauseArray, FloatArray, Qrels, Run
+from ragbench.types import Cause, CauseArray, FloatArray, Qrels, Run, ScoreColumn
 from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.rows import borders
 

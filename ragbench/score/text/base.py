@@ -21,7 +21,8 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast, runtime_ch
 from ragbench.errors import AdapterError, DataError, OptionError
 from ragbench.registry import checked, plain_signature, source_print
 from ragbench.score.base import Advance as Advance
-from ragbench.score.base import Aggregate, write_options
+from ragbench.score.base import write_options
+from ragbench.types import Aggregate
 from ragbench.types.conversation import ToolCall
 from ragbench.types.scores import Direction
 

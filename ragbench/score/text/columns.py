@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, cast
 
 from ragbench.errors import AdapterError, DataError, OptionError
 from ragbench.executors.base import Facts, Lost, Task, blocks_of
-from ragbench.score.base import ScoreColumn
 from ragbench.score.text.base import (
     Advance,
     CallRows,
@@ -22,6 +21,7 @@ from ragbench.score.text.base import (
 )
 from ragbench.score.text.notation import parse_metric
 from ragbench.signature import Signature, fingerprint, fingerprint_json
+from ragbench.types import ScoreColumn
 from ragbench.types.scores import Cause
 
 if TYPE_CHECKING:
