@@ -44,9 +44,6 @@ _KINDS = {dict: "an object", list: "a list", str: "text", bool: "a truth value",
 class Record:
     """An object of a file."""
 
-    def check(self) -> None:
-        """Raise `Unfit` for what types cannot say, when a record was read."""
-
 
 class Unfit(Exception):
     """A value that is no such record; the reader adds the place."""
@@ -400,6 +397,4 @@ def _read_record(record: Any, value: Any) -> Any:
         elif declared.is_required:
             has = ", ".join(value) or "none"
             raise Unfit(f"no '{declared.key}' (keys: {has})", near=nearest(declared.key, value))
-    complete = record(**arguments)
-    complete.check()
-    return complete
+    return record(**arguments)

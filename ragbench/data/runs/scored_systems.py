@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ragbench.records.score import Kind, RunCounts
-from ragbench.records.summary import Role, Summary
-from ragbench.types import FloatArray, IntArray, ScoreColumn
-from ragbench.types.columnar import QueryFingerprints
+if TYPE_CHECKING:  # records are loaded by what reads files
+    from ragbench.records.score import Kind, RunCounts
+    from ragbench.records.summary import Role, Summary
+    from ragbench.types import FloatArray, IntArray, ScoreColumn
+    from ragbench.types.columnar import QueryFingerprints
 
 
 @dataclass(frozen=True, slots=True)

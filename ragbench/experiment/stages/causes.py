@@ -28,7 +28,7 @@ from ragbench.experiment.stages.matching import document_of, scored_ids
 from ragbench.gates.scores import find_score
 from ragbench.records.causes import Lost
 from ragbench.score.retrieval.ranking import rank_order
-from ragbench.types import Cause, Document, Prediction, Qrels, Run
+from ragbench.types import Cause, Document, Prediction, Qrels, Run, ScoreColumn
 from ragbench.types.rows import Mapped
 
 _Kept = TypeVar("_Kept")
