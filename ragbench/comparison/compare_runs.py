@@ -177,7 +177,7 @@ def _described(
         retriever=row.scores.retriever,
         generator=row.scores.generator,
         scores={
-            name: summarize(column, confidence=method.confidence, clusters=clusters).record()
+            name: summarize(column, confidence=method.confidence, clusters=clusters)
             for name, column in row.scores.columns.items()
         },
     )

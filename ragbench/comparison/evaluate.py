@@ -11,11 +11,11 @@ from typing import Any, BinaryIO, Literal, TypeGuard, cast, overload
 
 from ragbench.comparison.method import Confidence, check_options
 from ragbench.comparison.run_file import RankedFile, rank_run_file
-from ragbench.comparison.systems import ScoreSummary, finite, summarize
+from ragbench.comparison.systems import finite, summarize
 from ragbench.data.files import trec_files
 from ragbench.errors import DataError, OptionError
 from ragbench.records.codec import Record, to_json
-from ragbench.records.score import RunCounts
+from ragbench.records.score import RunCounts, SystemScore
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules, score_ranked, score_run
 from ragbench.types import Qrels, Run, ScoreColumn
@@ -72,7 +72,7 @@ class Evaluation:
         check_options("evaluate", self)
 
     @cached_property
-    def summary(self) -> dict[str, ScoreSummary]:
+    def summary(self) -> dict[str, SystemScore]:
         """Score -> mean, interval, counts, bounds, signature."""
         return {
             name: summarize(column, confidence=self.confidence)
@@ -87,12 +87,17 @@ class Evaluation:
     @property
     def mean(self) -> dict[str, float]:
         """Score -> mean over the scored items; NaN where none is."""
-        return {name: summary.mean for name, summary in self.summary.items()}
+        return {name: column.mean for name, column in self.columns.items()}
 
     @property
     def interval(self) -> dict[str, tuple[float, float]]:
-        """Score -> confidence limits of the mean."""
-        return {name: summary.interval for name, summary in self.summary.items()}
+        """Score -> confidence limits of the mean; NaN where they are not defined."""
+        nan = float("nan")
+        ends = {name: summary.interval or (nan, nan) for name, summary in self.summary.items()}
+        return {
+            name: (nan if low is None else low, nan if high is None else high)
+            for name, (low, high) in ends.items()
+        }
 
     @property
     def signature(self) -> dict[str, str]:
@@ -113,7 +118,7 @@ class Evaluation:
             "schema": SCHEMA,
             "confidence": self.confidence,
             "counts": self.counts,
-            "scores": {name: summary.to_dict() for name, summary in self.summary.items()},
+            "scores": {name: to_json(summary) for name, summary in self.summary.items()},
             "per_query": {
                 name: {item: finite(value) for item, value in values.items()}
                 for name, values in self.per_query.items()
@@ -128,7 +133,7 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         rows = [
-            [name, number(s.mean, s.interval), str(s.n), str(sum(s.failed.values()))]
+            [name, number(s.mean, s.interval), str(s.n), str(s.n_failed)]
             for name, s in self.summary.items()
         ]
         caption = f"{len(self.query_ids)} items, {self.confidence:.0%} intervals"

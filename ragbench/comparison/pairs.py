@@ -218,7 +218,7 @@ def _comparisons(
     resamples = max(method.resamples, stats.resamples_needed(len(pairs), alpha=alpha))
     p_values = stats.randomization_p_values(2 * table - 1, resamples=resamples, seed=method.seed)
     for pair, p, adjusted in zip(pairs, p_values, stats.holm_p_values(p_values), strict=True):
-        score = summarize(pair.column, confidence=method.confidence).record()
+        score = summarize(pair.column, confidence=method.confidence)
         values = Counter(pair.column.values.tolist())
         yield PreferredPair(
             system=pair.system,

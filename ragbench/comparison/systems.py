@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.data.runs.scored_systems import SystemParts, SystemScores
+from ragbench.records.score import Kind, SystemScore
 from ragbench.signature import Signature
 from ragbench.stats import mean_interval
-from ragbench.types import Aggregate, Cause, Direction, FloatArray, ScoreColumn
+from ragbench.types import Cause, FloatArray, ScoreColumn
 from ragbench.types.score_column import aggregate
-
-if TYPE_CHECKING:
-    from ragbench.records.score import Kind, SystemScore
 
 
 def with_cost_column(system: SystemScores, cost: str) -> SystemScores:
@@ -86,7 +84,8 @@ def failed_share(column: ScoreColumn) -> FloatArray:
     makes no claim, a quarter of the score failed.
 
     Example:
-        >>> from ragbench.signature import Signature
+        >>> from ragbench.records.score import Kind, SystemScore
+    from ragbench.signature import Signature
         >>> of_answers = np.array([[0, 0, 0], [0, Cause.TIMEOUT, 0]], np.uint8)
         >>> column = ScoreColumn("f1", np.array([1.0, 0.5]), np.zeros(2, np.uint8), Signature("f1"),
         ...     answer_causes=of_answers)
@@ -122,67 +121,22 @@ def is_open(column: ScoreColumn) -> NDArray[np.bool_]:
     return opened
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreSummary:
-    """A score over all queries, with everything that one must know to believe it."""
-
-    mean: float
-    """The aggregate over the scored queries; NaN where none is scored."""
-    interval: tuple[float, float]
-    """Confidence limits of the mean; NaN where they are not defined."""
-    n: int
-    """How many queries are in the mean."""
-    failed: dict[str, int]
-    """Cause -> how many queries failed."""
-    not_applicable: int
-    """How many queries the score does not apply to."""
-    bounds: tuple[float, float]
-    """The aggregate if all that failed, queries and single answers, had the worst, or the best,
-    value."""
-    direction: Direction
-    aggregate: Aggregate
-    """How the values became one number."""
-    signature: str
-    """What the number depends on."""
-    range: tuple[float, float] = (0.0, 1.0)
-    """The smallest and the largest possible value of one query; infinite where unbounded."""
-
-    def record(self, kind: Kind | None = None) -> SystemScore:
-        """Return what `summary.json` has of it; null where there is no number."""
-        from ragbench.records.score import SystemScore
-
-        return SystemScore(
-            mean=finite(self.mean),
-            interval=_pair(self.interval),
-            n=self.n,
-            failed=self.failed,
-            not_applicable=self.not_applicable,
-            bounds=_pair(self.bounds),
-            kind=kind,
-            direction=self.direction,
-            aggregate=self.aggregate,
-            range=_pair(self.range),
-            signature=self.signature,
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the mapping of `summary.json`; null where there is no number."""
-        from ragbench.records.codec import to_json
-
-        return to_json(self.record())
-
-
 def summarize(
-    column: ScoreColumn, *, confidence: float = 0.95, clusters: Sequence[str] | None = None
-) -> ScoreSummary:
+    column: ScoreColumn,
+    *,
+    confidence: float = 0.95,
+    clusters: Sequence[str] | None = None,
+    kind: Kind | None = None,
+) -> SystemScore:
     """Aggregate a column of scores.
 
     Queries without a score are left out of the mean, and counted: those that failed by cause,
     the others as not applicable. The bounds say how much the failed ones could matter. With
-    clusters, a label per query, the interval is made of these.
+    clusters, a label per query, the interval is made of these. What has no number is None.
 
     Example:
-        >>> from ragbench.signature import Signature
+        >>> from ragbench.records.score import Kind, SystemScore
+    from ragbench.signature import Signature
         >>> values, causes = np.array([1.0, 0.5, np.nan]), np.array([0, 0, Cause.TIMEOUT], np.uint8)
         >>> summary = summarize(ScoreColumn("f1", values, causes, Signature("f1")))
         >>> summary.mean, summary.n, summary.failed, [round(x, 2) for x in summary.bounds]
@@ -193,18 +147,18 @@ def summarize(
     labels = None if clusters is None else np.asarray(clusters)[is_scored]
     counts = enumerate(np.bincount(column.causes).tolist())
     failed = {Cause(code).word: n for code, n in counts if n and Cause(code).failed}
-    mean = column.mean
-    return ScoreSummary(
-        mean=mean,
-        interval=_interval(scored, column, confidence, labels),
+    return SystemScore(
+        mean=finite(column.mean),
+        interval=_pair(_interval(scored, column, confidence, labels)),
         n=len(scored),
         failed=failed,
         not_applicable=len(column.values) - len(scored) - sum(failed.values()),
-        bounds=_bounds(mean, column),
+        bounds=_pair(bounds_of(column)),
+        kind=kind,
         direction=column.direction,
         aggregate=column.aggregate,
+        range=_pair((column.low, column.high)),
         signature=str(column.signature),
-        range=(column.low, column.high),
     )
 
 
@@ -241,10 +195,13 @@ def _corpus_high(column: ScoreColumn) -> float:
     return 1.0 if column.direction == "higher" else math.inf
 
 
-def _bounds(mean: float, column: ScoreColumn) -> tuple[float, float]:
-    """Worst first; equal to the mean where nothing failed."""
+def bounds_of(column: ScoreColumn) -> tuple[float, float]:
+    """Return the aggregate with all that failed at the worst end, and at the best.
+
+    Both are the mean where nothing failed; an end is infinite where the score has no bound.
+    """
     if not is_open(column).any():
-        return (mean, mean)
+        return (column.mean, column.mean)
     if column.aggregate == "corpus":
         high = _corpus_high(column)
         return (0.0, high) if column.direction == "higher" else (high, 0.0)

@@ -217,8 +217,9 @@ def _score(
     """One score, with the judge behind it, or whose judgements it rests on."""
     column = system.columns[name]
     confidence = plan.config.statistics.confidence
-    summary = summarize(column, confidence=confidence, clusters=plan.clusters)
-    found = replace(summary.record(system.kinds[name]), baseline=baseline)
+    kind, clusters = system.kinds[name], plan.clusters
+    summary = summarize(column, confidence=confidence, clusters=clusters, kind=kind)
+    found = replace(summary, baseline=baseline)
     if results.filled is not None and column.signature.part("qrels") is not None:
         found = replace(found, judged_by=results.filled.by)
     if found.kind != "judge":

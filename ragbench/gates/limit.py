@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 
 from ragbench.comparison.pairs import SHOWN_QUERIES
-from ragbench.comparison.systems import ScoreSummary, finite, is_open, summarize, with_failed_at
+from ragbench.comparison.systems import bounds_of, is_open, summarize, with_failed_at
 from ragbench.gates.base import (
     COSTS,
     Candidate,
@@ -25,6 +25,7 @@ from ragbench.gates.base import (
 )
 from ragbench.gates.scores import KnownScore
 from ragbench.records.gate import Facts, WorseQuery
+from ragbench.records.score import SystemScore
 from ragbench.records.summary import Latency, SystemSummary, Timing, Tokens
 from ragbench.registry import Option
 from ragbench.types import Cause, ScoreColumn
@@ -100,9 +101,9 @@ class Limit(MeasureGate):
         """
         found = summarize(column, confidence=confidence)
         n_failed = int(is_open(column).sum())
-        low, high = found.interval
-        ends = (finite(low), finite(high))
-        facts = Facts(mean=finite(found.mean), interval=ends, n=found.n, n_failed=n_failed)
+        ends = found.interval or (None, None)
+        low, high = map(_float, ends)
+        facts = Facts(mean=found.mean, interval=ends, n=found.n, n_failed=n_failed)
         value = self._compared(found)
         if math.isnan(value):
             failed = f"; {n_failed} failed" if n_failed else ""
@@ -113,22 +114,20 @@ class Limit(MeasureGate):
         if self.decide == "interval":
             why = f"mean {found.mean:.4g} [{low:.4g}, {high:.4g}] over {found.n} queries; "
             why += f"its {'upper' if self.min is None else 'lower'} end is compared"
-        values = self._at_worst_and_best(column, found, confidence) if n_failed else ()
+        values = self._at_worst_and_best(column, confidence) if n_failed else ()
         at_ends = ("undecided" if math.isnan(v) else within(v, self.min, self.max) for v in values)
         return unless_turned(Decision(verdict, why, facts), n_failed, at_ends)
 
-    def _compared(self, found: ScoreSummary) -> float:
+    def _compared(self, summary: SystemScore) -> float:
         """The number that is compared with the limit; NaN where there is none."""
         if self.decide != "interval":
-            return found.mean
-        return found.interval[1 if self.min is None else 0]
+            return _float(summary.mean)
+        return _float((summary.interval or (None, None))[1 if self.min is None else 0])
 
-    def _at_worst_and_best(
-        self, column: ScoreColumn, found: ScoreSummary, confidence: float
-    ) -> tuple[float, float]:
+    def _at_worst_and_best(self, column: ScoreColumn, confidence: float) -> tuple[float, float]:
         """The same number with all that failed at one end, then at the other."""
         if self.decide != "interval":
-            return found.bounds
+            return bounds_of(column)
         bounded = math.isfinite(column.low) and math.isfinite(column.high)
         if not bounded or column.total is not None:  # it could be anything
             return (math.nan, math.nan)
@@ -141,6 +140,10 @@ class Limit(MeasureGate):
             for values in (with_failed_at(column, end) for end in (column.low, column.high))
         )
         return (self._compared(low), self._compared(high))
+
+
+def _float(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 @dataclass(frozen=True, kw_only=True)

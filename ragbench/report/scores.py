@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragbench.comparison.evaluate import SCHEMA, Evaluation
 from ragbench.comparison.systems import finite
+from ragbench.records.codec import to_json
 from ragbench.records.score import RunCounts
 from ragbench.report.text import interval, printable, side_by_side, significant
 from ragbench.score.retrieval.trec_eval import FAMILIES, print_parameters
@@ -146,7 +147,7 @@ def _system(scored: Scored, per_query: bool, summary: bool) -> dict[str, Any]:
         "counts": evaluation.counts,
     }
     if summary:
-        found["scores"] = {name: score.to_dict() for name, score in evaluation.summary.items()}
+        found["scores"] = {name: to_json(score) for name, score in evaluation.summary.items()}
     if per_query:
         rows = list(scored.rows())
         found["per_query"] = {
@@ -189,7 +190,7 @@ def _counts(systems: Sequence[Scored]) -> list[str]:
 
     by_system = {}
     for scored in systems:
-        scores = {name: score.record() for name, score in scored.evaluation.summary.items()}
+        scores = scored.evaluation.summary
         by_system[scored.name] = count_lines({scored.name: scores}, list(scores))
     if len(set(map(tuple, by_system.values()))) == 1:
         return by_system[systems[0].name]
@@ -211,7 +212,7 @@ def _cells(scored: Scored, keys: Sequence[Key]) -> list[str]:
     cells = []
     for query, name in keys:
         if query is None:
-            value, ends = finite(of_all[name].mean), interval([*map(finite, of_all[name].interval)])
+            value, ends = of_all[name].mean, interval(of_all[name].interval)
         else:
             value, ends = rows.get(query, {}).get(name), ""
         text = f"{value:.0f}" if value is not None and name in sums else significant(value)

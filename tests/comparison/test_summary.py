@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.comparison.systems import summarize
+from ragbench.records.codec import to_json
 from ragbench.signature import Signature
 from ragbench.types import Cause, ScoreColumn
 
@@ -40,7 +41,7 @@ def test_bounds_are_worst_first_when_lower_is_better():
 
 
 def test_nothing_scored_is_null_not_zero():
-    summary = summarize(column([NAN, NAN])).to_dict()
+    summary = to_json(summarize(column([NAN, NAN])))
 
     assert summary["mean"] is None
     assert summary["interval"] == [None, None]
