@@ -20,7 +20,17 @@ from ragbench.records.score import JudgedBy, Kind, RunCounts
 from ragbench.records.summary import Judging, PreferenceSummary, Spending, Tokens
 from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.ranking import rank
-from ragbench.types import Answered, Cause, Prediction, Qrels, Query, Retrieved, Run, Usage
+from ragbench.types import (
+    Answered,
+    Cause,
+    Prediction,
+    Qrels,
+    Query,
+    Retrieved,
+    Run,
+    ScoreColumn,
+    Usage,
+)
 from ragbench.types.rows import IntArray
 
 
