@@ -153,13 +153,16 @@ class QueryViews:
         bare: bool = False,
         ids: Sequence[str] | None = None,
         columns: Mapping[str, Mapping[str, FloatArray]] | None = None,
+        causes: Mapping[str, Mapping[str, CauseRow]] | None = None,
+        latency: Mapping[str, Mapping[str, float]] | None = None,
     ) -> None:
         """Open a run folder, or the newest run of an experiment's folder.
 
         If `bare`, its queries are without rankings, scores and causes, and have of its systems
         only those that answered: `columns`, `causes` and `hits` have those of all at much less
-        cost. `ids` and `columns` are those of `per_query.csv` if a run has them in memory: reading
-        them again would take a tenth of an experiment over run files.
+        cost. `ids` and `columns` are those of `per_query.csv`, `causes` those of `causes.csv` and
+        `latency` those of `costs.csv` if a run has them in memory: reading them again would take a
+        fifth of an experiment over run files.
 
         Raises:
             DataError: There is no run, or one of its files is not what it should be.
@@ -169,12 +172,19 @@ class QueryViews:
         self._files: dict[str, Lines] = {}
         self._judges: dict[str, list[str]] = {}  # folder of `judgements/` -> its judges
         self._read: dict[Path, RankingFile] = {}
-        self._ids, self._columns = ids, columns
+        if ids:
+            self.ids = ids
+        if columns is not None:
+            self.columns = columns
+        if causes is not None:
+            self._causes = causes
+        if latency is not None:
+            self._latency = latency
 
     @cached_property
     def ids(self) -> Sequence[str]:
         """The queries, in the order of the data set."""
-        return self._ids or list(self._questions or next(iter(self._cells.values()), {}))
+        return list(self._questions or next(iter(self._cells.values()), {}))
 
     def close(self) -> None:
         """Close the files; one that is read again is opened again."""
@@ -275,8 +285,6 @@ class QueryViews:
     @cached_property
     def columns(self) -> Mapping[str, Mapping[str, FloatArray]]:
         """System -> score -> the value of each query, NaN where there is none."""
-        if self._columns is not None:
-            return self._columns
         return read_columns(self.folder / SCORES_FILE, self.ids)
 
     def passage(self, query: str, document: str) -> TextRow | None:
