@@ -46,17 +46,17 @@ Found = TypeVar("Found", Certificate, ProbeReport)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The options that the uses of the command share."""
+    """The options that the uses of the command share.
+
+    `sample` answers are judged again by `probes`, with the passages reversed.
+    """
 
     run: JudgedRun
     seed: int
     sample: int
-    """How many answers the probe asks about."""
     output: Path | None = None
-    """The file to write; None writes none."""
     rubrics: Sequence[str] = ()
     probes: bool = False
-    """Whether to ask the judge again with the passages reversed."""
     scale: Scale | None = None
     """The scale of the labels; None is that of each rubric."""
     confidence: float = 0.95

@@ -262,15 +262,11 @@ def report_to_github(
             found = f"GITHUB_STEP_SUMMARY cannot be written: {error.strerror}"
             raise DataError(found, file=target) from error
     if environment.get("GITHUB_ACTIONS") == "true":
-        file = None if config is None else _in_repository(config, environment)
+        file = None
+        if config is not None:  # as GitHub finds it: relative to the checkout
+            path, checkout = config.absolute(), environment.get("GITHUB_WORKSPACE")
+            if checkout and path.is_relative_to(checkout):
+                config = path.relative_to(checkout)
+            file = config.as_posix()
         for line in annotate(gates, file):
             echo(line, err=True)
-
-
-def _in_repository(config: Path, environment: Mapping[str, str]) -> str:
-    """The config as GitHub finds it: relative to the checkout."""
-    checkout = environment.get("GITHUB_WORKSPACE")
-    absolute = config.absolute()
-    if checkout and absolute.is_relative_to(checkout):
-        return absolute.relative_to(checkout).as_posix()
-    return config.as_posix()

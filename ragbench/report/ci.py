@@ -46,10 +46,8 @@ def render_junit(summary: Summary, seconds: float | None = None) -> str:
 def _add_case(suite: ElementTree.Element, class_name: str, gate: GateVerdict) -> None:
     """Add one case; classes are systems, so that readers group by them."""
     text, why = printable(gate.gate), printable(why_of(gate))
-    system = printable(gate.system or "judge")
-    case = ElementTree.SubElement(
-        suite, "testcase", {"name": text, "classname": f"{class_name}.{system}"}
-    )
+    names = {"name": text, "classname": f"{class_name}.{printable(gate.system or 'judge')}"}
+    case = ElementTree.SubElement(suite, "testcase", names)
     message = {"message": f"{text}: {why}"}
     said = "\n".join([why, *worst_lines(gate.worst_queries)])
     if gate.refused:
@@ -119,15 +117,9 @@ def worst_lines(worst: Sequence[WorseQuery]) -> list[str]:
     if not worst:
         return []
     rows = [("query", "score", "baseline", "")]
-    rows += [
-        (
-            printable(each.query_id),
-            significant(each.score),
-            significant(each.baseline),
-            printable(each.question),
-        )
-        for each in worst
-    ]
+    for row in worst:
+        scores = (significant(row.score), significant(row.baseline))
+        rows.append((printable(row.query_id), *scores, printable(row.question)))
     width = max(len(query) for query, *_ in rows)
     alone = all(each.baseline is None for each in worst)  # compared with nothing
     return [

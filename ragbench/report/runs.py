@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from ragbench.comparison.compare_runs import short_names
@@ -86,10 +87,8 @@ def _changed(found: Sequence[str]) -> str:
 
 def _asked(queries: Sequence[str], questions: Mapping[str, str]) -> list[str]:
     """The first of some queries in words, and how many more there are."""
-    lines = [
-        printable(f"{query}: {questions[query]}" if query in questions else query)
-        for query in queries[:_ASKED]
-    ]
+    texts = (f"{query}: {questions[query]}" if query in questions else query for query in queries)
+    lines = [*map(printable, islice(texts, _ASKED))]
     more = len(queries) - _ASKED
     return [*lines, f"and {more} more"] if more > 0 else lines
 
@@ -232,11 +231,9 @@ class Trends:
     experiment: str
     score: str
     runs: tuple[str, ...]
-    """Their short names."""
     systems: Mapping[str, Sequence[SystemScore | None]]
     """System -> its score in each run; the best of the newest run first."""
     left_out: int
-    """How many further systems there are."""
     breaks: tuple[str, ...]
     """Runs whose score is another number than that of the run before."""
 
@@ -321,10 +318,10 @@ def lay_out_list(entries: Sequence[RunEntry], folder: Path) -> tuple[Layout, lis
     notes = (*(note for each in found for note in each.notes), *_broken(entries, folder))
     headlines = tuple(_newest(entries))
     chapter = Chapter("the runs", headlines, notes, tuple(grid for grid in grids if grid.rows))
-    pictures = []
-    for n, each in enumerate(found):
-        title = f"{each.score} of {each.experiment}"
-        pictures.append(trend_picture(f"trend-{n}", title, each.runs, each.systems))
+    pictures = [
+        trend_picture(f"trend-{n}", f"{each.score} of {each.experiment}", each.runs, each.systems)
+        for n, each in enumerate(found)
+    ]
     subject = counted(len(entries), "runs")
     return Layout(printable(folder.name), subject, headlines, runs=chapter), pictures
 

@@ -73,9 +73,8 @@ class Scored:
     """One run, or one file of predictions, with its scores."""
 
     name: str
-    """What it is called in every format: the tag of the run, or the file where tags are equal."""
+    """The tag of the run in every format, or the file where tags are equal."""
     source: str
-    """The file, as the user named it."""
     evaluation: Evaluation
     relevance: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Query -> the grades at the top of its ranking, where the caller wants to see them."""
@@ -141,11 +140,8 @@ def render_json(
 
 def _system(scored: Scored, per_query: bool, summary: bool) -> dict[str, Any]:
     evaluation = scored.evaluation
-    found: dict[str, Any] = {
-        "name": scored.name,
-        "file": scored.source,
-        "counts": evaluation.counts,
-    }
+    found: dict[str, Any] = {"name": scored.name, "file": scored.source}
+    found["counts"] = evaluation.counts
     if summary:
         found["scores"] = {name: to_json(score) for name, score in evaluation.summary.items()}
     if per_query:
@@ -286,7 +282,6 @@ class Place(NamedTuple):
     cutoff: float
     score: str
     name: str
-    """What to print."""
 
 
 def _in_order(measures: Mapping[str, Measure], level: int) -> list[Place]:

@@ -90,9 +90,12 @@ def _measure(
     comparisons = () if family is None else family.comparisons
     made = {(c.system, c.baseline): c for c in comparisons}
     rivals = sum(score.mean is not None for score in present) > 1
+    first = present[0]
+    remarks = [] if first.aggregate == "mean" else [first.aggregate.replace("_", " ")]
+    remarks += ["lower is better"] if first.direction == "lower" else []
     return Measure(
         name=printable(name),
-        title=_title(name, present[0]),
+        title=printable(name) + (f" ({', '.join(remarks)})" if remarks else ""),
         scores=tuple(
             _score_cell(system, score, family if rivals else None)
             for system, score in column.items()
@@ -105,13 +108,6 @@ def _measure(
         ),
         details=tuple(None if score is None else _detail(score) for score in column.values()),
     )
-
-
-def _title(name: str, score: SystemScore) -> str:
-    remarks = ["lower is better"] if score.direction == "lower" else []
-    if score.aggregate != "mean":
-        remarks.insert(0, score.aggregate.replace("_", " "))
-    return f"{printable(name)} ({', '.join(remarks)})" if remarks else printable(name)
 
 
 def _score_cell(
@@ -292,21 +288,16 @@ def _headline(entry: Ranked, confidence: float) -> str:
         return f"{listed([printable(each) for each in first])} rank equal by {name}"
     best, beaten = first[0], []
     for pair in entry.comparisons:
-        sides = (pair.system, pair.other)
-        if best in sides and pair.differs and _rate_of(best, pair) > 0.5:
-            beaten.append(printable(sides[1] if sides[0] == best else sides[0]))
+        if pair.differs and pair.win_rate is not None:
+            if pair.system == best and pair.win_rate > 0.5:
+                beaten.append(printable(pair.other))
+            elif pair.other == best and pair.win_rate < 0.5:
+                beaten.append(printable(pair.system))
     rate = significant(next(s.win_rate for s in systems if s.system == best))
     text = f"{printable(best)} ranks first by {name}, win rate {rate}"
     if not beaten:
         return f"{text}; that it is preferred to any other system was not shown"
     return f"{text}; preferred to {listed(beaten)} ({percent(confidence)} confidence)"
-
-
-def _rate_of(system: str, pair: PreferredPair) -> float:
-    rate = pair.win_rate
-    if rate is None:
-        return 0.0
-    return rate if pair.system == system else 1 - rate
 
 
 def _ranking(systems: Sequence[PreferredSystem]) -> Grid:

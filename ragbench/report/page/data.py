@@ -21,9 +21,9 @@ import numpy as np
 
 from ragbench.data.runs.query_view import QueryView, QueryViews
 from ragbench.data.runs.run_lines import AnswerView
-from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES, CauseRow
+from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES
 from ragbench.records.manifest import ClaimRow, Passage, TextRow, UsageRow, VerdictRow
-from ragbench.records.summary import Summary, SystemSummary
+from ragbench.records.summary import Summary
 from ragbench.text.languages import load as load_stopwords
 from ragbench.types.conversation import Json
 
@@ -272,27 +272,16 @@ def _systems(
     shown = {}
     for system in views.summary.systems:
         cause = views.causes().get(system.name, {}).get(view.id)
-        shown[system.name] = _system(system, view, cause, failures, passages) | _filled(
-            ms=_rounded(views.ranking_ms(system).get(view.id))
+        answering = view.system(system.name)
+        shown[system.name] = _filled(
+            cause=cause and cause.cause,
+            why=cause and _shortened(cause.why, "reason"),
+            failed=failures.get(system.name),
+            answers=answering and [_answer(answer, passages) for answer in answering.answers],
+            verdicts=answering and [_verdict(row) for row in answering.verdicts],
+            ms=_rounded(views.ranking_ms(system).get(view.id)),
         )
     return {name: entry for name, entry in shown.items() if entry}
-
-
-def _system(
-    system: SystemSummary,
-    view: QueryView,
-    cause: CauseRow | None,
-    failures: Mapping[str, str],
-    passages: _Passages,
-) -> dict[str, object]:
-    answering = view.system(system.name)
-    return _filled(
-        cause=cause and cause.cause,
-        why=cause and _shortened(cause.why, "reason"),
-        failed=failures.get(system.name),
-        answers=[_answer(answer, passages) for answer in answering.answers] if answering else None,
-        verdicts=[_verdict(row) for row in answering.verdicts] if answering else None,
-    )
 
 
 def _filled(**values: object) -> dict[str, object]:

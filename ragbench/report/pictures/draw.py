@@ -99,9 +99,8 @@ def score_pictures(summary: Summary, comparisons: Comparisons) -> Iterator[Pictu
         ]
         if whiskers:
             lower = " (lower is better)" if scores[0][1].direction == "lower" else ""
-            head = measure
-            if any(whisker.name == best for whisker in whiskers):
-                head += "; triangle: the best"
+            has_best = any(whisker.name == best for whisker in whiskers)
+            head = measure + ("; triangle: the best" if has_best else "")
             file = f"intervals-{number:02}-{slug(measure)}"
             yield _whiskers(file, f"{measure}{lower}", head, whiskers)
         if family is not None:
@@ -200,11 +199,9 @@ def query_picture(
     gained, lost = sum(c > 0 for c, _ in changes), sum(c < 0 for c, _ in changes)
     words = f"{counted(gained, 'queries')} up, {lost} down, {len(changes) - gained - lost} the same"
     drawing.text(left, 13, f"{measure}: {system} minus {baseline}; {words}"[:90])
-    file, title = (
-        f"queries-{slug(measure)}-{slug(system)}",
-        f"{measure} of {system} minus {baseline}",
-    )
-    return drawing.done(file, f"{title}, by query", words, right + 20, 264)
+    file = f"queries-{slug(measure)}-{slug(system)}"
+    title = f"{measure} of {system} minus {baseline}, by query"
+    return drawing.done(file, title, words, right + 20, 264)
 
 
 def causes_picture(summary: Summary) -> Picture | None:

@@ -43,16 +43,15 @@ class Picture:
     """The name of its file, without an ending."""
     title: str
     words: str
-    """The picture in words, for those who do not see it."""
+    """The picture in words, for readers who do not see it."""
     body: str
     width: float
     height: float
 
     def svg(self, *, alone: bool = False) -> str:
         """Return the element; `alone` as the text of a file of its own."""
-        style, space = "", ""
-        if alone:
-            style, space = f"<style>{STYLE}</style>", ' xmlns="http://www.w3.org/2000/svg"'
+        style = f"<style>{STYLE}</style>" if alone else ""
+        space = ' xmlns="http://www.w3.org/2000/svg"' if alone else ""
         w, h = f"{self.width:g}", f"{self.height:g}"
         size = f'width="{w}" height="{h}" viewBox="0 0 {w} {h}"'
         about = f'class="picture" role="img" aria-label="{self._label}"'
