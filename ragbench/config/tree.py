@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -277,7 +278,8 @@ class PythonReader:
         if isinstance(value, int) and abs(value) > _LARGEST:
             return self._refuse("an integer of hundreds of digits", path)
         if value is None or isinstance(value, (bool, int, float)):
-            return Item(value, self.place, path, _word(value))
+            word = repr(value) if isinstance(value, float) else json.dumps(value)
+            return Item(value, self.place, path, word)
         return self._refuse(f"an object of type {type(value).__name__}", path)
 
     def _mapping(self, value: Mapping[Any, Any], path: KeyPath, depth: int) -> Item:
@@ -309,10 +311,3 @@ def is_level(key: object, path: KeyPath) -> bool:
 
 MAX_DEPTH = 50
 """Levels of nesting; the deepest sensible config has six."""
-
-
-def _word(value: bool | int | float | None) -> str:
-    """A scalar as YAML writes it."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return repr(value) if isinstance(value, float) else str(value)

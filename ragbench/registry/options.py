@@ -10,12 +10,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import itertools
 import operator
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
@@ -28,6 +27,7 @@ R = TypeVar("R")
 C = TypeVar("C", bound="Configured")
 
 _LISTS = (list, tuple, set, frozenset)
+_OR_NULL = ", or null"
 
 
 REQUIRED = inspect.Parameter.empty
@@ -114,21 +114,15 @@ class Mismatch:
     @property
     def wanted(self) -> str:
         """What it is not: the type alone."""
-        return describe_allowed(self._kind)
+        return describe_allowed(self.annotation).removesuffix(_OR_NULL)
 
     @property
     def words(self) -> list[str]:
         """The words of a choice; empty where anything else is allowed too."""
-        is_choice = typing.get_origin(self._kind) is Literal
-        return [str(word) for word in typing.get_args(self._kind)] if is_choice else []
-
-    @property
-    def _kind(self) -> Any:
-        """The type without null."""
-        if not _is_union(self.annotation):
-            return self.annotation
-        parts = [part for part in typing.get_args(self.annotation) if part is not types.NoneType]
-        return functools.reduce(operator.or_, parts)
+        kinds = typing.get_args(self.annotation) if _is_union(self.annotation) else ()
+        first, *others = [kind for kind in kinds if kind is not types.NoneType] or [self.annotation]
+        is_choice = not others and typing.get_origin(first) is Literal
+        return [str(word) for word in typing.get_args(first)] if is_choice else []
 
 
 def declared_options(component: Any) -> dict[str, DeclaredOption]:
@@ -289,7 +283,7 @@ def describe_allowed(annotation: Any, option: Option | None = None) -> str:
     if _is_union(annotation):
         parts = [part for part in typing.get_args(annotation) if part is not type(None)]
         text = " or ".join(dict.fromkeys(describe_allowed(part, option) for part in parts))
-        return text if len(parts) == len(typing.get_args(annotation)) else f"{text}, or null"
+        return text if len(parts) == len(typing.get_args(annotation)) else f"{text}{_OR_NULL}"
     origin = typing.get_origin(annotation) or annotation
     if origin is Literal:
         return ", ".join(str(value) for value in typing.get_args(annotation))
@@ -300,7 +294,7 @@ def describe_allowed(annotation: Any, option: Option | None = None) -> str:
         return f"{noun}{_bounds(option)}"
     if origin is str or origin is Path:
         return "a path" if origin is Path else "text"
-    if origin in (*_LISTS, Sequence):
+    if origin in _LISTS:
         inner = typing.get_args(annotation)
         return f"a list of {describe_allowed(inner[0])}" if inner else "a list"
     if origin in (dict, Mapping):
@@ -367,13 +361,8 @@ def _is_a(kind: Any, annotation: Any, value: Any) -> bool:
         return isinstance(value, numbers) and not isinstance(value, bool)
     if kind is Path:
         return isinstance(value, (str, Path))
-    if kind is Sequence:
-        return isinstance(value, Sequence) and not isinstance(value, str)
     if kind in _LISTS:  # YAML has one kind of list, which stands for all
-        fits = not _is_fixed(annotation) or len(value) == len(arguments)
-        return isinstance(value, (list, tuple, kind)) and fits
-    if typing.is_typeddict(kind):
-        return isinstance(value, dict)
+        return isinstance(value, (list, tuple, kind))
     if isinstance(value, Mapping) and arguments[:1] == (str,):
         return isinstance(value, kind) and all(isinstance(key, str) for key in value)
     # what is no class, such as a type variable, is left to the component
@@ -383,18 +372,13 @@ def _is_a(kind: Any, annotation: Any, value: Any) -> bool:
 def _parts(kind: Any, annotation: Any, value: Any) -> Iterator[tuple[int | str, Any, Any]]:
     """Step, declared type and value of each element of a list, or value of a mapping."""
     arguments = typing.get_args(annotation)
-    if kind in (*_LISTS, Sequence) and arguments:
-        declared = arguments if _is_fixed(annotation) else itertools.repeat(arguments[0])
-        for index, (element, part) in enumerate(zip(declared, value, strict=False)):
-            yield index, element, part
+    # a tuple with a type for each of its elements is left to the component
+    if kind in _LISTS and len(set(arguments) - {...}) == 1:
+        for index, part in enumerate(value):
+            yield index, arguments[0], part
     elif isinstance(value, Mapping) and len(arguments) == 2:
         for key, part in value.items():
             yield key, arguments[1], part
-
-
-def _is_fixed(annotation: Any) -> bool:
-    """Whether a tuple has a type for each of its elements."""
-    return typing.get_origin(annotation) is tuple and typing.get_args(annotation)[-1] is not ...
 
 
 def _converted(annotation: Any, value: Any) -> Any:
@@ -409,9 +393,8 @@ def _converted(annotation: Any, value: Any) -> Any:
     parts = _parts(kind, annotation, value)
     if isinstance(value, Mapping):
         return {**value, **{step: _converted(declared, part) for step, declared, part in parts}}
-    if kind in (*_LISTS, Sequence):
-        made = [_converted(declared, part) for _, declared, part in parts] or value
-        return list(made) if kind is Sequence else kind(made)
+    if kind in _LISTS:
+        return kind([_converted(declared, part) for _, declared, part in parts] or value)
     return value
 
 
