@@ -80,9 +80,6 @@ def test_the_page_on_statistics_runs(repository, tmp_path):
         "relevant",
     }
     assert names["n"] == 128
-    assert [*names["shares"]] == ["query", "generator", "judge"]
-    assert names["design"].standard_error <= 0.02
-    assert len(names["bounds"]) == 5
 
 
 GENERATED = ["reference.md", "metrics.md", "rubrics.md", "scale.md"]
