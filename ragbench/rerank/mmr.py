@@ -11,13 +11,11 @@ import numpy as np
 from ragbench.embed import base as embed
 from ragbench.embed.cache import CachedEmbedder, EmbedderOptions
 from ragbench.embed.sentence_transformers import dot_products
-from ragbench.errors import AdapterError, OptionError
+from ragbench.errors import AdapterError
 from ragbench.files import cache_folder
 from ragbench.registry import Option
 from ragbench.rerank.base import HitLists, Reranker, hit_texts
 from ragbench.types import FloatArray, Query, ScoredDocument
-
-DEFAULT_LAMBDA = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,17 +23,11 @@ class MMROptions(EmbedderOptions):
     """How relevance and unlikeness are weighed."""
 
     lambda_mult: Annotated[
-        float | None,
+        float,
         Option(
-            "Weight of relevance: 1 ranks by relevance alone, 0 by unlikeness alone; null is "
-            f"{DEFAULT_LAMBDA}.",
-            ge=0,
-            le=1,
+            "Weight of relevance: 1 ranks by relevance alone, 0 by unlikeness alone.", ge=0, le=1
         ),
-    ] = None
-    mmr_threshold: Annotated[float | None, Option("Another name for lambda_mult.", ge=0, le=1)] = (
-        None
-    )
+    ] = 0.5
     relevance: Annotated[
         Literal["similarity", "scores"],
         Option("similarity: to the query; scores: the retriever's, put to 0..1 by query."),
@@ -65,12 +57,8 @@ class MMR(Reranker):
 
     def __init__(self, **options: Any) -> None:
         chosen = MMROptions(**options)
-        if chosen.lambda_mult is not None and chosen.mmr_threshold is not None:
-            allowed = "one of lambda_mult and mmr_threshold: they are two names of one number"
-            raise OptionError("mmr", "mmr_threshold", chosen.mmr_threshold, allowed)
         embed.find_checkpoint("mmr", chosen.model)
-        given = chosen.lambda_mult if chosen.mmr_threshold is None else chosen.mmr_threshold
-        self.lambda_mult = DEFAULT_LAMBDA if given is None else given
+        self.lambda_mult = chosen.lambda_mult
         self._by_scores = chosen.relevance == "scores"
         self._open: Callable[[], CachedEmbedder] = lambda: chosen.open(
             "reranker 'mmr'", (self.cache_folder or cache_folder(), *self.cache_also), self.executor

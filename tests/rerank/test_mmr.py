@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ragbench.errors import AdapterError, OptionError
+from ragbench.errors import AdapterError
 from ragbench.rerank.mmr import MMR, marginal_relevance
 from ragbench.types import Query, ScoredDocument
 
@@ -171,7 +171,6 @@ def test_relevance_may_be_the_retrievers_score(rerank):
 
 def test_copies_come_last_where_likeness_counts(rerank):
     assert rerank(hits(*TEXTS), lambda_mult=0.1)[-1] in ("d0", "d1")
-    assert rerank(hits(*TEXTS), mmr_threshold=0.1) == rerank(hits(*TEXTS), lambda_mult=0.1)
     assert rerank(hits(*TEXTS), lambda_mult=0.5) == rerank(hits(*TEXTS))
     assert (
         rerank(hits(*TEXTS), top_k=2, lambda_mult=0.3) == rerank(hits(*TEXTS), lambda_mult=0.3)[:2]
@@ -201,8 +200,3 @@ def test_a_hit_without_a_text_or_score_is_named(rerank):
         rerank(hits("the cat", None))
     with pytest.raises(AdapterError, match="mmr: hit 'd0' of query 'q' has the score None"):
         rerank(hits("the cat", scores=[None]), relevance="scores")
-
-
-def test_two_names_of_one_number_are_refused_together():
-    with pytest.raises(OptionError, match=r"mmr: mmr_threshold: found 0\.5, allowed: one of"):
-        MMR(lambda_mult=0.5, mmr_threshold=0.5)
