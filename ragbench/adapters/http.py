@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
 import re
-import socket
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -65,7 +63,8 @@ class Endpoint:
     Connections stay open between questions. 408, 425, 429 and 5xx are asked again, as long after as
     the server says, and so are connections that break; redirects are not followed, since they would
     carry the headers elsewhere. No message holds a header's value or the URL's query. `timeout` is
-    in seconds, for all tries and the waiting between them.
+    in seconds, for all tries and the waiting between them; it is checked between pieces of a reply,
+    so that headers which come byte by byte are waited for.
     """
 
     def __init__(
@@ -128,32 +127,26 @@ class Endpoint:
     def _once(self, content: bytes, deadline: float) -> bytes:
         """Send once and return the body of a 200; a connection that has grown stale is replaced."""
         connection, is_old = self._connection(deadline)
-        with _alarm(connection, deadline) as rang:
+        try:
             try:
-                try:
-                    connection.request("POST", self._target, content, self._headers)
-                    response = connection.getresponse()
-                except (http.client.RemoteDisconnected, ConnectionError, BrokenPipeError):
-                    if not is_old or rang.is_set():
-                        raise
-                    connection.close()  # the server gave it up while it was idle
-                    connection.request("POST", self._target, content, self._headers)
-                    response = connection.getresponse()
-                text = _whole(response)
-            except (OSError, http.client.HTTPException) as error:
-                connection.close()
-                if rang.is_set() or isinstance(error, TimeoutError):
-                    raise self._too_late() from None
-                words = f"{self.address}: {type(error).__name__}: {error}"
-                raise failure_of_connection(words) from None
-        if rang.is_set():  # what broke off in the middle may still look like a reply
+                connection.request("POST", self._target, content, self._headers)
+                response = connection.getresponse()
+            except ConnectionError:
+                if not is_old:
+                    raise
+                connection.close()  # the server gave it up while it was idle
+                connection.request("POST", self._target, content, self._headers)
+                response = connection.getresponse()
+            text = _whole(response, deadline)
+        except TimeoutError:
             connection.close()
-            raise self._too_late()
+            detail = f"{self.address} did not answer within {self._timeout:g} s"
+            raise CallFailure(Cause.TIMEOUT, detail) from None
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            words = f"{self.address}: {type(error).__name__}: {error}"
+            raise failure_of_connection(words) from None
         return self._checked(connection, response, text)
-
-    def _too_late(self) -> CallFailure:
-        detail = f"{self.address} did not answer within {self._timeout:g} s"
-        return CallFailure(Cause.TIMEOUT, detail)
 
     def _checked(self, connection: http.client.HTTPConnection, response: Any, text: bytes) -> bytes:
         if len(text) > _LARGEST_REPLY or response.will_close:
@@ -200,11 +193,20 @@ def _is_host(name: str) -> bool:
         return False
 
 
-def _whole(response: http.client.HTTPResponse) -> bytes:
-    """The body; one that broke off may still look like a reply, and reading does not tell."""
+def _whole(response: http.client.HTTPResponse, deadline: float) -> bytes:
+    """Return the body; one that broke off may still look like a reply, and reading does not tell.
+
+    The deadline is checked between pieces: to a server that sends a byte a second, no read of the
+    socket takes too long.
+    """
     pieces, size = [], 0
     # not `read(n)`: of a chunk of -1 bytes it reads all that ever comes, whatever n
-    while size <= _LARGEST_REPLY and (piece := response.read1(_PIECE)):
+    while size <= _LARGEST_REPLY:
+        piece = response.read1(_PIECE)
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        if not piece:
+            break
         pieces.append(piece)
         size += len(piece)
     text = b"".join(pieces)
@@ -219,26 +221,6 @@ def _whole(response: http.client.HTTPResponse) -> bytes:
 def _close(connections: list[http.client.HTTPConnection]) -> None:
     for connection in connections:
         connection.close()
-
-
-@contextlib.contextmanager
-def _alarm(connection: http.client.HTTPConnection, deadline: float) -> Iterator[threading.Event]:
-    """Break a connection at a deadline: a server that sends a byte a second never times out."""
-    rang = threading.Event()
-
-    def ring() -> None:
-        rang.set()
-        if (sock := connection.sock) is not None:
-            with contextlib.suppress(OSError):  # it has been closed meanwhile
-                sock.shutdown(socket.SHUT_RDWR)
-
-    timer = threading.Timer(max(0.0, deadline - time.monotonic()), ring)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield rang
-    finally:
-        timer.cancel()
 
 
 def _secrets_of(headers: Mapping[str, str], url: str) -> dict[str, str]:
