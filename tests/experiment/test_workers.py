@@ -24,7 +24,7 @@ from tests.experiment.moons import part_of
 from tests.experiment.test_stages import contents, work
 
 pytestmark = pytest.mark.slow  # seconds each: processes, models
-QUERIES, DOCUMENTS = 12, 90  # where models compute
+QUERIES, DOCUMENTS = 6, 40  # where models compute
 
 
 @pytest.fixture(scope="module")
@@ -131,10 +131,9 @@ def kill_one_worker():
 
 
 def test_two_workers_also_where_one_is_killed(run, expected):
-    stages = ["retrieve bm25", "judge bm25/extractive (words)", "score bm25/extractive"]
+    stages = ["retrieve bm25", "judge bm25/extractive (words)"]
 
-    assert contents(run("w2", workers(2))) == expected
-    killed = run("killed", workers(2), progress=Kills(stages, kill_one_worker))
+    killed = run("w2", workers(2), progress=Kills(stages, kill_one_worker))
     assert contents(killed) == expected
     assert stages == []
     assert worker_pids(os.getpid()) == []
@@ -153,7 +152,8 @@ def test_one_worker_and_two_one_of_which_is_killed_when_30_percent_are_done(run,
 
 def test_models_on_workers_one_of_which_is_killed(run, models):
     stages = ["index dense"]
-    found = run("m2", {**models, **workers(2)}, progress=Kills(stages, kill_one_worker))
+    # one worker: each further process would import torch for some ten seconds
+    found = run("m2", {**models, **workers(1)}, progress=Kills(stages, kill_one_worker))
 
     assert contents(found) == contents(run("m1", models))
     assert stages == [], "a worker was killed"
@@ -189,7 +189,7 @@ def test_a_run_that_is_killed_goes_on(run, expected, config, place, warm):
     while any(map(is_alive, pids)) and time.monotonic() < until:
         time.sleep(0.01)
     assert not any(map(is_alive, pids))
-    resumed = run("k", workers(2))
+    resumed = run("k", workers(1))
     assert contents(resumed) == expected
     assert 0 < work(resumed)["judge bm25/extractive (words)"] < 2 * 78
 
