@@ -58,9 +58,13 @@ class Generator:
     def check_samples(self, samples: int) -> None:
         """Raise an `OptionError` where it has not as many answers to a query to give."""
 
+    def signature_parts(self) -> Mapping[str, Any]:
+        """Return what answers depend on besides question and passages: model, prompt hash, ..."""
+        return {}
+
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction | str:
         """Return the answer to a question, given the passages, best first."""
-        raise NotImplementedError
+        return self.generate_sample(Query("", question), contexts, 0)
 
     def generate_for(self, query: Query, contexts: Sequence[Document]) -> Prediction | str:
         """Return the answer to a query, for those that must know which one it is.
@@ -68,33 +72,28 @@ class Generator:
         Raises:
             MissingPrediction: There is no answer to this query.
         """
-        return self.generate(query.text, contexts)
+        return self.generate_sample(query, contexts, 0)
 
     def generate_sample(
         self, query: Query, contexts: Sequence[Document], sample: int
     ) -> Prediction | str:
-        """Return one of the answers to a query (`samples: n`); `sample` counts them from 0."""
-        return self.generate_for(query, contexts)
+        """Return one of the answers to a query (`samples: n`); `sample` counts them from 0.
+
+        A subclass has this method, or `generate` where it answers a question in one way alone.
+        """
+        return self.generate(query.text, contexts)
 
 
 @runtime_checkable
-class SignedGenerator(Protocol):
-    """A generator that says what its answers depend on."""
-
-    def signature_parts(self) -> Mapping[str, Any]:
-        """Return what answers depend on besides question and passages: model, prompt hash, ..."""
-
-
-@runtime_checkable
-class AskingGenerator(SignedGenerator, Protocol):
+class AskingGenerator(Protocol):
     """A generator that asks models for replies, which can be kept; the names are those of `Judge`.
 
     Who runs it calls `keep_replies` and `check` before the first question and `close` after the
     last one. `generate` may be called from many threads at once.
     """
 
-    def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
-        """Return the answer to a question, given the passages, best first."""
+    def signature_parts(self) -> Mapping[str, Any]:
+        """Return what answers depend on besides question and passages: model, prompt hash, ..."""
 
     def keep_replies(self, replies: Replies | None) -> None:
         """Set where replies are kept and looked up; before the first question."""

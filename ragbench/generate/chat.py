@@ -286,23 +286,15 @@ class ChatGenerator(Connected, Generator):
             "left_out": "+".join(sorted(self._left_out)) or None,
         }
 
-    def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
-        """Answer from the passages that fit.
-
-        The prediction's contexts are the passages as the model saw them, so that it is judged by
-        these; its latency is that of the reply, also where that was stored. A refusal is a
-        `CallFailure`.
-        """
-        return self.generate_sample(Query("", question), contexts, 0)
-
-    def generate_for(self, query: Query, contexts: Sequence[Document]) -> Prediction:
-        """Answer a question after what was said before it: earlier turns are messages."""
-        return self.generate_sample(query, contexts, 0)
-
     def generate_sample(
         self, query: Query, contexts: Sequence[Document], sample: int
     ) -> Prediction:
-        """Answer once more: in a call of its own, with the next seed where there is one."""
+        """Answer from the passages that fit, in a call and with a seed of its own for each sample.
+
+        Earlier turns of the query are messages. The contexts of the prediction are the passages as
+        the model saw them, so that it is judged by these; its latency is that of the reply, also
+        where that was stored. A refusal is a `CallFailure`.
+        """
         passages = fit(contexts, self._context_tokens)
         reply = self.engine.ask(replace(self._asking(query, passages), sample=sample))
         if reply.refused:

@@ -162,10 +162,6 @@ class HuggingfaceGenerator(Generator):
             "context_tokens": self._chosen.context_tokens,
         }
 
-    def generate(self, question: str, contexts: Sequence[Document]) -> Prediction:
-        """Answer from the passages that fit."""
-        return self.generate_sample(Query("", question), contexts, 0)
-
     def check_samples(self, samples: int) -> None:
         """Refuse to be asked again where the likeliest answer is the only one."""
         if samples > 1 and not self._chosen.temperature:
@@ -175,7 +171,7 @@ class HuggingfaceGenerator(Generator):
     def generate_sample(
         self, query: Query, contexts: Sequence[Document], sample: int
     ) -> Prediction:
-        """Answer once more, with the next seed."""
+        """Answer from the passages that fit; each sample has the next seed."""
         self.check()
         question, max_tokens = query.text, self._chosen.max_tokens
         passages = fit(contexts, self._budget(question, contexts, max_tokens), self._model.count)

@@ -37,14 +37,10 @@ class Predictions(Generator):
             allowed = f"{known}, the answers to a query in the file"
             raise OptionError("predictions", "samples", samples, allowed)
 
-    def generate_for(self, query: Query, contexts: Sequence[Document]) -> Prediction:
-        """Return the stored answer to a query; `MissingPrediction` where the file has none."""
-        return self.generate_sample(query, contexts, 0)
-
     def generate_sample(
         self, query: Query, contexts: Sequence[Document], sample: int
     ) -> Prediction:
-        """Return one of the stored answers to a query."""
+        """Return a stored answer to a query; `MissingPrediction` where the file has none."""
         stored = self._samples[sample]
         found = stored.get(query.id) or stored.get(query.text)
         if found is None or found.answer is None:

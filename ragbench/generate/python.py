@@ -39,7 +39,9 @@ class CallableGenerator(Generator):
 class OwnGenerator(OwnComponent, Generator):
     """An object of the user's own as a generator."""
 
-    takes = frozenset(("query_ids", "temperature", "missing_key", "check", "check_samples"))
+    takes = frozenset(
+        ("query_ids", "temperature", "missing_key", "check", "check_samples", "signature_parts")
+    )
 
     def __init__(self, made: Any) -> None:
         super().__init__(made)
@@ -138,28 +140,22 @@ def read_answer(answer: Any) -> Prediction:
     if latency_ms is not None and not (is_number and 0 <= latency_ms < math.inf):
         raise AdapterError(f"found {shown(latency_ms)} as latency_ms, allowed: a number >= 0")
     if prediction.tool_calls is not None:
-        calls = read_tool_calls(prediction.tool_calls, _no_calls)
+        calls = read_tool_calls(
+            prediction.tool_calls,
+            lambda found, allowed: AdapterError(f"tool_calls: {found}, allowed: {allowed}"),
+        )
         prediction = replace(prediction, tool_calls=calls)
     if prediction.contexts is None:
         return prediction
     return replace(prediction, contexts=_passages(prediction.contexts))
 
 
-def _no_calls(found: str, allowed: str) -> AdapterError:
-    return AdapterError(f"tool_calls: {found}, allowed: {allowed}")
-
-
 def _of_mapping(answer: Mapping[str, Any]) -> Prediction | None:
     if "answer" not in answer:
         return None
-    queries = answer.get("queries")
+    contexts, queries, calls = map(answer.get, ("contexts", "queries", "tool_calls"))
     queries = [] if queries is None else queries
-    return Prediction(
-        answer["answer"],
-        answer.get("contexts"),
-        queries=queries,
-        tool_calls=answer.get("tool_calls"),
-    )
+    return Prediction(answer["answer"], contexts, queries=queries, tool_calls=calls)
 
 
 def _passages(contexts: Any) -> list[Document]:

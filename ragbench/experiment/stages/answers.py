@@ -28,7 +28,7 @@ from ragbench.experiment.stages.keys import passages_key, query_key
 from ragbench.experiment.stages.matching import passages_of
 from ragbench.experiment.stages.retrieval import Retrieve, key_after
 from ragbench.generate import GENERATORS
-from ragbench.generate.base import App, Generator, MissingPrediction, SignedGenerator
+from ragbench.generate.base import App, Generator, MissingPrediction
 from ragbench.generate.chat import ChatGenerator
 from ragbench.generate.python import read_answer
 from ragbench.llm import Estimate
@@ -97,7 +97,7 @@ def _answer_block(
 
 def _facts_of(generator: Generator) -> Facts:
     """Return what answers depend on besides the options, the same on every worker."""
-    parts = generator.signature_parts() if isinstance(generator, SignedGenerator) else {}
+    parts = generator.signature_parts()
     return {name: str(value) for name, value in parts.items()}
 
 
