@@ -25,6 +25,7 @@ from ragbench.errors import (
 )
 from ragbench.secrets import note_secrets, printed, secrets_of_process
 
+# command -> its line in `ragbench --help`, so that help imports no command
 _COMMANDS = {
     "run": "Run an experiment and print its tables.",
     "plan": "Say what a run would do and cost, without sending anything.",
@@ -43,8 +44,8 @@ _COMMANDS = {
     "reproduce": "Repeat the run of a run folder and show what differs.",
     "schema": "Print the JSON Schema of configs.",
 }
-"""Name -> what `ragbench --help` says of it, so that help loads no command."""
 
+# command -> module and function, where it is not `command` of the module of its name
 _PLACES = {
     "validate": "configs:validate",
     "init": "configs:init",
@@ -56,20 +57,19 @@ _PLACES = {
     "plan": "run:plan",
     "reproduce": "run:reproduce",
 }
-"""Command -> module and function, where it is not `command` of the module of its name."""
 
 _ISSUES = "https://github.com/ragbench/ragbench/issues"
 
 
+# objects that are made before Python looks for circles among the new ones, which a run hardly
+# has. Its own 700 cost an experiment over run files a twentieth of its time, and save no memory.
 _OBJECTS_TO_A_COLLECTION = 50_000
-"""Objects that are made before Python looks for circles among the new ones, which a run hardly
-has. Its own 700 cost an experiment over run files a twentieth of its time, and save no memory."""
 
+# errors of a file name, a disk or a permission: no bugs of ragbench
 _OF_THE_MACHINE = frozenset(
     {errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC}
     | {errno.EISDIR, errno.ENOTDIR, errno.EINVAL, errno.EIO, errno.EMFILE, errno.EFBIG}
 )
-"""Of files, what is wrong with a name, a disk or a permission, and not with ragbench."""
 
 
 class _LazyGroup(click.Group):

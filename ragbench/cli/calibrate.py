@@ -11,6 +11,7 @@ import click
 from ragbench.cli.output import confidence_option, number_option, path_option, seed_option, several
 
 _SAMPLE = 50  # answers that probes ask about again
+# parameters that only some uses take -> their option, and these uses
 _USES = {
     "systems": ("--system", {"--draw"}),
     "unit": ("--unit", {"--draw"}),
@@ -26,7 +27,6 @@ _USES = {
     "columns": ("--column", {"--labels", "--ratings"}),
     "random": ("--random", {"--labels", "--ratings"}),
 }
-"""Parameters that mean nothing for some of the uses: their option, and what they are for."""
 _SHARED = ("scale", "confidence", "as_json", "trusted")
 
 

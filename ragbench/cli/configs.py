@@ -22,12 +22,12 @@ from ragbench.cli.output import (
 if TYPE_CHECKING:
     from ragbench.types import Collection
 
+# characters of a value that `validate` shows
 _WIDEST = 72
-"""Characters of a value that `validate` shows."""
 _ROWS = 2
 _SCORES = ("measures", "metrics", "judged")
+# columns of a line of the schema
 _WIDTH = 100
-"""Of the schema's lines."""
 
 
 @click.command(name="init")

@@ -14,6 +14,7 @@ import click
 from ragbench.cli.output import echo, json_option, terminal_width, write_json
 from ragbench.registry import Family, declared_options, summary_line
 
+# kinds of components, in the order of the list -> their family
 _FAMILIES = {
     "retrievers": "ragbench.retrieve:RETRIEVERS",
     "rerankers": "ragbench.rerank:RERANKERS",
@@ -27,7 +28,6 @@ _FAMILIES = {
     "gates": "ragbench.gates:GATES",
     "executors": "ragbench.executors:EXECUTORS",
 }
-"""What can be listed, in this order -> the family that has it."""
 
 
 @dataclass(frozen=True)

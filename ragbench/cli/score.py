@@ -12,6 +12,7 @@ import click
 from ragbench import __version__
 from ragbench.cli.output import Form, Output, number_option, several
 
+# trec_eval's long option -> ours
 _LONG = {
     "query_eval_wanted": "per-query",
     "nosummary": "no-summary",
@@ -25,14 +26,13 @@ _LONG = {
     "Debug_level": "debug",
     "Zscore": "zscores",
 }
-"""trec_eval's long option -> ours."""
 
+# format of judgements -> what to do instead
 _REL_FORMATS = {
     "qrels_jg": "split the file by its second column, the judge, and score each part",
     "prefs": "there is no measure of preferences between pairs; bpref needs grades alone",
     "qrels_prefs": "there is no measure of preferences between pairs; bpref needs grades alone",
 }
-"""Format of judgements -> what to do instead."""
 
 
 _ONLY_FORMAT = {"-R": "qrels", "-T": "trec_results"}
@@ -47,12 +47,12 @@ def _check_format(_: click.Context, parameter: click.Parameter, value: str | Non
     raise click.UsageError(f"{option} {value}: no such format; allowed: {_ONLY_FORMAT[option]}")
 
 
+# option -> why it is not supported
 _REFUSED = {
     "-D": "it prints the inner steps of trec_eval; ragbench list measures describes each measure",
     "-Z": "use --format csv -q and the means of your reference runs instead",
     "-o": "trec_eval dropped that page in version 9; leave it out",
 }
-"""Option -> why it is not supported."""
 
 
 def _refuse(context: click.Context, parameter: click.Parameter, value: Any) -> None:
@@ -63,6 +63,7 @@ def _refuse(context: click.Context, parameter: click.Parameter, value: Any) -> N
 
 _FORMATS = ("table", "trec", "json", "csv")
 _WORDS = ("zero", "skip")
+# parameters that --predictions cannot take -> their option
 _OF_RUNS = {
     "qrels": "--qrels",
     "runs": "--run",
@@ -77,7 +78,6 @@ _OF_RUNS = {
     "trec_eval": "--trec-eval",
     "workers": "--workers",
 }
-"""What means nothing for predictions: parameter -> option."""
 
 
 @click.command(

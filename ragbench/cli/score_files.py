@@ -23,8 +23,8 @@ from ragbench.score.retrieval.score_run import Rules
 from ragbench.score.retrieval.trec_eval import relevance_strings
 from ragbench.types import Qrels
 
+# trec_eval's words for many measures at once -> which of `FACTS` are among them
 _OF_SETS = {"official": FACTS[:2], "set": FACTS[:2], "all_trec": FACTS}
-"""trec_eval's words for many measures at once -> which of `FACTS` are among them."""
 _MB = 1_000_000
 _RELSTRING = re.compile(r"relstring(?:[._](\d+))?")
 

@@ -24,8 +24,8 @@ from ragbench.report.text import (
 )
 
 TITLE = "where answers are lost"
+# queries that are listed of one cause and system where nobody asks for them
 _FEW = 10
-"""Queries that are listed of one cause and system where nobody asks for them."""
 _LONGEST = 72
 
 

@@ -34,8 +34,8 @@ _RUNS = ("run", "started", "commit", "changed in config and data")
 _MOVED = ("system", "measure", "before", "after", "difference", "verdict", "up", "down", "same")
 _CAUSES = ("system", "queries", "from", "to", "which")
 _ORDER: tuple[Outcome, ...] = ("worse", "better", "undecided", "", "not compared", "identical")
+# most systems of an outcome, queries of a move, and changes of a config in one line
 _NAMED, _ASKED, _CHANGES = 3, 5, 5
-"""Systems of an outcome, queries of a move, and changes of a config that a line names."""
 
 _HEADS = ("started", "name", "run", "best", "score", "commit", "changed since the run before")
 _TREND = ("system", "trend", "first", "last", "best", "in")

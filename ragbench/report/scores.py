@@ -28,6 +28,7 @@ FACTS = ("runid", "num_q", "relstring")
 """What trec_eval prints like a measure: the run tag, the number of queries, and for each query the
 grades at the top of its ranking."""
 
+# our measure, `@` where it has a cut-off -> trec_eval's, in the order in which it prints them
 _FAMILIES = {
     "num_ret": "num_ret",
     "num_rel": "num_rel",
@@ -64,7 +65,6 @@ _FAMILIES = {
     "yaap": "yaap",
     "unjudged@": "unj",
 }
-"""Our measure, `@` where it has a cut-off -> trec_eval's, in the order in which it prints them."""
 _ORDER = {family: position for position, family in enumerate(_FAMILIES.values())}
 
 

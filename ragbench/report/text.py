@@ -154,8 +154,8 @@ def _with_decimals(value: float, exponent: int, decimals: int, sign: str = "") -
 _STYLE = re.compile("\x1b\\[[0-9;]*m")
 GAP = "  "
 """Between two columns."""
+# columns that the last cell of a row needs; where it has fewer, it stands below the others
 _NARROWEST = 30
-"""Columns that the last cell of a row needs; where it has fewer, it stands below the others."""
 
 
 def display_width(text: str) -> int:

@@ -8,7 +8,6 @@ import pytest
 import ragbench as rb
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.errors import ConfigError, DataError
-from ragbench.experiment.result import load_experiment
 from tests.chat_server import ChatServer
 from tests.experiment.moons import QUERIES, write_jsonl
 from tests.score.judge.scripted import Script
@@ -196,23 +195,6 @@ def test_a_query_that_is_not_there(config):
     with pytest.raises(DataError, match=r"stands in 2 questions: q1, q3;"):
         views.find("which MOON")
     assert [view.id for view in views] == list(QUERIES)
-
-
-def test_folders_of_older_versions_are_read(config):
-    path = rb.run_experiment(config).path
-    summary = json.loads((path / "summary.json").read_text())
-    for system in summary["systems"]:
-        for key in ("causes", "cause_shares", "causes_by"):
-            system.pop(key, None)
-    (path / "summary.json").write_text(json.dumps(summary))
-    for name in ("causes.csv", "questions.jsonl", "texts.jsonl"):
-        (path / name).unlink()
-
-    assert load_experiment(path).record.systems[0].causes == {}
-    view = QueryViews(path)["q2"]
-    assert (view.question, view.systems[0].cause, view.gold) == ("", None, ())
-    assert [hit.id for hit in view.systems[0].ranking]
-    assert any(hit.text for each in view.systems for hit in each.ranking), "as predictions have it"
 
 
 def test_ids_that_look_like_formulas_come_back(config, data):

@@ -36,6 +36,7 @@ SHOWN_HITS = 10
 _MOST_RELEVANT = 30
 _MOST_CLAIMS = 100
 _MOST_SLICES = 60  # values of a field of the metadata; a field with more makes no slices
+# characters of each kind of text; a longer text is cut, and says how long it was
 _LONGEST: Mapping[str, int] = {
     "question": 4_000,
     "passage": 2_000,
@@ -44,7 +45,6 @@ _LONGEST: Mapping[str, int] = {
     "prompt": 12_000,
     "word": 300,
 }
-"""Characters of each kind of text; a longer text is cut, and says how long it was."""
 
 
 class PageData(NamedTuple):

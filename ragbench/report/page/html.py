@@ -108,12 +108,12 @@ def _render(page: Layout, drawn: Sequence[Picture], data: PageData | None = None
     )
 
 
+# start of a picture's name -> the heading that it stands under
 _GROUPS = {
     "intervals": "scores, and differences from the baseline, with their intervals",
     "differences": "scores, and differences from the baseline, with their intervals",
     "slices": "slices of the queries",
 }
-"""Start of a picture's name -> the heading that it stands under."""
 
 
 @cache
@@ -141,8 +141,8 @@ def _template() -> Template:
     return environment.from_string(_asset("page.html.j2"))
 
 
+# scores of a table; more stand in further ones, so that none is out of sight or off the paper
 _COLUMNS = 8
-"""Scores of a table; more stand in further ones, so that none is out of sight or off the paper."""
 Part = list[tuple[Measure, list[tuple[str, str] | None]]]
 
 

@@ -30,12 +30,12 @@ from ragbench.report.pictures.svg import (
 )
 from ragbench.report.text import cause_words, counted, ends_of, significant
 
+# pixels of a plot
 _PLOT = 300.0
-"""Pixels of a plot."""
+# pixels of a row
 _ROW = 20.0
-"""Pixels of a row."""
+# marks: a green triangle, an orange square, a grey diamond
 _BETTER, _WORSE, _NEITHER = 2, 1, 7
-"""Marks: a green triangle, an orange square, a grey diamond."""
 _NAMED = 6  # runs whose names have room below the axis
 _CAUSE_COLOURS: Mapping[AnswerCause, str] = {
     "right": "#009e73",
@@ -49,11 +49,11 @@ _CAUSE_COLOURS: Mapping[AnswerCause, str] = {
     "failed": "currentColor",  # the darkest on a light page, and the lightest on a dark one
     "unknown": "#b5bcc4",
 }
+# shade of a bar that a number stands on, where it is not light
 _ON: Mapping[str, str] = {
     "failed": "text",
     **dict.fromkeys(("right", "not_in_corpus", "refused", "should_have_refused"), "dark"),
 }
-"""Shade of a bar that a number stands on, where it is not light."""
 
 
 def pictures(summary: Summary, comparisons: Comparisons) -> list[Picture]:
