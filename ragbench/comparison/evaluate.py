@@ -371,12 +371,11 @@ def evaluate_run_file(  # noqa: PLR0913  as evaluate_run
     workers: int | None = None,
     _chunk_bytes: int = trec_files.CHUNK_BYTES,
 ) -> Evaluation:
-    r"""Score a run file against qrels, without ever holding the whole run.
+    r"""Score a run file against qrels, without holding the whole run in memory.
 
     The numbers are those of `evaluate_run` on what `read_run` reads, and the keywords are its own.
     Time grows with the rows of the run; memory with the qrels and the longest query, not with the
-    run. A file whose queries are scattered is read a second time, sorted through a temporary file
-    of its size.
+    run. A file whose queries are scattered is read a second time, into memory; so is a pipe, once.
 
     The run may be plain or gzip: a path, `-` for standard input, or a binary stream; `stable` ties
     take its order. Only the first `depth` retrieved documents of a query are looked at. The queries

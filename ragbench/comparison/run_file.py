@@ -77,7 +77,7 @@ def rank_run_file(
             try:
                 ranked = ranker.rank(stream.blocks())
             except trec_files.ScatteredQueriesError:
-                ranked = ranker.rank(stream.regrouped())
+                ranked = ranker.rank([stream.grouped()])
             tag = stream.tag
     return RankedFile(
         gather(ranked, subtopics, judged_only=rules.judged_only),

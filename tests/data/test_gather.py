@@ -65,7 +65,7 @@ def columns(run):
 
 def in_pieces(size):
     def read(source):
-        with open_run_stream(source, again=False) as stream:
+        with open_run_stream(source) as stream:
             run = whole_run(stream.pieces(size))
             return run.to_dict(), run.duplicates, stream.tag or "run"
 
@@ -113,8 +113,7 @@ def test_regular_runs_take_the_quick_way(monkeypatch):
     assert run.ranking("q1")[:2] == [("d1", -1.5), ("d4", -4.5)]
 
 
-def test_a_stream_that_cannot_go_back_is_not_kept(monkeypatch):
-    monkeypatch.setattr("tempfile.TemporaryFile", None)
+def test_a_stream_that_cannot_go_back_is_read_once():
     stream = io.BytesIO(b"b Q0 d 1 1 t\na Q0 d 1 1 t\nb Q0 e 1 1 t\n")
     stream.seekable = lambda: False
 

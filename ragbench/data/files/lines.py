@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from ragbench.errors import DataError
 
@@ -204,10 +204,6 @@ class Part:
         self._file.seek(start)
         self._left = end - start
 
-    def seekable(self) -> bool:
-        """Whether it can go back: it cannot."""
-        return False
-
     def read(self, size: int) -> bytes:
         """Return some bytes, none at the end of the part."""
         found = self._file.read(min(size, self._left))
@@ -217,51 +213,6 @@ class Part:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
-
-
-class Rewindable:
-    """A stream that can be read again from where it stood.
-
-    What cannot go back, such as a pipe, is kept in a temporary file while it is read.
-    """
-
-    def __init__(self, stream: BinaryIO, *, keep: bool = True) -> None:
-        """Begin where the stream stands; without `keep` there is no way back."""
-        self._stream, self._read = stream, reader(stream)
-        # gzip says that it can seek whatever lies under it
-        below: BinaryIO = getattr(stream, "fileobj", stream)
-        can_seek = below.seekable()
-        self._start = stream.tell() if can_seek else None
-        self._kept: IO[bytes] | None = None
-        if keep and not can_seek:
-            import tempfile  # only here: most files can go back
-
-            self._kept = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
-        self._again = False
-
-    def read(self, size: int) -> bytes:
-        """Return some bytes, none at the end."""
-        if self._kept is None:
-            return self._read(size)
-        if self._again and (kept := self._kept.read(size)):
-            return kept
-        found = self._read(size)
-        if not self._again:
-            self._kept.write(found)
-        return found
-
-    def rewind(self) -> None:
-        """Go back to the start, once."""
-        if self._start is not None:
-            self._stream.seek(self._start)
-        elif self._kept is not None:
-            self._kept.seek(0)
-            self._again = True
-
-    def close(self) -> None:
-        """Remove what was kept; the stream stays open."""
-        if self._kept is not None:
-            self._kept.close()
 
 
 class WholeLines:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import heapq
 import os
-import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from itertools import groupby, pairwise
-from operator import itemgetter
+from itertools import pairwise
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +18,10 @@ from ragbench.data.files.lines import (
     GZIP_MAGIC,
     Part,
     Pieces,
-    Rewindable,
     Source,
     WholeLines,
     opened,
+    reader,
     source_name,
 )
 from ragbench.data.files.rows import check_written
@@ -54,14 +51,11 @@ LEAST_PART = 32 << 20
 """How much text a thread of its own is worth."""
 
 _LOOKED_THROUGH = 1 << 16, 4 << 20  # bytes in which a cut between two queries is looked for
-_SORTED_CHUNKS = 4  # chunks that are sorted together where queries are scattered
 _COMMENT = ord("#")
-_HEADER = struct.Struct("<IQ")
-_query = itemgetter(0)
 
 
 class ScatteredQueriesError(Exception):
-    """A query came up again after another one: `RunStream.regrouped` reads such files."""
+    """A query came up again after another one: `RunStream.grouped` reads such files."""
 
 
 class RunStream:
@@ -72,11 +66,19 @@ class RunStream:
     """
 
     def __init__(
-        self, source: Rewindable, name: str, chunk_bytes: int, *, at_start: bool = True
+        self,
+        stream: BinaryIO,
+        name: str,
+        chunk_bytes: int,
+        *,
+        at_start: bool = True,
+        start: int | None = 0,
     ) -> None:
+        """Read from where the stream stands; `start` is its position, None for a pipe."""
         keep_freed_memory()
-        self._source, self._name, self._chunk_bytes = source, name, chunk_bytes
-        self._lines = WholeLines(source.read, name, at_start=at_start)
+        self._stream, self._name, self._chunk_bytes = stream, name, chunk_bytes
+        self._start = start
+        self._lines = WholeLines(reader(stream), name, at_start=at_start)
         self._hits = self._comments = False
         self.seen: set[bytes] = set()
         """The queries that `blocks` gave."""
@@ -89,8 +91,11 @@ class RunStream:
         """Yield the queries in the order of the file, up to a `ScatteredQueriesError`.
 
         Time grows with the length of the file, memory with its longest query and, by some 100 bytes
-        each, with the number of queries.
+        each, with the number of queries. A pipe is one block, since it could not be read again.
         """
+        if self._start is None:
+            yield group_queries(self.pieces())
+            return
         for block in self._whole_queries():
             for query in block.query_ids:
                 if query in self.seen:
@@ -98,14 +103,11 @@ class RunStream:
                 self.seen.add(query)
             yield block
 
-    def regrouped(self) -> Iterator[HitBlock]:
-        """Yield all queries in the order of their ids, from the start again.
-
-        Their lines may stand anywhere in the file; see `regrouped` below for the cost.
-        """
-        self._source.rewind()
-        self._lines = WholeLines(self._source.read, self._name)
-        return regrouped(self.pieces(_SORTED_CHUNKS * self._chunk_bytes), self._chunk_bytes)
+    def grouped(self) -> HitBlock:
+        """Return all queries from the start again, as one block; memory grows with the file."""
+        self._stream.seek(self._start or 0)
+        self._lines = WholeLines(reader(self._stream), self._name)
+        return group_queries(self.pieces())
 
     def pieces(self, size: int | None = None) -> Iterator[ParsedText]:
         """Yield the text in pieces that may cut queries; without a size as is quickest to parse."""
@@ -157,20 +159,14 @@ class RunStream:
 
 
 @contextmanager
-def open_run_stream(
-    source: Source, *, chunk_bytes: int = CHUNK_BYTES, again: bool = True
-) -> Iterator[RunStream]:
-    """Open a run for reading in blocks, and again by `regrouped` if so wanted.
-
-    For that, a stream that cannot go back, such as a pipe, is kept in a temporary file.
-    """
+def open_run_stream(source: Source, *, chunk_bytes: int = CHUNK_BYTES) -> Iterator[RunStream]:
+    """Open a run for reading in blocks, and again by `grouped` where its queries are scattered."""
     name = source_name(source)
     with opened(source, name) as stream:
-        rewindable = Rewindable(stream, keep=again)
-        try:
-            yield RunStream(rewindable, name, chunk_bytes)
-        finally:
-            rewindable.close()
+        # a GzipFile says that it can seek whatever lies under it
+        below: BinaryIO = getattr(stream, "fileobj", stream)
+        start = stream.tell() if below.seekable() else None
+        yield RunStream(stream, name, chunk_bytes, start=start)
 
 
 class RunPart:
@@ -189,9 +185,12 @@ class RunPart:
     def __iter__(self) -> Iterator[HitBlock]:
         """Yield as `RunStream.blocks` does; errors have line numbers from the part's start."""
         with closing(Part(self._path, *self.span)) as part:
-            source = Rewindable(cast("BinaryIO", part), keep=False)
-            at_start, name = not self.span[0], source_name(self._path)
-            stream = RunStream(source, name, self._chunk_bytes, at_start=at_start)
+            stream = RunStream(
+                cast("BinaryIO", part),
+                source_name(self._path),
+                self._chunk_bytes,
+                at_start=not self.span[0],
+            )
             self.seen, stream.told = stream.seen, self.told
             yield from stream.blocks()
             self.tag = stream.tag
@@ -241,55 +240,6 @@ def first_cut(text: bytes) -> int | None:
     return None
 
 
-def regrouped(pieces: Iterable[ParsedText], block_bytes: int) -> Iterator[HitBlock]:
-    """Yield the queries of all pieces, each whole, in the order of their ids.
-
-    Each piece is sorted by query and written to a temporary file; then the pieces are merged. The
-    lines of a query keep their order. The disk takes the size of the text; memory is that of one
-    piece, one block (`block_bytes` of text), and the lines of one query per piece. Time grows as n
-    log n.
-    """
-    import tempfile  # only here: most files are not scattered
-
-    with tempfile.TemporaryFile() as file:
-        ends = [_append_sorted(piece, file) for piece in pieces]
-        parts = [_segments(file, *span) for span in zip([0, *ends], ends, strict=False)]
-        merged = heapq.merge(*parts, key=_query)  # stable: earlier pieces first
-        text: list[bytes] = []
-        size = 0
-        for _, segments in groupby(merged, key=_query):
-            lines = [segment for _, segment in segments]
-            text += lines
-            size += sum(map(len, lines))
-            if size >= block_bytes:
-                yield parse_written(text).block
-                text, size = [], 0
-        if text:
-            yield parse_written(text).block
-
-
-def _append_sorted(piece: ParsedText, file: IO[bytes]) -> int:
-    """Append the lines of a piece, query by query in the order of their ids; return the end."""
-    text = piece.block.documents.data
-    borders = piece.lines[piece.block.starts].tolist()
-    segments: dict[bytes, list[bytes]] = {}
-    for query, start, end in zip(piece.block.query_ids, borders, borders[1:], strict=False):
-        segments.setdefault(query, []).append(text[start:end].tobytes())
-    for query in sorted(segments):
-        lines = b"".join(segments[query])
-        file.write(_HEADER.pack(len(query), len(lines)) + query + lines)
-    return file.tell()
-
-
-def _segments(file: IO[bytes], start: int, end: int) -> Iterator[tuple[bytes, bytes]]:
-    while start < end:
-        file.seek(start)
-        n_query, n_lines = _HEADER.unpack(file.read(_HEADER.size))
-        query, lines = file.read(n_query), file.read(n_lines)
-        start += _HEADER.size + n_query + n_lines
-        yield query, lines
-
-
 _NO_HITS = "# a run without hits\n"
 _LINES_AT_ONCE = 8_192  # whose columns fit into the caches of a core
 _TABLE_BYTES = 4 << 20  # of ids side by side: a long one makes all rows of its table as wide
@@ -323,7 +273,7 @@ def read_run(source: Source, name: str | None = None) -> Run:
     Raises:
         DataError: Fewer than six columns, or a score that is not a number, with the line.
     """
-    with open_run_stream(source, again=False) as stream:
+    with open_run_stream(source) as stream:
         run = whole_run(stream.pieces())
         return replace(run, name=name or stream.tag or "run")
 
@@ -405,7 +355,7 @@ def _lines(run: Run, ids: ByteIds, part: slice, tag: str) -> bytes:
 
 def whole_run(pieces: Iterable[ParsedText]) -> Run:
     """Return a run in the order of the file, in linear time where its queries stand together."""
-    block = _whole_queries(pieces)
+    block = group_queries(pieces)
     query = np.repeat(np.arange(len(block.query_ids)), np.diff(block.starts))
     suspects = Repeats().suspects(query_keys(block.documents.hashes(), query))
     dropped = np.zeros(len(block.query_ids), np.int64)
@@ -421,8 +371,8 @@ def whole_run(pieces: Iterable[ParsedText]) -> Run:
     return Run(names, block.starts, ids, block.scores, duplicates=duplicates)
 
 
-def _whole_queries(pieces: Iterable[ParsedText]) -> HitBlock:
-    """Bring the lines of each query together, in the order of the file."""
+def group_queries(pieces: Iterable[ParsedText]) -> HitBlock:
+    """Return the hits of each query together, in the order of the file."""
     codes: dict[bytes, int] = {}
     code_of: list[int] = []
     lengths: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
