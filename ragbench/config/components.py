@@ -217,16 +217,15 @@ def check_chunk(item: Item, type_name: str, component: Any, context: Context) ->
         report.wrong(entry, found, "a retriever that indexes, such as bm25")
         return None
     before = len(report)
-    values = context.check(block, declared_options(Chunking))
-    resolve_options(block, declared_options(Chunking), values, context)
+    declared = declared_options(Chunking)
+    values = context.check(block, declared)
+    resolve_options(block, declared, values, context)
     by, code = block.get("by"), block.get("factory")
     if by is not None and str(by.value).startswith(PYTHON):
         code = by
     splitter = None if code is None else load_named(code, context)
     # a key that each member of a sweep lacks is one problem, which the first has reported
-    lacking = any(
-        each.required and name not in values for name, each in declared_options(Chunking).items()
-    )
+    lacking = any(each.required and name not in values for name, each in declared.items())
     if len(report) > before or lacking:
         return None
     try:

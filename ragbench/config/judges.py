@@ -60,14 +60,10 @@ def check_judges(item: Item, at: Place, context: Context) -> dict[str, JudgeBloc
     if not isinstance(item.value, dict) or not are_named:
         block = _judge(None, Entry(at, item), context)
         return None if block is None else {block.type: block}
-    judges = {}
     for unfit, found, allowed in unfit_names(item.entries):
         context.report.wrong(item.entries[unfit], found, allowed)
-    for name, entry in item.entries.items():
-        block = _judge(name, entry, context)
-        if block is not None:
-            judges[name] = block
-    return judges
+    blocks = {name: _judge(name, entry, context) for name, entry in item.entries.items()}
+    return {name: block for name, block in blocks.items() if block is not None}
 
 
 def _judge(name: str | None, entry: Entry, context: Context) -> JudgeBlock | None:

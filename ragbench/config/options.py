@@ -127,7 +127,6 @@ class Context:
     filled: dict[KeyPath, Any] = field(default_factory=dict)
     """Place -> the value that the checks give it."""
     paths: set[KeyPath] = field(default_factory=set)
-    """Places of paths."""
 
     def check(
         self,

@@ -221,7 +221,6 @@ class Component:
 
 
 RubricSource = str | Path | Mapping[str, Any]
-"""A rubric as a config names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,7 +118,6 @@ class Entry:
     """One key of a mapping with its value, and the same key again where it is repeated."""
 
     place: Place
-    """Where the key stands."""
     item: Item
     repeats: tuple[Entry, ...] = ()
 

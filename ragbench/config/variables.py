@@ -198,13 +198,6 @@ def is_secret_value(path: KeyPath, value: str) -> bool:
     return in_secret_option(path) or secrets.is_key_like(name, value)
 
 
-def shown_value(item: Item) -> str:
-    """Return a scalar as names of systems show it: with the values of variables, but no secret."""
-    if any(is_hidden(item, reference) for reference in item.references()):
-        return item.written
-    return text_of(item.parts) if item.parts else item.written
-
-
 def escaped(text: str) -> str:
     """Return a text as it is written in a config: `$${` for `${`."""
     return text.replace("${", "$${")
@@ -339,10 +332,8 @@ def expand_sweeps(block: Item, report: Report) -> Expanded:
     members: dict[str, tuple[str, ...]] = {}
     for name, entry in block.entries.items():
         sweep = entry.item.get(SWEEP)
-        if sweep is None:
-            made = {name: entry}
-        else:
-            made = _grid(name, entry, sweep, report)
+        made = {name: entry} if sweep is None else _grid(name, entry, sweep, report)
+        if sweep is not None:
             members[name] = tuple(made)
         for clash in components.keys() & made.keys():
             report.wrong(entry, f"'{clash}' is there already", "new names")
@@ -392,31 +383,31 @@ def _is_well_formed(component: Item, sweep: Item, report: Report) -> bool:
         found = f"{sweep.shown()} is not a mapping" if sweep.value != {} else "an empty sweep"
         report.wrong(sweep, found, "a mapping from options to lists of values")
         return False
-    well_formed = True
+    problems: list[tuple[Item | Entry, str, str]] = []
     for key, entry in sweep.entries.items():
         item = entry.item
         if not item.items:
             found = "an empty list" if item.value == () else f"{item.shown()} is not a list"
-            report.wrong(item, found, "a list of values")
-            well_formed = False
+            problems.append((item, found, "a list of values"))
         if key in ("type", SWEEP):
-            report.wrong(entry, f"'{key}' cannot be swept", "options of the type")
-            well_formed = False
+            problems.append((entry, f"'{key}' cannot be swept", "options of the type"))
         elif _is_set(component, key):
-            report.wrong(entry, f"'{key}' is set and swept", "one of the two")
-            well_formed = False
+            problems.append((entry, f"'{key}' is set and swept", "one of the two"))
     count = math.prod(len(entry.item.items) for entry in sweep.entries.values())
     if count > MAX_MEMBERS:
-        report.wrong(sweep, f"{count:,} combinations", f"at most {MAX_MEMBERS:,}")
-        well_formed = False
-    return well_formed
+        problems.append((sweep, f"{count:,} combinations", f"at most {MAX_MEMBERS:,}"))
+    for at, found, allowed in problems:
+        report.wrong(at, found, allowed)
+    return not problems
 
 
 def _as_name(value: Item) -> str:
     """A value as part of a name; what names cannot hold becomes `_`."""
     if isinstance(value.value, tuple):
         return "_".join(_as_name(part) for part in value.items)
-    text = "mapping" if value.entries else shown_value(value)
+    # names are shown everywhere: they have the values of variables, but no secret
+    is_shown = value.parts and not any(is_hidden(value, each) for each in value.references())
+    text = text_of(value.parts) if is_shown else "mapping" if value.entries else value.written
     if not value.parts and (is_secret_value(value.path, text) or secrets.looks_secret(text)):
-        text = value.path[-1]  # its number: names are shown everywhere
+        text = value.path[-1]  # its number in the list
     return _NOT_IN_NAMES.sub("_", text) or "_"

@@ -62,8 +62,11 @@ def check_trust(config: ExperimentConfig, judges: Iterable[str], trusted: Sequen
                 f"judge '{name}' would ask {address}, an address from the run folder{sent}"
             )
     named = [str(block.options.get("api_key_env") or "") for block in blocks.values()]
-    for variable in _variables_of_now([*named, *(name for _, name in references(config))]):
-        if variable not in trusted:
+    named += [name for _, name in references(config)]
+    for variable in dict.fromkeys(named):
+        # the key of OpenAI is made for its own server
+        is_sent = os.environ.get(variable) and variable != "OPENAI_API_KEY"
+        if is_sent and variable not in trusted:
             needed.append(variable)
             found.append(f"{variable}, a variable that the run folder names, would be sent")
     if found:
@@ -86,11 +89,6 @@ def texts_of(value: object, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]
             yield from texts_of(part, (*path, str(index)))
     elif isinstance(value, str):
         yield path, value
-
-
-def _variables_of_now(names: Iterable[str]) -> list[str]:
-    """Those that are set, each once, without the one whose key is made for its provider."""
-    return [n for n in dict.fromkeys(names) if os.environ.get(n) and n != "OPENAI_API_KEY"]
 
 
 def _addresses(value: object) -> Iterator[str]:

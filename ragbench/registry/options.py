@@ -66,7 +66,6 @@ class DeclaredOption:
     annotation: Any
     """The bare type, without `Annotated`."""
     default: Any
-    """The default, or `REQUIRED`."""
     option: Option
 
     @property
