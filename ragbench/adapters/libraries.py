@@ -63,7 +63,9 @@ class SyncOrAsync:
             try:
                 answer = self._call(*arguments, **options)
             except (NotImplementedError, TypeError) as error:
-                if self._await is None or not _only_async(error):
+                # langchain's lambdas of coroutines raise a TypeError that advises to use `ainvoke`
+                is_async = isinstance(error, NotImplementedError) or "ainvoke" in str(error)
+                if self._await is None or not is_async:
                     raise
                 self._call = None  # it exists to say that the other one must be used
             else:
@@ -90,11 +92,6 @@ def _parameters(method: Any) -> frozenset[str] | None:
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return None
     return frozenset(parameters)
-
-
-def _only_async(error: Exception) -> bool:
-    # langchain's lambdas of coroutines raise a TypeError that advises to use `ainvoke`
-    return isinstance(error, NotImplementedError) or "ainvoke" in str(error)
 
 
 async def _awaited(value: Awaitable[Any]) -> Any:

@@ -259,18 +259,14 @@ def _digest(folder: Path, states: tuple[tuple[str, int, int], ...]) -> str:
 def _pieces(folder: Path, path: Path) -> Iterator[bytes | str]:
     yield path.relative_to(folder).as_posix()
     if path.name.endswith("config.json"):
-        yield json.dumps(_without_places(path), sort_keys=True)
+        content = read_config(path)
+        if isinstance(content, dict):
+            content = {key: value for key, value in content.items() if key not in _PLACES}
+        yield json.dumps(content, sort_keys=True)
         return
     with path.open("rb") as stream:
         while chunk := stream.read(_CHUNK):
             yield chunk
-
-
-def _without_places(path: Path) -> object:
-    content = read_config(path)
-    if not isinstance(content, dict):
-        return content
-    return {key: value for key, value in content.items() if key not in _PLACES}
 
 
 def read_config(path: Path) -> Any:

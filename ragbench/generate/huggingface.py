@@ -32,18 +32,11 @@ class LocalModel:
 
     def load(self) -> None:
         """Load tokeniser and weights; a second call does nothing."""
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-
         with self._lock:
             if self._model is not None:
                 return
             self._device_name = choose_device("huggingface", self._device)
-            self._tokenizer = self._checkpoint.load(
-                lambda place, local: AutoTokenizer.from_pretrained(place, **local)
-            )
-            model = self._checkpoint.load(
-                lambda place, local: AutoModelForCausalLM.from_pretrained(place, **local)
-            )
+            self._tokenizer, model, _ = self._checkpoint.load_model("AutoModelForCausalLM")
             self._model = model.to(self._device_name).eval()
 
     @property
