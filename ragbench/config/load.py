@@ -146,7 +146,7 @@ def load_saved(path: Path, judges: Collection[str] | None = None) -> schema.Expe
         config = TreeCheck(tree, report, path, Surroundings(path.parent, None)).build()
     if config is None or report:
         raise report.error(os.fspath(path))
-    return config
+    return replace(config, environment=environment_of(tree).record())
 
 
 def _data_and_judges(tree: Item, wanted: Collection[str] | None) -> Item:

@@ -62,8 +62,8 @@ def check_trust(config: ExperimentConfig, judges: Iterable[str], trusted: Sequen
                 f"judge '{name}' would ask {address}, an address from the run folder{sent}"
             )
     named = [str(block.options.get("api_key_env") or "") for block in blocks.values()]
-    named += [name for _, name in references(config)]
-    for variable in dict.fromkeys(named):
+    # every variable that the file writes, a secret or not: its value would be sent as text
+    for variable in dict.fromkeys([*named, *config.environment]):
         # the key of OpenAI is made for its own server
         is_sent = os.environ.get(variable) and variable != "OPENAI_API_KEY"
         if is_sent and variable not in trusted:
