@@ -31,13 +31,13 @@ class UnseenText(UserWarning):
     """A text has words, but none that the metric sees with these options; it scores 0."""
 
 
-class RougeScore(NamedTuple):
-    """One ROUGE type of one prediction, each value 0..1; as a number it is the F."""
+class OverlapScore(NamedTuple):
+    """Precision, recall and F of one prediction; as a number it is the F."""
 
     precision: float
-    """Share of the prediction that is in the reference."""
+    """How much of the prediction is in the reference."""
     recall: float
-    """Share of the reference that is in the prediction."""
+    """How much of the reference is in the prediction."""
     fmeasure: float
     """Harmonic mean of the two."""
 
@@ -47,6 +47,18 @@ class RougeScore(NamedTuple):
     def to_dict(self) -> dict[str, float]:
         """Return a JSON-ready mapping."""
         return self._asdict()
+
+
+class RougeScore(OverlapScore):
+    """One ROUGE type of one prediction, each value 0..1."""
+
+    __slots__ = ()
+
+
+class BertScore(OverlapScore):
+    """BERTScore of one prediction: tokens count by their similarity to their best match."""
+
+    __slots__ = ()
 
 
 class RougeScores(dict[str, RougeScore]):
@@ -80,24 +92,6 @@ class BleuScore(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping."""
         return {**self._asdict(), "precisions": list(self.precisions)}
-
-
-class BertScore(NamedTuple):
-    """BERTScore of one prediction."""
-
-    precision: float
-    """How similar the tokens of the prediction are to their best match in the reference."""
-    recall: float
-    """How similar the tokens of the reference are to their best match in the prediction."""
-    fmeasure: float
-    """Harmonic mean of the two."""
-
-    def __float__(self) -> float:
-        return self.fmeasure
-
-    def to_dict(self) -> dict[str, float]:
-        """Return a JSON-ready mapping."""
-        return self._asdict()
 
 
 Row = tuple[str, Sequence[str]]
