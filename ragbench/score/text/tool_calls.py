@@ -269,23 +269,10 @@ def _share_of_both_names(gold: Entries, given: Entries) -> float:
     return len(gold.keys() & given.keys()) / len(either) if either else 1.0
 
 
-def _all_or_nothing(gold: Entries, given: Entries) -> float:
-    return float(_same(gold, given))
-
-
-def _anything(gold: Entries, given: Entries) -> float:
-    return 1.0
-
-
-_ACCURACY: Mapping[str, _Worth] = {
+_ACCURACY: dict[str, _Worth] = {
     "share": _share_of_gold,
-    "exact": _all_or_nothing,
+    "exact": _same,
     "names": _share_of_gold_names,
-    "ignore": _anything,
+    "ignore": lambda gold, arguments: 1.0,
 }
-_CORRECTNESS: Mapping[str, _Worth] = {
-    "share": _share_of_both,
-    "exact": _all_or_nothing,
-    "names": _share_of_both_names,
-    "ignore": _anything,
-}
+_CORRECTNESS = _ACCURACY | {"share": _share_of_both, "names": _share_of_both_names}
