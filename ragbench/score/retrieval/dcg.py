@@ -154,7 +154,7 @@ def dcg(
     """
     check_base("dcg", discount, base)
     gained = Gained.of("dcg", ranked, gain, gains)
-    return gained.where_gaining(_found(gained, k, discount, base))
+    return gained.where_gaining(_retrieved(gained, k, discount, base))
 
 
 @_measure("ideal_dcg", range=(0.0, np.inf), cutoff="required", averages_ties=True)
@@ -214,7 +214,7 @@ def ndcg(
     """
     check_base("ndcg", discount, base)
     gained = Gained.of("ndcg", ranked, gain, gains)
-    return ranked.divide(_found(gained, k, discount, base), _best(gained, k, discount, base))
+    return ranked.divide(_retrieved(gained, k, discount, base), _best(gained, k, discount, base))
 
 
 def discounts(rank: IntArray, discount: str = "log2", base: float = 2) -> FloatArray:
@@ -229,7 +229,9 @@ def discounts(rank: IntArray, discount: str = "log2", base: float = 2) -> FloatA
 
 # gains are divided by the discount, not multiplied by its inverse, which rounds once more: so the
 # last bit is trec_eval's
-def _found(gained: Gained, k: int | None, discount: str, base: float) -> FloatArray:
+def _retrieved(
+    gained: Gained, k: int | None = None, discount: str = "log2", base: float = 2
+) -> FloatArray:
     """Add up the discounted gains of what was retrieved."""
     ranked = gained.ranked
     if ranked.averaged:
@@ -239,7 +241,9 @@ def _found(gained: Gained, k: int | None, discount: str, base: float) -> FloatAr
     return ranked.sum(terms if k is None else terms * (ranked.rank <= k))
 
 
-def _best(gained: Gained, k: int | None, discount: str, base: float) -> FloatArray:
+def _best(
+    gained: Gained, k: int | None = None, discount: str = "log2", base: float = 2
+) -> FloatArray:
     """Add up the discounted gains of the best possible ranking."""
     rank = gained.ranked.judged_rank
     terms = gained.ideal / discounts(rank, discount, base)
@@ -319,10 +323,8 @@ def _ndcg_at(gained: Gained, query: IntArray, rank: IntArray, dcg: FloatArray) -
 
 def _whole_ndcg(gained: Gained) -> FloatArray:
     """Score whole rankings by nDCG; 0 where nothing can be gained."""
-    ranked = gained.ranked
-    found = ranked.sum(gained.rows / discounts(ranked.rank))
-    best = gained.sum_ideal(gained.ideal / discounts(ranked.judged_rank))
-    return found / np.where(best > 0, best, 1.0)
+    best = _best(gained)
+    return _retrieved(gained) / np.where(best > 0, best, 1.0)
 
 
 def _dcg_so_far(gained: Gained) -> FloatArray:
@@ -335,12 +337,9 @@ def _dcg_down_to(gained: Gained, query: IntArray, rank: IntArray) -> FloatArray:
     ranked = gained.ranked
     so_far = np.append(_dcg_so_far(gained), 0.0)
     # (query, rank) as one number, which ascends with the rows
-    before = np.searchsorted(_place(ranked.query, ranked.rank), _place(query, rank), side="right")
-    return np.where(before > ranked.starts[query], so_far[before - 1], 0.0)
-
-
-def _place(query: IntArray, rank: IntArray) -> IntArray:
-    return (query << 32) + rank
+    places = (ranked.query << 32) + ranked.rank
+    end = np.searchsorted(places, (query << 32) + rank, side="right")
+    return np.where(end > ranked.starts[query], so_far[end - 1], 0.0)
 
 
 @_measure("g", aliases=("normalized_gain",), range=(0.0, 1.0), cutoff="none")
