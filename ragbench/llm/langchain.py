@@ -31,11 +31,12 @@ class LangchainChat(ChatModel):
             allowed = "an object with ainvoke or invoke, or a function of messages"
             raise OptionError("langchain", "model", type(model).__name__, allowed)
         self._model = model
+        kind = model if inspect.isroutine(model) else type(model)
         self._clean = Redactor(_secrets_of(model))
         self.name = str(getattr(model, "model_name", None) or getattr(model, "model", None) or "")
         self.identity: Mapping[str, str] = {
             "type": "langchain",
-            "class": _named(model),
+            "class": f"{kind.__module__}.{kind.__qualname__}",
             "model": self.name,
             "temperature": str(getattr(model, "temperature", "")),
             "version": version,
@@ -87,11 +88,6 @@ class LangchainChat(ChatModel):
             model=str(told.get("model_name") or told.get("model") or self.name),
             system_fingerprint=told.get("system_fingerprint"),
         )
-
-
-def _named(model: Any) -> str:
-    kind = model if inspect.isroutine(model) else type(model)
-    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def read_usage(told: Mapping[str, Any]) -> Usage:

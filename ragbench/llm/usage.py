@@ -147,17 +147,13 @@ def _read(path: Path) -> dict[str, Price]:
 
 def _price(entry: Any, path: Path, name: str) -> Price:
     keys = {"input", "output"}
-    known = isinstance(entry, Mapping) and keys <= set(entry) <= {*keys, "cached"}
-    if known and all(map(_is_price, entry.values())):
+    has_keys = isinstance(entry, Mapping) and keys <= set(entry) <= {*keys, "cached"}
+    # the type itself: a truth value is a number to Python
+    if has_keys and all(type(v) in (int, float) and 0 <= v < float("inf") for v in entry.values()):
         cached = float(entry["cached"]) if "cached" in entry else None
         return Price(float(entry["input"]), float(entry["output"]), cached)
     allowed = "{input: number, output: number, cached: number}, US dollars per million tokens"
     raise DataError(f"{entry!r} is no price", file=path, record=f"models.{name}", allowed=allowed)
-
-
-def _is_price(value: Any) -> bool:
-    # a truth value is a number to Python
-    return type(value) in (int, float) and 0 <= value < float("inf")
 
 
 @dataclass(frozen=True, slots=True)
