@@ -213,7 +213,7 @@ class ChatEngine:
         """Send a request, unless another run that shares the store does so before."""
         if self.replies is None:
             return await self._send_in_turn(key, request)
-        async with self.replies.claims.of(key):
+        async with self.replies.call_locks.hold(key):
             return self.replies.get(key) or await self._send_in_turn(key, request)
 
     def _priced(self, request: ChatRequest, reply: ChatReply) -> ChatReply:

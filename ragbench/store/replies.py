@@ -22,7 +22,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from ragbench.errors import DataError
 from ragbench.files import write_atomically
 from ragbench.json_yaml import load_json
-from ragbench.store.call_locks import claims_beside
+from ragbench.store.call_locks import call_locks_beside
 from ragbench.store.database import Store
 from ragbench.store.sqlite_file import DamagedCache
 
@@ -130,8 +130,8 @@ class ReplyStore(Generic[Stored]):
         self._store = Store(self.path, also, read_only=replay, thorough=True)
         self.writable = self._store.writable
         """Whether replies can be stored: not in a replay, nor where the file may only be read."""
-        self.claims = claims_beside(self.path)
-        """Held while a call is under way, so that others who share the file wait for its reply."""
+        self.call_locks = call_locks_beside(self.path)
+        """Held while a call is under way: another run that shares the file waits for the reply."""
         # its own connection: commits wait for the disk, and readers must not wait for them
         self._writing = Store(self.path)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragbench-replies")
@@ -142,7 +142,7 @@ class ReplyStore(Generic[Stored]):
         self._store.count(REPLIES, "")
         if self.writable:
             self._store.note_use(REPLIES, "", "replies of models")
-            self.claims.check()
+            self.call_locks.check()
 
     @property
     def batches(self) -> BatchNotes:

@@ -172,27 +172,31 @@ class SQLiteFile:
             or (write and not self._opened)
         ):
             self.close()
-            connection = self._connection = self._open(write)
-            self._opened = _identity(self.path)
+            # before it is opened: were the file created or replaced meanwhile, it is opened again
+            identity = _identity(self.path)
+            if identity is None and not write:
+                connection = _connect(":memory:", new=True)
+            elif self.writable:
+                connection = self._open_to_write()
+                identity = identity or _identity(self.path)
+            else:
+                connection = self._open_to_read()
+            self._connection, self._opened = connection, identity
         return connection
 
-    def _open(self, write: bool) -> Connection:
-        if not write and not self.path.is_file():
-            return _connect(":memory:", new=True)
-        if not self.writable:
-            return self._open_to_read()
+    def _open_to_write(self) -> Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with locked_beside(self.path):
             remove_left_over(self.path.parent, self.path.name)
             try:
-                return self._open_to_write()
+                return self._prepared()
             except _SQLITE_ERRORS as error:
                 if not is_damage(error) or not _is_ours(self.path):
                     raise
                 _replace_damaged(self.path, error)
-            return self._open_to_write()
+            return self._prepared()
 
-    def _open_to_write(self) -> Connection:
+    def _prepared(self) -> Connection:
         connection = self._checked(_connect(self.path))
         try:
             connection.execute(f"PRAGMA page_size={_PAGE_BYTES}")  # of a new file

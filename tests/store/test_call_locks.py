@@ -121,14 +121,14 @@ def test_a_call_that_fails_is_tried_by_who_waits(tmp_path):
             order = []
 
             async def first():
-                async with one.claims.of("k"):
+                async with one.call_locks.hold("k"):
                     await asyncio.sleep(0.05)
                     order.append("first")
                     raise ValueError
 
             async def second():
                 await asyncio.sleep(0.01)
-                async with other.claims.of("k"):
+                async with other.call_locks.hold("k"):
                     order.append("second")
 
             await asyncio.gather(first(), second(), return_exceptions=True)
@@ -139,11 +139,11 @@ def test_a_call_that_fails_is_tried_by_who_waits(tmp_path):
 
 def test_who_waits_too_long_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(call_locks, "_PATIENCE_S", 0.1)
-    held = call_locks.Claims(tmp_path / "claims")
+    held = call_locks.CallLocks(tmp_path / "claims")
 
     async def both():
-        async with held.of("k"):
-            async with held.of("k"):
+        async with held.hold("k"):
+            async with held.hold("k"):
                 pass
             assert not held._take(next(iter(held._held))), "it stays the first one's"
 
@@ -151,9 +151,9 @@ def test_who_waits_too_long_goes_on(tmp_path, monkeypatch):
 
 
 def test_a_folder_that_takes_no_file_still_tells_threads_apart(tmp_path):
-    held = call_locks.Claims(tmp_path / "no such folder" / "claims")
+    held = call_locks.CallLocks(tmp_path / "no such folder" / "claims")
 
     assert held._take(7)
     assert not held._take(7)
-    held._give_back(7)
+    held._release(7)
     assert held._take(7)
