@@ -115,7 +115,7 @@ def test_engines_of_one_process_pay_once(tmp_path):
 def test_a_call_that_fails_is_tried_by_who_waits(tmp_path):
     path = tmp_path / "replies.sqlite"
     with Replies(path) as one, Replies(path) as other:
-        assert one.claims is other.claims
+        assert one.call_locks is other.call_locks
 
         async def both():
             order = []
