@@ -19,7 +19,7 @@ from ragbench.types import Query, Run, ScoredDocument
 from ragbench.types.byte_ids import PADDING, TextIds, query_keys
 from ragbench.types.rows import Repeats, borders, without_repeats
 
-FILES_IN_MEMORY = 4
+FILES_IN_MEMORY = 16
 
 
 class RunFile(Retriever):
@@ -27,7 +27,7 @@ class RunFile(Retriever):
 
     The order is that of the scores, ties by document id descending, as trec_eval reads it; the
     rank column is ignored. A query that the file lacks counts as missing, not as empty. Nothing
-    is asked, so there is no latency. The rankings of the four files read last stay in memory.
+    is asked, so there is no latency. The rankings of the 16 files read last stay in memory.
     """
 
     ranks_by_score = True

@@ -65,7 +65,7 @@ def test_what_is_not_kept_is_read_again(tmp_path, monkeypatch):
     read = []
     monkeypatch.setattr(run_file, "read_ranking", lambda path: read.append(path) or original(path))
     files = []
-    names = "abcdef"
+    names = "abcdefghijklmnopqrst"
     for name in names:
         path = tmp_path / f"{name}.trec"
         path.write_text(f"q1 Q0 {name} 1 0.5 x\n")
@@ -74,7 +74,7 @@ def test_what_is_not_kept_is_read_again(tmp_path, monkeypatch):
     found = [file.recorded().documents[0] for file in (*files, *files)]
 
     assert found == [*names, *names]
-    assert len(read) == 6 + 12, "four are kept, and those here come round too late"
+    assert len(read) == 20 + 40, "16 are kept, and those here come round too late"
     os.truncate(tmp_path / "a.trec", 0)
     with pytest.raises(DataError, match="changed while it was in use"):
         files[0].recorded()
