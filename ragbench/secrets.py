@@ -362,7 +362,8 @@ def _pattern(value: str) -> re.Pattern[str]:
             pieces.append(character)
         else:
             blank = r"|\+" if character == " " else ""
-            pieces.append(f"(?:{re.escape(character)}|(?i:{encoded}){blank})")
+            # the longer form first: of an encoded `%25`, a bare `%` would leave the digits
+            pieces.append(f"(?:(?i:{encoded})|{re.escape(character)}{blank})")
     pattern = "".join(pieces)
     if len(value) < _SHORTEST_ANYWHERE:
         pattern = rf"(?<![A-Za-z0-9]){pattern}(?![A-Za-z0-9])"

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ragbench.json_yaml import load_yaml
 from ragbench.testing import ChatServer
 from tests.retrieve.search_server import SearchServer
 
@@ -147,6 +148,16 @@ def text_of(path: Path) -> str:
     return _TIMES.sub("", text) if path.suffix in (".md", ".xml") else text
 
 
+def read_values(path: Path) -> list[Any]:
+    """Return the values of a JSON, JSON Lines or YAML file, without those that differ by run."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".yaml":
+        return [cleaned(load_yaml(text))]
+    # splitlines would cut at U+2028, which a text may hold
+    rows = text.strip().split("\n") if path.suffix == ".jsonl" else [text]
+    return [cleaned(json.loads(row)) for row in rows if row]
+
+
 def differences(old: Path, new: Path, notes: set[str]) -> Iterator[str]:
     """Yield one line for each file of two run folders that differs."""
     names = {
@@ -161,12 +172,8 @@ def differences(old: Path, new: Path, notes: set[str]) -> Iterator[str]:
             notes.add(f"{'removed' if a.exists() else 'added'} file {name}")
         elif name == "costs.csv":  # times and money per item; the money stands in summary.json
             continue
-        elif a.suffix in (".json", ".jsonl"):
-            # splitlines would cut at U+2028, which a text may hold
-            texts = [path.read_text(encoding="utf-8") for path in (a, b)]
-            rows = [t.strip().split("\n") if a.suffix == ".jsonl" else [t] for t in texts]
-            values = [[cleaned(json.loads(row)) for row in part if row] for part in rows]
-            left, right = shared(*values, name, notes)
+        elif a.suffix in (".json", ".jsonl", ".yaml"):
+            left, right = shared(read_values(a), read_values(b), name, notes)
             if left != right:
                 lines = [
                     json.dumps(v, indent=1, ensure_ascii=False).split("\n") for v in (left, right)

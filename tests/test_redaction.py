@@ -24,6 +24,7 @@ KEYS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=8, max_s
 @example("pa/ss+w\"o'rd<é>&\\x")
 @example("ключ/от+всего")
 @example("!!//??++&&")
+@example("0000000%")
 def test_no_form_of_a_secret_stays(key):
     clean = Redactor({"KEY": key})
 
