@@ -84,8 +84,7 @@ def failed_share(column: ScoreColumn) -> FloatArray:
     makes no claim, a quarter of the score failed.
 
     Example:
-        >>> from ragbench.records.score import Kind, SystemScore
-    from ragbench.signature import Signature
+        >>> from ragbench.signature import Signature
         >>> of_answers = np.array([[0, 0, 0], [0, Cause.TIMEOUT, 0]], np.uint8)
         >>> column = ScoreColumn("f1", np.array([1.0, 0.5]), np.zeros(2, np.uint8), Signature("f1"),
         ...     answer_causes=of_answers)
@@ -135,8 +134,7 @@ def summarize(
     clusters, a label per query, the interval is made of these. What has no number is None.
 
     Example:
-        >>> from ragbench.records.score import Kind, SystemScore
-    from ragbench.signature import Signature
+        >>> from ragbench.signature import Signature
         >>> values, causes = np.array([1.0, 0.5, np.nan]), np.array([0, 0, Cause.TIMEOUT], np.uint8)
         >>> summary = summarize(ScoreColumn("f1", values, causes, Signature("f1")))
         >>> summary.mean, summary.n, summary.failed, [round(x, 2) for x in summary.bounds]
