@@ -34,7 +34,7 @@ Url = Annotated[str, Option("Where to POST.")]
 
 @dataclass(frozen=True, kw_only=True)
 class RequestOptions:
-    """How long a request may take, and how often it is sent again."""
+    """Time limit and number of retries of a request."""
 
     timeout: Annotated[
         float, Option("Time limit of one reply, in seconds, retries included.", gt=0)
@@ -44,7 +44,7 @@ class RequestOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointOptions(RequestOptions):
-    """How a URL of the user's own is asked."""
+    """Headers, limits and retries of requests to a URL of the user."""
 
     headers: Annotated[
         dict[str, str] | None,
@@ -58,7 +58,7 @@ class EndpointOptions(RequestOptions):
 
 
 class Endpoint:
-    """One URL that takes JSON and answers JSON.
+    """Client of one URL that takes JSON and answers JSON.
 
     Connections stay open between questions. 408, 425, 429 and 5xx are asked again, as long after as
     the server says, and so are connections that break; redirects are not followed, since they would
@@ -186,7 +186,7 @@ class Endpoint:
 
 
 def _is_host(name: str) -> bool:
-    """Whether a name can be looked up: other names end in the resolver with errors of all kinds."""
+    """Return True if a host name can be looked up; the resolver fails on others in many ways."""
     try:
         return bool(name) and not _UNSENT.search(name.encode("idna").decode())
     except UnicodeError:  # a part that is empty or too long
@@ -224,6 +224,6 @@ def _close(connections: list[http.client.HTTPConnection]) -> None:
 
 
 def _secrets_of(headers: Mapping[str, str], url: str) -> dict[str, str]:
-    """What must not stand in a message: the values of headers, and those of the URL's query."""
+    """Return the secrets of a request by place: header values, and the URL if its query has any."""
     found = {f"headers.{name}": value for name, value in headers.items() if not is_harmless(name)}
     return {**found, "url": url} if secret_parts(url) else found

@@ -75,7 +75,7 @@ class SyncOrAsync:
         return self._loop.run(_awaited(self._await(*arguments, **options)))
 
     def takes(self, name: str) -> bool:
-        """Whether it takes a keyword argument, as far as its signature says."""
+        """Return True if the signature allows a keyword argument, or cannot be read."""
         return self.parameters is None or name in self.parameters
 
 
@@ -149,7 +149,7 @@ class HitReader:
 
     @property
     def notes(self) -> list[str]:
-        """Where ids are not what they were asked to be; a sentence each."""
+        """Return a sentence for each way in which hits have other ids than the options name."""
         found, keys = [], ", ".join(self._keys) or "no metadata"
         if count := self._from["other"]:
             close = nearest(self._field or "", self._keys)
@@ -180,7 +180,7 @@ def checked_id(value: Any, owner: str) -> str:
 
 
 def is_id(value: Any) -> bool:
-    """Whether a value can be an id: a text, a whole number or a UUID."""
+    """Return True if a value can be an id: a text, a whole number or a UUID."""
     return not isinstance(value, bool) and isinstance(value, (str, Integral, UUID))
 
 

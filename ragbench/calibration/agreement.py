@@ -1,4 +1,4 @@
-"""How well a judge agrees with people, and people with each other."""
+"""Agreement of a judge with people, and of people with each other."""
 
 from __future__ import annotations
 

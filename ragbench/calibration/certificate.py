@@ -29,7 +29,7 @@ from ragbench.stats.mean import FEWEST_LABELS, ppi_difference, ppi_mean
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How labels are read and what is computed."""
+    """Options of a calibration: the scale of the labels and the figures to compute."""
 
     scale: Scale | None = None
     """The scale of the labels; None: that of each rubric."""
@@ -87,7 +87,7 @@ def probe_report(
 
 
 def _facts(score: JudgedScore) -> dict[str, Any]:
-    """Whose score it is: the fields of a `JudgedRubric`."""
+    """Return the fields of a `JudgedRubric` that name the rubric and judge of a score."""
     return {
         "rubric": score.rubric.name,
         # of the judge of a table only the name is known
@@ -153,7 +153,7 @@ def _certify_score(
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Whether the labelled answers are a random sample of the judged ones."""
+    """Verdict on the labelled answers: a random sample of the judged ones, or not."""
 
     random: bool
     why: str
