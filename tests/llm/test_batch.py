@@ -13,7 +13,7 @@ from ragbench.llm.usage import upper_bound
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.chat import OpenAIJudge
 from ragbench.score.judge.judge import Judge
-from ragbench.score.judge.methods.prompt import rating_prompt
+from ragbench.score.judge.methods.prompt import Prompts
 from ragbench.score.judge.model_judge import rehearse
 from ragbench.score.judge.rubric import load_rubric
 from tests.chat_server import Answer, Batches, ChatServer, refuse
@@ -312,7 +312,7 @@ def test_a_budget_counts_with_half_the_price(start):
     _, judge = start(rubrics=["answer_relevancy"], max_tokens=100)
     price = Prices.load().of("gpt-4o-mini")
     request = judge._judge.asking.request(
-        "gpt-4o-mini", rating_prompt(judge.rubrics[0], Item("Q?", "A.")), 0, 5
+        "gpt-4o-mini", Prompts(judge.rubrics[0], Item("Q?", "A.")).rating(), 0, 5
     )
     whole = price.cost_usd(upper_bound(request))
     judge._judge.close()

@@ -17,7 +17,7 @@ from ragbench.llm.server import (
     ServerOptions,
 )
 from ragbench.registry import FactoryArgs, Option, make_object
-from ragbench.score.judge.methods.session import Asking, ExampleOptions, PassageOptions
+from ragbench.score.judge.methods.vote import Asking, ExampleOptions, PassageOptions
 from ragbench.score.judge.model_judge import Combine, Jury, ModelJudge, RepeatOptions
 from ragbench.signature import fingerprint_json
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import statistics
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal
 
 from ragbench.errors import RagbenchError
 from ragbench.llm import (
@@ -30,18 +31,18 @@ from ragbench.score.judge.base import Item, Judge, Rubric, missing_verdict
 from ragbench.score.judge.items import explained, with_evidence
 from ragbench.score.judge.methods.claims import check_claims
 from ragbench.score.judge.methods.conversation import count_retained, count_satisfied
-from ragbench.score.judge.methods.prompt import Prompt, example_item
+from ragbench.score.judge.methods.prompt import example_item
 from ragbench.score.judge.methods.ragas import apply_ragas
 from ragbench.score.judge.methods.rating import compare_pair, rate
-from ragbench.score.judge.methods.session import Asking, ReplyLog, Session, sent_prompts
 from ragbench.score.judge.methods.templates import prompt_fingerprint, reads_passages
 from ragbench.score.judge.methods.trec_rag import check_support, count_nuggets
+from ragbench.score.judge.methods.vote import Asking, Tasks, Vote, sent_prompts
 from ragbench.score.judge.rubric import embedding_identity
 from ragbench.score.judge.verdicts import failed_verdict
 from ragbench.signature import fingerprint_json
 from ragbench.types.conversation import Turn
 from ragbench.types.records import Usage, add_usage
-from ragbench.types.scores import SentPrompt, Verdict
+from ragbench.types.scores import Verdict
 
 Combine = Literal["mean", "median", "majority"]
 """How the models of a jury become one."""
@@ -66,7 +67,7 @@ class RepeatOptions(CallOptions):
     samples: Annotated[int, Option("How often each item is judged.", ge=1)] = 1
 
 
-_METHODS: Mapping[str, Callable[[ReplyLog, Item, Rubric], Awaitable[Verdict]]] = {
+_METHODS: Mapping[str, Callable[[Vote], Awaitable[Verdict]]] = {
     "rating": rate,
     "claims": check_claims,
     "pairwise": compare_pair,
@@ -76,8 +77,6 @@ _METHODS: Mapping[str, Callable[[ReplyLog, Item, Rubric], Awaitable[Verdict]]] =
     "support": check_support,
     "ragas": apply_ragas,
 }
-
-T = TypeVar("T")
 
 _MOST = 20  # items that are rehearsed; the others are taken to be like them
 
@@ -94,14 +93,6 @@ _COMBINED: Mapping[str, Callable[[Sequence[float]], float]] = {
     "median": statistics.median,
     "majority": majority,
 }
-
-
-class _Vote(NamedTuple):
-    """What one model says of one rubric in one sample."""
-
-    verdict: Verdict
-    replies: list[ChatReply]
-    sent: list[Prompt]
 
 
 class ModelJudge(Connected, Judge):
@@ -176,59 +167,68 @@ class ModelJudge(Connected, Judge):
         self, items: Iterable[Item], rubrics: Sequence[Rubric], advance: Advance | None = None
     ) -> list[dict[str, Verdict]]:
         """Apply rubrics to items, as `judge_each` does, and return all verdicts in order."""
-        return _in_order(self.judge_each(items, rubrics), advance)
+        verdicts = {}
+        for position, by_rubric in self.judge_each(items, rubrics):
+            verdicts[position] = by_rubric
+            if advance is not None:
+                advance(1)
+        return [verdicts[position] for position in sorted(verdicts)]
 
     async def ajudge_all(
         self, items: Iterable[Item], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
         """Apply rubrics to items without blocking the running loop; may be cancelled."""
-        hear = self.engine.aeach(lambda item: self._verdicts(item, rubrics), items)
-        return _in_order([each async for each in hear])
+        replies = self.engine.aeach(lambda item: self._verdicts(item, rubrics), items)
+        verdicts = {position: by_rubric async for position, by_rubric in replies}
+        return [verdicts[position] for position in sorted(verdicts)]
 
     async def _verdicts(self, item: Item, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
         """All verdicts on one item; what several rubrics ask is asked once."""
         shown = {rubric.name: with_evidence(item, rubric) for rubric in rubrics}
         missing = {rubric.name: missing_verdict(shown[rubric.name], rubric) for rubric in rubrics}
-        asked = [rubric for rubric in rubrics if missing[rubric.name] is None]
-        # equal answers of a generator are judged by further samples, not by the same replies
-        first = item.sample * self.jury.samples if self.jury.samples > 1 else 0
-        sessions = [
-            Session(self.engine.aask, self.asking, model, first + sample)
-            for model in self.jury.models
-            for sample in range(self.jury.samples)
-        ]
-        votes = await _all_ended(
-            [_vote(session, shown[r.name], r) for r in asked for session in sessions]
-        )
+        votes = self._votes(item, [(shown[r.name], r) for r in rubrics if not missing[r.name]])
+        casts = [_cast(vote) for of_rubric in votes.values() for vote in of_rubric]
+        outcomes = await asyncio.gather(*casts, return_exceptions=True)
+        # all are done: an error of one leaves no other behind
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        cast = iter(outcome for outcome in outcomes if isinstance(outcome, Verdict))
         verdicts, counted = {}, set[int]()
         for rubric in rubrics:
-            if (lacking := missing[rubric.name]) is not None:
-                verdicts[rubric.name] = lacking
+            if (verdict := missing[rubric.name]) is not None:
+                verdicts[rubric.name] = verdict
                 continue
-            own, votes = votes[: len(sessions)], votes[len(sessions) :]
+            own = votes[rubric.name]
             replies = [reply for vote in own for reply in vote.replies]
             new = [reply for reply in replies if id(reply) not in counted]
             counted.update(map(id, new))
             verdicts[rubric.name] = replace(
                 explained(
-                    self._combined([vote.verdict for vote in own], rubric), item, shown[rubric.name]
+                    self._combined([next(cast) for _ in own], rubric), item, shown[rubric.name]
                 ),
                 raw="\n\n".join(reply.refusal or reply.text for reply in replies),
                 model="+".join(sorted({reply.model for reply in replies} - {""})),
                 left_out=tuple(sorted({name for reply in replies for name in reply.left_out})),
                 usage=add_usage(map(_usage_of, new)),
-                prompts=self._sent(sessions, own, item),
+                prompts=() if self.asking.rehearsal else sent_prompts(own, item),
             )
         return verdicts
 
-    def _sent(
-        self, sessions: Sequence[Session], votes: Sequence[_Vote], item: Item
-    ) -> tuple[SentPrompt, ...]:
-        n, asked = self.jury.samples, []
-        for number, (session, vote) in enumerate(zip(sessions, votes, strict=True)):
-            sample = "" if n == 1 else f", sample {number % n + 1}"
-            asked.append((f"{session.model}{sample}", vote.sent))
-        return () if self.asking.rehearsal else sent_prompts(asked, self.asking, item)
+    def _votes(self, item: Item, pairs: Sequence[tuple[Item, Rubric]]) -> dict[str, list[Vote]]:
+        """Rubric -> a vote of each sample of each model; those of one sample share replies."""
+        votes: dict[str, list[Vote]] = {rubric.name: [] for _, rubric in pairs}
+        # equal answers of a generator are judged by further samples, not by the same replies
+        n = self.jury.samples
+        first = item.sample * n if n > 1 else 0
+        for model, number in itertools.product(self.jury.models, range(n)):
+            voter = model if n == 1 else f"{model}, sample {number + 1}"
+            sample, tasks = first + number, Tasks()
+            for shown, rubric in pairs:
+                votes[rubric.name].append(
+                    Vote(shown, rubric, model, voter, sample, self.asking, self.engine.aask, tasks)
+                )
+        return votes
 
     def _combined(self, verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
         n, jury = self.jury.samples, self.jury
@@ -239,38 +239,17 @@ class ModelJudge(Connected, Judge):
         return verdict_of_jury(by_model, rubric, jury.models, jury.combine)
 
 
-def _in_order(pairs: Iterable[tuple[int, T]], advance: Advance | None = None) -> list[T]:
-    """What comes with its position, once all is there."""
-    found = {}
-    for position, value in pairs:
-        found[position] = value
-        if advance is not None:
-            advance(1)
-    return [found[position] for position in range(len(found))]
-
-
-async def _vote(session: Session, item: Item, rubric: Rubric) -> _Vote:
-    """One model's verdict; what went wrong is a verdict too."""
-    log = ReplyLog(session)
+async def _cast(vote: Vote) -> Verdict:
+    """Return one model's verdict; a failure is a verdict too."""
     try:
-        verdict = await _METHODS[rubric.method](log, item, rubric)
+        return await _METHODS[vote.rubric.method](vote)
     except CallFailure as failure:
         cause = failure.cause.word
-        verdict = Verdict(None, reasoning=failure.detail, status="failed", cause=cause)
+        return Verdict(None, reasoning=failure.detail, status="failed", cause=cause)
     except RagbenchError:
         raise
     except Exception as error:  # noqa: BLE001 - one odd item must not end the others
-        verdict = failed_verdict(error)
-    return _Vote(verdict, log.replies, log.sent)
-
-
-async def _all_ended(votes: Sequence[Awaitable[_Vote]]) -> list[_Vote]:
-    """The votes, once all are done: an error of one must not leave the others behind."""
-    outcomes = await asyncio.gather(*votes, return_exceptions=True)
-    for outcome in outcomes:
-        if isinstance(outcome, BaseException):
-            raise outcome
-    return [outcome for outcome in outcomes if isinstance(outcome, _Vote)]
+        return failed_verdict(error)
 
 
 def _usage_of(reply: ChatReply) -> Usage:
@@ -284,13 +263,8 @@ def verdict_of_samples(verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
     Samples are exchangeable: those that failed are left out of the mean, and the reasoning says
     so. Without a score, the first failure, or else the first verdict, speaks for all.
     """
-    if len(verdicts) == 1:
-        return verdicts[0]
-    scored = [verdict for verdict in verdicts if verdict.score is not None]
     labels = [f"sample {number}" for number in range(1, len(verdicts) + 1)]
-    if not scored:
-        return _joined(_speaker(verdicts), verdicts, labels)
-    return _joined(_combined(scored, rubric, "mean"), verdicts, labels)
+    return _verdict_of_several(verdicts, labels, rubric, "mean", may_fail=True)
 
 
 def verdict_of_jury(
@@ -301,56 +275,58 @@ def verdict_of_jury(
     Models are not exchangeable: where one fails, the item fails, since otherwise items would be
     judged by different juries. Where it applies for some models only, those count.
     """
+    return _verdict_of_several(verdicts, models, rubric, combine, may_fail=False)
+
+
+def _verdict_of_several(
+    verdicts: Sequence[Verdict],
+    labels: Sequence[str],
+    rubric: Rubric,
+    combine: Combine,
+    *,
+    may_fail: bool,
+) -> Verdict:
+    """The verdict of several, with the reasons of all of them, and how far they lie apart."""
     if len(verdicts) == 1:
         return verdicts[0]
     scored = [verdict for verdict in verdicts if verdict.score is not None]
-    if not scored or any(verdict.status == "failed" for verdict in verdicts):
-        return _joined(_speaker(verdicts), verdicts, models)
-    return _joined(_combined(scored, rubric, combine), verdicts, models)
-
-
-def _combined(verdicts: Sequence[Verdict], rubric: Rubric, combine: Combine) -> Verdict:
-    """One verdict of those with a score; by levels where all have one."""
-    levels = [verdict.level for verdict in verdicts if verdict.level is not None]
-    weighted = any(verdict.weighted for verdict in verdicts)
-    orders = tuple(score for verdict in verdicts for score in verdict.orders)
-    if len(levels) == len(verdicts):
-        # a model that was weighted votes for the level that it came nearest to
-        votes = [float(round(level)) for level in levels] if combine == "majority" else levels
-        level = _COMBINED[combine](votes)
-        score = rubric.score_of(level)
-        return Verdict(score, level=level, weighted=weighted, orders=orders)
-    scores = [verdict.score for verdict in verdicts if verdict.score is not None]
-    return Verdict(_COMBINED[combine](scores), weighted=weighted)
-
-
-def _speaker(verdicts: Sequence[Verdict]) -> Verdict:
-    """The verdict whose status stands for all: the first failure, else the first."""
-    return next((v for v in verdicts if v.status == "failed"), verdicts[0])
-
-
-def _joined(whole: Verdict, verdicts: Sequence[Verdict], labels: Sequence[str]) -> Verdict:
-    """The whole verdict with what all of them said, and how far they lie apart."""
-    samples = [sample for v in verdicts for sample in (v.samples or (v.score,))]
-    known = [sample for sample in samples if sample is not None]
-    said = [
-        f"{label}: {_shown(verdict)}: {verdict.reasoning}"
+    failed = [verdict for verdict in verdicts if verdict.status == "failed"]
+    reasons = [
+        f"{label}: {_outcome_of(verdict)}: {verdict.reasoning}"
         for label, verdict in zip(labels, verdicts, strict=True)
     ]
-    failed = sum(verdict.status == "failed" for verdict in verdicts)
-    if failed and whole.status == "scored":
-        said.insert(0, f"the mean of {len(known)} samples; {failed} of {len(verdicts)} failed")
+    samples = [sample for v in verdicts for sample in (v.samples or (v.score,))]
+    scores = [sample for sample in samples if sample is not None]
+    if not scored or (failed and not may_fail):
+        whole = [*failed, *verdicts][0]
+    else:
+        whole = _combine(scored, rubric, combine)
+        if failed:
+            note = f"the mean of {len(scores)} samples; {len(failed)} of {len(verdicts)} failed"
+            reasons.insert(0, note)
     return replace(
         whole,
-        score=None if whole.status != "scored" else whole.score,
-        level=None if whole.status != "scored" else whole.level,
-        reasoning="\n".join(said),
+        reasoning="\n".join(reasons),
         samples=tuple(samples),
-        spread=statistics.stdev(known) if len(known) > 1 else None,
+        spread=statistics.stdev(scores) if len(scores) > 1 else None,
     )
 
 
-def _shown(verdict: Verdict) -> str:
+def _combine(verdicts: Sequence[Verdict], rubric: Rubric, combine: Combine) -> Verdict:
+    """One verdict of those with a score; by levels where all have one."""
+    levels = [verdict.level for verdict in verdicts if verdict.level is not None]
+    weighted = any(verdict.weighted for verdict in verdicts)
+    if len(levels) < len(verdicts):
+        scores = [verdict.score for verdict in verdicts if verdict.score is not None]
+        return Verdict(_COMBINED[combine](scores), weighted=weighted)
+    orders = tuple(score for verdict in verdicts for score in verdict.orders)
+    # a model that was weighted votes for the level that it came nearest to
+    votes = [float(round(level)) for level in levels] if combine == "majority" else levels
+    level = _COMBINED[combine](votes)
+    return Verdict(rubric.score_of(level), level=level, weighted=weighted, orders=orders)
+
+
+def _outcome_of(verdict: Verdict) -> str:
     if verdict.level is not None:
         return f"level {verdict.level:.3g}"
     return verdict.cause if verdict.score is None else f"{verdict.score:.3g}"

@@ -7,7 +7,7 @@ import pytest
 from ragbench.llm import Replies
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.chat import OpenAIJudge
-from ragbench.score.judge.methods.prompt import rating_prompt
+from ragbench.score.judge.methods.prompt import Prompts
 from ragbench.score.judge.rubric import load_rubric
 from tests.chat_server import FAULTS, ChatServer, Faults
 from tests.llm.test_engine import ENDS
@@ -20,7 +20,9 @@ ITEMS = [Item("When?", f"Bridge {i} opened.", query_id=f"q{i}") for i in range(2
 
 def _fault(judge, item):
     """The fault that the request about an item meets."""
-    return SCRIPT.kind_of(judge.asking.request("m", rating_prompt(RUBRIC, item), 0, 10).to_dict())
+    return SCRIPT.kind_of(
+        judge.asking.request("m", Prompts(RUBRIC, item).rating(), 0, 10).to_dict()
+    )
 
 
 @pytest.mark.slow

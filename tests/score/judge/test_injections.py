@@ -1,5 +1,6 @@
 """Judged text is data: whatever it says, it stays inside its fence and changes nothing else."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,15 +10,7 @@ from hypothesis import strategies as st
 
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.methods import templates as fence_module
-from ragbench.score.judge.methods.prompt import (
-    assignment_prompt,
-    claims_prompt,
-    nuggets_prompt,
-    pairwise_prompt,
-    passages_prompt,
-    rating_prompt,
-    verdicts_prompt,
-)
+from ragbench.score.judge.methods.prompt import Prompts
 from ragbench.score.judge.methods.templates import Fence, harmless
 from ragbench.score.judge.rubric import load_rubric
 
@@ -36,13 +29,15 @@ ITEM = {
 
 def rate(rubric, **changes):
     passage = 1 if rubric in ("context_relevancy", "passage_relevance") else None
-    return rating_prompt(load_rubric(rubric), Item(**ITEM | changes), passage=passage)
+    return Prompts(load_rubric(rubric), Item(**ITEM | changes)).rating(passage)
 
 
 def compare(*, swapped=False, **changes):
-    return pairwise_prompt(load_rubric("pairwise"), Item(**ITEM | changes), swapped=swapped)
+    return Prompts(load_rubric("pairwise"), Item(**ITEM | changes)).pairwise(swapped=swapped)
 
 
+CLAIMS = Prompts(load_rubric("faithfulness"), Item("Why?"))
+NUGGETS = Prompts(load_rubric("nugget_recall"), Item("Why?", "y"))
 PLACES = {
     "rated answer": lambda text: rate("fluency", answer=text),
     "question": lambda text: rate("coverage", question=text),
@@ -53,14 +48,14 @@ PLACES = {
     "first answer": lambda text: compare(answer=text),
     "second answer": lambda text: compare(other=text),
     "answer in the other order": lambda text: compare(answer=text, swapped=True),
-    "sentence to split": lambda text: claims_prompt(["x", text], "Why?"),
-    "claim": lambda text: verdicts_prompt([text, "x"], "y", "Why?"),
-    "source": lambda text: verdicts_prompt(["x"], text, "Why?"),
-    "passage of several": lambda text: passages_prompt(["x"], ["y", text, "z"], "Why?"),
-    "claim on passages": lambda text: passages_prompt(["x", text], ["y", "z"], "Why?"),
-    "source of nuggets": lambda text: nuggets_prompt([text], "Why?"),
-    "nugget": lambda text: assignment_prompt(["x", text], "y", "Why?"),
-    "answer with nuggets": lambda text: assignment_prompt(["x"], text, "Why?"),
+    "sentence to split": lambda text: CLAIMS.claims(["x", text]),
+    "claim": lambda text: CLAIMS.verdicts([text, "x"], "y"),
+    "source": lambda text: CLAIMS.verdicts(["x"], text),
+    "passage of several": lambda text: CLAIMS.passages(["x"], ["y", text, "z"]),
+    "claim on passages": lambda text: CLAIMS.passages(["x", text], ["y", "z"]),
+    "source of nuggets": lambda text: NUGGETS.nuggets([text]),
+    "nugget": lambda text: NUGGETS.assignment(["x", text]),
+    "answer with nuggets": lambda text: replace(NUGGETS, item=Item("Why?", text)).assignment(["x"]),
 }
 
 

@@ -6,15 +6,7 @@ import jsonschema
 import pytest
 
 from ragbench.score.judge.base import Item
-from ragbench.score.judge.methods.prompt import (
-    assignment_prompt,
-    claims_prompt,
-    nuggets_prompt,
-    pairwise_prompt,
-    passages_prompt,
-    rating_prompt,
-    verdicts_prompt,
-)
+from ragbench.score.judge.methods.prompt import Prompts
 from ragbench.score.judge.methods.templates import prompt_fingerprint
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric, read_rubric
 from tests.score.judge.previews import preview
@@ -28,6 +20,7 @@ ITEM = Item(
     guidelines=["Be brief."],
     other="Gauss.",
 )
+CLAIMS = Prompts(load_rubric("faithfulness"), ITEM)
 
 
 @pytest.fixture
@@ -50,7 +43,7 @@ def labels_in(prompt):
 
 def test_what_a_rating_shows(own):
     everything = own("needs: [answer, queries, reference, contexts, guidelines, question]\n")
-    assert labels_in(rating_prompt(everything, ITEM)) == [
+    assert labels_in(Prompts(everything, ITEM).rating()) == [
         "question",
         "guideline-1",
         "passage-1",
@@ -61,12 +54,12 @@ def test_what_a_rating_shows(own):
         "answer",
     ]
     few = own("needs: [answer]\n")
-    assert labels_in(rating_prompt(few, ITEM)) == ["answer"], "nothing that it does not need"
+    assert labels_in(Prompts(few, ITEM).rating()) == ["answer"], "nothing that it does not need"
 
 
 def test_a_passage_is_rated_by_itself():
     rubric = load_rubric("passage_relevance")
-    first, second = (rating_prompt(rubric, ITEM, passage=number) for number in (0, 1))
+    first, second = (Prompts(rubric, ITEM).rating(passage=number) for number in (0, 1))
     assert labels_in(first) == labels_in(second) == ["question", "passage"]
     assert "Piazzi found it." in first.user
     assert "Piazzi found it." not in second.user
@@ -75,7 +68,7 @@ def test_a_passage_is_rated_by_itself():
 
 def test_levels_steps_and_guidelines_of_a_rubric_are_sent(own):
     rubric = own("needs: [answer]\nsteps: [Look twice.]\nguidelines: [Be kind.]\n")
-    system = rating_prompt(rubric, ITEM).system
+    system = Prompts(rubric, ITEM).rating().system
     assert "\n1: bad\n2: between 'bad' and 'good'\n3: between 'bad' and 'good'\n4: good\n" in system
     assert "\nGuidelines:\n1. Be kind.\n" in system
     assert "\nSteps:\n1. Look twice.\n" in system
@@ -118,9 +111,9 @@ def test_the_replies_of_examples_fit_the_schema(name):
 
 
 def test_reasons_come_first():
-    rating = rating_prompt(load_rubric("fluency"), ITEM)
+    rating = Prompts(load_rubric("fluency"), ITEM).rating()
     assert list(rating.schema["properties"]) == ["reasoning", "level"]
-    [verdict] = verdicts_prompt(["a"], "b").schema["properties"].values()
+    [verdict] = CLAIMS.verdicts(["a"], "b").schema["properties"].values()
     assert list(verdict["properties"]) == ["reason", "verdict"]
 
 
@@ -134,7 +127,7 @@ def test_reasons_come_first():
     ],
 )
 def test_a_reply_has_one_verdict_for_each_claim(reply, fits):
-    schema = verdicts_prompt(["a", "b"], "c").schema
+    schema = CLAIMS.verdicts(["a", "b"], "c").schema
     whole = {key: {"reason": "so", "verdict": word} for key, word in reply.items()}
     assert jsonschema.Draft202012Validator(schema).is_valid(whole) == fits
 
@@ -170,7 +163,7 @@ def test_prompts_about_the_same_passages_begin_alike():
     """Up to the claims, which come last, so that a server can cache what is before them."""
     passages = ["Piazzi found it.", "It is round."]
     one, other = (
-        passages_prompt(claims, passages, "Who found Ceres?")
+        CLAIMS.passages(claims, passages)
         for claims in (["Piazzi found Ceres."], ["Ceres is round.", "Ceres is small."])
     )
     assert one.system == other.system
@@ -181,14 +174,14 @@ def test_prompts_about_the_same_passages_begin_alike():
 
 
 def test_what_changes_comes_last():
-    assert labels_in(passages_prompt(["a", "b"], ["p", "q"], "Why?")) == [
+    assert labels_in(CLAIMS.passages(["a", "b"], ["p", "q"])) == [
         "question",
         "passage-1",
         "passage-2",
         "claim-1",
         "claim-2",
     ]
-    assert labels_in(verdicts_prompt(["a"], "s", "Why?")) == ["question", "source", "claim-1"]
+    assert labels_in(CLAIMS.verdicts(["a"], "s")) == ["question", "source", "claim-1"]
 
 
 def test_steps_of_an_own_rubric_on_claims_are_sent(own):
@@ -200,7 +193,7 @@ def test_steps_of_an_own_rubric_on_claims_are_sent(own):
 
 def test_both_orders_of_a_pair():
     rubric = load_rubric("pairwise")
-    straight, swapped = (pairwise_prompt(rubric, ITEM, swapped=s) for s in (False, True))
+    straight, swapped = (Prompts(rubric, ITEM).pairwise(swapped=s) for s in (False, True))
     assert straight.system == swapped.system
     assert labels_in(straight) == labels_in(swapped) == ["question", "answer-A", "answer-B"]
     order = [
@@ -210,15 +203,16 @@ def test_both_orders_of_a_pair():
 
 
 def test_nuggets_are_assigned_without_their_importance():
-    making = nuggets_prompt(ITEM.references, ITEM.question)
+    rubric = load_rubric("nugget_recall")
+    making = Prompts(rubric, ITEM).nuggets(ITEM.references)
     assert labels_in(making) == ["question", "source-1", "source-2"]
-    assigning = assignment_prompt(["Piazzi", "1801"], "Piazzi.", None)
+    assigning = Prompts(rubric, Item(answer="Piazzi.")).assignment(["Piazzi", "1801"])
     assert labels_in(assigning) == ["answer", "nugget-1", "nugget-2"]
     assert "vital" not in assigning.system + assigning.user
 
 
 def test_numbers_in_requests_read_well():
-    one, two = (claims_prompt(["a."] * count).user for count in (1, 2))
+    one, two = (CLAIMS.claims(["a."] * count).user for count in (1, 2))
     assert "1 in all: sentence_1." in one
     assert "2 in all: sentence_1 to sentence_2." in two
 

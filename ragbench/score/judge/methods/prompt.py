@@ -1,4 +1,4 @@
-"""Prompts: what exactly a judge that is a language model is sent, and the shape of its reply.
+"""Prompts: the requests that a judge by a language model sends, and the shape of its replies.
 
 Each builder returns one request. A system text holds the rubric and nothing that is judged; a user
 text holds the judged texts, fenced. Nothing is shortened: a text that is too long for a model is
@@ -7,9 +7,10 @@ for its server to refuse.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypedDict, get_args
+from typing import Any, get_args
 
 from ragbench.llm import Unreadable
 from ragbench.score.judge.base import NEEDS, Item, Rubric
@@ -22,11 +23,9 @@ from ragbench.score.judge.methods.templates import (
     worked,
 )
 from ragbench.score.judge.published import SUPPORT_LEVELS
+from ragbench.types.conversation import Turn
 from ragbench.types.records import ASSIGNMENTS, IMPORTANCES
 from ragbench.types.scores import Ruling
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 _JUDGED = {
     "answer": "the answer",
@@ -34,18 +33,13 @@ _JUDGED = {
     "query": "the set of queries",
     "conversation": "the conversation",
 }
-_Shape = dict[str, Any]
+_Schema = dict[str, Any]
 """A JSON Schema."""
-_TEXT: _Shape = {"type": "string"}
-
-RULINGS: tuple[str, ...] = get_args(Ruling)
-"""What a source says of a claim."""
-READINGS: tuple[str, ...] = get_args(Cell)
-"""What numbered passages say of a claim."""
-Asked = str | Material | None
-"""A question, alone or after what was said before it, as `Item.asked` has it."""
-OUTCOMES = ("A", "B", "tie")
-"""How two answers compare."""
+_TEXT: _Schema = {"type": "string"}
+_TEXTS: _Schema = {"type": "array", "items": _TEXT}
+_OUTCOMES = ("A", "B", "tie")
+_LEAST = {"supported": 1, "supported_together": 2, "contradicted": 1, "not_mentioned": 0}
+"""Verdict on a claim -> the least number of passages that can give it."""
 
 
 @dataclass(frozen=True)
@@ -62,218 +56,229 @@ class Prompt:
     """Refuses, as `Unreadable`, a value that fits the schema and cannot be meant."""
 
 
-class Shown(TypedDict, total=False):
-    """What a prompt shows besides the task and what is judged."""
+@dataclass(frozen=True)
+class Prompts:
+    """Build the requests by which a model applies a rubric to an item.
 
-    steps: Sequence[str]
-    """Those that a rubric adds to the usual ones: its `own_steps`."""
-    few_shot: bool
-    """Whether worked examples are shown, as they are by default."""
-
-
-def of_step(
-    step: str,
-    material: Material,
-    schema: Mapping[str, Any],
-    *,
-    steps: Sequence[str] = (),
-    few_shot: bool = True,
-    **words: object,
-) -> Prompt:
-    """Ask by the templates and worked examples of a step, which all rubrics share.
-
-    `words` are what the user's template names; the others are those of `Shown`.
+    All rubrics of a method share templates and worked examples, but for ratings and comparisons:
+    equal prompts are sent once. The question stands first, after the turns before it: it helps to
+    resolve what is said in a few words, and is no evidence.
     """
-    system = system_text(step, steps=steps, examples=worked(step) if few_shot else [])
-    return Prompt(system, user_text(step, material, **words), schema)
 
+    rubric: Rubric
+    item: Item
+    few_shot: bool = True
 
-def rating_prompt(
-    rubric: Rubric, item: Item, *, passage: int | None = None, few_shot: bool = True
-) -> Prompt:
-    """Ask for a level of a rubric, after the reasoning.
+    def rating(self, passage: int | None = None) -> Prompt:
+        """Ask for a level of the rubric, after the reasoning.
 
-    `passage` is the one that is rated, counted from 0, for a rubric that asks of a context.
+        `passage` is the one that is rated, counted from 0, for a rubric that asks of a context.
 
-    Example:
-        >>> from ragbench.score.judge.rubric import load_rubric
-        >>> prompt = rating_prompt(load_rubric("fluency"), Item(answer="It are red."))
-        >>> "It are red." in prompt.user, prompt.schema["properties"]["level"]["enum"]
-        (True, [1, 2, 3, 4, 5])
-    """
-    examples = [
-        shown_example(
-            number,
-            _material(rubric, example_item(example), 0 if rubric.asks == "context" else None),
-            {"reasoning": example["reasoning"], "level": example["level"]},
+        Example:
+            >>> from ragbench.score.judge.rubric import load_rubric
+            >>> prompt = Prompts(load_rubric("fluency"), Item(answer="It are red.")).rating()
+            >>> "It are red." in prompt.user, prompt.schema["properties"]["level"]["enum"]
+            (True, [1, 2, 3, 4, 5])
+        """
+        rubric, levels = self.rubric, [*range(1, self.rubric.levels + 1)]
+        rated = 0 if rubric.asks == "context" else None
+        examples = [
+            shown_example(
+                number,
+                _material(rubric, example_item(example), rated),
+                {"reasoning": example["reasoning"], "level": example["level"]},
+            )
+            for number, example in enumerate(rubric.examples if self.few_shot else (), start=1)
+        ]
+        words = {"rubric": rubric, "judged": _JUDGED[rubric.asks]}
+        return Prompt(
+            system_text("rating", examples=examples, **words),
+            user_text("rating", _material(rubric, self.item, passage), **words),
+            record({"reasoning": _TEXT, "level": {"type": "integer", "enum": levels}}),
         )
-        for number, example in enumerate(rubric.examples if few_shot else (), start=1)
-    ]
-    words = {"rubric": rubric, "judged": _JUDGED[rubric.asks]}
-    levels = [*range(1, rubric.levels + 1)]
-    return Prompt(
-        system_text("rating", examples=examples, **words),
-        user_text("rating", _material(rubric, item, passage), **words),
-        record({"reasoning": _TEXT, "level": {"type": "integer", "enum": levels}}),
-    )
 
+    def pairwise(self, *, swapped: bool = False) -> Prompt:
+        """Ask which of two answers is better: A or B, or a tie.
 
-def claims_prompt(
-    sentences: Sequence[str], question: Asked = None, *, few_shot: bool = True
-) -> Prompt:
-    """Ask for the claims of each sentence of a text, an answer or a reference alike.
-
-    The question helps to resolve what is said in a few words.
-    """
-    material = asked(question) + numbered("sentence", sentences)
-    schema = record({f"sentence_{n}": _several(_TEXT) for n in range(1, len(sentences) + 1)})
-    return of_step("claims", material, schema, few_shot=few_shot, count=len(sentences))
-
-
-def verdicts_prompt(
-    claims: Sequence[str], source: str, question: Asked = None, **shown: Unpack[Shown]
-) -> Prompt:
-    """Ask what one source says of each claim.
-
-    A source is a reference, an answer, or a passage that is read by itself. The question is no
-    evidence.
-    """
-    material = [*asked(question), ("source", source), *numbered("claim", claims)]
-    schema, n = verdicts("claim", len(claims), RULINGS), len(claims)
-    return of_step("verdicts", material, schema, count=n, **shown)
-
-
-def passages_prompt(
-    claims: Sequence[str],
-    passages: Sequence[str],
-    question: Asked = None,
-    **shown: Unpack[Shown],
-) -> Prompt:
-    """Ask what passages, read together, say of each claim, and which of them.
-
-    In the reply the passages are numbered from 1, those of this request.
-    """
-    material = [*asked(question), *numbered("passage", passages), *numbered("claim", claims)]
-    read = {"reason": _TEXT, "passages": _several({"type": "integer"}), "verdict": word(READINGS)}
-    schema = record({f"claim_{number}": record(read) for number in range(1, len(claims) + 1)})
-    made = of_step("passages", material, schema, count=len(claims), passages=len(passages), **shown)
-    return replace(made, check=_passages_check(passages))
-
-
-def _passages_check(passages: Sequence[str]) -> Callable[[Any], None]:
-    """Refuse numbers of passages that do not go with a verdict: what they mean cannot be known.
-
-    A claim that is not mentioned may have passages beside it: they are not counted.
-    """
-    least = {"supported": 1, "supported_together": 2, "contradicted": 1, "not_mentioned": 0}
-
-    def check(value: Any) -> None:
-        for claim, said in value.items():
-            named, verdict = said["passages"], said["verdict"]
-            for number in named:
-                if not 1 <= number <= len(passages):
-                    allowed = f"there are passages 1 to {len(passages)}"
-                    raise Unreadable(f"{claim} names passage {number}, and {allowed}")
-                if not passages[number - 1].strip() and verdict != "not_mentioned":
-                    raise Unreadable(f"{claim} names passage {number}, which is empty")
-            if len(set(named)) < len(named):
-                raise Unreadable(f"{claim} names a passage twice: {named}")
-            if len(named) < least[verdict]:
-                wanted = f"at least {least[verdict]}"
-                raise Unreadable(f"{claim} is {verdict} by passages {named}, expected {wanted}")
-
-    return check
-
-
-def pairwise_prompt(
-    rubric: Rubric, item: Item, *, swapped: bool = False, few_shot: bool = True
-) -> Prompt:
-    """Ask which of two answers is better: A or B, or a tie.
-
-    Ask twice, in both orders: a judge that contradicts itself has not told them apart. Swapped, the
-    other answer is A.
-    """
-    examples = [
-        shown_example(
-            number,
-            _pair(rubric, example_item(example), swapped=False),
-            {"reasoning": example["reasoning"], "outcome": _outcome(rubric, example["level"])},
+        Ask twice, in both orders: a judge that contradicts itself has not told them apart. Swapped,
+        the other answer is A.
+        """
+        rubric = self.rubric
+        examples = [
+            shown_example(
+                number,
+                _pair(rubric, example_item(example), swapped=False),
+                {"reasoning": example["reasoning"], "outcome": _outcome(rubric, example["level"])},
+            )
+            for number, example in enumerate(rubric.examples if self.few_shot else (), start=1)
+        ]
+        return Prompt(
+            system_text("pairwise", rubric=rubric, examples=examples),
+            user_text("pairwise", _pair(rubric, self.item, swapped=swapped), rubric=rubric),
+            record({"reasoning": _TEXT, "outcome": _word(_OUTCOMES)}),
         )
-        for number, example in enumerate(rubric.examples if few_shot else (), start=1)
-    ]
-    return Prompt(
-        system_text("pairwise", rubric=rubric, examples=examples),
-        user_text("pairwise", _pair(rubric, item, swapped=swapped), rubric=rubric),
-        record({"reasoning": _TEXT, "outcome": word(OUTCOMES)}),
-    )
 
+    def claims(self, sentences: Sequence[str]) -> Prompt:
+        """Ask for the claims of each sentence of a text, an answer or a reference alike."""
+        material, n = self.item.asked + numbered("sentence", sentences), len(sentences)
+        schema = record(dict.fromkeys(_keys("sentence", n), _TEXTS))
+        return self._of_step("claims", material, schema, count=n)
 
-def nuggets_prompt(sources: Sequence[str], question: Asked, **shown: Unpack[Shown]) -> Prompt:
-    """Ask for the facts that a good answer has, vital or okay, from gold answers or passages.
+    def verdicts(self, claims: Sequence[str], source: str) -> Prompt:
+        """Ask for a verdict of one source on each claim.
 
-    References:
-        Pradeep et al. (2024), Initial Nugget Evaluation Results for the TREC 2024 RAG Track.
-    """
-    nugget = record({"nugget": _TEXT, "importance": word(IMPORTANCES)})
-    material = asked(question) + numbered("source", sources)
-    return of_step("nuggets", material, record({"nuggets": _several(nugget)}), **shown)
+        A source is a reference, an answer, or a passage that is read by itself.
+        """
+        material, n = numbered("claim", claims), len(claims)
+        material = [*self.item.asked, ("source", source), *material]
+        schema = _verdicts(_keys("claim", n), get_args(Ruling))
+        return self._of_step("verdicts", material, schema, count=n)
 
+    def passages(self, claims: Sequence[str], passages: Sequence[str]) -> Prompt:
+        """Ask for a verdict of passages, read together, on each claim, and which of them give it.
 
-def assignment_prompt(
-    nuggets: Sequence[str], answer: str, question: Asked, **shown: Unpack[Shown]
-) -> Prompt:
-    """Ask how far an answer has each nugget; it is not told which ones are vital."""
-    material = [*asked(question), ("answer", answer), *numbered("nugget", nuggets)]
-    schema, n = verdicts("nugget", len(nuggets), ASSIGNMENTS), len(nuggets)
-    return of_step("assignment", material, schema, count=n, **shown)
+        In the reply the passages are numbered from 1, those of this request.
+        """
+        material = self.item.asked + numbered("passage", passages) + numbered("claim", claims)
+        verdict = {"reason": _TEXT, "passages": _several({"type": "integer"})}
+        shape = record({**verdict, "verdict": _word(get_args(Cell))})
+        schema = record(dict.fromkeys(_keys("claim", len(claims)), shape))
+        counts = {"count": len(claims), "passages": len(passages)}
+        prompt = self._of_step("passages", material, schema, **counts)
+        return replace(prompt, check=functools.partial(_check_passages, passages))
 
+    def nuggets(self, sources: Sequence[str]) -> Prompt:
+        """Ask for the facts that a good answer has, vital or okay, from gold answers or passages.
 
-def support_prompt(
-    statements: Sequence[str], passage: str, question: Asked, *, few_shot: bool = True
-) -> Prompt:
-    """Ask how far a passage supports each statement that cites it."""
-    material = [*asked(question), ("passage", passage), *numbered("statement", statements)]
-    schema = verdicts("statement", len(statements), SUPPORT_LEVELS)
-    return of_step("support", material, schema, few_shot=few_shot, count=len(statements))
+        References:
+            Pradeep et al. (2024), Initial Nugget Evaluation Results for the TREC 2024 RAG Track.
+        """
+        nugget = record({"nugget": _TEXT, "importance": _word(IMPORTANCES)})
+        material = self.item.asked + numbered("source", sources)
+        return self._of_step("nuggets", material, record({"nuggets": _several(nugget)}))
+
+    def assignment(self, nuggets: Sequence[str]) -> Prompt:
+        """Ask how far the answer has each nugget; the model does not see which ones are vital."""
+        material, n = numbered("nugget", nuggets), len(nuggets)
+        material = [*self.item.asked, ("answer", self.item.answer or ""), *material]
+        schema = _verdicts(_keys("nugget", n), ASSIGNMENTS)
+        return self._of_step("assignment", material, schema, count=n)
+
+    def support(self, statements: Sequence[str], passage: str) -> Prompt:
+        """Ask how far a passage supports each statement that cites it."""
+        material, n = numbered("statement", statements), len(statements)
+        material = [*self.item.asked, ("passage", passage), *material]
+        schema = _verdicts(_keys("statement", n), SUPPORT_LEVELS)
+        return self._of_step("support", material, schema, count=n)
+
+    def intentions(self) -> Prompt:
+        """Ask for all intentions of the user, each once."""
+        schema = record({"intentions": _TEXTS})
+        return self._of_step("intentions", self._conversation(), schema)
+
+    def satisfaction(self, intentions: Sequence[str]) -> Prompt:
+        """Ask for each intention whether the conversation satisfies it."""
+        material, n = numbered("intention", intentions), len(intentions)
+        schema = _verdicts(_keys("intention", n), ("satisfied", "not_satisfied"))
+        return self._of_step("satisfaction", self._conversation() + material, schema, count=n)
+
+    def facts(self) -> Prompt:
+        """Ask for the facts in each message of the user that have to be remembered."""
+        messages = enumerate(messages_of(self.item), start=1)
+        keys = [f"turn_{number}" for number, turn in messages if turn.role == "user"]
+        schema = record(dict.fromkeys(keys, _TEXTS))
+        return self._of_step("facts", self._conversation(), schema, keys=keys)
+
+    def retention(self, facts: Mapping[int, Sequence[str]], answers: Sequence[int]) -> Prompt:
+        """Ask of some messages of the assistant whether they lose facts that the user told before.
+
+        `facts` has the facts of each message of the user, by its number from 1; `answers` the
+        numbers of the messages that are judged.
+        """
+        material = self._conversation()
+        for turn, texts in facts.items():
+            material += numbered(f"told-in-turn-{turn}", texts)
+        keys = [f"turn_{turn}" for turn in answers]
+        schema = _verdicts(keys, ("retained", "lost"))
+        return self._of_step("retention", material, schema, keys=keys)
+
+    def _of_step(
+        self, step: str, material: Material, schema: Mapping[str, Any], **words: object
+    ) -> Prompt:
+        """Ask by the templates and worked examples of a step; `words` are for the user's part."""
+        examples = worked(step) if self.few_shot else []
+        system = system_text(step, steps=self.rubric.own_steps, examples=examples)
+        return Prompt(system, user_text(step, material, **words), schema)
+
+    def _conversation(self) -> list[tuple[str, str]]:
+        """Every message under its number and speaker, tools after the message that called them."""
+        material: list[tuple[str, str]] = []
+        for number, message in enumerate(messages_of(self.item), start=1):
+            if message.text or message.role == "user":
+                material.append((f"turn-{number}-{message.role}", message.text))
+            for call_number, call in enumerate(message.tool_calls, start=1):
+                output = "" if call.output is None else f"\n{call.output}"
+                label = f"turn-{number}-tool-{call_number}"
+                material.append((label, f"{call.written}{output}"))
+        return material
 
 
 def ragas_prompt(step: str, material: Material) -> Prompt:
-    """Ask what a metric of ragas is made of; the keys of the reply are those of ragas."""
-    system = system_text("ragas", asked=step)
+    """Ask for a part of a metric of ragas; the keys of the reply are those of ragas."""
     text, mark = _TEXT, {"type": "integer", "enum": [0, 1]}
-    told = {"statement": text, "reason": text}
-    shapes: Mapping[str, _Shape] = {
+    statement = {"statement": text, "reason": text}
+    shapes: Mapping[str, _Schema] = {
         "question": {"question": text, "noncommittal": mark},
-        "statements": {"statements": _several(text)},
-        "inference": {"statements": _several(record({**told, "verdict": mark}))},
+        "statements": {"statements": _TEXTS},
+        "inference": {"statements": _several(record({**statement, "verdict": mark}))},
         "usefulness": {"reason": text, "verdict": mark},
-        "attribution": {"classifications": _several(record({**told, "attributed": mark}))},
-        "classification": {key: _several(record(told)) for key in ("TP", "FP", "FN")},
+        "attribution": {"classifications": _several(record({**statement, "attributed": mark}))},
+        "classification": {key: _several(record(statement)) for key in ("TP", "FP", "FN")},
     }
+    system = system_text("ragas", asked=step)
     return Prompt(system, user_text("ragas", material), record(shapes[step]))
 
 
-def _several(of: _Shape) -> _Shape:
-    return {"type": "array", "items": of}
+def _check_passages(passages: Sequence[str], value: Any) -> None:
+    """Refuse numbers of passages that do not go with a verdict: they cannot be understood.
+
+    A claim that is not mentioned may have passages beside it: they are not counted.
+    """
+    for claim, entry in value.items():
+        numbers, verdict = entry["passages"], entry["verdict"]
+        for number in numbers:
+            if not 1 <= number <= len(passages):
+                allowed = f"there are passages 1 to {len(passages)}"
+                raise Unreadable(f"{claim} names passage {number}, and {allowed}")
+            if not passages[number - 1].strip() and verdict != "not_mentioned":
+                raise Unreadable(f"{claim} names passage {number}, which is empty")
+        if len(set(numbers)) < len(numbers):
+            raise Unreadable(f"{claim} names a passage twice: {numbers}")
+        if len(numbers) < _LEAST[verdict]:
+            expected = f"at least {_LEAST[verdict]}"
+            raise Unreadable(f"{claim} is {verdict} by passages {numbers}, expected {expected}")
+
+
+def messages_of(item: Item) -> list[Turn]:
+    """Return the whole conversation: the earlier turns, the question and the answer.
+
+    The calls of an answer that is judged as the end of a whole conversation may be those of all
+    its turns: those of the earlier turns are not repeated.
+    """
+    earlier = [call for turn in item.turns for call in turn.tool_calls]
+    calls = tuple(call for call in item.tool_calls or () if call not in earlier)
+    answer = Turn("assistant", item.answer or "", tool_calls=calls)
+    return [*item.turns, Turn("user", item.question or ""), answer]
 
 
 def example_item(example: Mapping[str, Any]) -> Item:
     """Return an example of a rubric file as an item."""
-    reference = example.get("reference")
-    return Item(
-        question=example.get("question"),
-        answer=example.get("answer"),
-        contexts=example.get("contexts"),
-        references=[] if reference is None else [reference],
-        queries=example.get("queries"),
-        guidelines=example.get("guidelines", []),
-        other=example.get("other"),
-        turns=example.get("turns", ()),
-    )
+    parts = {key: value for key, value in example.items() if key in NEEDS and key != "reference"}
+    return Item(**parts, references=[example["reference"]] if "reference" in example else [])
 
 
-def _material(rubric: Rubric, item: Item, passage: int | None) -> Material:
-    """What a rubric needs of an item, in the order of `NEEDS`."""
+def _material(rubric: Rubric, item: Item, passage: int | None) -> list[tuple[str, str]]:
+    """The parts of an item that a rubric needs, in the order of `NEEDS`."""
     contexts = numbered("passage", item.contexts or [])
     parts: Mapping[str, list[tuple[str, str]]] = {
         "question": item.asked,  # with the turns before it
@@ -289,11 +294,11 @@ def _material(rubric: Rubric, item: Item, passage: int | None) -> Material:
 
 def _pair(rubric: Rubric, item: Item, *, swapped: bool) -> Material:
     """The material of a rubric with its two answers as A and B."""
-    names = {"answer": "answer-B", "other": "answer-A"} if swapped else {}
-    names = names or {"answer": "answer-A", "other": "answer-B"}
-    found = [(names.get(label, label), text) for label, text in _material(rubric, item, None)]
+    labels = ("answer-B", "answer-A") if swapped else ("answer-A", "answer-B")
+    names = dict(zip(("answer", "other"), labels, strict=True))
+    material = [(names.get(label, label), text) for label, text in _material(rubric, item, None)]
     # a stable sort: what is not an answer stays in front, then A, then B
-    return sorted(found, key=lambda pair: pair[0] if pair[0].startswith("answer-") else "")
+    return sorted(material, key=lambda pair: pair[0] if pair[0].startswith("answer-") else "")
 
 
 def _outcome(rubric: Rubric, level: int) -> str:
@@ -302,34 +307,29 @@ def _outcome(rubric: Rubric, level: int) -> str:
     return "tie" if score == 1 / 2 else "A" if score > 1 / 2 else "B"
 
 
-def asked(question: Asked) -> list[tuple[str, str]]:
-    """Return the question as material, after what was said before it; nothing without one."""
-    if isinstance(question, str):
-        return [("question", question)]
-    return [*question] if question is not None else []
-
-
 def numbered(label: str, texts: Sequence[str]) -> list[tuple[str, str]]:
     """Return texts as material, with numbers from 1 behind the label."""
     return [(f"{label}-{number}", text) for number, text in enumerate(texts, start=1)]
 
 
-def word(allowed: Sequence[str]) -> _Shape:
-    """Return the schema of one word of several."""
+def _keys(label: str, count: int) -> list[str]:
+    return [f"{label}_{number}" for number in range(1, count + 1)]
+
+
+def _word(allowed: Sequence[str]) -> _Schema:
     return {"type": "string", "enum": [*allowed]}
 
 
-def verdicts(label: str, count: int, allowed: Sequence[str]) -> _Shape:
-    """Return the schema of one verdict for each number: none can be left out or given twice."""
-    return verdicts_of([f"{label}_{number}" for number in range(1, count + 1)], allowed)
+def _several(items: _Schema) -> _Schema:
+    return {"type": "array", "items": items}
 
 
-def verdicts_of(keys: Sequence[str], allowed: Sequence[str]) -> _Shape:
-    """Return the schema of one verdict for each key."""
-    return record(dict.fromkeys(keys, record({"reason": _TEXT, "verdict": word(allowed)})))
+def _verdicts(keys: Sequence[str], allowed: Sequence[str]) -> _Schema:
+    """The schema of one verdict for each key: none can be left out or given twice."""
+    return record(dict.fromkeys(keys, record({"reason": _TEXT, "verdict": _word(allowed)})))
 
 
-def record(properties: Mapping[str, Any]) -> _Shape:
+def record(properties: Mapping[str, Any]) -> _Schema:
     """Return the schema of an object with these keys, in this order, and no other."""
     return {
         "type": "object",

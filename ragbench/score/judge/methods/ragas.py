@@ -10,114 +10,114 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from ragbench.score.judge import published
-from ragbench.score.judge.base import Item, Rubric, not_applicable
+from ragbench.score.judge.base import not_applicable
 from ragbench.score.judge.grounding import best_verdict
 from ragbench.score.judge.methods.prompt import Prompt, numbered, ragas_prompt
-from ragbench.score.judge.methods.session import ReplyLog
+from ragbench.score.judge.methods.vote import Vote
 from ragbench.types.scores import Cause, Verdict
 
-_Said = Mapping[str, str | int]
+_Entry = Mapping[str, str | int]
 """An entry of a reply."""
 _QUESTIONS = 3  # `strictness` of ragas
-_NOTHING = not_applicable(Cause.NO_CLAIMS, "there is no statement to check")
+_NO_STATEMENT = not_applicable(Cause.NO_CLAIMS, "there is no statement to check")
 
 
-async def apply_ragas(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
+async def apply_ragas(vote: Vote) -> Verdict:
     """Compute a metric of `RAGAS`; of several references, the one with the best number counts.
 
     References:
         Es et al. (2024), RAGAs: Automated Evaluation of Retrieval Augmented Generation; with the
         formulas of version 0.4 of the package.
     """
-    apply = _METRICS[rubric.formula or ""]
-    references = item.references if "reference" in rubric.needs else [""]
-    verdicts = [await apply(log, item, rubric, reference) for reference in references]
-    return best_verdict(rubric, verdicts)
+    apply = _METRICS[vote.rubric.formula or ""]
+    references = vote.item.references if "reference" in vote.rubric.needs else [""]
+    verdicts = [await apply(vote, reference) for reference in references]
+    return best_verdict(vote.rubric, verdicts)
 
 
-async def _answer_relevancy(log: ReplyLog, item: Item, rubric: Rubric, _: str) -> Verdict:
-    prompt = ragas_prompt("question", [("answer", item.answer or "")])
-    replies = [reply.value for reply in await log.ask_again(prompt, _QUESTIONS)]
-    made = [reply for reply in replies if reply["question"].strip()]
-    texts = [str(reply["question"]) for reply in made]
-    cosines = await _cosines(log, item.question or "", texts, rubric)
-    score = published.ragas_relevancy(cosines, [bool(reply["noncommittal"]) for reply in made])
+async def _answer_relevancy(vote: Vote, _: str) -> Verdict:
+    prompt = ragas_prompt("question", [("answer", vote.item.answer or "")])
+    replies = [reply.value for reply in await vote.ask_again(prompt, _QUESTIONS)]
+    replies = [reply for reply in replies if reply["question"].strip()]
+    questions = [str(reply["question"]) for reply in replies]
+    cosines = await _cosines(vote, vote.item.question or "", questions)
+    score = published.ragas_relevancy(cosines, [bool(reply["noncommittal"]) for reply in replies])
     lines = [
         f"cosine {cosine:.3f}{' (noncommittal)' if reply['noncommittal'] else ''}: {text}"
-        for cosine, reply, text in zip(cosines, made, texts, strict=True)
+        for cosine, reply, text in zip(cosines, replies, questions, strict=True)
     ]
     return Verdict(score, reasoning="\n".join(lines) or "no question was made of the answer")
 
 
-async def _faithfulness(log: ReplyLog, item: Item, rubric: Rubric, _: str) -> Verdict:
-    statements = await _statements(log, item.question, item.answer or "")
+async def _faithfulness(vote: Vote, _: str) -> Verdict:
+    statements = await _statements(vote, vote.item.answer or "")
     if not statements:
-        return _NOTHING
-    reply = await log.ask(_inference(statements, "\n".join(item.contexts or [])))
+        return _NO_STATEMENT
+    reply = await vote.ask(_inference(statements, "\n".join(vote.item.contexts or [])))
     return _share(reply.value["statements"], "verdict")
 
 
-async def _context_precision(log: ReplyLog, item: Item, rubric: Rubric, reference: str) -> Verdict:
-    answer = reference if "reference" in rubric.needs else item.answer or ""
-    around = [*_asked(item.question), ("answer", answer)]
+async def _context_precision(vote: Vote, reference: str) -> Verdict:
+    answer = reference if "reference" in vote.rubric.needs else vote.item.answer or ""
+    around = [*_question(vote), ("answer", answer)]
     prompts = [
         ragas_prompt("usefulness", [*around, ("passage", passage)])
-        for passage in item.contexts or []
+        for passage in vote.item.contexts or []
     ]
-    found = [reply.value for reply in await log.ask_all(prompts)]
-    lines = [f"passage {n}: {_mark(each, 'verdict')}" for n, each in enumerate(found, start=1)]
-    score = published.ragas_precision([bool(each["verdict"]) for each in found])
+    values = [reply.value for reply in await vote.ask_all(prompts)]
+    lines = [f"passage {n}: {_mark(value, 'verdict')}" for n, value in enumerate(values, start=1)]
+    score = published.ragas_precision([bool(value["verdict"]) for value in values])
     return Verdict(score, reasoning="\n".join(lines))
 
 
-async def _context_recall(log: ReplyLog, item: Item, rubric: Rubric, reference: str) -> Verdict:
-    context = "\n".join(item.contexts or [])
-    material = [*_asked(item.question), ("context", context), ("answer", reference)]
-    reply = await log.ask(ragas_prompt("attribution", material))
+async def _context_recall(vote: Vote, reference: str) -> Verdict:
+    context = "\n".join(vote.item.contexts or [])
+    material = [*_question(vote), ("context", context), ("answer", reference)]
+    reply = await vote.ask(ragas_prompt("attribution", material))
     return _share(reply.value["classifications"], "attributed")
 
 
-async def _correctness(log: ReplyLog, item: Item, rubric: Rubric, reference: str) -> Verdict:
-    answer = item.answer or ""
-    own = await _statements(log, item.question, answer)
-    gold = await _statements(log, item.question, reference)
-    counts, lines = {"TP": 0, "FP": 0, "FN": 0}, []
-    if own and gold:
-        texts = numbered("answer", own) + numbered("reference", gold)
-        material = _asked(item.question) + texts
-        found = (await log.ask(ragas_prompt("classification", material))).value
-        counts = {key: len(found[key]) for key in counts}
-        lines = [
-            f"{key}: {each['statement']} ({each['reason']})"
-            for key in counts
-            for each in found[key]
-        ]
-    (cosine,) = await _cosines(log, reference, [answer], rubric)
-    score = published.ragas_correctness(counts["TP"], counts["FP"], counts["FN"], cosine)
+async def _correctness(vote: Vote, reference: str) -> Verdict:
+    answer = vote.item.answer or ""
+    statements = await _statements(vote, answer)
+    gold = await _statements(vote, reference)
+    entries: dict[str, list[_Entry]] = {"TP": [], "FP": [], "FN": []}
+    if statements and gold:
+        texts = numbered("answer", statements) + numbered("reference", gold)
+        entries = (await vote.ask(ragas_prompt("classification", _question(vote) + texts))).value
+    lines = [
+        f"{key}: {entry['statement']} ({entry['reason']})"
+        for key in ("TP", "FP", "FN")
+        for entry in entries[key]
+    ]
+    (cosine,) = await _cosines(vote, reference, [answer])
+    tp, fp, fn = (len(entries[key]) for key in ("TP", "FP", "FN"))
+    score = published.ragas_correctness(tp, fp, fn, cosine)
     return Verdict(score, reasoning="\n".join([*lines, f"cosine {cosine:.3f}"]))
 
 
-async def _noise_sensitivity(log: ReplyLog, item: Item, rubric: Rubric, reference: str) -> Verdict:
-    gold = await _statements(log, item.question, reference)
-    own = await _statements(log, item.question, item.answer or "")
-    if not own or not gold:
-        return _NOTHING
-    sources = [*(item.contexts or []), reference]
-    rows = await _matrix(log, own, sources)
+async def _noise_sensitivity(vote: Vote, reference: str) -> Verdict:
+    gold = await _statements(vote, reference)
+    statements = await _statements(vote, vote.item.answer or "")
+    if not statements or not gold:
+        return _NO_STATEMENT
+    sources = [*(vote.item.contexts or []), reference]
+    rows = await _matrix(vote, statements, sources)
     score = published.ragas_noise(
         [row[:-1] for row in rows],
-        await _matrix(log, gold, sources[:-1]),
+        await _matrix(vote, gold, sources[:-1]),
         [row[-1] for row in rows],
     )
     lines = [
         f"{'right' if row[-1] else 'wrong'}, in passages "
-        f"{', '.join(str(n) for n, told in enumerate(row[:-1], start=1) if told) or 'none'}: {text}"
-        for row, text in zip(rows, own, strict=True)
+        f"{', '.join(str(n) for n, is_in in enumerate(row[:-1], start=1) if is_in) or 'none'}: "
+        f"{text}"
+        for row, text in zip(rows, statements, strict=True)
     ]
     return Verdict(score, reasoning="\n".join(lines))
 
 
-_METRICS: Mapping[str, Callable[[ReplyLog, Item, Rubric, str], Awaitable[Verdict]]] = {
+_METRICS: Mapping[str, Callable[[Vote, str], Awaitable[Verdict]]] = {
     "answer_relevancy": _answer_relevancy,
     "faithfulness": _faithfulness,
     "context_precision": _context_precision,
@@ -128,16 +128,17 @@ _METRICS: Mapping[str, Callable[[ReplyLog, Item, Rubric, str], Awaitable[Verdict
 }
 
 
-def _asked(question: str | None) -> list[tuple[str, str]]:
-    return [("question", question)] if question else []
+def _question(vote: Vote) -> list[tuple[str, str]]:
+    # ragas shows no earlier turns
+    return [("question", vote.item.question)] if vote.item.question else []
 
 
-async def _statements(log: ReplyLog, question: str | None, text: str) -> list[str]:
+async def _statements(vote: Vote, text: str) -> list[str]:
     """The statements of a text; an empty one has none, and no request is sent."""
     if not text.strip():
         return []
-    reply = await log.ask(ragas_prompt("statements", [*_asked(question), ("text", text)]))
-    return [str(each) for each in reply.value["statements"] if each.strip()]
+    reply = await vote.ask(ragas_prompt("statements", [*_question(vote), ("text", text)]))
+    return [str(statement) for statement in reply.value["statements"] if statement.strip()]
 
 
 def _inference(statements: Sequence[str], context: str) -> Prompt:
@@ -145,31 +146,31 @@ def _inference(statements: Sequence[str], context: str) -> Prompt:
 
 
 async def _matrix(
-    log: ReplyLog, statements: Sequence[str], sources: Sequence[str]
+    vote: Vote, statements: Sequence[str], sources: Sequence[str]
 ) -> list[list[bool]]:
     """A row per statement, whether it follows from each source; what a reply lacks does not."""
-    replies = await log.ask_all([_inference(statements, source) for source in sources])
-    told = [[bool(each["verdict"]) for each in reply.value["statements"]] for reply in replies]
-    return [[n < len(row) and row[n] for row in told] for n in range(len(statements))]
+    replies = await vote.ask_all([_inference(statements, source) for source in sources])
+    columns = [[bool(entry["verdict"]) for entry in reply.value["statements"]] for reply in replies]
+    return [[n < len(column) and column[n] for column in columns] for n in range(len(statements))]
 
 
-def _share(found: Sequence[_Said], key: str) -> Verdict:
-    if not found:
-        return _NOTHING
-    lines = [f"{_mark(each, key)}: {each['statement']}" for each in found]
-    score = sum(bool(each[key]) for each in found) / len(found)
+def _share(entries: Sequence[_Entry], key: str) -> Verdict:
+    if not entries:
+        return _NO_STATEMENT
+    lines = [f"{_mark(entry, key)}: {entry['statement']}" for entry in entries]
+    score = sum(bool(entry[key]) for entry in entries) / len(entries)
     return Verdict(score, reasoning="\n".join(lines))
 
 
-def _mark(said: _Said, key: str) -> str:
-    return f"{'yes' if said[key] else 'no'} ({said['reason']})"
+def _mark(entry: _Entry, key: str) -> str:
+    return f"{'yes' if entry[key] else 'no'} ({entry['reason']})"
 
 
-async def _cosines(log: ReplyLog, text: str, others: Sequence[str], rubric: Rubric) -> list[float]:
+async def _cosines(vote: Vote, text: str, others: Sequence[str]) -> list[float]:
     """The cosine of a text with each of the others, computed beside the running loop."""
-    if log.session.asking.rehearsal or not others:
+    if vote.asking.rehearsal or not others:
         return [0.0] * len(others)
-    return await asyncio.to_thread(_computed, rubric.model or "", text, others)
+    return await asyncio.to_thread(_computed, vote.rubric.model or "", text, others)
 
 
 def _computed(model: str, text: str, others: Sequence[str]) -> list[float]:

@@ -6,10 +6,9 @@ import math
 import re
 from collections.abc import Sequence
 
-from ragbench.llm import ChatReply, StructuredReply, TokenLogprob
-from ragbench.score.judge.base import Item, Rubric, both_orders
-from ragbench.score.judge.methods.prompt import pairwise_prompt, rating_prompt
-from ragbench.score.judge.methods.session import ReplyLog
+from ragbench.llm import ChatReply, TokenLogprob
+from ragbench.score.judge.base import both_orders
+from ragbench.score.judge.methods.vote import Vote
 from ragbench.types.scores import Verdict
 
 _ALTERNATIVES = 10  # per token; OpenAI and vLLM return at most 20
@@ -18,37 +17,27 @@ _LEVEL = re.compile(r'"level"\s*:\s*"?(\d)')
 _PADDING = ' \t\r\n\u2581\u0120\u010a":,}'  # with what tokenisers write for a space or line
 
 
-async def rate(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
+async def rate(vote: Vote) -> Verdict:
     """Rate an item; a rubric that asks of passages rates each, and the score is their mean."""
-    of_passages = rubric.asks == "context"
-    passages = range(len(item.contexts or ())) if of_passages else [None]
-    prompts = [
-        rating_prompt(rubric, item, passage=passage, few_shot=log.few_shot) for passage in passages
-    ]
-    replies = await log.ask_all(prompts, top_logprobs=_ALTERNATIVES)
-    found = [_level_of(reply, rubric) for reply in replies]
-    level = math.fsum(level for level, _ in found) / len(found)
+    rubric, of_passages = vote.rubric, vote.rubric.asks == "context"
+    passages = range(len(vote.item.contexts or ())) if of_passages else [None]
+    prompts = [vote.prompts.rating(passage) for passage in passages]
+    replies = await vote.ask_all(prompts, top_logprobs=_ALTERNATIVES)
+    levels, weighted = [], True
+    for reply in replies:
+        named = int(reply.value["level"])
+        chances = level_probabilities(reply.reply, named, rubric.levels)
+        weighted = weighted and chances is not None
+        # without log-probabilities the level is certain
+        levels.append(math.fsum(k * p for k, p in (chances or {named: 1.0}).items()))
     reasons = [str(reply.value["reasoning"]) for reply in replies]
     if of_passages:
         reasons = [
-            f"passage {number}: level {each:.3g}: {reason}"
-            for number, ((each, _), reason) in enumerate(zip(found, reasons, strict=True), start=1)
+            f"passage {number}: level {level:.3g}: {reason}"
+            for number, (level, reason) in enumerate(zip(levels, reasons, strict=True), start=1)
         ]
-    return Verdict(
-        rubric.score_of(level),
-        level=level,
-        reasoning="\n".join(reasons),
-        weighted=all(weighted for _, weighted in found),
-    )
-
-
-def _level_of(answer: StructuredReply, rubric: Rubric) -> tuple[float, bool]:
-    """The level of a reply, and whether it is an expectation."""
-    said = int(answer.value["level"])
-    chances = level_probabilities(answer.reply, said, rubric.levels)
-    if chances is None:
-        return float(said), False
-    return math.fsum(level * chance for level, chance in chances.items()), True
+    mean, reasoning = math.fsum(levels) / len(levels), "\n".join(reasons)
+    return Verdict(rubric.score_of(mean), level=mean, reasoning=reasoning, weighted=weighted)
 
 
 def level_probabilities(reply: ChatReply, said: int, levels: int) -> dict[int, float] | None:
@@ -99,24 +88,20 @@ def _token_of_level(tokens: Sequence[TokenLogprob], said: int) -> TokenLogprob |
     return None
 
 
-_FIRST = {"A": 1.0, "B": 0.0, "tie": 0.5}
-_SECOND = {"A": 0.0, "B": 1.0, "tie": 0.5}
+_SCORES = {"A": 1.0, "B": 0.0, "tie": 0.5}
+"""Outcome -> the score of the answer that stands first."""
 
 
-async def compare_pair(log: ReplyLog, item: Item, rubric: Rubric) -> Verdict:
+async def compare_pair(vote: Vote) -> Verdict:
     """Compare `answer` with `other`: 1 a win, 0.5 a tie, 0 a loss.
 
     A judge that says otherwise when the two change places has not told them apart: a tie.
 
     References:
-        Zheng et al. (2023), Judging LLM-as-a-Judge with MT-Jury and Chatbot Arena.
+        Zheng et al. (2023), Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena.
     """
-    one, two = await log.ask_all(
-        [
-            pairwise_prompt(rubric, item, swapped=swapped, few_shot=log.few_shot)
-            for swapped in (False, True)
-        ]
-    )
-    scores = (_FIRST[one.value["outcome"]], _SECOND[two.value["outcome"]])
-    said = [f"{each.value['outcome']}: {each.value['reasoning']}" for each in (one, two)]
-    return both_orders(rubric, scores, said)
+    prompts = [vote.prompts.pairwise(swapped=swapped) for swapped in (False, True)]
+    first, second = [reply.value for reply in await vote.ask_all(prompts)]
+    scores = (_SCORES[first["outcome"]], 1 - _SCORES[second["outcome"]])
+    reasons = [f"{value['outcome']}: {value['reasoning']}" for value in (first, second)]
+    return both_orders(vote.rubric, scores, reasons)

@@ -1,4 +1,4 @@
-"""One model's replies about one item: each prompt is asked once, whichever rubrics need it."""
+"""Votes of one model on one item: each prompt is sent once, whichever rubrics need its reply."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ragbench.llm.calls import Ask
 from ragbench.llm.server import SamplingOptions
 from ragbench.registry import Option
 from ragbench.score.judge.base import Item, Rubric
-from ragbench.score.judge.methods.prompt import Prompt, Shown
+from ragbench.score.judge.methods.prompt import Prompt, Prompts
 from ragbench.score.judge.methods.templates import Together, harmless, taken_apart
 from ragbench.types.scores import SentPrompt, named_text
 
@@ -116,58 +116,37 @@ class Asking(SamplingOptions, ExampleOptions, PassageOptions):
         return f"{prompt.system}\n\n{line}"
 
 
-class Session:
-    """What one model says about one item, in one sample.
+Tasks = dict[tuple[str, str, int], "asyncio.Task[StructuredReply]"]
+"""Prompt (system, user, log-probabilities) -> its reply, under way or done."""
 
-    Equal prompts are sent once: all rubrics over claims share the split and the verdicts. A
-    prompt that failed is not asked again either. Belongs to one event loop.
+
+@dataclass(eq=False)
+class Vote:
+    """Judge one item by one rubric with one model, and log the replies that the verdict rests on.
+
+    Votes of one model and sample on an item share `tasks`: equal prompts are sent once, so that
+    all rubrics over claims share the split and the verdicts. A prompt that failed is not asked
+    again either. Belongs to one event loop.
     """
 
-    def __init__(self, ask: Ask, asking: Asking, model: str, sample: int) -> None:
-        self.asking, self.model = asking, model
-        self._ask, self._sample = ask, sample
-        self._asked: dict[tuple[str, str, int], asyncio.Task[StructuredReply]] = {}
-
-    def ask(self, prompt: Prompt, top_logprobs: int) -> asyncio.Task[StructuredReply]:
-        """Return the reply to a prompt, under way or done."""
-        key = (prompt.system, prompt.user, top_logprobs)
-        if key not in self._asked:
-            request = self.asking.request(self.model, prompt, self._sample, top_logprobs)
-            reply = ask_structured(self._ask, request, check=prompt.check)
-            self._asked[key] = asyncio.ensure_future(reply)
-        return self._asked[key]
-
-    def again(self, prompt: Prompt, times: int) -> list[asyncio.Task[StructuredReply]]:
-        """Return several replies to one prompt, each a sample of its own."""
-        samples = [
-            Session(self._ask, self.asking, self.model, self._sample * times + n)
-            for n in range(times)
-        ]
-        return [sample.ask(prompt, 0) for sample in samples]
-
-
-class ReplyLog:
-    """The replies that one verdict rests on, in the order in which they were asked for."""
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.replies: list[ChatReply] = []
-        self.sent: list[Prompt] = []
-        """The prompts, as often as they were sent."""
+    item: Item
+    rubric: Rubric
+    model: str
+    voter: str
+    """The model, with the number of its sample where it has several, for people."""
+    sample: int
+    asking: Asking
+    send: Ask
+    tasks: Tasks
+    replies: list[ChatReply] = field(default_factory=list)
+    """The replies, in the order in which they were asked for."""
+    sent: list[Prompt] = field(default_factory=list)
+    """The prompts, as often as they were sent."""
 
     @property
-    def asking(self) -> Asking:
-        """How prompts become requests."""
-        return self.session.asking
-
-    @property
-    def few_shot(self) -> bool:
-        """Whether prompts show examples."""
-        return self.asking.few_shot
-
-    def shown(self, rubric: Rubric) -> Shown:
-        """Return what the prompts of a rubric show besides what is judged."""
-        return {"steps": rubric.own_steps, "few_shot": self.few_shot}
+    def prompts(self) -> Prompts:
+        """Return the builder of the prompts."""
+        return Prompts(self.rubric, self.item, self.asking.few_shot)
 
     async def ask(self, prompt: Prompt) -> StructuredReply:
         """Return the reply to one prompt, as `ask_all` does."""
@@ -181,23 +160,34 @@ class ReplyLog:
         Raises:
             CallFailure: One of them failed; the first in order, once all have ended.
         """
-        self.sent += prompts
-        return await self._ended([self.session.ask(prompt, top_logprobs) for prompt in prompts])
+        return await self._replies([self._task(prompt, top_logprobs) for prompt in prompts])
 
     async def ask_again(self, prompt: Prompt, times: int) -> list[StructuredReply]:
-        """Return several replies to one prompt, as `ask_all` does."""
-        self.sent += [prompt] * times
-        return await self._ended(self.session.again(prompt, times))
+        """Return several replies to one prompt, as `ask_all` does, each a sample of its own."""
+        # they share the lists of replies and prompts with this vote
+        votes = [replace(self, sample=self.sample * times + n, tasks={}) for n in range(times)]
+        return await self._replies([vote._task(prompt, 0) for vote in votes])
 
-    async def _ended(self, tasks: Sequence[asyncio.Task[StructuredReply]]) -> list[StructuredReply]:
-        """The replies once all have come; the first failure where there is one."""
+    def _task(self, prompt: Prompt, top_logprobs: int) -> asyncio.Task[StructuredReply]:
+        self.sent.append(prompt)
+        key = (prompt.system, prompt.user, top_logprobs)
+        if key not in self.tasks:
+            request = self.asking.request(self.model, prompt, self.sample, top_logprobs)
+            reply = ask_structured(self.send, request, check=prompt.check)
+            self.tasks[key] = asyncio.ensure_future(reply)
+        return self.tasks[key]
+
+    async def _replies(
+        self, tasks: Sequence[asyncio.Task[StructuredReply]]
+    ) -> list[StructuredReply]:
+        """Log and return the replies once all have come; raise the first failure."""
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        known = {id(reply) for reply in self.replies}
+        logged = {id(reply) for reply in self.replies}
         for outcome in outcomes:
             if isinstance(outcome, (StructuredReply, CallFailure)):
-                new = [reply for reply in outcome.replies if id(reply) not in known]
+                new = [reply for reply in outcome.replies if id(reply) not in logged]
                 self.replies += new
-                known.update(map(id, new))
+                logged.update(map(id, new))
         errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
         if errors:
             # what is for the user, such as a full disk, before what is a verdict
@@ -205,13 +195,10 @@ class ReplyLog:
         return [outcome for outcome in outcomes if isinstance(outcome, StructuredReply)]
 
 
-def sent_prompts(
-    asked: Sequence[tuple[str, Sequence[Prompt]]], asking: Asking, item: Item
-) -> tuple[SentPrompt, ...]:
+def sent_prompts(votes: Sequence[Vote], item: Item) -> tuple[SentPrompt, ...]:
     """Return the prompts of several votes, each once, the texts that the item has by their names.
 
-    `asked` has what each of those that voted was sent. A text that `harmless` changes is not named:
-    it was sent otherwise than the item has it.
+    A text that `harmless` changes is not named: it was sent otherwise than the item has it.
     """
     contexts = item.contexts or []
     texts = {
@@ -223,17 +210,18 @@ def sent_prompts(
         "question": item.question,
     }
     names = {text: name for name, text in texts.items() if text and harmless(text) == text}
-    found: dict[SentPrompt, Counter[str]] = {}
-    for whom, prompts in asked:
-        for prompt in prompts:
-            user, fence, own = taken_apart(prompt.user)
-            named = tuple(named_text(text, names) for text in own)
-            sent = SentPrompt(intern(asking.system(prompt)), intern(user), fence, named)
-            found.setdefault(sent, Counter())[whom] += 1
-    all_once = Counter(whom for whom, _ in asked)
+    receivers: dict[SentPrompt, Counter[str]] = {}
+    for vote in votes:
+        for prompt in vote.sent:
+            words, fence, judged = taken_apart(prompt.user)
+            system = intern(vote.asking.system(prompt))
+            named = tuple(named_text(text, names) for text in judged)
+            sent = SentPrompt(system, intern(words), fence, named)
+            receivers.setdefault(sent, Counter())[vote.voter] += 1
+    all_once = Counter(vote.voter for vote in votes)
     return tuple(
         sent if times == all_once else replace(sent, to=_times(times))
-        for sent, times in found.items()
+        for sent, times in receivers.items()
     )
 
 
