@@ -84,7 +84,7 @@ def test_ragtruth(lent_data, tmp_path):
     """Answers of six models: 1 where people marked no hallucinated span."""
     run, labels = ragtruth(lent_data, tmp_path)
 
-    tables, found = _calibrate(run, labels)
+    _, found = _calibrate(run, labels)
 
     judge, people = _sides(run, labels, "label")
     assert found["labels"]["n"] == len(judge) == 829
