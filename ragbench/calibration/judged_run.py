@@ -1,27 +1,26 @@
-"""What a finished run holds of its judges: verdicts, answers, rubrics, models."""
+"""Read the verdicts, answers, rubrics and judge models of a finished run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, get_args
 
-from ragbench.data.files.fields import failing
 from ragbench.data.files.rows import Entry, read_jsonl
 from ragbench.data.loaders.questions import system_name
 from ragbench.data.runs.run_folder import file_name, read_manifest, read_summary, resolve_run_folder
 from ragbench.errors import DataError, OptionError
 from ragbench.json_yaml import load_yaml
 from ragbench.records.manifest import PredictionRow, VerdictRow
-from ragbench.records.summary import Summary, SystemSummary
+from ragbench.records.summary import Summary
 from ragbench.registry import nearest
 from ragbench.score.base import add_option
 from ragbench.score.judge.base import Rubric
 from ragbench.score.judge.methods.templates import Together, prompt_fingerprint
 from ragbench.score.judge.rubric import is_built_in, load_rubric, read_rubric
 from ragbench.signature import Signature
-from ragbench.types.conversation import Json, ToolCall, read_tool_calls
+from ragbench.types.conversation import Json, ToolCall
 
 Row = TypeVar("Row", VerdictRow, PredictionRow)
 
@@ -31,7 +30,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """What a system has for one query, as the judge saw it."""
+    """The answer of a system to one query, as the judge saw it."""
 
     answer: str | None
     """The text; None where the system gives passages or queries alone."""
@@ -44,13 +43,13 @@ class JudgedAnswer:
 
     @property
     def judged(self) -> tuple[str, ...]:
-        """What makes it another one: its answer; without one, its passages and queries."""
+        """The texts that identify it: its answer; without one, its passages and queries."""
         return (self.answer,) if self.answer is not None else (*self.contexts, *self.queries)
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedScore:
-    """What one judge said by one rubric."""
+    """The scores that one judge gave by one rubric."""
 
     name: str
     """The score's name in the summary: the rubric, with the judge where there are several."""
@@ -80,14 +79,14 @@ class JudgedRun:
     """Fingerprints of the data set."""
     answers: Mapping[Key, JudgedAnswer]
     scores: Mapping[str, JudgedScore]
-    """What the judges said, by the name of the score."""
+    """The scores of the judges, by name."""
 
-    def named(self, written: str) -> str | None:
+    def named(self, name: str) -> str | None:
         """Return the system of a name, also as records write it; None where there is none.
 
         The system that records call `Original Ground Truth` is `Original-Ground-Truth` in a run.
         """
-        names = (written, system_name(written))
+        names = (name, system_name(name))
         return next((name for name in names if name in self.systems), None)
 
     def chosen(self, names: Sequence[str]) -> list[JudgedScore]:
@@ -98,14 +97,14 @@ class JudgedRun:
         """
         if not names:
             return list(self.scores.values())
-        found: dict[str, JudgedScore] = {}
+        chosen: dict[str, JudgedScore] = {}
         for name in names:
-            same = [s for s in self.scores.values() if name in (s.name, s.rubric.name)]
-            if not same:
-                known = list(self.scores)
-                raise OptionError("--rubric", "", name, ", ".join(known), nearest(name, known))
-            found |= {score.name: score for score in same}
-        return list(found.values())
+            alike = {n: s for n, s in self.scores.items() if name in (n, s.rubric.name)}
+            if not alike:
+                allowed = ", ".join(self.scores)
+                raise OptionError("--rubric", "", name, allowed, nearest(name, self.scores))
+            chosen |= alike
+        return list(chosen.values())
 
 
 def read_judged_run(path: Path) -> JudgedRun:
@@ -116,28 +115,21 @@ def read_judged_run(path: Path) -> JudgedRun:
     """
     folder = resolve_run_folder(path)
     summary = read_summary(folder)
-    manifest = read_manifest(folder)
-    config_file = folder / "config.yaml"
-    config = _read_config(config_file)
-    systems = [s for s in summary.systems if _file(folder, "judgements", s.name).is_file()]
+    rows: dict[str, list[tuple[Entry, VerdictRow]]] = {}
     for system in summary.systems:
-        is_judged = any(score.judge is not None for score in system.scores.values())
-        if is_judged and system not in systems:
+        file = _file(folder, "judgements", system.name)
+        if file.is_file():
+            rows[system.name] = [*_first_rows(file, VerdictRow)]
+        elif any(score.judge is not None for score in system.scores.values()):
             allowed = "the verdicts of this system, which summary.json has scores of"
-            raise DataError(
-                "no such file", file=_file(folder, "judgements", system.name), allowed=allowed
-            )
-    if not systems:
-        raise DataError(
-            "no verdicts of a judge in this run",
-            file=folder,
-            allowed="a run with metrics.judge and answers to judge",
-        )
+            raise DataError("no such file", file=file, allowed=allowed)
+    if not rows:
+        allowed = "a run with metrics.judge and answers to judge"
+        raise DataError("no verdicts of a judge in this run", file=folder, allowed=allowed)
     if summary.seed is None:
         raise DataError("no 'seed'", file=folder / "summary.json", allowed="an integer")
-    rows = {s.name: [*_firsts(_file(folder, "judgements", s.name), VerdictRow)] for s in systems}
-    own = _own_rubrics(config_file, config)
-    scores = {score.name: score for score in _scores(summary, rows, own)}
+    rubrics = _rubrics_in(folder / "config.yaml")
+    scores = {score.name: score for score in _scores(summary, rows, rubrics)}
     judged = {key for score in scores.values() for key in (*score.scores, *score.unscored)}
     answers = {key: answer for name in rows for key, answer in _answers(folder, name)}
     return JudgedRun(
@@ -145,8 +137,8 @@ def read_judged_run(path: Path) -> JudgedRun:
         name=summary.name,
         seed=summary.seed,
         systems=tuple(rows),
-        against=_against(systems),
-        data=manifest.data,
+        against=_baselines(summary, rows),
+        data=read_manifest(folder).data,
         answers=dict.fromkeys(judged, JudgedAnswer(None, ())) | answers,
         scores=scores,
     )
@@ -156,130 +148,114 @@ def _file(folder: Path, kind: str, system: str) -> Path:
     return folder / kind / f"{file_name(system)}.jsonl"
 
 
-def _firsts(path: Path, made: type[Row]) -> Iterator[tuple[Entry, Row]]:
-    """The lines of a file and their rows; where queries have several answers, of the first ones.
+def _first_rows(path: Path, record: type[Row]) -> Iterator[tuple[Entry, Row]]:
+    """Yield the lines of a file with their rows; of several answers to a query the first one.
 
     An answer is what people are shown, and the first one is as good a draw as any.
     """
-    rows = ((entry, entry.as_record(made)) for entry in read_jsonl(path))
+    rows = ((entry, entry.as_record(record)) for entry in read_jsonl(path))
     return ((entry, row) for entry, row in rows if not row.sample)
 
 
 def _answers(folder: Path, system: str) -> Iterator[tuple[Key, JudgedAnswer]]:
-    """What each query has; a system without answers may have passages and queries."""
-    if not _file(folder, "predictions", system).is_file():
-        return
-    for entry, row in _firsts(_file(folder, "predictions", system), PredictionRow):
-        texts = tuple(
-            " ".join(filter(None, (each.title, each.text))) for each in row.contexts or ()
-        )
+    """Yield the answer to each query; a system without answers may have passages and queries."""
+    file = _file(folder, "predictions", system)
+    for _, row in _first_rows(file, PredictionRow) if file.is_file() else ():
+        passages = row.contexts or ()
+        texts = tuple(" ".join(filter(None, (each.title, each.text))) for each in passages)
         if row.answer is not None or texts or row.queries:
-            calls = None
-            if row.tool_calls is not None:
-                fail = failing(entry, "tool_calls")
-                calls = read_tool_calls(entry.values["tool_calls"], fail)
+            calls = row.tool_calls
+            if calls is not None:
+                calls = tuple(ToolCall(c.name, c.arguments, c.output) for c in calls)
             yield (system, row.query_id), JudgedAnswer(row.answer, texts, row.queries, calls)
 
 
 def _scores(
-    summary: Summary, rows: Mapping[str, Sequence[tuple[Entry, VerdictRow]]], own: Sequence[Rubric]
+    summary: Summary,
+    rows: Mapping[str, Sequence[tuple[Entry, VerdictRow]]],
+    rubrics: Sequence[Rubric],
 ) -> Iterator[JudgedScore]:
     signatures = {
         name: score.signature for system in summary.systems for name, score in system.scores.items()
     }
-    firsts: dict[str, tuple[Entry, VerdictRow]] = {}
-    found: dict[str, tuple[dict[Key, float], dict[Key, str]]] = {}
+    groups: dict[str, list[tuple[Key, Entry, VerdictRow]]] = {}
     for system, entries in rows.items():
         for entry, row in entries:
             several = add_option(row.rubric, "judge", row.judge)
             # of a run with several judges, scores carry the judge in their names
             name = several if several in signatures else row.rubric
-            firsts.setdefault(name, (entry, row))
-            scores, unscored = found.setdefault(name, ({}, {}))
-            key = (system, row.query_id)
-            if row.score is None:
-                unscored[key] = row.cause
-            else:
-                scores[key] = float(row.score)
-    for name, (scores, unscored) in found.items():
-        entry, first = firsts[name]
+            groups.setdefault(name, []).append(((system, row.query_id), entry, row))
+    for name, group in groups.items():
+        _, entry, first = group[0]
         if name not in signatures:
             raise entry.error(f"score '{name}' is not in summary.json")
         yield JudgedScore(
             name=name,
-            rubric=find_rubric(first.rubric, signatures[name], own),
+            rubric=find_rubric(first.rubric, signatures[name], rubrics),
             judge=first.judge,
             model=first.model,
             signature=signatures[name],
-            scores=scores,
-            unscored=unscored,
+            scores={key: float(row.score) for key, _, row in group if row.score is not None},
+            unscored={key: row.cause for key, _, row in group if row.score is None},
         )
 
 
-def _read_config(file: Path) -> Json:
-    """A config as it was written, in plain texts."""
-    try:
-        return load_yaml(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"cannot be read: {error}", file=file) from error
+def _baselines(summary: Summary, judged: Container[str]) -> dict[str, str]:
+    """Return judged system -> the judged system that it is compared with by its verdicts."""
+    baselines = {}
+    for system in summary.systems:
+        score = next((name for name, score in system.scores.items() if score.kind == "judge"), "")
+        baseline = system.baseline_by(score)
+        if system.name in judged and baseline is not None and baseline in judged:
+            baselines[system.name] = baseline
+    return baselines
 
 
-def _at(config: Json, *keys: str) -> Json:
-    """What stands at some keys, one in the other; None where nothing does."""
-    for key in keys:
-        config = config.get(key) if isinstance(config, dict) else None
-    return config
-
-
-def _against(systems: Sequence[SystemSummary]) -> dict[str, str]:
-    """What each system is compared with by what the judges say."""
-    names, found = {system.name for system in systems}, {}
-    for system in systems:
-        judged = next((name for name, score in system.scores.items() if score.kind == "judge"), "")
-        other = system.baseline_by(judged)
-        if other in names:
-            found[system.name] = str(other)
-    return found
-
-
-def find_rubric(name: str, signature: str, own: Sequence[Rubric]) -> Rubric:
+def find_rubric(name: str, signature: str, rubrics: Sequence[Rubric]) -> Rubric:
     """Find the rubric that a judge applied, by its fingerprint or that of its prompts.
 
     The signature of the score has one of them: judges that ask models note what they were sent.
-    `own` are the rubrics of the run that are not built in.
+    `rubrics` are those of the run that are not built in.
 
     Raises:
         DataError: It is no longer what it was.
     """
     part = Signature.parse(signature).part
-    known = [load_rubric(name)] if is_built_in(name) else []
-    known += [rubric for rubric in own if rubric.name == name]
-    wanted, sent = part("rubric"), part("prompt")
-    for rubric in known:
-        if wanted == rubric.fingerprint or (wanted is None and sent in _prompts(rubric)):
+    candidates = [load_rubric(name)] if is_built_in(name) else []
+    candidates += [rubric for rubric in rubrics if rubric.name == name]
+    applied, prompt = part("rubric"), part("prompt")
+    for rubric in candidates:
+        if applied == rubric.fingerprint or (applied is None and prompt in _prompts(rubric)):
             return rubric
-    now = (rubric.fingerprint if wanted else "/".join(_prompts(rubric)) for rubric in known)
-    here = ", ".join(now)
+    now = [rubric.fingerprint if applied else "/".join(_prompts(rubric)) for rubric in candidates]
     raise DataError(
-        f"rubric '{name}' is not the one that the judge applied: {wanted or sent} then, "
-        f"{here or 'none'} now",
+        f"rubric '{name}' is not the one that the judge applied: {applied or prompt} then, "
+        f"{', '.join(now) or 'none'} now",
         allowed="the rubric as it was, or a new run",
     )
 
 
-def _own_rubrics(file: Path, config: Json) -> list[Rubric]:
-    """The rubrics of mappings in a config, and of files that are still there."""
-    judge = _at(config, "metrics", "judge")
+def _rubrics_in(file: Path) -> list[Rubric]:
+    """Return the rubrics of mappings in a config, and of files that are still there."""
+    try:
+        config = load_yaml(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot be read: {error}", file=file) from error
+    judge = _entry(_entry(config, "metrics"), "judge")
     blocks = [judge, *judge.values()] if isinstance(judge, dict) else []
-    lists = [_at(block, "rubrics") for block in blocks]
-    named = [each for names in lists if isinstance(names, list) for each in names]
-    texts = [each for each in named if isinstance(each, str)]
+    lists = [_entry(block, "rubrics") for block in blocks]
+    entries = [entry for names in lists if isinstance(names, list) for entry in names]
+    texts = [entry for entry in entries if isinstance(entry, str)]
     paths = [file.parent / name for name in texts if name.endswith((".yaml", ".yml"))]
     try:
-        written = [load_rubric(each) for each in named if isinstance(each, Mapping)]
+        rubrics = [load_rubric(entry) for entry in entries if isinstance(entry, Mapping)]
     except DataError as error:
         raise DataError(str(error), file=file) from error
-    return [*written, *(read_rubric(path) for path in paths if path.is_file())]
+    return [*rubrics, *(read_rubric(path) for path in paths if path.is_file())]
+
+
+def _entry(config: Json, key: str) -> Json:
+    return config.get(key) if isinstance(config, dict) else None
 
 
 def _prompts(rubric: Rubric) -> list[str]:
