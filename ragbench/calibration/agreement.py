@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -55,57 +55,45 @@ _TABLE = {
 }
 """What is computed for each pair of raters, judge or people."""
 
-_COEFFICIENTS: dict[correlation.Coefficient, Callable[..., Agreement]] = {
-    "pearson": correlation.pearson,
-    "spearman": correlation.spearman,
-    "kendall": correlation.kendall_tau_b,
-}
+_AUC = _Row(correlation.roc_area, "ordinal", False, 0.0)
+_COEFFICIENTS: tuple[correlation.Coefficient, ...] = ("pearson", "spearman", "kendall")
 _ALPHAS = ("alpha_nominal", "alpha_ordinal", "alpha_interval")
+_SLACK = 1e-9  # rounding of a label that was put on 0 to 1
 
 
 def judge_against_people(
     ratings: Ratings, *, good: float | None, confidence: float
-) -> dict[str, Agreement]:
+) -> dict[str, AgreementFound]:
     """Compare the judge with each rater and average over the raters.
 
     So the numbers can be laid beside those of the raters among each other. `auc` is how well the
     judge's score tells answers that a rater finds good from the others: those from `good` on, a
     score from 0 to 1; None: above the middle.
     """
-    pairs = [(ratings.judge, column) for column in ratings.people.T]
-    found = _compare(ratings, pairs, confidence)
-    slack = 1e-9
-    people = ratings.people
-    is_good = people >= good - slack if good is not None else people > 0.5 + slack
-    halves = [
-        np.column_stack((ratings.judge, column))
-        for column in np.where(np.isnan(people), np.nan, is_good).T
-    ]
-    found["auc"] = mean_agreement(
-        correlation.roc_area,
-        halves,
-        level="ordinal",
-        span=(0.0, 1.0),
-        groups=ratings.queries,
-        confidence=confidence,
-    )
-    return found
+    people, judge = ratings.people, ratings.judge
+    is_good = people > 0.5 + _SLACK if good is None else people >= good - _SLACK
+    goodness = np.where(np.isnan(people), np.nan, is_good)
+    halves = [np.column_stack((judge, column)) for column in goodness.T]
+    tables = [np.column_stack((judge, column)) for column in people.T]
+    return {
+        **{name: _mean(ratings, row, tables, confidence) for name, row in _TABLE.items()},
+        "auc": _mean(ratings, _AUC, halves, confidence),
+    }
 
 
-def people_against_people(ratings: Ratings, *, confidence: float) -> dict[str, Agreement]:
+def people_against_people(ratings: Ratings, *, confidence: float) -> dict[str, AgreementFound]:
     """Compare each two raters and average: no judge can be expected to do better.
 
     Alpha is that of all raters together. Empty where there is one rater.
     """
-    if len(ratings.raters) < 2:
+    people = ratings.people
+    pairs = [np.column_stack(pair) for pair in itertools.combinations(people.T, 2)]
+    if not pairs:
         return {}
-    pairs = list(itertools.combinations(ratings.people.T, 2))
-    found = _compare(ratings, pairs, confidence)
-    if len(pairs) > 1:
-        found |= {
-            name: _one(ratings, _TABLE[name], [ratings.people], confidence) for name in _ALPHAS
-        }
-    return found
+    return {
+        name: _mean(ratings, row, [people] if name in _ALPHAS else pairs, confidence)
+        for name, row in _TABLE.items()
+    }
 
 
 def correlations(ratings: Ratings, *, confidence: float) -> Correlations:
@@ -114,11 +102,12 @@ def correlations(ratings: Ratings, *, confidence: float) -> Correlations:
     The intervals are over what is sampled: the queries at the levels of items and questions, the
     systems at that of systems.
     """
-    people = ratings.mean_labels.round(12)  # means of the same labels in another order are equal
-    judge, queries = ratings.judge.round(12), ratings.queries
+    # means of the same labels in another order are equal
+    people, judge = ratings.mean_labels.round(12), ratings.judge.round(12)
+    table = np.column_stack((judge, people))
     grouped = {
         name: correlation.mean_correlation(
-            people, judge, queries, coefficient=name, confidence=confidence
+            people, judge, ratings.queries, coefficient=name, confidence=confidence
         )
         for name in _COEFFICIENTS
     }
@@ -129,19 +118,12 @@ def correlations(ratings: Ratings, *, confidence: float) -> Correlations:
     means = np.column_stack(
         [(np.bincount(codes, weights=of) / sizes).round(12) for of in (judge, people)]
     )
-
-    def of_systems(row: _Row) -> Agreement:
-        return mean_agreement(
-            row.statistic, [means], level=row.level, confidence=confidence, rare=False
-        )
-
     return Correlations(
         item=CorrelationLevel(
             unit="answers",
             n=len(ratings.keys),
             coefficients={
-                name: recorded(of(judge, people, groups=queries, confidence=confidence))
-                for name, of in _COEFFICIENTS.items()
+                name: _mean(ratings, _TABLE[name], [table], confidence) for name in _COEFFICIENTS
             },
         ),
         question=CorrelationLevel(
@@ -150,19 +132,25 @@ def correlations(ratings: Ratings, *, confidence: float) -> Correlations:
             constant_people=inside.constant_x,
             constant_judge=inside.constant_y,
             single=inside.single,
-            coefficients={name: recorded(found.mean) for name, found in grouped.items()},
+            coefficients={name: _record(of.mean) for name, of in grouped.items()},
         ),
         system=CorrelationLevel(
             unit="systems",
             n=len(sizes),
-            coefficients={name: recorded(of_systems(_TABLE[name])) for name in _COEFFICIENTS},
+            coefficients={
+                name: _record(
+                    mean_agreement(
+                        _TABLE[name].statistic,
+                        [means],
+                        level=_TABLE[name].level,
+                        confidence=confidence,
+                        rare=False,
+                    )
+                )
+                for name in _COEFFICIENTS
+            },
         ),
     )
-
-
-def recorded(found: Agreement) -> AgreementFound:
-    """Return a statistic as a certificate has it."""
-    return from_json(AgreementFound, found.to_dict())
 
 
 def confusion(ratings: Ratings) -> Confusion:
@@ -178,24 +166,26 @@ def confusion(ratings: Ratings) -> Confusion:
     return Confusion(levels=levels, counts=tuple(map(tuple, np.asarray(counts).tolist())))
 
 
-def _compare(
-    ratings: Ratings, pairs: Sequence[tuple[FloatArray, FloatArray]], confidence: float
-) -> dict[str, Agreement]:
-    tables = [np.column_stack(pair) for pair in pairs]
-    return {name: _one(ratings, row, tables, confidence) for name, row in _TABLE.items()}
-
-
-def _one(ratings: Ratings, row: _Row, tables: Sequence[FloatArray], confidence: float) -> Agreement:
+def _mean(
+    ratings: Ratings, row: _Row, tables: Sequence[FloatArray], confidence: float
+) -> AgreementFound:
+    """Compute the mean of a statistic over tables of raters."""
     if row.on_levels and not ratings.scale.levels:
         n = int(np.count_nonzero(np.isfinite(ratings.people).any(axis=1)))
         why = f"the scale {ratings.scale} has no levels"
-        return Agreement(np.nan, np.nan, np.nan, n, row.level, "undefined", why)
+        return _record(Agreement(np.nan, np.nan, np.nan, n, row.level, "undefined", why))
     placed = [ratings.scale.nearest_levels(table) for table in tables] if row.on_levels else tables
-    return mean_agreement(
-        row.statistic,
-        placed,
-        level=row.level,
-        span=(row.low, 1.0),
-        groups=ratings.queries,
-        confidence=confidence,
+    return _record(
+        mean_agreement(
+            row.statistic,
+            placed,
+            level=row.level,
+            span=(row.low, 1.0),
+            groups=ratings.queries,
+            confidence=confidence,
+        )
     )
+
+
+def _record(agreement: Agreement) -> AgreementFound:
+    return from_json(AgreementFound, agreement.to_dict())

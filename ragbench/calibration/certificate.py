@@ -111,148 +111,138 @@ def _certify_score(
         if not scale.holds(calibration.good):
             raise OptionError("--good", "", calibration.good, f"a label on {scale}")
         good, words = scale.score(calibration.good), f"labels from {calibration.good:g} on"
-    drawn = sampling(run, score, labels, vouched=calibration.random)
-    against = agreement.judge_against_people(ratings, good=good, confidence=confidence)
-    among = agreement.people_against_people(ratings, confidence=confidence)
+    random, why = _sampling(run, score, labels, vouched=calibration.random)
+    facts = LabelsRead(
+        n=len(ratings.keys),
+        raters=tuple(ratings.raters),
+        without_label=len(labels.rows.keys() - labels.labelled),
+        without_verdict=len(labels.labelled) - len(ratings.keys),
+        between_levels=ratings.between,
+        queries=len(set(ratings.queries.tolist())),
+        # who said what of which answer, whatever the order of rows
+        fingerprint=fingerprint_json(
+            {
+                rater: sorted([*key, label] for key, label in by_key.items())
+                for rater, by_key in labels.by_rater.items()
+            }
+        ),
+        random=random,
+        why=why,
+    )
+    corrector = _Corrector(score.scores, ratings.mean_by_key, facts, confidence)
     return CertifiedRubric(
         **_facts(score),
         scale=(scale.low, scale.high),
         good=words,
-        labels=LabelsRead(
-            n=len(ratings.keys),
-            raters=tuple(ratings.raters),
-            without_label=len(labels.rows.keys() - labels.labelled),
-            without_verdict=len(labels.labelled) - len(ratings.keys),
-            between_levels=ratings.between,
-            queries=len(set(ratings.queries.tolist())),
-            # who said what of which answer, whatever the order of rows
-            fingerprint=fingerprint_json(
-                {
-                    rater: sorted([*key, label] for key, label in by_key.items())
-                    for rater, by_key in labels.by_rater.items()
-                }
-            ),
-            random=drawn.random,
-            why=drawn.why,
-        ),
-        agreement={name: agreement.recorded(each) for name, each in against.items()},
-        ceiling={name: agreement.recorded(each) for name, each in among.items()},
+        labels=facts,
+        agreement=agreement.judge_against_people(ratings, good=good, confidence=confidence),
+        ceiling=agreement.people_against_people(ratings, confidence=confidence),
         correlations=agreement.correlations(ratings, confidence=confidence),
         confusion=agreement.confusion(ratings),
         probes=calibration.asked.get(score.name, {}),
-        corrected={
-            system: _corrected_mean(system, score, ratings, drawn, confidence)
-            for system in run.systems
-        },
+        corrected={system: corrector.mean(system) for system in run.systems},
         corrected_differences={
-            system: _corrected_difference(system, against, score, ratings, drawn, confidence)
-            for system, against in run.against.items()
+            system: corrector.difference(system, against) for system, against in run.against.items()
         },
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """Verdict on the labelled answers: a random sample of the judged ones, or not."""
+def _sampling(
+    run: JudgedRun, score: JudgedScore, labels: Labels, *, vouched: bool
+) -> tuple[bool, str]:
+    """Return True if labels are of a random draw, and the reason for the verdict.
 
-    random: bool
-    why: str
-    """How that is known, or what speaks against it."""
-
-
-def sampling(run: JudgedRun, score: JudgedScore, labels: Labels, *, vouched: bool) -> Sampling:
-    """Say whether labels are of a random draw: by drawing again, or because the user vouches.
+    The draw is repeated, unless the user vouches for it.
 
     Labels may end early, since the order of a sheet is random; gaps in between are a choice.
     """
     if vouched:
-        return Sampling(True, "the user vouches for it (--random)")
+        return True, "the user vouches for it (--random)"
     signatures = set(labels.rows.values())
     if "" in signatures:
-        return Sampling(False, "the labels do not come from a drawn sheet")
+        return False, "the labels do not come from a drawn sheet"
     if len(signatures) > 1:
-        return Sampling(False, f"the labels come from {len(signatures)} draws")
+        return False, f"the labels come from {len(signatures)} draws"
     signature = signatures.pop()
     # one sheet serves all judges of a rubric; it was spread over the scores of one of them
     alike = [s for s in run.scores.values() if s.rubric.name == score.rubric.name]
     alike = [s for s in alike if s.scores.keys() == score.scores.keys()]
     again = next(filter(None, (draw_again(run, other, signature) for other in alike)), None)
     if again is None:
-        return Sampling(False, "the sheet was not drawn from these judgements")
+        return False, "the sheet was not drawn from these judgements"
     if set(again.keys) != set(labels.rows):
         counts = f"{len(labels.rows)} rows, {len(again.keys)} were drawn"
-        return Sampling(False, f"the rows of the sheet are not those that were drawn: {counts}")
+        return False, f"the rows of the sheet are not those that were drawn: {counts}"
     done = [key in labels.labelled for key in again.keys]
     gaps = done[: max(place for place, has in enumerate(done) if has)].count(False)
     if gaps:
-        return Sampling(False, f"{gaps} rows before the last labelled one have no label")
-    return Sampling(True, "the draw was repeated, and gave the same answers")
+        return False, f"{gaps} rows before the last labelled one have no label"
+    return True, "the draw was repeated, and gave the same answers"
 
 
-def _corrected_mean(
-    system: str, score: JudgedScore, ratings: Ratings, drawn: Sampling, confidence: float
-) -> Correction:
-    """Return the mean of a system, corrected, or why it cannot be.
+@dataclass(frozen=True, slots=True)
+class _Corrector:
+    """Correct means of a judge by the labels of people, or say why that cannot be done.
 
     Means are of scores from 0 to 1, which is where both ends of the labels' scale lie.
     """
-    labels = ratings.mean_by_key
-    keys = [key for key in sorted(score.scores) if key[0] == system]
-    labelled = [key for key in keys if key in labels]
-    others = [key for key in keys if key not in labels]
-    if reason := _refusal(drawn, len(labelled), len(others), "answers"):
-        return Correction(status="not available", reason=reason)
-    corrected = ppi_mean(
-        [labels[key] for key in labelled],
-        [score.scores[key] for key in labelled],
-        [score.scores[key] for key in others],
-        random=True,
-        range=(0.0, 1.0),
-        confidence=confidence,
-    )
-    return from_json(Correction, {"status": "corrected", **corrected.to_dict()})
+
+    scores: Mapping[Key, float]
+    labels: Mapping[Key, float]
+    """The mean label of each answer."""
+    facts: LabelsRead
+    confidence: float
+
+    def mean(self, system: str) -> Correction:
+        """Return the mean of a system, corrected."""
+        keys = [key for key in sorted(self.scores) if key[0] == system]
+        labelled = [key for key in keys if key in self.labels]
+        unlabelled = [key for key in keys if key not in self.labels]
+        if reason := self._refusal(len(labelled), len(unlabelled), "answers"):
+            return Correction(status="not available", reason=reason)
+        corrected = ppi_mean(
+            [self.labels[key] for key in labelled],
+            [self.scores[key] for key in labelled],
+            [self.scores[key] for key in unlabelled],
+            random=True,
+            range=(0.0, 1.0),
+            confidence=self.confidence,
+        )
+        return from_json(Correction, {"status": "corrected", **corrected.to_dict()})
+
+    def difference(self, system: str, against: str) -> Correction:
+        """Return the mean paired difference of two systems, corrected."""
+        pairs = [
+            ((system, query), (against, query))
+            for name, query in sorted(self.scores)
+            if name == system and (against, query) in self.scores
+        ]
+        labelled = [pair for pair in pairs if all(key in self.labels for key in pair)]
+        unlabelled = [pair for pair in pairs if not any(key in self.labels for key in pair)]
+        noun = "queries with labels for both"
+        reason = self._refusal(len(labelled), len(unlabelled), noun)
+        if not reason and len(labelled) + len(unlabelled) < len(pairs):
+            reason = "some queries have a label for one system only: draw with --unit query"
+        if reason:
+            return Correction(against=against, status="not available", reason=reason)
+        corrected = ppi_difference(
+            _sides(labelled, self.labels),
+            _sides(labelled, self.scores),
+            _sides(unlabelled, self.scores),
+            random=True,
+            range=(0.0, 1.0),
+            confidence=self.confidence,
+        )
+        values = {"status": "corrected", "against": against, **corrected.to_dict()}
+        return from_json(Correction, values)
+
+    def _refusal(self, labelled: int, unlabelled: int, noun: str) -> str:
+        if not self.facts.random:
+            return f"not labelled at random: {self.facts.why}"
+        if labelled < FEWEST_LABELS:
+            return f"{labelled} {noun}, {FEWEST_LABELS} are the fewest"
+        return "all are labelled: the labels are the mean" if unlabelled < 2 else ""
 
 
-def _corrected_difference(
-    system: str,
-    against: str,
-    score: JudgedScore,
-    ratings: Ratings,
-    drawn: Sampling,
-    confidence: float,
-) -> Correction:
-    """Return the mean paired difference of two systems, corrected, or why it cannot be."""
-    labels = ratings.mean_by_key
-    pairs = [
-        ((system, query), (against, query))
-        for _, query in sorted(key for key in score.scores if key[0] == system)
-        if (against, query) in score.scores
-    ]
-    labelled = [pair for pair in pairs if all(key in labels for key in pair)]
-    others = [pair for pair in pairs if not any(key in labels for key in pair)]
-    reason = _refusal(drawn, len(labelled), len(others), "queries with labels for both")
-    if not reason and len(labelled) + len(others) < len(pairs):
-        reason = "some queries have a label for one system only: draw with --unit query"
-    if reason:
-        return Correction(against=against, status="not available", reason=reason)
-
-    def sides(chosen: Sequence[tuple[Key, Key]], values: Mapping[Key, float]) -> Any:
-        return tuple(np.array([values[pair[side]] for pair in chosen]) for side in (0, 1))
-
-    corrected = ppi_difference(
-        sides(labelled, labels),
-        sides(labelled, score.scores),
-        sides(others, score.scores),
-        random=True,
-        range=(0.0, 1.0),
-        confidence=confidence,
-    )
-    return from_json(Correction, {"status": "corrected", "against": against, **corrected.to_dict()})
-
-
-def _refusal(drawn: Sampling, labelled: int, others: int, noun: str) -> str:
-    if not drawn.random:
-        return f"not labelled at random: {drawn.why}"
-    if labelled < FEWEST_LABELS:
-        return f"{labelled} {noun}, {FEWEST_LABELS} are the fewest"
-    return "all are labelled: the labels are the mean" if others < 2 else ""
+def _sides(pairs: Sequence[tuple[Key, Key]], values: Mapping[Key, float]) -> Any:
+    return tuple(np.array([values[pair[side]] for pair in pairs]) for side in (0, 1))

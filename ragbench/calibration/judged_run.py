@@ -160,13 +160,13 @@ def _first_rows(path: Path, record: type[Row]) -> Iterator[tuple[Entry, Row]]:
 def _answers(folder: Path, system: str) -> Iterator[tuple[Key, JudgedAnswer]]:
     """Yield the answer to each query; a system without answers may have passages and queries."""
     file = _file(folder, "predictions", system)
-    for _, row in _first_rows(file, PredictionRow) if file.is_file() else ():
+    for entry, row in _first_rows(file, PredictionRow) if file.is_file() else ():
         passages = row.contexts or ()
         texts = tuple(" ".join(filter(None, (each.title, each.text))) for each in passages)
         if row.answer is not None or texts or row.queries:
-            calls = row.tool_calls
-            if calls is not None:
-                calls = tuple(ToolCall(c.name, c.arguments, c.output) for c in calls)
+            calls = None
+            if row.tool_calls is not None:
+                calls = tuple(ToolCall(**call) for call in entry.values["tool_calls"])
             yield (system, row.query_id), JudgedAnswer(row.answer, texts, row.queries, calls)
 
 

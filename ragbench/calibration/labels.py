@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -72,126 +73,120 @@ def read_labels(
         DataError: An unknown or repeated answer, a label that is no number or off the scale, a
             file without labels, with the place.
     """
-    rubrics = {score.rubric.name: score for score in scores}
-    reader = _Reader(run, rubrics, scale, columns)
+    reader = _LabelReader(run, {score.rubric.name: score for score in scores}, columns)
+    for name in columns:
+        if name not in reader.scores:
+            allowed, near = ", ".join(reader.scores), nearest(name, reader.scores)
+            raise OptionError("--column", "rubric", name, allowed, near)
+    labels = {name: Labels() for name in reader.scores}
     for path in paths:
-        reader.read(path, several=len(paths) > 1)
-    if not any(labels.by_rater for labels in reader.found.values()):
+        prefix = f"{path.stem}:" if len(paths) > 1 else ""
+        seen: dict[str, Entry] = {}
+        for entry in read_rows(path, "labels"):
+            for rubric, key in reader.answers_of(entry):
+                check_unique(f"{rubric} of {key[1]}, {key[0]}", "answer", entry, seen)
+                is_sheet = "item" in entry.values
+                draw = str(entry.values.get("draw") or "") if is_sheet else ""
+                labels[rubric].rows.setdefault(key, draw)
+                rubric_scale = scale or Scale.of_rubric(reader.scores[rubric].rubric)
+                for column in reader.label_columns(entry, rubric):
+                    label = read_rating(entry, column, rubric_scale, "--scale")
+                    if label is not None:
+                        labels[rubric].by_rater.setdefault(f"{prefix}{column}", {})[key] = label
+    labels = {name: of_rubric for name, of_rubric in labels.items() if of_rubric.by_rater}
+    if not labels:
         allowed = "numbers in the column label, or label_1, label_2 ..."
         raise DataError("not one label", file=paths[0], allowed=allowed)
-    return {name: labels for name, labels in reader.found.items() if labels.by_rater}
+    return labels
 
 
-class _Reader:
-    def __init__(
-        self,
-        run: JudgedRun,
-        rubrics: Mapping[str, JudgedScore],
-        scale: Scale | None,
-        columns: Mapping[str, Sequence[str]],
-    ) -> None:
-        self.found = {name: Labels() for name in rubrics}
-        self._run, self._rubrics, self._columns = run, rubrics, columns
-        self._scales = {n: scale or Scale.of_rubric(s.rubric) for n, s in rubrics.items()}
-        self._known = {name: {*score.scores, *score.unscored} for name, score in rubrics.items()}
-        for name in columns:
-            if name not in rubrics:
-                close = nearest(name, rubrics)
-                raise OptionError("--column", "rubric", name, ", ".join(rubrics), close)
+@dataclass(frozen=True)
+class _LabelReader:
+    """Find the answers and the columns that the rows of a file of labels are about."""
 
-    def read(self, path: Path, *, several: bool) -> None:
-        rater_of = f"{path.stem}:" if several else ""
-        seen: dict[str, Entry] = {}
-        places: dict[str, tuple[str, Key]] = {}
-        for entry in read_rows(path, "labels"):
-            is_sheet = "item" in entry.values
-            if is_sheet and not places:
-                places = {  # rubric and answer of each item that a sheet of this run may hold
-                    item_id(self._run, name, key): (name, key)
-                    for name, score in self._rubrics.items()
-                    for key in score.scores
-                }
-            if is_sheet and entry.values["item"] in (None, ""):
-                continue  # a row that somebody left empty
-            found = self._of_item(entry, places) if is_sheet else self._of_query(entry)
-            for rubric, key in found:
-                check_unique(f"{rubric} of {key[1]}, {key[0]}", "answer", entry, seen)
-                draw = str(entry.values.get("draw") or "") if is_sheet else ""
-                self.found[rubric].rows.setdefault(key, draw)
-                for column in self._label_columns(entry, rubric):
-                    label = read_rating(entry, column, self._scales[rubric], "--scale")
-                    if label is not None:
-                        rater = f"{rater_of}{column}"
-                        self.found[rubric].by_rater.setdefault(rater, {})[key] = label
+    run: JudgedRun
+    scores: Mapping[str, JudgedScore]
+    columns: Mapping[str, Sequence[str]]
 
-    def _of_item(
-        self, entry: Entry, places: Mapping[str, tuple[str, Key]]
-    ) -> Iterator[tuple[str, Key]]:
-        item, rubric = entry.id("item"), entry.values.get("rubric")
-        if item in places:
-            yield places[item]
-        elif rubric in (None, "") or rubric in self._rubrics:
-            raise entry.error(
-                f"item '{item}' is no answer of this run",
-                allowed=f"items of a sheet that was drawn from {self._run.name}, while its answers "
-                "are what they were",
-                near=nearest(item, places) if len(places) <= _NEAREST_LIMIT else None,
-            )
+    @cached_property
+    def _items(self) -> dict[str, tuple[str, Key]]:
+        """Return item -> rubric and answer, for all items that a sheet of this run may hold."""
+        return {
+            item_id(self.run, name, key): (name, key)
+            for name, score in self.scores.items()
+            for key in score.scores
+        }
 
-    def _of_query(self, entry: Entry) -> Iterator[tuple[str, Key]]:
+    def answers_of(self, entry: Entry) -> Iterator[tuple[str, Key]]:
+        """Yield rubric and answer of a row; nothing for a row of a sheet that is empty."""
+        if "item" not in entry.values:
+            yield from self._answers_to_query(entry)
+        elif entry.values["item"] not in (None, ""):
+            item, rubric = entry.id("item"), entry.values.get("rubric")
+            if item in self._items:
+                yield self._items[item]
+            elif rubric in (None, "") or rubric in self.scores:
+                raise entry.error(
+                    f"item '{item}' is no answer of this run",
+                    allowed=f"items of a sheet that was drawn from {self.run.name}, while its "
+                    "answers are what they were",
+                    near=nearest(item, self._items) if len(self._items) <= _NEAREST_LIMIT else None,
+                )
+
+    def _answers_to_query(self, entry: Entry) -> Iterator[tuple[str, Key]]:
         if "query_id" not in entry.values:
             raise entry.error(
                 f"no 'item' and no 'query_id' (keys: {', '.join(entry.values)})",
                 allowed="item, as a sheet that was drawn has it, or query_id",
                 near=nearest("query_id", entry.values),
             )
-        query, systems = entry.id("query_id"), self._run.systems
+        query, systems = entry.id("query_id"), self.run.systems
         system, allowed = entry.values.get("system"), ", ".join(systems)
         if system in (None, "") and len(systems) > 1:
             raise entry.error(f"no 'system', and the run has {len(systems)}", allowed=allowed)
-        written = str(system or systems[0])
-        name = self._run.named(written)
+        text = str(system or systems[0])
+        name = self.run.named(text)
         if name is None:
-            near = nearest(written, systems)
-            raise entry.error(f"system '{written}' was not judged", allowed=allowed, near=near)
-        key = (name, query)
+            near = nearest(text, systems)
+            raise entry.error(f"system '{text}' was not judged", allowed=allowed, near=near)
         for rubric in self._rubrics_of(entry):
-            if key not in self._known[rubric]:
-                queries = sorted({query for _, query in self._known[rubric]})
-                close = nearest(query, queries) if len(queries) <= _NEAREST_LIMIT else None
-                raise entry.error(f"query '{query}' was not judged", near=close)
-            yield rubric, key
+            score = self.scores[rubric]
+            if (name, query) not in score.scores and (name, query) not in score.unscored:
+                queries = sorted({query for _, query in (*score.scores, *score.unscored)})
+                near = nearest(query, queries) if len(queries) <= _NEAREST_LIMIT else None
+                raise entry.error(f"query '{query}' was not judged", near=near)
+            yield rubric, (name, query)
 
     def _rubrics_of(self, entry: Entry) -> list[str]:
-        named = entry.values.get("rubric")
-        if named not in (None, ""):
-            return [named] if named in self._rubrics else []
-        own = [name for name in self._rubrics if name in self._columns or name in entry.values]
-        if own:
-            return own
-        if len(self._rubrics) == 1:
-            return list(self._rubrics)
+        name = entry.values.get("rubric")
+        if name not in (None, ""):
+            return [name] if name in self.scores else []
+        rubrics = [name for name in self.scores if name in self.columns or name in entry.values]
+        if not rubrics and len(self.scores) == 1:
+            rubrics = list(self.scores)
+        if rubrics:
+            return rubrics
         raise entry.error(
             f"labels of which rubric? (columns: {', '.join(entry.values)})",
-            allowed=f"a column rubric, a column named {' or '.join(self._rubrics)}, --rubric NAME, "
+            allowed=f"a column rubric, a column named {' or '.join(self.scores)}, --rubric NAME, "
             "or --column RUBRIC=COLUMN",
         )
 
-    def _label_columns(self, entry: Entry, rubric: str) -> list[str]:
-        named = list(self._columns.get(rubric, ()))
-        if not named and rubric in entry.values:
-            named = [rubric]
-        for column in named:
+    def label_columns(self, entry: Entry, rubric: str) -> list[str]:
+        """Return the columns of a row with labels by a rubric, one for each rater."""
+        columns = list(self.columns.get(rubric, ()))
+        if not columns and rubric in entry.values:
+            columns = [rubric]
+        for column in columns:
             entry.field(column)
-        named = named or [c for c in entry.values if c == "label" or c.startswith("label_")]
-        if not named:
-            has = ", ".join(entry.values)
+        columns = columns or [c for c in entry.values if c == "label" or c.startswith("label_")]
+        if not columns:
             raise entry.error(
-                f"no column with labels of {rubric} (columns: {has})",
+                f"no column with labels of {rubric} (columns: {', '.join(entry.values)})",
                 allowed="label, or label_1, label_2 ... for several raters, or --column "
                 f"{rubric}=COLUMN",
             )
-        return named
+        return columns
 
 
 def read_rating(entry: Entry, column: str, scale: Scale, option: str) -> float | None:
@@ -236,7 +231,7 @@ class Ratings:
             [[of_rater.get(key, np.nan) for of_rater in labels.by_rater.values()] for key in keys]
         ).reshape(len(keys), len(labels.by_rater))
         judge = np.array([score.scores[key] for key in keys], dtype=np.float64)
-        return cls(keys, scale, judge, scale.scores(people), list(labels.by_rater))
+        return cls(keys, scale, judge, scale.score(people), list(labels.by_rater))
 
     @property
     def mean_labels(self) -> FloatArray:

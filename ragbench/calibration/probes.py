@@ -54,17 +54,18 @@ def probe_position(
     for again. The levels of `scale` tell whether a verdict flips; None: those of each rubric.
     `shown` opens a display of the progress over a number of items.
     """
-    asked = [rubric for rubric in rubrics if why_not(rubric) is None]
+    reasons = {rubric.name: why_not(rubric) for rubric in rubrics}
+    asked = [rubric for rubric in rubrics if reasons[rubric.name] is None]
     turned = {key: new for key, item in items.items() if (new := reverse_passages(item))}
     both = [items[key] for key in turned] + list(turned.values()) if asked else []
     with shown(len(both)) as advance:
         verdicts = judge_all(judge, both, asked, advance)
-    before = dict(zip(turned, verdicts[: len(turned)], strict=True)) if asked else {}
-    after = dict(zip(turned, verdicts[len(turned) :], strict=True)) if asked else {}
+    # half of the verdicts each; both are empty where no rubric is asked
+    pairs = dict(zip(turned, zip(verdicts, verdicts[len(turned) :], strict=False), strict=False))
     return {
-        rubric.name: _compare(rubric, before, after, scale, confidence)
+        rubric.name: _compare(rubric, pairs, scale, confidence)
         if rubric in asked
-        else _not_available(why_not(rubric))
+        else ProbeFound(status="not available", reason=reasons[rubric.name])
         for rubric in rubrics
     }
 
@@ -94,28 +95,25 @@ def why_not(rubric: Rubric) -> str | None:
     return None
 
 
-_Verdicts = Mapping[Key, Mapping[str, Verdict]]
+_Verdicts = Mapping[str, Verdict]
+"""Rubric -> verdict on one answer."""
 
 
 def _compare(
     rubric: Rubric,
-    before: _Verdicts,
-    after: _Verdicts,
+    verdicts: Mapping[Key, tuple[_Verdicts, _Verdicts]],
     scale: Scale | None,
     confidence: float,
 ) -> ProbeFound:
-    pairs = {key: (before[key][rubric.name], after[key][rubric.name]) for key in after}
-    unscored = Counter(
-        next(verdict.cause for verdict in pair if verdict.score is None)
-        for pair in pairs.values()
-        if any(verdict.score is None for verdict in pair)
-    )
+    """Compare the verdicts on answers with passages as they are and reversed."""
+    pairs = {key: (a[rubric.name], b[rubric.name]) for key, (a, b) in verdicts.items()}
+    failed = [[v.cause for v in pair if v.score is None] for pair in pairs.values()]
+    unscored = dict(sorted(Counter(causes[0] for causes in failed if causes).items()))
     both = {k: (a.score, b.score) for k, (a, b) in pairs.items() if None not in (a.score, b.score)}
     if not both:
-        causes = ", ".join(f"{count} {cause}" for cause, count in sorted(unscored.items()))
-        return _not_available(
-            f"no answer has a verdict both ways ({causes or 'nothing to change'})"
-        )
+        causes = ", ".join(f"{count} {cause}" for cause, count in unscored.items())
+        reason = f"no answer has a verdict both ways ({causes or 'nothing to change'})"
+        return ProbeFound(status="not available", reason=reason)
     first, second = np.array(list(both.values()), dtype=np.float64).T
     queries = [query for _, query in both]
     # the mean of each query: answers to one question vary together
@@ -133,7 +131,7 @@ def _compare(
         interval=(shift.lower, shift.upper),
         n=len(both),
         queries=shift.n,
-        unscored=dict(sorted(unscored.items())),
+        unscored=unscored,
         finding="scores rise" if shift.lower > 0 else fall,
         flip_rate=float(np.mean(sides[0] != sides[1])),
         flip_interval=_flip_interval(sides, queries, confidence),
@@ -154,7 +152,3 @@ def _flip_interval(
     # all differ: nothing varies that could be left out, but a share of hits still has its limits
     hits = mean_interval(np.ones(len(set(queries))), confidence=confidence)
     return hits.lower, hits.upper
-
-
-def _not_available(reason: str | None) -> ProbeFound:
-    return ProbeFound(status="not available", reason=reason)

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from ragbench.score.judge.base import Rubric
 from ragbench.signature import Signature, fingerprint
 from ragbench.types import FloatArray
 from ragbench.types.conversation import Turn
+
+Label = TypeVar("Label", float, FloatArray)
 
 _MOST_LEVELS = 20
 _ALLOWED = "two different numbers as in 1..5, the worst first (0..1, or 1..0 where 1 is bad)"
@@ -43,10 +45,10 @@ class Scale:
             >>> Scale.parse("1..5").levels
             (1.0, 2.0, 3.0, 4.0, 5.0)
         """
-        found = re.fullmatch(rf"\s*({_NUMBER})\s*\.\.\s*({_NUMBER})\s*", text)
-        if not found or float(found[1]) == float(found[2]):
+        match = re.fullmatch(rf"\s*({_NUMBER})\s*\.\.\s*({_NUMBER})\s*", text)
+        if not match or float(match[1]) == float(match[2]):
             raise OptionError(option, "", text, _ALLOWED)
-        return cls(float(found[1]), float(found[2]))
+        return cls(float(match[1]), float(match[2]))
 
     @classmethod
     def of_rubric(cls, rubric: Rubric) -> Scale:
@@ -73,14 +75,9 @@ class Scale:
         """Whether a label lies on the scale."""
         return min(self.low, self.high) <= label <= max(self.low, self.high)
 
-    def score(self, label: float) -> float:
-        """Turn a label into a score from 0 to 1."""
+    def score(self, label: Label) -> Label:
+        """Turn a label, or an array of labels, into scores from 0 to 1."""
         return (label - self.low) / (self.high - self.low)
-
-    def scores(self, labels: FloatArray) -> FloatArray:
-        """Turn labels into scores from 0 to 1."""
-        found: FloatArray = (labels - self.low) / (self.high - self.low)
-        return found
 
     def nearest_levels(self, scores: FloatArray) -> FloatArray:
         """Turn scores into levels, the nearest one; halfway the one towards high.

@@ -39,7 +39,7 @@ def test_a_rubric_that_judges_claims_is_labelled_by_their_share():
 @given(st.sampled_from(["1..5", "5..1", "0..1", "1..0", "-3..3"]))
 def test_labels_come_back_from_their_scores(text):
     scale = Scale.parse(text)
-    scores = scale.scores(np.array(scale.levels))
+    scores = scale.score(np.array(scale.levels))
 
     assert scores[[0, -1]].tolist() == [0, 1]
     assert tuple(scale.nearest_levels(scores)) == scale.levels
