@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ragbench.records.score import Kind
+from ragbench.records.score import Kind, SystemScore
 
 Mark = Literal["best", "tied", ""]
 """Whether a value is the best of its measure, cannot be told from it, or neither."""
@@ -30,8 +30,9 @@ class ScoreCell:
     """`[low, high]`; empty where there is none."""
     mark: Mark = ""
     mean: float | None = None
-    """The number behind the text, for drawings."""
     ends: tuple[float, float] | None = None
+    score: SystemScore | None = None
+    """The record behind the text; None where the system has no such score."""
 
     @property
     def text(self) -> str:
@@ -61,17 +62,6 @@ class DifferenceCell:
 
 
 @dataclass(frozen=True, slots=True)
-class Detail:
-    """What stands behind one score."""
-
-    scored: int
-    failed: int
-    not_applicable: int
-    bounds: str
-    """The mean if all failed items had the worst, or the best, value."""
-
-
-@dataclass(frozen=True, slots=True)
 class Measure:
     """One column of a section: an entry for each of its systems."""
 
@@ -80,8 +70,6 @@ class Measure:
     """The column's head: the name, and what a reader would get wrong otherwise."""
     scores: tuple[ScoreCell, ...]
     differences: tuple[DifferenceCell, ...]
-    details: tuple[Detail | None, ...]
-    """None where a system has no such score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +100,8 @@ class Gate:
     """Where it did not pass: the id and the question of the worst, with their scores."""
 
 
+GATE_HEADS = ("verdict", "gate", "system", "why")
 COST_HEADS = ("system", "p50 ms", "p95 ms", "queries/s", "input tokens", "output tokens", "usd")
-
-
 SLICE_HEADS = ("slice", "system", "measure", "queries", "difference", "p")
 
 

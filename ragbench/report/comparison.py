@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from ragbench.data.runs.run_folder import to_csv
 from ragbench.records.comparison import (
     ComparedGate,
     ComparedRuns,
     ComparedSystem,
-    Difference,
     MeasureComparison,
     MovedQueries,
     MovedQuery,
 )
+from ragbench.report.base import GATE_HEADS
 from ragbench.report.headline import (
     NOT_COMPARED,
+    UNDECIDED,
     interval_and_p,
     nothing_told,
     outcome_of,
     p_meaning,
 )
-from ragbench.report.markdown import escape, table_lines
+from ragbench.report.markdown import Markdown, escape, folded, join_blocks, list_lines, table_lines
 from ragbench.report.runs import changed_lines, moved_causes, moved_head
-from ragbench.report.sections import Scores, count_lines
+from ragbench.report.sections import count_lines
 from ragbench.report.text import (
     MISSING,
     counted,
@@ -58,12 +60,12 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class LetteredCell:
     """One system's value by one measure."""
 
     value: str
-    marks: tuple[str, ...] = ()
-    """Letters of the systems that it is significantly better than."""
+    letters: str = ""
+    """The systems that it is significantly better than."""
     interval: str = ""
     best: bool = False
 
@@ -75,14 +77,12 @@ class Block:
     letters: tuple[str, ...]
     systems: tuple[str, ...]
     measures: tuple[str, ...]
-    cells: tuple[tuple[Cell, ...], ...]
+    cells: tuple[tuple[LetteredCell, ...], ...]
     counts: tuple[str, ...]
 
-
-def _gates(comparison: ComparedRuns) -> list[ComparedGate]:
-    """Sort the verdicts: undecided gates first."""
-    order = ("undecided", "fail", "pass")
-    return sorted(comparison.gates, key=lambda gate: order.index(gate.verdict))
+    def rows(self) -> Iterator[tuple[str, str, tuple[LetteredCell, ...]]]:
+        """Yield letter, name and cells of each system."""
+        return zip(self.letters, self.systems, self.cells, strict=True)
 
 
 def gate_line(gate: ComparedGate) -> str:
@@ -95,8 +95,7 @@ def describe_subject(comparison: ComparedRuns) -> str:
     """Name the compared runs, and count the queries that they are compared over."""
     base, *others = map(printable, comparison.sources)
     queries = counted(comparison.queries, "queries")
-    differing = {query for each in comparison.differing.values() for query in each}
-    if differing:
+    if differing := {query for ids in comparison.differing.values() for query in ids}:
         common = counted(comparison.queries + len(differing), "common queries")
         queries = f"{comparison.queries} of {common} (left out, as they differ: {len(differing)})"
     if others:
@@ -108,37 +107,33 @@ def _blocks(comparison: ComparedRuns) -> Iterator[Block]:
     systems = {system.name: system for system in comparison.systems}
     groups: dict[tuple[str, ...], list[MeasureComparison]] = {}
     for family in comparison.measures:
-        having = [name for name, s in systems.items() if family.measure in s.scores]
-        groups.setdefault(tuple(having), []).append(family)
-    letters = {name: system.letter for name, system in systems.items()}
-    for names, families in groups.items():
-        measures = [family.measure for family in families]
-        scores = {name: systems[name].scores for name in names}
+        group = tuple(name for name, s in systems.items() if family.measure in s.scores)
+        groups.setdefault(group, []).append(family)
+    for group, families in groups.items():
+        lower = [" (lower is better)" if f.direction == "lower" else "" for f in families]
+        names = [family.measure for family in families]
         yield Block(
-            letters=tuple(letters[name] for name in names),
-            systems=tuple(map(printable, names)),
-            measures=tuple(
-                printable(family.measure)
-                + (" (lower is better)" if family.direction == "lower" else "")
-                for family in families
-            ),
+            letters=tuple(systems[name].letter for name in group),
+            systems=tuple(map(printable, group)),
+            measures=tuple(printable(n) + text for n, text in zip(names, lower, strict=True)),
             cells=tuple(
-                tuple(_cell(scores, name, family, letters) for family in families) for name in names
+                tuple(_cell(systems, name, family) for family in families) for name in group
             ),
-            counts=tuple(count_lines(scores, measures)),
+            counts=tuple(count_lines({name: systems[name].scores for name in group}, names)),
         )
 
 
-def _cell(scores: Scores, name: str, family: MeasureComparison, letters: Mapping[str, str]) -> Cell:
-    measure = family.measure
-    score = scores[name][measure]
+def _cell(
+    systems: Mapping[str, ComparedSystem], name: str, family: MeasureComparison
+) -> LetteredCell:
+    score = systems[name].scores[family.measure]
     if score.mean is None:
-        return Cell(MISSING)
-    best = None if family.best is None else scores.get(family.best, {}).get(measure)
-    better = family.better_than or {}
-    return Cell(
+        return LetteredCell(MISSING)
+    best = None if family.best is None else systems[family.best].scores.get(family.measure)
+    beaten = (family.better_than or {}).get(name, ())
+    return LetteredCell(
         value=significant(score.mean),
-        marks=tuple(letters[other] for other in better.get(name, ())),
+        letters="".join(systems[system].letter for system in beaten),
         interval=interval(score.interval),
         best=best is not None and score.mean == best.mean,  # several where they are equal
     )
@@ -146,13 +141,13 @@ def _cell(scores: Scores, name: str, family: MeasureComparison, letters: Mapping
 
 def _differences(comparison: ComparedRuns) -> Iterator[tuple[str, ...]]:
     for family in comparison.measures:
-        for made in family.comparisons:
-            names = (family.measure, made.system, made.baseline)
+        for row in family.comparisons:
             change = (MISSING, "")
-            if made.difference is not None:
-                change = difference(made.difference, made.interval)
-            verdict = (probability(made.p_adjusted), outcome_of(made, family.direction))
-            yield (*map(printable, names), *change, *verdict, str(made.n), str(made.n_changed))
+            if row.difference is not None:
+                change = difference(row.difference, row.interval)
+            verdict = (probability(row.p_adjusted), outcome_of(row, family.direction))
+            names = map(printable, (family.measure, row.system, row.baseline))
+            yield (*names, *change, *verdict, str(row.n), str(row.n_changed))
 
 
 def _legend(comparison: ComparedRuns) -> Iterator[tuple[str, str]]:
@@ -168,22 +163,26 @@ def _legend(comparison: ComparedRuns) -> Iterator[tuple[str, str]]:
         yield "p", p_meaning(comparison)
         corrected = comparison.correction != "none"
         yield from interval_and_p(comparison.measures, corrected=corrected)
-        yield "undecided", "no difference was shown, which is not equality"
-    made = [c for family in comparison.measures for c in family.comparisons]
-    if any(c.difference is None for c in made):
+        yield UNDECIDED
+    if any(c.difference is None for f in comparison.measures for c in f.comparisons):
         yield NOT_COMPARED
 
 
 def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
     """Draw a comparison as aligned text; measures that do not fit go into a further table below."""
     lines = [describe_subject(comparison), *changed_lines(comparison)]
-    lines += [*nothing_told(comparison.measures), *map(gate_line, _gates(comparison))]
+    lines += [*nothing_told(comparison.measures), *map(gate_line, _sorted_gates(comparison))]
     for block in _blocks(comparison):
-        lines += ["", *_scores(block, width), *block.counts]
+        groups = []
+        for title, *cells in zip(block.measures, *block.cells, strict=True):
+            values = [cell.value + cell.letters.translate(_RAISED) for cell in cells]
+            groups.append([[title, *with_intervals(values, [cell.interval for cell in cells])]])
+        start = [["", *block.letters], ["system", *block.systems]]
+        lines += ["", *side_by_side(start, groups, width), *block.counts]
     if differences := list(_differences(comparison)):
         lines += ["", *draw(list(zip(DIFFERENCE_HEADS, *differences, strict=True)))]
-    for moved in (each for each in comparison.moved if each.queries):
-        lines += ["", *_moved(moved, width)]
+    for moved in comparison.moved:
+        lines += _moved(moved, width)
     for line in moved_causes(comparison):
         lines.append(line[:width] if line.startswith("    ") else line)  # questions may be long
     lines += ["", *(f"{sign}: {meaning}" for sign, meaning in _legend(comparison))]
@@ -191,14 +190,10 @@ def render_table(comparison: ComparedRuns, *, width: int = 100) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _scores(block: Block, width: int) -> list[str]:
-    start = [["", *block.letters], ["system", *block.systems]]
-    groups = []
-    for place, title in enumerate(block.measures):
-        cells = [row[place] for row in block.cells]
-        values = [cell.value + "".join(cell.marks).translate(_RAISED) for cell in cells]
-        groups.append([[title, *with_intervals(values, [cell.interval for cell in cells])]])
-    return side_by_side(start, groups, width)
+def _sorted_gates(comparison: ComparedRuns) -> list[ComparedGate]:
+    """Return the gates, undecided ones first."""
+    order = ("undecided", "fail", "pass")
+    return sorted(comparison.gates, key=lambda gate: order.index(gate.verdict))
 
 
 def moved_cells(query: MovedQuery) -> tuple[str, str, str, str]:
@@ -212,26 +207,26 @@ def rankings_of(query: MovedQuery) -> Iterator[tuple[str, str]]:
     rankings = (query.baseline_ranking, query.ranking)
     if rankings == (None, None):
         return
-    sides = [(_NO_RANKING,) if each is None else each or (_NOTHING,) for each in rankings]
-    for place in range(max(map(len, sides))):
-        first, second = (printable(side[place]) if place < len(side) else "" for side in sides)
-        yield first, second
+    sides = [(_NO_RANKING,) if side is None else side or (_NOTHING,) for side in rankings]
+    for first, second in zip_longest(*sides, fillvalue=""):
+        yield printable(first), printable(second)
 
 
 def _moved(moved: MovedQueries, width: int) -> list[str]:
-    queries = moved.queries
+    """Draw the queries that moved, with their questions and both rankings."""
+    if not moved.queries:
+        return []
     heads = ("query", printable(moved.baseline), printable(moved.system), "difference")
-    rows = draw(list(zip(heads, *map(moved_cells, queries), strict=True)))
-    lines = [moved_head(moved), rows[0]]
-    half = (width - 8) // 2
-    for line, query in zip(rows[1:], queries, strict=True):
-        lines.append(line)
+    head, *rows = draw(list(zip(heads, *map(moved_cells, moved.queries), strict=True)))
+    lines = ["", moved_head(moved), head]
+    for row, query in zip(rows, moved.queries, strict=True):
+        lines.append(row)
         if query.question:
             lines.append(f"      {printable(query.question)}"[:width])
         ranked = list(rankings_of(query))
-        longest = max((len(first) for first, _ in ranked), default=0)
+        column = min(max((len(first) for first, _ in ranked), default=0), (width - 8) // 2)
         lines += [
-            f"{rank:>5} {first:{min(longest, half)}} | {second}".rstrip()
+            f"{rank:>5} {first:{column}} | {second}".rstrip()
             for rank, (first, second) in enumerate(ranked, start=1)
         ]
     return lines
@@ -240,85 +235,73 @@ def _moved(moved: MovedQueries, width: int) -> list[str]:
 def render_csv(comparison: ComparedRuns) -> str:
     """Write the differences as CSV; an empty cell where there is no value."""
     systems = {system.name: system for system in comparison.systems}
-    rows = (
-        _row(family, each, systems) for family in comparison.measures for each in family.comparisons
-    )
+    rows: list[list[str | float | None]] = []
+    for family in comparison.measures:
+        name = family.measure
+        for row in family.comparisons:
+            system, base = systems[row.system], systems[row.baseline]
+            rows.append(
+                [
+                    *(name, system.system, system.source, base.system, base.source),
+                    *(system.scores[name].mean, base.scores[name].mean),
+                    *(row.difference, *(row.interval or (None, None)), row.p, row.p_adjusted),
+                    outcome_of(row, family.direction),
+                    *map(str, (row.n, row.n_changed, row.n_failed)),
+                    *(row.effect_size, row.minimum_detectable, family.direction),
+                ]
+            )
     return to_csv(COLUMNS, rows)
-
-
-def _row(
-    family: MeasureComparison, made: Difference, systems: Mapping[str, ComparedSystem]
-) -> list[str | float | None]:
-    name = family.measure
-    system, base = systems[made.system], systems[made.baseline]
-    low, high = made.interval or (None, None)
-    return [
-        *(name, system.system, system.source, base.system, base.source),
-        *(system.scores[name].mean, base.scores[name].mean),
-        *(made.difference, low, high, made.p, made.p_adjusted),
-        outcome_of(made, family.direction),
-        *map(str, (made.n, made.n_changed, made.n_failed)),
-        *(made.effect_size, made.minimum_detectable),
-        family.direction,
-    ]
 
 
 def render_markdown(comparison: ComparedRuns) -> str:
     """Draw a comparison as GitHub-flavoured Markdown; letters stand in `<sup>`."""
-    blocks = [[escape(describe_subject(comparison))], _listed(changed_lines(comparison))]
+    blocks = [[escape(describe_subject(comparison))], _nested(changed_lines(comparison))]
     blocks.append([escape(line) for line in nothing_told(comparison.measures)])
-    if gates := _gates(comparison):
+    if gates := _sorted_gates(comparison):
         cells = [(gate.verdict, gate.gate, gate.system or "", gate.why) for gate in gates]
-        rows = [[escape(printable(cell)) for cell in row] for row in cells]
-        blocks.append(table_lines(["verdict", "gate", "system", "why"], rows))
+        blocks.append(table_lines(GATE_HEADS, [map(printable, row) for row in cells]))
     for block in _blocks(comparison):
         rows = [
-            [escape(f"{letter} {system}"), *map(_markdown_cell, cells)]
-            for letter, system, cells in zip(block.letters, block.systems, block.cells, strict=True)
+            [f"{letter} {system}", *map(_markdown_cell, cells)]
+            for letter, system, cells in block.rows()
         ]
-        heads = ["system", *map(escape, block.measures)]
-        blocks.append(table_lines(heads, rows, numbers=True))
-        blocks.append([f"- {escape(line)}" for line in block.counts])
+        blocks.append(table_lines(["system", *block.measures], rows, numbers=True))
+        blocks.append(list_lines(block.counts))
     if differences := list(_differences(comparison)):
-        rows = [[escape(cell) for cell in row] for row in differences]
-        blocks.append(table_lines(DIFFERENCE_HEADS, rows, numbers=True))
-    for moved in (each for each in comparison.moved if each.queries):
-        blocks += _moved_rows(moved)
-    if causes := _listed(moved_causes(comparison)):
-        blocks += [["<details>", "<summary>causes that changed</summary>"], causes, ["</details>"]]
+        blocks.append(table_lines(DIFFERENCE_HEADS, differences, numbers=True))
+    for moved in comparison.moved:
+        if moved.queries:
+            blocks += folded(moved_head(moved), [_moved_table(moved)])
+    if causes := _nested(moved_causes(comparison)):
+        blocks += folded("causes that changed", [causes])
     legend = _legend(comparison)
     blocks.append([f"- {escape(sign)}: {escape(meaning)}" for sign, meaning in legend])
     blocks.append([f"- note: {escape(printable(note))}" for note in comparison.notes])
-    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+    return join_blocks(blocks)
 
 
-def _listed(lines: Sequence[str]) -> list[str]:
-    """Indented lines as a list in a list."""
+def _nested(lines: Sequence[str]) -> list[str]:
+    """Return indented lines as lists in a list."""
     cut = ((line, line.lstrip()) for line in lines if line)
     return [f"{line.removesuffix(text)}- {escape(text)}" for line, text in cut]
 
 
-def _markdown_cell(cell: Cell) -> str:
+def _markdown_cell(cell: LetteredCell) -> str:
     value = f"**{cell.value}**" if cell.best else cell.value
-    marks = f"<sup>{''.join(cell.marks)}</sup>" if cell.marks else ""
-    return f"{value}{marks} {escape(cell.interval)}".rstrip()
+    letters = f"<sup>{cell.letters}</sup>" if cell.letters else ""
+    return Markdown(f"{value}{letters} {escape(cell.interval)}".rstrip())
 
 
-def _moved_rows(moved: MovedQueries) -> list[list[str]]:
-    """A folded table: the queries, and the documents of both rankings in one cell each."""
-    heads = ["query", printable(moved.baseline), printable(moved.system), "difference"]
-    rows = []
+def _moved_table(moved: MovedQueries) -> list[str]:
+    """Draw the queries that moved; the documents of a ranking stand in one cell."""
+    rows: list[Sequence[str]] = []
     for query in moved.queries:
-        rows.append([escape(cell) for cell in moved_cells(query)])
-        ranked = list(rankings_of(query))
-        if ranked:
-            first, second = ("<br>".join(map(escape, side)) for side in zip(*ranked, strict=True))
-            rows.append(["", first, second, ""])
-    return [
-        ["<details>", f"<summary>{escape(moved_head(moved))}</summary>"],
-        table_lines([escape(head) for head in heads], rows),
-        ["</details>"],
-    ]
+        rows.append(moved_cells(query))
+        columns = zip(*rankings_of(query), strict=True)
+        if cells := [Markdown("<br>".join(map(escape, column))) for column in columns]:
+            rows.append(["", *cells, ""])
+    names = map(printable, (moved.baseline, moved.system))
+    return table_lines(["query", *names, "difference"], rows)
 
 
 _ESCAPES = {
@@ -356,20 +339,20 @@ def render_latex(comparison: ComparedRuns) -> str:
 
 
 def _latex_table(block: Block, caption: str) -> str:
-    head = " & ".join(["", "System", *map(escape_latex, block.measures)])
+    heads = " & ".join(["", "System", *map(escape_latex, block.measures)])
     rows = [
         " & ".join([letter, escape_latex(system), *map(_latex_cell, cells)]) + r" \\"
-        for letter, system, cells in zip(block.letters, block.systems, block.cells, strict=True)
+        for letter, system, cells in block.rows()
     ]
     lines = [
         *(r"\begin{table}", r"\centering", rf"\caption{{{caption}}}"),
         rf"\begin{{tabular}}{{ll{'l' * len(block.measures)}}}",
-        *(r"\toprule", rf"{head} \\", r"\midrule", *rows, r"\bottomrule"),
+        *(r"\toprule", rf"{heads} \\", r"\midrule", *rows, r"\bottomrule"),
         *(r"\end{tabular}", r"\end{table}", ""),
     ]
     return "\n".join(lines)
 
 
-def _latex_cell(cell: Cell) -> str:
+def _latex_cell(cell: LetteredCell) -> str:
     value = rf"\textbf{{{cell.value}}}" if cell.best else cell.value
-    return value + (rf"$^{{{''.join(cell.marks)}}}$" if cell.marks else "")
+    return value + (rf"$^{{{cell.letters}}}$" if cell.letters else "")

@@ -11,7 +11,7 @@ from ragbench.records.causes import CAUSE_SAYS, CAUSES, AnswerCause, CauseFlow, 
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary, SystemSummary
-from ragbench.report.markdown import escape, share_table, table_lines
+from ragbench.report.markdown import escape, join_blocks, list_lines, share_table, table_lines
 from ragbench.report.text import (
     CAUSE_SIGNS,
     cause_lines,
@@ -114,20 +114,18 @@ def render_table(found: Explanation, width: int = 100) -> str:
     return "\n".join(lines) + "\n"
 
 
-def render_markdown(found: Explanation) -> str:
+def render_markdown(explanation: Explanation) -> str:
     """Draw an explanation as Markdown."""
-    blocks = [[f"## {escape(printable(found.summary.name))}: {TITLE}"]]
-    blocks.append(share_table(found.systems))
-    for flow in found.flows:
-        head, *moves = (escape(line) for line in flow_lines(flow))
-        blocks += [[head], [f"- {line}" for line in moves]]
-    for system, cause, rows in found.groups():
+    blocks = [[f"## {escape(printable(explanation.summary.name))}: {TITLE}"]]
+    blocks.append(share_table(explanation.systems))
+    for flow in explanation.flows:
+        head, *moves = flow_lines(flow)
+        blocks += [[escape(head)], list_lines(moves)]
+    for system, cause, rows in explanation.groups():
         blocks.append([f"### {escape(printable(system))}: {len(rows)} {cause_words(cause)}"])
-        cells = [[r.query_id, found.question(r), r.why] for r in rows]
-        escaped = [[escape(printable(cell)) for cell in row] for row in cells]
-        blocks.append(table_lines(["query", "question", "why"], escaped))
-    blocks.append([f"- {escape(line)}" for line in _legend(found)])
-    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+        cells = [map(printable, (r.query_id, explanation.question(r), r.why)) for r in rows]
+        blocks.append(table_lines(["query", "question", "why"], cells))
+    return join_blocks([*blocks, list_lines(_legend(explanation))])
 
 
 def explained(found: Explanation) -> dict[str, object]:

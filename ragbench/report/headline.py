@@ -70,24 +70,15 @@ def headline(
     best = None if family is None else family.best
     if family is None or best is None or len(measured) == 1 or best not in measured:
         return _without_comparison(name, measured, confidence)
-    others = [s for s in family.untold if s in measured]
+    tied = [system for system in family.untold if system in measured]
     against = baselines.get(best)
     pairs = (c for c in family.comparisons if (c.system, c.baseline) == (best, against))
     comparison = next(pairs, None)
     if against is None or comparison is None or comparison.difference is None:
-        by_outcome: dict[str, Outcome] = {}
-        for c in family.comparisons:
-            if best in (c.system, c.baseline):
-                other = c.system if c.baseline == best else c.baseline
-                by_outcome[other] = outcome_of(c, "higher")
-        is_baseline = best in {c.baseline for c in family.comparisons}
-        return _best_is_baseline(name, best, measured, others, by_outcome, is_baseline)
-    p = probability(comparison.p_adjusted)
-    certainty = f"{percent(confidence)} confidence"
-    certainty += f", adjusted p {p}" if corrected else f", p {p}, not corrected"
-    return _best_against_baseline(
-        name, best, measured, [s for s in others if s != against], comparison, certainty
-    )
+        return _best_is_baseline(name, best, measured, tied, family.comparisons)
+    text = _best_against_baseline(name, measured[best], comparison, confidence, corrected)
+    tied = [system for system in tied if system != against]
+    return f"{text}; {_names(tied)} cannot be told from it" if tied else text
 
 
 def nothing_told(families: Iterable[MeasureComparison]) -> list[str]:
@@ -117,73 +108,77 @@ def _best_is_baseline(
     name: str,
     best: str,
     measured: Mapping[str, SystemScore],
-    others: Sequence[str],
-    outcomes: Mapping[str, Outcome],
-    baseline: bool,
+    tied: Sequence[str],
+    comparisons: Sequence[Difference],
 ) -> str:
-    role = ", which the others are compared with," if baseline else ""
+    """Write the sentence of a best system that has no baseline, or no comparison with it."""
+    outcomes: dict[str, Outcome] = {}
+    for c in comparisons:
+        if best in (c.system, c.baseline):
+            outcomes[c.system if c.baseline == best else c.baseline] = outcome_of(c, "higher")
     value = with_interval(measured[best].mean, measured[best].interval)
-    equal = [system for system in others if outcomes.get(system) == "identical"]
+    equal = [system for system in tied if outcomes.get(system) == "identical"]
     apart = [system for system in measured if outcomes.get(system) == "not compared"]
-    untold = [system for system in others if system not in (*equal, *apart)]
+    untold = [system for system in tied if system not in (*equal, *apart)]
     if equal and len(equal) == len(measured) - 1:
-        every = listed([printable(system) for system in (best, *equal)])
-        return f"{every} have the same {name} on every query, {value}"
+        return f"{_names([best, *equal])} have the same {name} on every query, {value}"
+    is_baseline = any(c.baseline == best for c in comparisons)
+    role = ", which the others are compared with," if is_baseline else ""
     parts = [f"{printable(best)}{role} is best on {name}, {value}"]
     if equal:
         verb = "has" if len(equal) == 1 else "have"
-        names = listed([printable(system) for system in equal])
-        parts.append(f"{names} {verb} the same value on every query")
+        parts.append(f"{_names(equal)} {verb} the same value on every query")
     if untold:
-        parts.append(f"{_untold(untold)}, which is undecided, not equal")
+        parts.append(f"{_names(untold)} cannot be told from it, which is undecided, not equal")
     if apart:
-        names = listed([printable(system) for system in apart])
-        parts.append(f"{names}: not compared, as no query has a score of both")
-    if len(parts) == 1:
-        parts.append("it differs from every other system")
-    return "; ".join(parts)
+        parts.append(f"{_names(apart)}: not compared, as no query has a score of both")
+    return "; ".join(parts if len(parts) > 1 else [*parts, "it differs from every other system"])
 
 
-def _untold(systems: Sequence[str]) -> str:
-    return f"{listed([*map(printable, systems)])} cannot be told from it"
+def _names(systems: Sequence[str]) -> str:
+    return listed([*map(printable, systems)])
 
 
 def _best_against_baseline(
-    name: str,
-    best: str,
-    measured: Mapping[str, SystemScore],
-    others: Sequence[str],
-    comparison: Difference,
-    certainty: str,
+    name: str, score: SystemScore, comparison: Difference, confidence: float, corrected: bool
 ) -> str:
-    against = printable(comparison.baseline)
-    change = " ".join(filter(None, difference(comparison.difference or 0.0, comparison.interval)))
-    outcome = outcome_of(comparison, measured[best].direction)
-    value = significant(measured[best].mean)
+    """Write the sentence of a best system that was compared with its baseline."""
+    best, against = printable(comparison.system), printable(comparison.baseline)
+    change = " ".join(difference(comparison.difference or 0.0, comparison.interval)).rstrip()
+    outcome, value = outcome_of(comparison, score.direction), significant(score.mean)
+    p = probability(comparison.p_adjusted)
+    certainty = f"{percent(confidence)} confidence, "
+    certainty += f"adjusted p {p}" if corrected else f"p {p}, not corrected"
     if outcome == "better":
-        text = (
-            f"{printable(best)} is best on {name}, {value}: {change} against {against}, "
+        return (
+            f"{best} is best on {name}, {value}: {change} against {against}, "
             f"a real difference ({certainty})"
         )
-    elif outcome == "identical":
-        text = f"{printable(best)} and {against} have the same {name} on every query, {value}"
-    else:
-        text = f"{printable(best)} has the best {name}, {value}, but "
-        detectable = comparison.minimum_detectable
-        if outcome == "worse":  # the means are over different queries, the difference is not
-            text += f"on the queries that both have it is worse than {against}: {change} "
-            text += f"({certainty})"
-        elif outcome == "undecided":
-            text += f"its difference from {against}, {change}, is undecided ({certainty})"
-            if detectable is not None:
-                text += f"; this data set could show one of {significant(detectable)}"
-        else:
-            text += f"its difference from {against}, {change}, was not tested"
-    return f"{text}; {_untold(others)}" if others else text
+    if outcome == "identical":
+        return f"{best} and {against} have the same {name} on every query, {value}"
+    text = f"{best} has the best {name}, {value}, but "
+    if outcome == "worse":  # the means are over different queries, the difference is not
+        return (
+            f"{text}on the queries that both have it is worse than {against}: {change} "
+            f"({certainty})"
+        )
+    text += f"its difference from {against}, {change}, "
+    if outcome != "undecided":
+        return f"{text}was not tested"
+    detectable = comparison.minimum_detectable
+    shown = (
+        "" if detectable is None else f"this data set could show one of {significant(detectable)}"
+    )
+    return "; ".join(filter(None, [f"{text}is undecided ({certainty})", shown]))
 
 
 NOT_COMPARED = ("not compared", "no query has a score of both systems: there is nothing to say")
-"""What a verdict means that is none."""
+UNDECIDED = ("undecided", "no difference was shown, which is not equality")
+_VERDICTS: Mapping[Outcome, tuple[str, str]] = {
+    "undecided": UNDECIDED,
+    "identical": ("identical", "the same score as its baseline on every query"),
+    "not compared": NOT_COMPARED,
+}
 
 
 def legend(
@@ -205,18 +200,13 @@ def legend(
     if "tied" in marks:
         text = (
             f"cannot be told from the best ({confidence}): a system and what it is compared with "
+            "by their own test, see p; all other pairs by max-T over all pairs"
         )
-        text += "by their own test, see p; all other pairs by max-T over all pairs"
         explained.append((SIGNS["tied"], text))
     explained += _of_differences(sections, comparisons)
     if outcomes & {"better", "worse"}:
         explained.append(("better, worse", f"differs from its baseline ({confidence} confidence)"))
-    if "undecided" in outcomes:
-        explained.append(("undecided", "no difference was shown, which is not equality"))
-    if "identical" in outcomes:
-        explained.append(("identical", "the same score as its baseline on every query"))
-    if "not compared" in outcomes:
-        explained.append(NOT_COMPARED)
+    explained += [_VERDICTS[outcome] for outcome in _VERDICTS if outcome in outcomes]
     if MISSING in {cell.value for cell in cells} | {cell.value for cell in differences}:
         explained.append((MISSING, "no value: nothing was scored or compared"))
     return explained
@@ -251,48 +241,44 @@ def interval_and_p(
     and a corrected p is of a whole family. With 5 of 30 hits lost p is 0.0625, and the interval
     reaches from -0.340 to -0.043.
     """
-    made = [c for family in families for c in family.comparisons if c.p is not None]
-    known = [(c, ends) for c in made if (ends := ends_of(c.interval)) is not None]
+    tested = [c for family in families for c in family.comparisons if c.p is not None]
+    bounded = [(c, ends) for c in tested if (ends := ends_of(c.interval)) is not None]
     explained = []
-    if any(c.differs and low <= 0 <= high for c, (low, high) in known):
+    if any(c.differs and low <= 0 <= high for c, (low, high) in bounded):
         text = (
             "p asks whether chance would move the queries that changed so far to one side; the "
             "interval also allows for changes that no query here shows, and may hold 0 beside a "
             "better or worse. A gate reads the interval"
         )
         explained.append(("interval with 0, and better or worse", text))
-    if any(c.n_changed and not c.differs and not low <= 0 <= high for c, (low, high) in known):
-        text = (
-            "p is corrected for all comparisons of its family and counts the queries that changed; "
-            "the interval is of one comparison and counts those that did not change as well"
-        )
-        if not corrected:
-            text = "p counts the queries that changed, the interval those that did not as well"
+    if any(c.n_changed and not c.differs and not low <= 0 <= high for c, (low, high) in bounded):
+        text = "p counts the queries that changed, the interval those that did not as well"
+        if corrected:
+            text = (
+                "p is corrected for all comparisons of its family and counts the queries that "
+                "changed; the interval is of one comparison and counts those that did not change "
+                "as well"
+            )
         explained.append(("interval without 0, and undecided", text))
     return explained
 
 
 def p_meaning(comparisons: Comparisons) -> str:
     """Name the test behind the p values, and over what they are corrected."""
-    word = comparisons.test
-    test = printable(_TESTS.get(word, f"{word} test"))
-    correction = comparisons.correction
-    named = printable(_CORRECTIONS.get(correction, correction))
+    test = printable(_TESTS.get(comparisons.test, f"{comparisons.test} test"))
+    correction = printable(_CORRECTIONS.get(comparisons.correction, comparisons.correction))
     sizes = [len(family.comparisons) for family in comparisons.measures if family.comparisons]
-    if correction == "none":
-        p = f"{test}, not corrected for {_counted(*sizes)} of one measure"
-    elif comparisons.family == "all":
-        p = f"{test}, {named} over {_counted(sum(sizes))} of all measures"
+    scope = "one measure"
+    if comparisons.correction == "none":
+        test += ", not corrected for"
     else:
-        p = f"{test}, {named} over {_counted(*sizes)} of one measure"
+        test += f", {correction} over"
+        if comparisons.family == "all":
+            scope, sizes = "all measures", [sum(sizes)]
+    # the sizes differ where a measure has fewer systems: `the 2 to 5 comparisons`
+    ends = dict.fromkeys([min(sizes, default=""), max(sizes, default="")])
+    noun = "comparison" if list(ends) == [1] else "comparisons"
+    p = f"{test} the {' to '.join(map(str, ends))} {noun} of {scope}"
     if resamples := comparisons.resamples:
         p += f"; {resamples} resamples, seed {comparisons.seed}"
     return p
-
-
-def _counted(*sizes: int) -> str:
-    """Say over how many comparisons the p values are corrected: `the 2 to 5 comparisons`."""
-    if set(sizes) == {1}:
-        return "the 1 comparison"
-    ends = [min(sizes, default=""), max(sizes, default="")]
-    return f"the {' to '.join(map(str, dict.fromkeys(ends)))} comparisons"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ragbench.records.comparison import ComparedRuns, Comparisons, SliceDifference
-from ragbench.records.gate import GateVerdict
+from ragbench.records.gate import GateVerdict, Verdict
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import (
     Dataset,
@@ -22,7 +22,7 @@ from ragbench.report.base import Gate, Layout, Section, Slices
 from ragbench.report.ci import why_of
 from ragbench.report.headline import headline, legend, nothing_told
 from ragbench.report.runs import lay_out_changes
-from ragbench.report.sections import Group, Scores, baselines_of, build_section, lay_out_preferences
+from ragbench.report.sections import Group, Scores, baselines_of, build_section, lay_out_preference
 from ragbench.report.text import (
     MISSING,
     causes,
@@ -35,7 +35,8 @@ from ragbench.report.text import (
     significant,
 )
 
-_GATES_FIRST = {"undecided": 0, "fail": 1}
+_VERDICTS: Mapping[Verdict, str] = {"undecided": "undecided", "fail": "failed", "pass": "passed"}
+"""Verdict of a gate -> the word behind a count; what needs a reader comes first."""
 _NOUNS: Mapping[SystemType, str] = {
     "retriever": "retrievers",
     "pair": "pairs",
@@ -43,7 +44,6 @@ _NOUNS: Mapping[SystemType, str] = {
     "control": "controls",
     "recorded": "systems",
 }
-_INCOMPLETE = "the run is incomplete"
 
 
 def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False) -> Layout:
@@ -56,19 +56,22 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
     groups = _group(summary.systems)
     sections = [build_section(group, scores, summary, families) for group, scores in groups.items()]
     if narrow:
-        sections = [_narrowed(section) for section in sections]
-    gates = [_gate(gate) for gate in summary.gates]
+        sections = [_without_differences(section) for section in sections]
+    gates = sorted(summary.gates, key=lambda gate: list(_VERDICTS).index(gate.verdict))
+    counts = Counter(gate.verdict for gate in gates)
+    verdicts = [f"{counts[v]} {word}" for v, word in _VERDICTS.items() if counts[v]]
     # the run itself says why; a summary of somebody else's may not
-    said = any("incomplete" in warning for warning in summary.warnings)
-    incomplete = () if summary.complete or said else (_INCOMPLETE,)
-    preferences = lay_out_preferences(summary, comparisons)
+    is_explained = any("incomplete" in warning for warning in summary.warnings)
+    incomplete = () if summary.complete or is_explained else ("the run is incomplete",)
+    preferences = [lay_out_preference(entry, summary) for entry in comparisons.preferences]
     results = [
         *_headlines(summary, groups, sections, comparisons),
         *(line for preference in preferences for line in preference.headlines),
     ]
     runs = lay_out_changes(comparisons) if isinstance(comparisons, ComparedRuns) else None
-    answers = [system.answers for system in summary.systems if system.answers is not None]
-    several_answers = any(each.per_query > 1 for each in answers)
+    several_answers = any(
+        s.answers is not None and s.answers.per_query > 1 for s in summary.systems
+    )
     if comparisons.confidence is None:
         comparisons = replace(comparisons, confidence=summary.confidence)
     return Layout(
@@ -76,11 +79,11 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
         run_id=printable(summary.run_id),
         subject=_subject(summary),
         headlines=(
-            *_gate_counts(gates),
+            *([f"gates: {', '.join(verdicts)}"] if verdicts else ()),
             *(() if runs is None else runs.headlines),
             *(results or ["nothing was scored"]),
         ),
-        gates=tuple(sorted(gates, key=lambda gate: _GATES_FIRST.get(gate.verdict, 2))),
+        gates=tuple(map(_gate, gates)),
         sections=tuple(sections),
         slices=build_slices(comparisons),
         runs=runs,
@@ -96,9 +99,10 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
     )
 
 
-def _narrowed(section: Section) -> Section:
-    first, *others = section.measures
-    return replace(section, measures=(first, *(replace(each, differences=()) for each in others)))
+def _without_differences(section: Section) -> Section:
+    """Leave out the differences of all measures but the first."""
+    first, *rest = section.measures
+    return replace(section, measures=(first, *(replace(m, differences=()) for m in rest)))
 
 
 def _group(systems: Sequence[SystemSummary]) -> dict[Group, dict[str, dict[str, SystemScore]]]:
@@ -123,24 +127,29 @@ def _headlines(
     about its first measure that tells something.
     """
     families = {family.measure: family for family in comparisons.measures}
-    corrected = comparisons.correction != "none"
     sentences = nothing_told(comparisons.measures)
-    silent = {family.measure for family in comparisons.measures if family.tells_nothing}
     for scores, section in zip(groups.values(), sections, strict=True):
-        names = dict.fromkeys(name for by_name in scores.values() for name in by_name)
-        by_name = {n: {s: own[n] for s, own in scores.items() if n in own} for n in names}
-        valued = (n for n, own in by_name.items() if any(s.mean is not None for s in own.values()))
-        telling = [name for name in valued if name not in silent]
-        if not telling and silent.intersection(names):
+        by_measure: dict[str, dict[str, SystemScore]] = {}
+        for system, of_system in scores.items():
+            for name, score in of_system.items():
+                by_measure.setdefault(name, {})[system] = score
+        silent = {n for n in by_measure if n in families and families[n].tells_nothing}
+        telling = (
+            name
+            for name, column in by_measure.items()
+            if name not in silent and any(score.mean is not None for score in column.values())
+        )
+        first = next(telling, None)
+        if first is None and silent:
             continue
-        first = next(iter(telling), next(iter(names)))
+        first = first or next(iter(by_measure))
         text = headline(
             first,
-            by_name[first],
+            by_measure[first],
             families.get(first),
             baselines_of(summary, scores),
             summary.confidence,
-            corrected=corrected,
+            corrected=comparisons.correction != "none",
         )
         sentences.append("; ".join([text, *section.labels]))
     return sentences
@@ -161,56 +170,40 @@ def _subject(summary: Summary) -> str:
 
 
 def _gate(gate: GateVerdict) -> Gate:
-    worst = () if gate.verdict == "pass" else gate.worst_queries
+    worst = []
+    for query in () if gate.verdict == "pass" else gate.worst_queries:
+        start = "" if query.baseline is None else f"{significant(query.baseline)} -> "
+        text = f"{printable(query.question)} {start}{significant(query.score)}".strip()
+        worst.append((printable(query.query_id), text))
     return Gate(
         verdict=printable(gate.verdict),
         gate=printable(gate.gate),
         system=printable(gate.system or ""),
         why=printable(why_of(gate)),
-        worst=tuple(
-            (
-                printable(each.query_id),
-                f"{printable(each.question)} "
-                f"{'' if each.baseline is None else f'{significant(each.baseline)} -> '}"
-                f"{significant(each.score)}".strip(),
-            )
-            for each in worst
-        ),
+        worst=tuple(worst),
     )
-
-
-def _gate_counts(gates: Sequence[Gate]) -> list[str]:
-    """Count the verdicts in one sentence, what needs a reader first; none without gates."""
-    counts = Counter(gate.verdict for gate in gates)
-    words = {"undecided": "undecided", "fail": "failed", "pass": "passed"}
-    parts = [f"{counts[verdict]} {word}" for verdict, word in words.items() if counts[verdict]]
-    return [f"gates: {', '.join(parts)}"] if parts else []
 
 
 def _price(summary: Summary, comparisons: Comparisons) -> str:
     """Say what the best system of each kind of score takes, and what its baseline does."""
-    bests: dict[str, None] = {}
-    kinds = {name: score.kind for each in summary.systems for name, score in each.scores.items()}
-    for kind in dict.fromkeys(kinds.values()):
-        families = (f for f in comparisons.measures if kinds.get(f.measure) == kind and f.best)
-        best = next(families, None)
-        system = None if best is None or best.best is None else summary.system(best.best)
-        if system is not None:
-            bests |= dict.fromkeys(filter(None, (system.name, system.baseline)))
-    found = (_taken(system, summary.timing) for system in summary.systems if system.name in bests)
-    return "; ".join(filter(None, found))
-
-
-def _taken(system: SystemSummary, timing: Timing) -> str:
-    latency, tokens = timing.of(system.name).latency_ms or Latency(), system.tokens or Tokens()
-    parts = []
-    if latency.p50 is not None:
-        parts.append(f"{significant(latency.p50)} ms a query (median)")
-    if tokens.input:
-        parts.append(f"{tokens.input:,} tokens sent, {tokens.output or 0:,} received")
-    if system.usd:
-        parts.append(f"{significant(system.usd)} USD")
-    return f"{printable(system.name)}: {', '.join(parts)}" if parts else ""
+    kinds = {name: score.kind for s in summary.systems for name, score in s.scores.items()}
+    families = [f for f in comparisons.measures if f.best and f.measure in kinds]
+    # reversed: the first measure of a kind decides
+    bests = set({kinds[f.measure]: f.best for f in reversed(families)}.values())
+    bests |= {s.baseline for s in summary.systems if s.name in bests and s.baseline is not None}
+    prices = []
+    for system in summary.systems:
+        latency = summary.timing.of(system.name).latency_ms or Latency()
+        tokens, parts = system.tokens or Tokens(), []
+        if latency.p50 is not None:
+            parts.append(f"{significant(latency.p50)} ms a query (median)")
+        if tokens.input:
+            parts.append(f"{tokens.input:,} tokens sent, {tokens.output or 0:,} received")
+        if system.usd:
+            parts.append(f"{significant(system.usd)} USD")
+        if parts and system.name in bests:
+            prices.append(f"{printable(system.name)}: {', '.join(parts)}")
+    return "; ".join(prices)
 
 
 _FEW_QUERIES = 50
@@ -258,21 +251,18 @@ def _lines(*sources: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(printable(line) for source in sources for line in source))
 
 
-def _signatures(systems: Sequence[SystemSummary]) -> list[tuple[str, str]]:
-    found: dict[str, dict[str, list[str]]] = {}
+def _signatures(systems: Sequence[SystemSummary]) -> Iterator[tuple[str, str]]:
+    """Yield measures with their signatures; the systems are named where they differ."""
+    owners: dict[str, dict[str, list[str]]] = {}
     for system in systems:
         for measure, score in system.scores.items():
             if score.signature:
-                owners = found.setdefault(measure, {}).setdefault(score.signature, [])
-                owners.append(printable(system.name))
-    return [
-        (
-            printable(measure) + (f" of {', '.join(owners)}" if len(by_text) > 1 else ""),
-            printable(text),
-        )
-        for measure, by_text in found.items()
-        for text, owners in by_text.items()
-    ]
+                by_text = owners.setdefault(measure, {})
+                by_text.setdefault(score.signature, []).append(printable(system.name))
+    for measure, by_text in owners.items():
+        for text, names in by_text.items():
+            of = f" of {', '.join(names)}" if len(by_text) > 1 else ""
+            yield printable(measure) + of, printable(text)
 
 
 MOST_ROWS = 10
@@ -290,13 +280,16 @@ def build_slices(comparisons: Comparisons) -> Slices | None:
         return None
     worse = [row for row in rows if row.worse and row.difference is not None]
     worse.sort(key=lambda row: (row.p_adjusted or 0.0, -abs(row.difference or 0.0)))
-    confidence = percent(comparisons.confidence or 0.95)
-    lines = [_field_line(field, rows) for field in dict.fromkeys(row.field for row in rows)]
+    by_field: dict[str, list[SliceDifference]] = {}
+    for row in rows:
+        by_field.setdefault(row.field, []).append(row)
+    lines = [_field_line(field, of_field) for field, of_field in by_field.items()]
     if len(worse) > MOST_ROWS:
         lines.insert(0, f"{len(worse) - MOST_ROWS} more that got worse are in comparisons.json")
     lines.append(
-        f"'worse' is one-sided, with max-T over the slices of one field ({confidence}); the "
-        "measures, systems and fields are not corrected for each other"
+        f"'worse' is one-sided, with max-T over the slices of one field "
+        f"({percent(comparisons.confidence or 0.95)}); the measures, systems and fields are not "
+        "corrected for each other"
     )
     cells = [
         (
@@ -312,13 +305,13 @@ def build_slices(comparisons: Comparisons) -> Slices | None:
 
 
 def _field_line(field: str, rows: Sequence[SliceDifference]) -> str:
-    own = [row for row in rows if row.field == field]
-    slices = list(dict.fromkeys(row.slice for row in own))
-    tested = {row.slice for row in own if row.worse is not None}
-    worse = {row.slice for row in own if row.worse}
+    """Count the slices of a field that got worse, and name those that were not tested."""
+    tested = {row.slice for row in rows if row.worse is not None}
+    worse = {row.slice for row in rows if row.worse}
+    slices = dict.fromkeys(row.slice for row in rows)
     untested = [printable(name) for name in slices if name not in tested]
     line = f"{printable(field)}: {counted(len(slices), 'slices')}, {len(worse) or 'none'} worse"
     if not untested:
         return line
-    shown = ", ".join(untested[:5]) + (", ..." if len(untested) > 5 else "")
-    return f"{line}; not tested, too few queries (under 20): {shown}"
+    names = ", ".join(untested[:5]) + (", ..." if len(untested) > 5 else "")
+    return f"{line}; not tested, too few queries (under 20): {names}"

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from ragbench.records.causes import CAUSES, AnswerCause
+from ragbench.records.causes import CAUSES
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary, SystemSummary
-from ragbench.report.base import COST_HEADS, SLICE_HEADS, Chapter, Layout, ScoreCell, Section
+from ragbench.report.base import (
+    COST_HEADS,
+    GATE_HEADS,
+    SLICE_HEADS,
+    Chapter,
+    Layout,
+    ScoreCell,
+    Section,
+)
 from ragbench.report.layout import lay_out
-from ragbench.report.text import cause_words, flow_lines, printable, with_interval
+from ragbench.report.text import (
+    MISSING,
+    cause_words,
+    flow_lines,
+    interval,
+    printable,
+    with_interval,
+)
 
 _FOREIGN = re.compile(
     r"""
@@ -30,22 +45,26 @@ _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 _JOINER = "&#8288;"  # has no width: the text looks the same and does nothing
 
 
+class Markdown(str):
+    """A text that is Markdown already, made of escaped parts."""
+
+    __slots__ = ()
+
+
 def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
     """Draw the results as GitHub-flavoured Markdown, `ragbench: <name>: ` and the result first."""
     page = lay_out(summary, comparisons)
-    first, *others = page.headlines
+    first, *rest = page.headlines
     blocks = [[f"ragbench: {escape(page.name)}: {escape(first)}"]]
-    blocks += [[escape(sentence)] for sentence in others]
-    blocks.append([escape(page.subject)])
+    blocks += [[escape(line)] for line in (*rest, page.subject)]
     if page.gates:
-        rows = [(g.verdict, g.gate, g.system, g.why) for g in page.gates]
-        blocks.append(table_lines(["verdict", "gate", "system", "why"], map(_escaped, rows)))
+        rows = [(gate.verdict, gate.gate, gate.system, gate.why) for gate in page.gates]
+        blocks.append(table_lines(GATE_HEADS, rows))
     for gate in (gate for gate in page.gates if gate.worst):
         subject = f"{gate.gate} ({gate.system})" if gate.system else gate.gate
         lines = [f"- {escape(query)}: {escape(text)}" for query, text in gate.worst]
         blocks.append([f"{escape(subject)}, {gate.verdict}; the worst queries:", "", *lines])
-    if page.warnings:
-        blocks.append([f"- warning: {escape(warning)}" for warning in page.warnings])
+    blocks.append([f"- warning: {escape(warning)}" for warning in page.warnings])
     if page.runs:
         blocks += _chapter(page.runs)
     for section in page.sections:
@@ -54,75 +73,84 @@ def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
     if page.slices:
         blocks.append(["### slices"])
         if page.slices.rows:
-            blocks.append(table_lines(SLICE_HEADS, map(_escaped, page.slices.rows)))
-        blocks.append([f"- {escape(line)}" for line in page.slices.lines])
+            blocks.append(table_lines(SLICE_HEADS, page.slices.rows))
+        blocks.append(list_lines(page.slices.lines))
     for preference in page.preferences:
         blocks += _chapter(preference)
     if page.legend:
-        blocks.append(["### how to read it"])
-        blocks.append([f"- {escape(sign)}: {escape(meaning)}" for sign, meaning in page.legend])
+        lines = [f"- {escape(sign)}: {escape(meaning)}" for sign, meaning in page.legend]
+        blocks += [["### how to read it"], lines]
     if page.notes:
-        blocks.append(["### notes"])
-        blocks.append([f"- {escape(note)}" for note in page.notes])
+        blocks += [["### notes"], list_lines(page.notes)]
     if page.sections:
-        blocks += _details(page)
-    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+        blocks += folded("counts, bounds, costs and signatures", _details(page))
+    return join_blocks(blocks)
 
 
 def render_chapter(name: str, chapter: Chapter) -> str:
     """Draw one part as a page of its own."""
-    first, *others = map(escape, chapter.headlines)
-    blocks = [[f"ragbench: {escape(name)}: {first}"], *([line] for line in others)]
-    return "\n\n".join("\n".join(block) for block in [*blocks, *_chapter(chapter)]) + "\n"
+    first, *rest = map(escape, chapter.headlines)
+    head = [f"ragbench: {escape(name)}: {first}"]
+    return join_blocks([head, *([line] for line in rest), *_chapter(chapter)])
+
+
+def join_blocks(blocks: Iterable[Sequence[str]]) -> str:
+    """Return a page of blocks of lines, an empty line between two; empty blocks are left out."""
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def folded(title: str, blocks: Iterable[list[str]]) -> list[list[str]]:
+    """Return blocks that a reader opens by their title."""
+    return [["<details>", f"<summary>{escape(title)}</summary>"], *blocks, ["</details>"]]
+
+
+def list_lines(texts: Iterable[str]) -> list[str]:
+    """Return texts as the items of a list."""
+    return [f"- {escape(text)}" for text in texts]
 
 
 def escape(text: str) -> str:
     r"""Make a text show as it is, in a paragraph, a list item and a table cell.
 
+    A text that is `Markdown` already stays what it is.
+
     Example:
         >>> print(escape("a|b <b> hit_rate@1 _x_ @you"))
         a\|b &lt;b&gt; hit_rate@1 \_x\_ @&#8288;you
     """
-    return _FOREIGN.sub(_neutral, text)
+    return text if isinstance(text, Markdown) else _FOREIGN.sub(_neutral, text)
 
 
 def _neutral(match: re.Match[str]) -> str:
-    found = match.group()
+    text = match.group()
     if match.lastgroup == "kept":
-        return found
-    if match.lastgroup == "active":
-        return found + _JOINER
-    if match.lastgroup == "start":
-        return found + _JOINER if found.isdigit() else f"\\{found}"
-    return _ENTITIES.get(found, f"\\{found}")
-
-
-def _escaped(row: Iterable[str]) -> list[str]:
-    return [escape(cell) for cell in row]
+        return text
+    if match.lastgroup == "active" or (match.lastgroup == "start" and text.isdigit()):
+        return text + _JOINER
+    return f"\\{text}" if match.lastgroup == "start" else _ENTITIES.get(text, f"\\{text}")
 
 
 def table_lines(
-    head: Sequence[str], rows: Iterable[Sequence[str]], numbers: bool = False
+    heads: Iterable[str], rows: Iterable[Iterable[str]], numbers: bool = False
 ) -> list[str]:
-    """Draw a table of cells that are escaped already; numbers stand right, names left."""
+    """Draw a table, its cells escaped; numbers stand right, names left."""
+    head, *body = ([escape(cell) for cell in row] for row in (heads, *rows))
     rule = [":--", *["--:" if numbers else ":--"] * (len(head) - 1)]
-    return [f"| {' | '.join(row)} |" for row in [head, rule, *rows]]
+    return [f"| {' | '.join(row)} |" for row in (head, rule, *body)]
 
 
 def _section(section: Section) -> list[list[str]]:
-    head = ["system", *(escape(measure.title) for measure in section.measures)]
-    names = [escape(system) for system in section.systems]
-    columns = [[_score(cell) for cell in measure.scores] for measure in section.measures]
+    measures = section.measures
+    titles = [measure.title for measure in measures]
+    columns = [map(_score, measure.scores) for measure in measures]
+    rows = zip(section.systems, *columns, strict=True)
     blocks = [[f"### {escape(section.title)}"], *([escape(label)] for label in section.labels)]
-    blocks.append(table_lines(head, zip(names, *columns, strict=True), numbers=True))
+    blocks.append(table_lines(["system", *titles], rows, numbers=True))
     if section.against:
-        columns = [
-            [escape(cell.text) for cell in measure.differences] for measure in section.measures
-        ]
-        head = [escape(section.against), *head[1:]]
-        blocks.append(table_lines(head, zip(names, *columns, strict=True), numbers=True))
-    blocks.append([f"- {escape(line)}" for line in section.counts])
-    return blocks
+        changes = [[cell.text for cell in measure.differences] for measure in measures]
+        rows = zip(section.systems, *changes, strict=True)
+        blocks.append(table_lines([section.against, *titles], rows, numbers=True))
+    return [*blocks, list_lines(section.counts)]
 
 
 def _causes(summary: Summary, comparisons: Comparisons) -> list[list[str]]:
@@ -131,68 +159,49 @@ def _causes(summary: Summary, comparisons: Comparisons) -> list[list[str]]:
     if not systems:
         return []
     blocks = [["### where answers are lost"], share_table(systems)]
-    moved = [escape(line) for flow in comparisons.causes for line in flow_lines(flow)]
-    if moved:
-        blocks.append(["<details>", "<summary>which queries moved</summary>"])
-        blocks.append([f"- {line}" for line in moved])
-        blocks.append(["</details>"])
-    return blocks
+    moves = [line for flow in comparisons.causes for line in flow_lines(flow)]
+    return blocks + (folded("which queries moved", [list_lines(moves)]) if moves else [])
 
 
 def share_table(systems: Sequence[SystemSummary]) -> list[str]:
     """Draw how many queries have which cause, with shares and their intervals."""
     present = [cause for cause in CAUSES if any(s.causes.get(cause) for s in systems)]
-    rows = [
-        [escape(printable(system.name)), *(_share(system, cause) for cause in present)]
-        for system in systems
-    ]
+    rows = []
+    for system in systems:
+        shares = [system.cause_shares.get(cause) for cause in present]
+        cells = [f"{s.count}, {with_interval(s.share, s.interval)}" if s else "0" for s in shares]
+        rows.append([printable(system.name), *cells])
     return table_lines(["system", *map(cause_words, present)], rows, numbers=True)
 
 
-def _share(system: SystemSummary, cause: AnswerCause) -> str:
-    found = system.cause_shares.get(cause)
-    if found is None:
-        return "0"
-    return f"{found.count}, {escape(with_interval(found.share, found.interval))}"
-
-
 def _chapter(chapter: Chapter) -> list[list[str]]:
-    blocks = [[f"### {escape(chapter.title)}"]]
-    blocks += [[escape(label)] for label in chapter.labels]
+    blocks = [[f"### {escape(chapter.title)}"], *([escape(label)] for label in chapter.labels)]
     for grid in chapter.grids:
-        blocks.append([escape(grid.caption)])
-        blocks.append(table_lines(_escaped(grid.heads), map(_escaped, grid.rows), not grid.words))
+        blocks += [[escape(grid.caption)], table_lines(grid.heads, grid.rows, not grid.words)]
     return blocks
 
 
 def _score(cell: ScoreCell) -> str:
     value = f"**{cell.value}**" if cell.mark == "best" else cell.value
-    return value + escape(cell.text[len(cell.value) :])
+    return Markdown(value + escape(cell.text[len(cell.value) :]))
 
 
-def _details(page: Layout) -> list[list[str]]:
-    """Fold what only a careful reader needs: counts and bounds of each score, signatures."""
-    blocks = [["<details>", "<summary>counts, bounds, costs and signatures</summary>"]]
-    head = ["system", "measure", "mean", "scored", "failed", "not applicable", "bounds"]
+def _details(page: Layout) -> Iterator[list[str]]:
+    """Yield what only a careful reader needs: counts and bounds of each score, signatures."""
+    heads = ["system", "measure", "mean", "scored", "failed", "not applicable", "bounds"]
     for section in page.sections:
-        blocks += [[escape(text)] for text in (section.title, *section.labels)]
-        blocks.append(table_lines(head, _detail_rows(section)))
+        yield from ([escape(text)] for text in (section.title, *section.labels))
+        rows = []
+        for place, system in enumerate(section.systems):
+            for measure in section.measures:
+                cell = measure.scores[place]
+                if (score := cell.score) is not None:
+                    mean = f"{cell.value} {cell.interval}".rstrip()
+                    counts = map(str, (score.n, score.n_failed, score.not_applicable))
+                    bounds = interval(score.bounds) or MISSING
+                    rows.append([system, measure.name, mean, *counts, bounds])
+        yield table_lines(heads, rows)
     if page.costs:
-        blocks.append(["time, tokens and money"])
-        blocks.append(table_lines(COST_HEADS, map(_escaped, page.costs), numbers=True))
+        yield from (["time, tokens and money"], table_lines(COST_HEADS, page.costs, numbers=True))
     if page.signatures:
-        blocks.append(["signatures"])
-        blocks.append(table_lines(["measure", "signature"], map(_escaped, page.signatures)))
-    return [*blocks, ["</details>"]]
-
-
-def _detail_rows(section: Section) -> list[list[str]]:
-    rows = []
-    for row, system in enumerate(section.systems):
-        for measure in section.measures:
-            cell, detail = measure.scores[row], measure.details[row]
-            if detail is not None:
-                mean = f"{cell.value} {cell.interval}".rstrip()
-                counts = map(str, (detail.scored, detail.failed, detail.not_applicable))
-                rows.append(_escaped([system, measure.name, mean, *counts, detail.bounds]))
-    return rows
+        yield from (["signatures"], table_lines(["measure", "signature"], page.signatures))

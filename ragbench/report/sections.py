@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from ragbench.records.comparison import Comparisons, Difference, MeasureComparison, PreferredPair
+from ragbench.records.comparison import Difference, MeasureComparison, PreferredPair
 from ragbench.records.comparison import Preference as Ranked
 from ragbench.records.score import Kind, SystemScore
 from ragbench.records.summary import Fill, Judge, PreferredSystem, Summary
-from ragbench.report.base import Chapter, Detail, DifferenceCell, Grid, Measure, ScoreCell, Section
+from ragbench.report.base import Chapter, DifferenceCell, Grid, Measure, ScoreCell, Section
 from ragbench.report.headline import outcome_of
 from ragbench.report.text import (
     MISSING,
@@ -51,14 +51,21 @@ def build_section(
     names = list(dict.fromkeys(measure for by_measure in scores.values() for measure in by_measure))
     baselines = baselines_of(summary, scores)
     measures = tuple(_measure(name, scores, families.get(name), baselines) for name in names)
-    compared = any(cell.outcome or cell.p for m in measures for cell in m.differences)
+    is_compared = any(cell.outcome or cell.p for m in measures for cell in m.differences)
+    # a generator on the baseline is named after it: `bm25/gpt`
+    usual = (None, summary.baseline)
+    is_usual = all(n in usual or n.startswith(f"{summary.baseline}/") for n in baselines.values())
+    against = f"vs {printable(summary.baseline)}" if is_usual else "vs baseline"
+    labels = [_judge_label(judge, scores, summary)] if kind == "judge" else []
+    if kind == "retrieval" and summary.fill:
+        labels = [_fill_label(summary.fill)]
     return Section(
         kind=kind,
         title=f"judge {printable(judge)}".rstrip() if kind == "judge" else kind,
-        labels=tuple(_labels(group, scores, summary)),
+        labels=tuple(labels),
         systems=tuple(printable(system) for system in scores),
         measures=measures,
-        against=_head(summary.baseline, baselines) if compared else "",
+        against=against if is_compared else "",
         counts=tuple(count_lines(scores, names)),
     )
 
@@ -72,13 +79,6 @@ def baselines_of(summary: Summary, scores: Scores) -> dict[str, str | None]:
     }
 
 
-def _head(baseline: str | None, baselines: Mapping[str, str | None]) -> str:
-    against = {name for name in baselines.values() if name is not None}
-    # a generator on the baseline is named after it: `bm25/gpt`
-    usual = all(name == baseline or name.startswith(f"{baseline}/") for name in against)
-    return f"vs {printable(baseline)}" if usual else "vs baseline"
-
-
 def _measure(
     name: str,
     scores: Scores,
@@ -87,34 +87,36 @@ def _measure(
 ) -> Measure:
     column = {system: by_measure.get(name) for system, by_measure in scores.items()}
     present = [score for score in column.values() if score is not None]
-    comparisons = () if family is None else family.comparisons
-    made = {(c.system, c.baseline): c for c in comparisons}
+    comparisons = {} if family is None else {(c.system, c.baseline): c for c in family.comparisons}
     rivals = sum(score.mean is not None for score in present) > 1
     first = present[0]
     remarks = [] if first.aggregate == "mean" else [first.aggregate.replace("_", " ")]
     remarks += ["lower is better"] if first.direction == "lower" else []
+    differences = []
+    for system, score in column.items():
+        if (baseline := baselines[system]) is not None:
+            comparison = comparisons.get((system, baseline))
+            differences.append(_difference_cell(comparison, first.direction))
+        else:
+            is_baseline = score is not None and comparisons
+            differences.append(DifferenceCell("baseline" if is_baseline else ""))
     return Measure(
         name=printable(name),
         title=printable(name) + (f" ({', '.join(remarks)})" if remarks else ""),
         scores=tuple(
-            _score_cell(system, score, family if rivals else None)
+            score_cell(system, score, family if rivals else None)
             for system, score in column.items()
         ),
-        differences=tuple(
-            DifferenceCell(outcome="baseline" if score is not None and made else "")
-            if (other := baselines[system]) is None
-            else _difference_cell(made.get((system, other)), present[0].direction)
-            for system, score in column.items()
-        ),
-        details=tuple(None if score is None else _detail(score) for score in column.values()),
+        differences=tuple(differences),
     )
 
 
-def _score_cell(
+def score_cell(
     system: str, score: SystemScore | None, family: MeasureComparison | None
 ) -> ScoreCell:
+    """Return the cell of a score, marked as the best or tied with it in its family."""
     if score is None or score.mean is None:
-        return ScoreCell(MISSING)
+        return ScoreCell(MISSING, score=score)
     best, tied = (None, ()) if family is None else (family.best, family.untold)
     return ScoreCell(
         value=significant(score.mean),
@@ -122,6 +124,7 @@ def _score_cell(
         mark="best" if system == best else "tied" if system in tied else "",
         mean=score.mean,
         ends=ends_of(score.interval),
+        score=score,
     )
 
 
@@ -133,18 +136,6 @@ def _difference_cell(comparison: Difference | None, direction: str) -> Differenc
         return DifferenceCell(outcome, MISSING)
     value, ends = difference(comparison.difference, comparison.interval)
     return DifferenceCell(outcome, value, ends, probability(comparison.p_adjusted))
-
-
-def _detail(score: SystemScore) -> Detail:
-    bounds = interval(score.bounds) or MISSING
-    return Detail(score.n, score.n_failed, score.not_applicable, bounds)
-
-
-def _labels(group: Group, scores: Scores, summary: Summary) -> list[str]:
-    kind, judge = group
-    if kind == "judge":
-        return _judge_labels(judge, scores, summary)
-    return [_fill_label(summary.fill)] if kind == "retrieval" and summary.fill else []
 
 
 def _fill_label(fill: Fill) -> str:
@@ -160,15 +151,15 @@ def _fill_label(fill: Fill) -> str:
     return f"{pool}: {', '.join(counts)}"
 
 
-def _judge_labels(judge: str, scores: Scores, summary: Summary) -> list[str]:
+def _judge_label(judge: str, scores: Scores, summary: Summary) -> str:
     """Name the models that judged, as they report themselves, and say what the judge is."""
     declared = summary.judges.get(judge) or Judge()
     reported = [score.model for by_measure in scores.values() for score in by_measure.values()]
     models = list(dict.fromkeys(printable(model) for model in reported if model))
     if not models and declared.model:
         models = [printable(declared.model)]
-    named = listed(models) or printable(judge) or "an unnamed judge"
-    return [f"judged by {named}" + (f": {printable(declared.label)}" if declared.label else "")]
+    text = f"judged by {listed(models) or printable(judge) or 'an unnamed judge'}"
+    return text + (f": {printable(declared.label)}" if declared.label else "")
 
 
 Key = tuple[int, tuple[tuple[str, int], ...], int]
@@ -185,7 +176,10 @@ def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
     for measure in measures:
         for system, by_measure in scores.items():
             if measure in by_measure:
-                groups.setdefault(_key(by_measure[measure]), []).append((system, measure))
+                score = by_measure[measure]
+                failed = tuple((cause, n) for cause, n in score.failed.items() if n)
+                key = (score.n, failed, score.not_applicable)
+                groups.setdefault(key, []).append((system, measure))
     if not groups:
         return []
     usual = max(groups, key=lambda key: len(groups[key]))
@@ -198,27 +192,20 @@ def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
             lines += _failed_lines(key, places, scores)
         else:
             lines.append(f"{_describe(key)}: {_where(places, scores)}")
-    return [*lines, *_failed_answers(scores, measures)]
-
-
-def _failed_answers(scores: Scores, measures: Sequence[str]) -> list[str]:
-    """A line for each system some of whose several answers failed where no query did as a whole."""
-    lines = []
     for system, by_measure in scores.items():
-        having = ((name, by_measure[name]) for name in measures if name in by_measure)
+        # some of several answers failed where no query did as a whole
         left_open = [
-            _with_bounds(name, score)
-            for name, score in having
-            if not score.n_failed and score.bounds not in (None, (score.mean, score.mean))
+            _with_bounds(name, by_measure[name])
+            for name in measures
+            if name in by_measure and _has_failed_answers(by_measure[name])
         ]
         if left_open:
             lines.append(f"{printable(system)}: some answers failed: {', '.join(left_open)}")
     return lines
 
 
-def _key(score: SystemScore) -> Key:
-    failed = tuple((cause, n) for cause, n in score.failed.items() if n)
-    return score.n, failed, score.not_applicable
+def _has_failed_answers(score: SystemScore) -> bool:
+    return not score.n_failed and score.bounds not in (None, (score.mean, score.mean))
 
 
 def _describe(key: Key) -> str:
@@ -231,8 +218,8 @@ def _failed_lines(key: Key, places: Sequence[tuple[str, str]], scores: Scores) -
     by_system: dict[str, list[str]] = {}
     for system, measure in places:
         by_system.setdefault(system, []).append(_with_bounds(measure, scores[system][measure]))
-    what = _describe(key)
-    return [f"{printable(s)}: {what}: {', '.join(texts)}" for s, texts in by_system.items()]
+    counts = _describe(key)
+    return [f"{printable(s)}: {counts}: {', '.join(texts)}" for s, texts in by_system.items()]
 
 
 def _with_bounds(measure: str, score: SystemScore) -> str:
@@ -245,32 +232,36 @@ def _with_bounds(measure: str, score: SystemScore) -> str:
 
 def _where(places: Sequence[tuple[str, str]], scores: Scores) -> str:
     """Name the measures, and the systems only where not every system is meant."""
-    having = Counter(measure for by_measure in scores.values() for measure in by_measure)
     by_measure: dict[str, list[str]] = {}
     for system, measure in places:
         by_measure.setdefault(measure, []).append(printable(system))
+    totals = Counter(measure for of_system in scores.values() for measure in of_system)
     return ", ".join(
-        printable(measure)
-        if len(systems) == having[measure]
-        else f"{printable(measure)} of {', '.join(systems)}"
-        for measure, systems in by_measure.items()
+        printable(measure) + ("" if len(s) == totals[measure] else f" of {', '.join(s)}")
+        for measure, s in by_measure.items()
     )
 
 
-def lay_out_preferences(summary: Summary, comparisons: Comparisons) -> list[Chapter]:
-    """Lay out the entries of `preferences` in comparisons.json, in their order."""
-    return [_preference(entry, summary) for entry in comparisons.preferences]
-
-
-def _preference(entry: Ranked, summary: Summary) -> Chapter:
-    confidence = summary.confidence
-    declared = summary.judges.get(entry.judge)
-    label = None if declared is None else declared.label
-    judged = f"judged by {printable(entry.model)}" + (f": {printable(label)}" if label else "")
-    scope = f"each against {printable(entry.baseline)}" if entry.baseline else "every two systems"
-    grids = [_ranking(entry.systems), _pairs(entry.comparisons, confidence)]
-    if len(entry.systems) >= _SMALLEST_MATRIX:
-        grids.append(_matrix(entry.systems, entry.win_matrix))
+def lay_out_preference(entry: Ranked, summary: Summary) -> Chapter:
+    """Lay out an entry of `preferences` in comparisons.json."""
+    confidence, baseline = percent(summary.confidence), printable(entry.baseline)
+    declared = summary.judges.get(entry.judge) or Judge()
+    judged = f"judged by {printable(entry.model)}"
+    judged += f": {printable(declared.label)}" if declared.label else ""
+    scope = f"each against {baseline}" if entry.baseline else "every two systems"
+    pairs = f"pairs, with {confidence} intervals; p: Holm over {len(entry.comparisons)}"
+    grids = [
+        Grid("ranking", _RANKING, tuple(_ranking_rows(entry.systems))),
+        Grid(pairs, _PAIRS, tuple(map(_pair_row, entry.comparisons))),
+    ]
+    names = [system.system for system in entry.systems]
+    if len(names) >= _SMALLEST_MATRIX:
+        heads = ("win rate of", *(f"over {printable(name)}" for name in names))
+        rows = [
+            (printable(name), *(significant(entry.win_matrix[name].get(other)) for other in names))
+            for name in names
+        ]
+        grids.append(Grid("win rate of each system over each other", heads, tuple(rows)))
     return Chapter(
         title=f"preference (judge {printable(entry.judge)}): {printable(entry.rubric)}",
         headlines=(f"{_headline(entry, confidence)}; {judged}",),
@@ -279,80 +270,54 @@ def _preference(entry: Ranked, summary: Summary) -> Chapter:
     )
 
 
-def _headline(entry: Ranked, confidence: float) -> str:
-    name, systems = printable(entry.name), entry.systems
-    first = [system.system for system in systems if system.rank == 1]
+def _headline(entry: Ranked, confidence: str) -> str:
+    name = printable(entry.name)
+    first = [system for system in entry.systems if system.rank == 1]
     if not first:
         return f"no system has a rank by {name}"
     if len(first) > 1:
-        return f"{listed([printable(each) for each in first])} rank equal by {name}"
-    best, beaten = first[0], []
+        return f"{listed([printable(system.system) for system in first])} rank equal by {name}"
+    best, beaten = first[0].system, []
     for pair in entry.comparisons:
         if pair.differs and pair.win_rate is not None:
             if pair.system == best and pair.win_rate > 0.5:
                 beaten.append(printable(pair.other))
             elif pair.other == best and pair.win_rate < 0.5:
                 beaten.append(printable(pair.system))
-    rate = significant(next(s.win_rate for s in systems if s.system == best))
-    text = f"{printable(best)} ranks first by {name}, win rate {rate}"
+    text = f"{printable(best)} ranks first by {name}, win rate {significant(first[0].win_rate)}"
     if not beaten:
         return f"{text}; that it is preferred to any other system was not shown"
-    return f"{text}; preferred to {listed(beaten)} ({percent(confidence)} confidence)"
+    return f"{text}; preferred to {listed(beaten)} ({confidence} confidence)"
 
 
-def _ranking(systems: Sequence[PreferredSystem]) -> Grid:
-    """The strongest first; where there is no rank, in the order of the systems."""
-    ordered = sorted(systems, key=lambda s: (s.rank is None, s.rank or 0))
-    rows = [
-        (
+def _ranking_rows(systems: Sequence[PreferredSystem]) -> Iterator[tuple[str, ...]]:
+    """Yield the systems, the strongest first; those without a rank last, in their order."""
+    for system in sorted(systems, key=lambda s: (s.rank is None, s.rank or 0)):
+        yield (
             printable(system.system),
             MISSING if system.rank is None else str(system.rank),
             with_interval(system.strength, system.interval),
             significant(system.win_rate),
-            *map(str, (system.wins, system.ties, system.losses)),
-            _failed(system),
-            str(system.not_applicable),
+            *_counts(system),
         )
-        for system in ordered
-    ]
-    return Grid("ranking", _RANKING, tuple(rows))
 
 
-def _pairs(comparisons: Sequence[PreferredPair], confidence: float) -> Grid:
-    rows = [
-        (
-            f"{printable(pair.system)} over {printable(pair.other)}",
-            with_interval(pair.win_rate, pair.interval),
-            *map(str, (pair.wins, pair.ties, pair.losses)),
-            _failed(pair),
-            str(pair.not_applicable),
-            interval(pair.bounds) or MISSING,
-            probability(pair.p_adjusted),
-            _verdict(pair),
-        )
-        for pair in comparisons
-    ]
-    count = f"Holm over {len(comparisons)}"
-    return Grid(f"pairs, with {percent(confidence)} intervals; p: {count}", _PAIRS, tuple(rows))
-
-
-def _verdict(pair: PreferredPair) -> str:
+def _pair_row(pair: PreferredPair) -> tuple[str, ...]:
+    verdict = "undecided"
     if pair.win_rate is None:
-        return MISSING
-    if not pair.differs:
-        return "undecided"
-    return "preferred" if pair.win_rate > 0.5 else "the other is preferred"
+        verdict = MISSING
+    elif pair.differs:
+        verdict = "preferred" if pair.win_rate > 0.5 else "the other is preferred"
+    return (
+        f"{printable(pair.system)} over {printable(pair.other)}",
+        with_interval(pair.win_rate, pair.interval),
+        *_counts(pair),
+        interval(pair.bounds) or MISSING,
+        probability(pair.p_adjusted),
+        verdict,
+    )
 
 
-def _failed(counted: PreferredPair | PreferredSystem) -> str:
-    return f"{counted.n_failed}{causes(counted.failed.items())}"
-
-
-def _matrix(systems: Sequence[PreferredSystem], matrix: Mapping[str, Mapping[str, float]]) -> Grid:
-    names = [system.system for system in systems]
-    rows = [
-        (printable(name), *(significant(matrix[name].get(other)) for other in names))
-        for name in names
-    ]
-    heads = ("win rate of", *(f"over {printable(name)}" for name in names))
-    return Grid("win rate of each system over each other", heads, tuple(rows))
+def _counts(entry: PreferredPair | PreferredSystem) -> tuple[str, ...]:
+    failed = f"{entry.n_failed}{causes(entry.failed.items())}"
+    return (*map(str, (entry.wins, entry.ties, entry.losses)), failed, str(entry.not_applicable))

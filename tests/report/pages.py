@@ -132,7 +132,8 @@ def build_slices(comparisons: Any) -> Any:
 
 
 def lay_out_preferences(summary: Any, comparisons: Any) -> Any:
-    return sections.lay_out_preferences(*records(summary, comparisons))
+    read_summary, compared = records(summary, comparisons)
+    return [sections.lay_out_preference(entry, read_summary) for entry in compared.preferences]
 
 
 def render_html(summary: Any, comparisons: Any) -> str:

@@ -5,7 +5,7 @@ import pytest
 from ragbench.records.comparison import Difference, MeasureComparison
 from ragbench.records.score import SystemScore
 from ragbench.report.headline import outcome_of
-from ragbench.report.sections import _score_cell
+from ragbench.report.sections import score_cell
 from tests.report.example import comparison, score
 from tests.report.pages import read
 from tests.report.pages import write_headline as headline
@@ -54,7 +54,7 @@ def test_a_best_mean_over_other_queries_is_not_called_better():
 
 
 def mark(name, family):
-    return _score_cell(name, read(SystemScore, SCORES[name]), family).mark
+    return score_cell(name, read(SystemScore, SCORES[name]), family).mark
 
 
 def test_a_pair_has_one_answer_on_a_page():

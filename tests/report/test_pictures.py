@@ -48,7 +48,7 @@ def test_bars_share_an_axis_that_fits():
         ScoreCell("0.15", mean=0.15, ends=None),
         ScoreCell("-"),
     )
-    bars = interval_bars(Measure("m", "m", cells, (), ()))
+    bars = interval_bars(Measure("m", "m", cells, ()))
 
     assert bars == [("M3 4H97", "M50 0V8"), ("", "M26.5 0V8"), None]
 

@@ -20,6 +20,7 @@ from ragbench.report.layout import lay_out
 from ragbench.report.page.data import PageData, pack_queries
 from ragbench.report.pictures.draw import pictures, query_picture
 from ragbench.report.pictures.svg import Picture, Scale
+from ragbench.report.text import interval
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -103,6 +104,7 @@ def _render(page: Layout, drawn: Sequence[Picture], data: PageData | None = None
         policy="; ".join(policy),
         sections=[(section, table_parts(section)) for section in page.sections],
         signs=SIGNS,
+        interval=interval,
         cost_heads=COST_HEADS,
         slice_heads=SLICE_HEADS,
     )
@@ -150,8 +152,8 @@ def table_parts(section: Section) -> list[Part]:
     """Split the scores of a section into tables, each score with the bars of its systems."""
     columns = [(measure, interval_bars(measure)) for measure in section.measures]
     tables = -(-len(columns) // _COLUMNS)
-    each = -(-len(columns) // tables) if tables else 1  # as many in each, and none alone
-    return [columns[start : start + each] for start in range(0, len(columns), each)]
+    size = -(-len(columns) // tables) if tables else 1  # as many in each, and none alone
+    return [columns[start : start + size] for start in range(0, len(columns), size)]
 
 
 def interval_bars(measure: Measure) -> list[tuple[str, str] | None]:
@@ -159,20 +161,15 @@ def interval_bars(measure: Measure) -> list[tuple[str, str] | None]:
 
     All systems of a score share the axis, from the lowest end to the highest.
     """
-    known = [cell.mean for cell in measure.scores if cell.mean is not None]
-    known += [end for cell in measure.scores if cell.ends is not None for end in cell.ends]
-    if not known:
-        return [None] * len(measure.scores)
-    axis = Scale(min(known), max(known), 3, 97)
+    values = [cell.mean for cell in measure.scores if cell.mean is not None]
+    values += [end for cell in measure.scores for end in cell.ends or ()]
+    axis = Scale(min(values, default=0.0), max(values, default=0.0), 3, 97)
 
     def place(value: float) -> str:
         return f"{axis(value):.1f}".removesuffix(".0")
 
     bars: list[tuple[str, str] | None] = []
     for cell in measure.scores:
-        if cell.mean is None:
-            bars.append(None)
-            continue
-        line = f"M{place(cell.ends[0])} 4H{place(cell.ends[1])}" if cell.ends is not None else ""
-        bars.append((line, f"M{place(cell.mean)} 0V8"))
+        line = "" if cell.ends is None else f"M{place(cell.ends[0])} 4H{place(cell.ends[1])}"
+        bars.append(None if cell.mean is None else (line, f"M{place(cell.mean)} 0V8"))
     return bars
