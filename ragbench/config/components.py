@@ -12,7 +12,6 @@ from ragbench.config.options import (
     keyword_parameters,
     load_named,
     references_of,
-    resolve_options,
 )
 from ragbench.config.problems import Report
 from ragbench.config.schema import DEFAULT_DEPTH, DEFAULT_PASSAGES, PYTHON_TIMEOUT, Component
@@ -119,10 +118,9 @@ def check_component(name: str, entry: Entry, family: Family, context: Context) -
     values = context.check(item, declared, at=entry.place, others=others, order=order)
     values |= {key: item.entries[key].item.plain() for key in extra}
     context.references[name] = references_of(item, declared, values, context)
-    resolve_options(item, declared, values, context)
     if len(report) > before or not values.keys() >= declared.keys():
         return None
-    context.try_later(entry, cls, values, own)
+    context.try_component(entry, cls, values, own)
     component = _build(name, type_name, cls, values, [*own, *extra], entry)
     return replace(component, chunk=chunking)
 
@@ -219,7 +217,6 @@ def check_chunk(item: Item, type_name: str, component: Any, context: Context) ->
     before = len(report)
     declared = declared_options(Chunking)
     values = context.check(block, declared)
-    resolve_options(block, declared, values, context)
     by, code = block.get("by"), block.get("factory")
     if by is not None and str(by.value).startswith(PYTHON):
         code = by

@@ -86,7 +86,7 @@ def config_schema() -> Schema:
     }
     for block, description in BLOCKS.items():
         schema["properties"][block]["description"] = description
-    return share(schema)
+    return schema
 
 
 def _with_blocks(record: Any, description: str, **blocks: Any) -> Schema:
@@ -245,68 +245,3 @@ def _example(name: str, measure: Callable[..., object]) -> str:
 def _suggested(names: Iterable[str]) -> Schema:
     """Text, for which an editor offers names."""
     return {"anyOf": [{"enum": list(names)}, {"type": "string"}]}
-
-
-_LISTED = ("anyOf", "oneOf", "allOf")
-_SINGLE = ("items", "additionalProperties", "propertyNames")
-_WORTH_A_NAME = 60  # characters; a reference has about 35
-
-
-def share(schema: Schema) -> Schema:
-    """Return an equal schema in which every key that repeats is a reference to `$defs`.
-
-    A definition has the name of the first key that it stands for: `timeout`, `chunk.size` inside
-    a block, `timeout-2` where another component means something else by the word.
-    """
-    uses = _count(schema)
-    names: dict[str, str] = {}
-    definitions: dict[str, Schema] = {name: {} for name in schema.get("$defs", {})}
-
-    def refer(part: Schema, path: tuple[str, ...]) -> Schema:
-        text = _text(part)
-        if not path or uses[text] < 2 or len(text) < _WORTH_A_NAME:
-            return _rebuilt(part, path, refer)
-        if text not in names:
-            wanted = ".".join(path)
-            numbered = itertools.chain([wanted], (f"{wanted}-{n}" for n in itertools.count(2)))
-            names[text] = name = next(each for each in numbered if each not in definitions)
-            definitions[name] = {}  # keeps the name while its parts get theirs
-            definitions[name] = _rebuilt(part, path, refer)
-        return {"$ref": f"#/$defs/{names[text]}"}
-
-    shared = _rebuilt(schema, (), refer)
-    return {**shared, "$defs": {**definitions, **shared.get("$defs", {})}}
-
-
-def _count(schema: Schema) -> Counter[str]:
-    """How often each schema stands in another, the inside of a repeated one counted once."""
-    uses: Counter[str] = Counter()
-
-    def count(part: Schema, path: tuple[str, ...]) -> Schema:
-        text = _text(part)
-        uses[text] += 1
-        return part if path and uses[text] > 1 else _rebuilt(part, path, count)
-
-    count(schema, ())
-    return uses
-
-
-def _rebuilt(
-    schema: Schema, path: tuple[str, ...], change: Callable[[Schema, tuple[str, ...]], Schema]
-) -> Schema:
-    """The schema with each schema in it changed; `path` leads to it by the keys of a config."""
-    made = dict(schema)
-    for key, value in schema.items():
-        if key == "properties":
-            made[key] = {name: change(part, (*path, name)) for name, part in value.items()}
-        elif key == "$defs":
-            made[key] = {name: change(part, ()) for name, part in value.items()}
-        elif key in _LISTED:
-            made[key] = [change(part, path) for part in value]
-        elif key in _SINGLE and isinstance(value, dict):
-            made[key] = change(value, path)
-    return made
-
-
-def _text(schema: Schema) -> str:
-    return json.dumps(schema, sort_keys=True)

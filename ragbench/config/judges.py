@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from ragbench.config.components import load_type, options_of
-from ragbench.config.options import Context, resolve_options, resolve_path
+from ragbench.config.options import Context, resolve_path
 from ragbench.config.problems import Report
 from ragbench.config.schema import JudgeBlock, RubricSource
 from ragbench.config.tree import Entry, Item, WrittenPath
@@ -88,9 +88,8 @@ def _judge(name: str | None, entry: Entry, context: Context) -> JudgeBlock | Non
         others=["type"] if loaded else list(dict.fromkeys(["type", *item.entries])),
         order=[*item.entries, *known],
     )
-    resolve_options(item, known, values, context)
     if loaded is not None and len(report) == before and values.keys() >= known.keys():
-        context.try_later(entry, loaded[1], values, own, late=True)  # --no-judge
+        context.try_component(entry, loaded[1], values, own, late=True)  # --no-judge
     rubrics = _rubrics(item.get("rubrics"), loaded and loaded[1], context)
     written = (item.get("rubrics") or Item((), item.place, ())).items
     sources = [

@@ -13,7 +13,7 @@ from ragbench.comparison.cause_rules import CauseRules
 from ragbench.config import schema
 from ragbench.config.components import check_component, check_dataset_options, retriever_family
 from ragbench.config.metrics import check_causes, check_metrics, check_statistics
-from ragbench.config.options import Context, report_cycles, resolve_options
+from ragbench.config.options import Context, report_cycles
 from ragbench.config.problems import Report
 from ragbench.config.resolved import (
     environment_of,
@@ -209,7 +209,6 @@ class TreeCheck:
 
         declared = declared_options(schema.Top)
         top = self.context.check(self.tree, declared, others=schema.BLOCKS, order=_ORDER)
-        resolve_options(self.tree, declared, top, self.context)
         name = self._name(top.get("name"))
         if (given := self.tree.get("name")) is None or given.value is None:
             self.context.fill(self.tree, "name", name)
@@ -228,8 +227,10 @@ class TreeCheck:
         budget = self.context.check(self._item("budget"), limits)
         executor = self._executor()
         gates = self._gates(metrics, generators, LOADERS)
-        is_wrong = self.context.run_trials() or top.keys() < declared.keys()  # one was unreadable
-        if is_wrong or dataset is None:
+        for check in self.context.late_checks if self.report else ():
+            check()
+        # an unreadable value is absent in `top` without a problem of its own
+        if self.report or top.keys() < declared.keys() or dataset is None:
             return None
         return schema.ExperimentConfig(
             name=name,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,40 +74,9 @@ def check_value(item: Item, option: DeclaredOption, report: Report) -> Any:
     return INVALID if mismatches else option.converted(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """A component whose options are each right, made once to see whether they go together."""
-
-    entry: Entry
-    cls: type
-    options: Mapping[str, object]
-    samples: object
-    """Answers to a query that are asked of a generator; None for all else."""
-    late: bool
-    """Whether only a config that is refused anyway has it made: a file is read for that, or a run
-    may do without it."""
-
-    def run(self, report: Report) -> None:
-        """Make it; what it refuses is a problem at the option, or at the entry that lacks it."""
-        try:
-            made = self.cls(**self.options)
-            if self.samples is not None:
-                made.check_samples(self.samples)
-        except OptionError as error:
-            item, keys = self.entry.item, tuple(filter(None, error.option.split(".")))
-            if keys and report.under((*item.path, keys[0])):
-                return  # the checks of the values have said more of it
-            at = item.get(error.option)
-            place = self.entry.place if at is None else at.place
-            found = f"found {error.found!r}"
-            report.add(place, (*item.path, *keys), found, error.allowed, error.nearest)
-        except RagbenchError:
-            return  # a file or a package: whoever uses the component says so
-
-
 @dataclass
 class Context:
-    """What the checks of one config share."""
+    """State that the checks of one config share."""
 
     report: Report
     base: Path
@@ -117,7 +87,8 @@ class Context:
     """Swept retrievers -> the names that they stand for."""
     code: tuple[Path, ...] | None = ()
     """Where `python:` looks before what is installed; where this is None, no code may be named."""
-    trials: list[Trial] = field(default_factory=list)
+    late_checks: list[Callable[[], None]] = field(default_factory=list)
+    """Checks that are run only where the config is refused anyway."""
     references: dict[str, list[tuple[str, Item]]] = field(default_factory=dict)
     """Component -> the retrievers that its options name, with the places where they do."""
     blocks: dict[KeyPath, tuple[Mapping[str, DeclaredOption], tuple[str, ...]]] = field(
@@ -137,16 +108,20 @@ class Context:
         others: Collection[str] = (),
         order: Iterable[str] = (),
     ) -> dict[str, Any]:
-        """Check a block by `check_options`, and note it for the resolved config."""
+        """Return the valid values of a block, with absolute paths and the defaults of absent keys.
+
+        The block is noted for the resolved config; for `at` and `others` see `check_options`.
+        """
         self.blocks[item.path] = (declared, tuple(dict.fromkeys(order or (*declared, *others))))
-        return check_options(item, declared, self.report, at=at, others=others)
+        values = check_options(item, declared, self.report, at=at, others=others)
+        _resolve_options(item, declared, values, self)
+        return values
 
     def fill(self, item: Item, key: str, value: object) -> None:
         """Note the value that a resolved config has under a key of a block."""
-        place = (*item.path, key)
-        self.filled[place] = value
+        self.filled[(*item.path, key)] = value
 
-    def try_later(
+    def try_component(
         self,
         entry: Entry,
         cls: object,
@@ -155,22 +130,22 @@ class Context:
         *,
         late: bool = False,
     ) -> None:
-        """Note a built-in component whose options are each right, unless making it calls code."""
-        options = {key: values[key] for key in declared if key in values}
-        set_ = {declared[key].option.refers_to for key, value in options.items() if value}
-        if not inspect.isclass(cls) or cls.__module__.partition(".")[0] != "ragbench":
-            return
-        if self.code is not None and "object" not in set_:
-            samples = None if "samples" in declared else values.get("samples")  # a generator's
-            late |= any(str(each).startswith(("path", "folder")) for each in set_)
-            self.trials.append(Trial(entry, cls, options, samples, late))
+        """Create a built-in component, to report options that are right alone but not together.
 
-    def run_trials(self) -> bool:
-        """Make what was noted, the late ones only where there is a problem; whether there is."""
-        for trial in sorted(self.trials, key=lambda each: each.late):
-            if not trial.late or self.report:
-                trial.run(self.report)
-        return bool(self.report)
+        A component that calls the user's code is not created. One that reads a file, or that a run
+        may do without (`late`), is created only where the config is refused anyway.
+        """
+        options = {key: values[key] for key in declared if key in values}
+        targets = {str(declared[key].option.refers_to) for key, value in options.items() if value}
+        is_built_in = inspect.isclass(cls) and cls.__module__.partition(".")[0] == "ragbench"
+        if not is_built_in or self.code is None or "object" in targets:
+            return
+        samples = None if "samples" in declared else values.get("samples")  # a generator's
+        check = partial(_try_component, entry, cls, options, samples, self.report)
+        if late or any(target.startswith(("path", "folder")) for target in targets):
+            self.late_checks.append(check)
+        else:
+            check()
 
     def refuses(self, item: Item) -> bool:
         """Whether code that an item names must not be imported, which is then reported."""
@@ -179,6 +154,26 @@ class Context:
             allowed = "components of ragbench; only `ragbench reproduce` runs code of a run folder"
             self.report.wrong(item, found, allowed)
         return self.code is None
+
+
+def _try_component(
+    entry: Entry, cls: Any, options: Mapping[str, object], samples: object, report: Report
+) -> None:
+    """Create a component; report its refusal at the option, or at the entry that lacks it."""
+    try:
+        component = cls(**options)
+        if samples is not None:
+            component.check_samples(samples)
+    except OptionError as error:
+        item, keys = entry.item, tuple(filter(None, error.option.split(".")))
+        if keys and report.under((*item.path, keys[0])):
+            return  # the checks of the values have said more of it
+        value = item.get(error.option)
+        place = entry.place if value is None else value.place
+        found = f"found {error.found!r}"
+        report.add(place, (*item.path, *keys), found, error.allowed, error.nearest)
+    except RagbenchError:
+        return  # a file or a package: whoever uses the component says so
 
 
 def references_of(
@@ -274,10 +269,10 @@ _OF_FILES = (".j2", ".txt", ".yaml", ".yml")
 """How no built-in name and no model of a hub ends."""
 
 
-def resolve_options(
+def _resolve_options(
     item: Item, declared: Mapping[str, DeclaredOption], values: dict[str, Any], context: Context
 ) -> None:
-    """Make the paths among the values absolute, and see that the Python code that they name is."""
+    """Make the paths among the values absolute; report files and Python code that do not exist."""
     for key, option in declared.items():
         value = item.get(key)
         if value is None or key not in values:

@@ -13,7 +13,6 @@ from ragbench.config.problems import Report
 from ragbench.config.yaml_reader import read_yaml
 from ragbench.errors import ConfigError
 from tests.config.test_dump import CONFIGS
-from tests.config.test_shared_schemas import written_out
 
 
 @pytest.fixture(scope="module")
@@ -119,4 +118,34 @@ def test_every_key_has_its_sentence():
                 if isinstance(part, dict):
                     yield from without_description(part, f"{path}.{key}")
 
-    assert not list(without_description(written_out(config_schema())))
+    assert not list(without_description(config_schema()))
+
+
+RIGHT_COMPONENTS = [
+    {"retrievers": {"a": {"type": "bm25", "chunk": {"by": "words", "size": 9}, "timeout": "${T}"}}},
+    {"retrievers": {"a": {"type": "dense", "sweep": {"model": ["a", "b"], "chunk.size": [3]}}}},
+    {"retrievers": {"a": {"type": "http", "url": "u", "timeout": 3}}},
+    {"metrics": {"judge": {"j": {"type": "openai", "timeout": 2}}}},
+]
+WRONG_COMPONENTS = [
+    {"retrievers": {"a": {"type": "bm25", "chunk": {"by": "words", "size": 0}}}},
+    {"retrievers": {"a": {"type": "bm25", "chunk": {"by": "words", "sise": 1}}}},
+    {"retrievers": {"a": {"type": "dense", "model": "m", "timeout": 0}}},
+    {"retrievers": {"a": {"type": "http", "url": "u", "timeout": None}}},
+    {"retrievers": {"a": {"type": "dense", "sweep": {"model": ["a"], "chunk.size": [0]}}}},
+    {"retrievers": {"a": {"type": "run_file", "sweep": {"timeout": [1]}}}},
+    {"apps": {"a": {"type": "http", "url": "u", "retries": -1}}},
+    {"metrics": {"judge": {"type": "openai", "timeout": 0}}},
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "fits"),
+    [(change, True) for change in RIGHT_COMPONENTS]
+    + [(change, False) for change in WRONG_COMPONENTS],
+    ids=str,
+)
+def test_components(validator, change, fits):
+    source = {"dataset": {"type": "beir", "path": "data"}, **change}
+
+    assert validator.is_valid(source) is fits
