@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import typing
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import NoneType, UnionType

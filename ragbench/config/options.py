@@ -119,7 +119,8 @@ class Context:
 
     def fill(self, item: Item, key: str, value: object) -> None:
         """Note the value that a resolved config has under a key of a block."""
-        self.filled[(*item.path, key)] = value
+        place = (*item.path, key)
+        self.filled[place] = value
 
     def try_component(
         self,

@@ -121,7 +121,7 @@ def _left_out(plan: Plan, results: Results) -> Iterator[tuple[str, int, Usage | 
                 if row.cause == _OVER:
                     cut.add(row.answer)
                 else:
-                    done.append(row.usage.usage)
+                    done.append(row.usage)
                     finished.add(row.answer)
             # an answer has a row for each rubric: the answers are counted, and all rows paid
             usage = scale_usage(done, len(cut), len(finished))

@@ -60,9 +60,7 @@ from ragbench.records.manifest import (
     QuestionRow,
     StageWork,
     TextRow,
-    ToolCallRow,
     UnscoredRow,
-    UsageRow,
     VerdictRow,
 )
 from ragbench.report.ci import render_junit
@@ -342,11 +340,9 @@ def _predicted(
         if contexts is None
         else tuple(Passage(id=c.id, title=c.title, text=c.text) for c in contexts),
         queries=tuple(prediction.queries or ()),
-        tool_calls=None
-        if prediction.tool_calls is None
-        else tuple(map(ToolCallRow.of, prediction.tool_calls)),
+        tool_calls=None if prediction.tool_calls is None else tuple(prediction.tool_calls),
         prompt=told,
-        usage=UsageRow.of(prediction.usage),
+        usage=prediction.usage,
         latency_ms=None if outcome.latency_ms is None else round(outcome.latency_ms, 3),
     )
 

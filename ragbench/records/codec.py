@@ -1,6 +1,7 @@
 """Records as JSON and back: one writer and one reader, both made from a record's annotations.
 
-A record is a frozen dataclass whose fields have the names and the order of the keys of the file.
+A record is a frozen dataclass whose fields have the names and the order of the keys of the file: a
+`Record`, or a class of `ragbench.types` within one.
 A field without a default has to be there. One with a default may be missing in a file; `optional`
 says that we leave it out where it has its default. The keys of a record that is a `flat` field
 stand among those of the record around it. Keys that no field has are ignored.
@@ -12,12 +13,25 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cache, partial
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 
 from ragbench.errors import DataError
 from ragbench.registry import nearest
+from ragbench.types.json_fields import (
+    OMITTED,
+    MayHoldSecrets,
+)
+from ragbench.types.json_fields import (
+    Prose as Prose,
+)
+from ragbench.types.json_fields import (
+    ProseTree as ProseTree,
+)
+from ragbench.types.json_fields import (
+    optional as optional,
+)
 
 T = TypeVar("T", bound="Record")
 Read = Callable[[Any], Any]
@@ -25,18 +39,8 @@ Write = Callable[[Any], Any]
 Clean = Callable[[Any, Callable[[str], str]], Any]
 
 
-class _MayHoldSecrets:
-    """Marks texts that somebody else wrote: errors, names made of paths."""
-
-
-Prose = Annotated[str, _MayHoldSecrets]
-"""Text that may hold the value of a variable, as the text of an error may: see `cleaned`."""
-
-ProseTree = Annotated[object, _MayHoldSecrets]
-"""Any JSON value, whose texts and keys may all hold it: what somebody's tool was given."""
-
 _SCHEMA = "schema"  # says of which kind a file is, and in which version
-_OMITTED, _FLAT = "omitted", "flat"  # keys of a field's metadata
+_FLAT = "flat"  # key of a field's metadata
 _KINDS = {dict: "an object", list: "a list", str: "text", bool: "a truth value", int: "an integer"}
 
 
@@ -67,13 +71,6 @@ class Unfit(Exception):
 
 ABSENT: Any = ()
 """The default of an optional field of which null says something else than its absence."""
-
-
-def optional(default: Any = None) -> Any:
-    """Declare a field that is left out of the file where it has its default."""
-    if isinstance(default, (dict, list)):
-        return field(default_factory=type(default), metadata={_OMITTED: True})
-    return field(default=default, metadata={_OMITTED: True})
 
 
 def flat(default: Record | None = None) -> Any:
@@ -128,14 +125,14 @@ def _fields(record: Any) -> tuple[_Field, ...]:
                 declared.name.rstrip("_"),
                 hints[declared.name],
                 default is MISSING,
-                default if _OMITTED in declared.metadata else MISSING,
+                default if OMITTED in declared.metadata else MISSING,
                 _FLAT in declared.metadata,
             )
         )
     return tuple(found)
 
 
-def to_json(record: Record) -> dict[str, Any]:
+def to_json(record: object) -> dict[str, Any]:
     """Return a record as JSON has it: objects, lists, texts, numbers."""
     cls: Any = type(record)
     written: dict[str, Any] = {}
@@ -200,9 +197,7 @@ def _cleaners(record: Any) -> tuple[tuple[str, Clean], ...]:
 def _cleaner(hint: Any) -> Clean | None:
     """How prose within a value of a type is written anew; None where the type has none."""
     origin, inner = get_origin(hint), get_args(hint)
-    if hint == Prose:
-        return lambda value, clean: clean(value)
-    if hint == ProseTree:
+    if origin is Annotated and MayHoldSecrets in hint.__metadata__:
         return clean_tree
     if _is_record(hint):
         return cleaned if _cleaners(hint) else None
@@ -227,7 +222,7 @@ def clean_tree(value: Any, clean: Callable[[str], str]) -> Any:
 
 
 def _is_record(hint: Any) -> bool:
-    return isinstance(hint, type) and issubclass(hint, Record)
+    return isinstance(hint, type) and is_dataclass(hint)
 
 
 def _some(hint: Any) -> Any:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
-from ragbench.records.codec import ABSENT, Prose, ProseTree, Record, optional
+from ragbench.records.codec import ABSENT, Prose, Record, optional
 from ragbench.records.summary import Tokens
 from ragbench.signature import fingerprint
 from ragbench.types.conversation import ToolCall
 from ragbench.types.records import Usage
-from ragbench.types.scores import Verdict, filled_prompt
+from ragbench.types.scores import JudgedClaim, Verdict, filled_prompt
 
 
 def form_id(system: str, user: str) -> str:
@@ -142,43 +142,6 @@ class Passage(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCallRow(Record):
-    """A tool that a system called."""
-
-    name: Prose
-    arguments: ProseTree
-    """Argument -> value."""
-    output: Prose | None = optional()
-    """What it returned; None where that is not known."""
-
-    @classmethod
-    def of(cls, call: ToolCall) -> ToolCallRow:
-        """Return the record of a call."""
-        return cls(name=call.name, arguments=dict(call.arguments), output=call.output)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageRow(Record):
-    """What an answer took; None where it is not known."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    usd: float | None = None
-    reasoning_tokens: int = optional(0)
-    """Those of the output that are reasoning."""
-
-    @classmethod
-    def of(cls, usage: Usage) -> UsageRow:
-        """Return the record of what calls took."""
-        return cls(**asdict(usage))
-
-    @property
-    def usage(self) -> Usage:
-        """What calls took, to be added up."""
-        return Usage(self.input_tokens, self.output_tokens, self.usd, self.reasoning_tokens)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionRow(Record):
     """What a system said to a query."""
 
@@ -191,12 +154,12 @@ class PredictionRow(Record):
     """The passages that it was made from; None where they are not known."""
     queries: tuple[Prose, ...] = optional(())
     """The queries that the system formulated."""
-    tool_calls: tuple[ToolCallRow, ...] | None = optional()
+    tool_calls: tuple[ToolCall, ...] | None = optional()
     """The tools that it called; None where that is not known."""
     prompt: Prose | None = optional()
     """What the model was told, `[[passage 1]]` in the place of a text; None where it is not known
     here."""
-    usage: UsageRow | None = optional()
+    usage: Usage | None = optional()
     """What it took; None where it failed."""
     latency_ms: float | None = None
 
@@ -212,18 +175,6 @@ class FailedPrediction(Record):
     cause: str
     """The word of the cause."""
     detail: Prose
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimRow(Record):
-    """One claim of a verdict, and what was said of it: see `JudgedClaim`."""
-
-    text: Prose
-    whose: str = optional("answer")
-    ruling: str | None = optional()
-    passages: tuple[int, ...] = optional(())
-    against: tuple[int, ...] = optional(())
-    other: str | None = optional()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,7 +229,7 @@ class VerdictRow(Record):
     level: float | None = None
     reasoning: Prose = ""
     """Or the text of an error."""
-    claims: tuple[ClaimRow, ...] = optional(())
+    claims: tuple[JudgedClaim, ...] = optional(())
     """The claims that it rests on; none where several samples or models were asked."""
     status: str = "scored"
     cause: str = "scored"
@@ -288,7 +239,7 @@ class VerdictRow(Record):
     samples: tuple[float | None, ...] = ()
     spread: float | None = None
     orders: tuple[float, ...] = optional(())
-    usage: UsageRow = UsageRow()
+    usage: Usage = field(default_factory=Usage)
     judge: str
     prompts: tuple[PromptRow, ...] = optional(())
     """What was sent for it; none of judges that send nothing."""
@@ -300,7 +251,7 @@ class VerdictRow(Record):
             score=verdict.score,
             level=verdict.level,
             reasoning=verdict.reasoning,
-            claims=tuple(ClaimRow(**asdict(claim)) for claim in verdict.claims),
+            claims=tuple(verdict.claims),
             status=verdict.status,
             cause=verdict.cause,
             raw=verdict.raw,
@@ -308,7 +259,7 @@ class VerdictRow(Record):
             samples=tuple(verdict.samples),
             spread=verdict.spread,
             orders=tuple(verdict.orders),
-            usage=UsageRow.of(verdict.usage),
+            usage=verdict.usage,
             prompts=tuple(
                 PromptRow(form=form_id(p.system, p.user), fence=p.fence, texts=p.texts, to=p.to)
                 for p in verdict.prompts

@@ -11,8 +11,9 @@ from typing import NamedTuple
 from ragbench.data.runs.query_view import Hit, QueryView, QueryViews, SystemView
 from ragbench.data.runs.run_lines import AnswerView
 from ragbench.records.causes import CAUSE_CHANGES
-from ragbench.records.manifest import ClaimRow, Passage, TextRow, VerdictRow
+from ragbench.records.manifest import Passage, TextRow, VerdictRow
 from ragbench.report.text import cause_words, draw, printable, significant
+from ragbench.types import JudgedClaim
 
 _INDENT = "  "
 
@@ -137,7 +138,7 @@ def _claims(system: SystemView, width: int) -> Iterator[str]:
     """Each claim once, over all rubrics, with the documents that bear on it."""
     read = next((a.passages for a in system.answers if a.passages is not None), None) or ()
     verdicts = [verdict for verdict in system.verdicts if not verdict.sample]
-    found: dict[tuple[str, str], ClaimRow] = {}
+    found: dict[tuple[str, str], JudgedClaim] = {}
     for claim in (claim for verdict in verdicts for claim in verdict.claims):
         known = found.get((claim.whose, claim.text), claim)
         by = known if known.ruling is not None else claim

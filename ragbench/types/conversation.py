@@ -11,9 +11,10 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from ragbench.json_yaml import load_json
+from ragbench.types.json_fields import MayHoldSecrets, Prose, optional
 
 Role = Literal["user", "assistant", "system"]
 """Who speaks."""
@@ -52,11 +53,11 @@ CALLS_ALLOWED = "a list of {name, arguments, output}"
 class ToolCall:
     """One call of a tool."""
 
-    name: str
+    name: Prose
     """The tool."""
-    arguments: Entries = field(default_factory=dict)
+    arguments: Annotated[Entries, MayHoldSecrets] = field(default_factory=dict)
     """Argument -> value, as JSON has it; one that is null counts as not given."""
-    output: str | None = None
+    output: Prose | None = optional()
     """What it returned, anything but text as JSON; None where that is not known."""
 
     @property

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ragbench.types.conversation import ToolCall, Turn
+from ragbench.types.json_fields import optional
 
 if TYPE_CHECKING:
     from ragbench.types.columnar import Qrels
@@ -87,7 +88,7 @@ class Usage:
     """Tokens received."""
     usd: float | None = None
     """Cost in US dollars."""
-    reasoning_tokens: int = 0
+    reasoning_tokens: int = optional(0)
     """Those of the tokens received that are reasoning, as far as servers say."""
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any, Literal
 
+from ragbench.types.json_fields import Prose, optional
 from ragbench.types.records import Usage
 from ragbench.types.tables import html_table, number
 
@@ -145,16 +146,16 @@ class Score:
 class JudgedClaim:
     """One claim of an answer or of a reference, and what other texts say of it."""
 
-    text: str
-    whose: Literal["answer", "reference"] = "answer"
-    ruling: Ruling | None = None
+    text: Prose
+    whose: Literal["answer", "reference"] = optional("answer")
+    ruling: Ruling | None = optional()
     """What the passages say, taken together; None where it was not compared with them. Supported by
     one and contradicted by another is supported."""
-    passages: tuple[int, ...] = ()
+    passages: tuple[int, ...] = optional(())
     """Which of them support it, or have a part in that; the first is 1."""
-    against: tuple[int, ...] = ()
+    against: tuple[int, ...] = optional(())
     """Which contradict it."""
-    other: Ruling | None = None
+    other: Ruling | None = optional()
     """What the reference says of a claim of the answer, or the answer of one of the reference; None
     where it was not asked."""
 

@@ -5,7 +5,7 @@ import importlib
 import json
 import pkgutil
 import types
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
@@ -16,8 +16,9 @@ import ragbench.records
 from ragbench.errors import DataError
 from ragbench.records.codec import ProseTree, Record, cleaned, from_json, kind, to_json
 from ragbench.records.gate import DropFacts, Facts, GateVerdict
-from ragbench.records.manifest import ClaimRow, VerdictRow
+from ragbench.records.manifest import VerdictRow
 from ragbench.records.summary import SystemSummary
+from ragbench.types import JudgedClaim
 
 MODULES = [
     importlib.import_module(f"ragbench.records.{module.name}")
@@ -62,7 +63,7 @@ def values(hint):
         return st.lists(values(inner[0]), max_size=2).map(tuple)
     if origin is tuple:
         return st.tuples(*map(values, inner))
-    if isinstance(hint, type) and issubclass(hint, Record):
+    if is_dataclass(hint):
         return records(hint)
     return st.dictionaries(st.text(max_size=3), values(inner[1]), max_size=2)
 
@@ -240,7 +241,7 @@ def test_a_number_that_nothing_can_be_calculated_with_is_refused(value):
 
 
 def test_claims_are_cleaned_as_the_reasons_are():
-    claim = ClaimRow(text="the key is s3cret", passages=(1,))
+    claim = JudgedClaim(text="the key is s3cret", passages=(1,))
     row = VerdictRow(
         query_id="q", rubric="r", model="m", judge="j", reasoning="s3cret", claims=(claim, claim)
     )

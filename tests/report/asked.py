@@ -11,17 +11,16 @@ from ragbench.data.runs.run_lines import format_causes
 from ragbench.records.causes import Lost
 from ragbench.records.codec import Record, to_json
 from ragbench.records.manifest import (
-    ClaimRow,
     FailedPrediction,
     Passage,
     PredictionRow,
     QuestionRow,
     TextRow,
     UnscoredRow,
-    UsageRow,
     VerdictRow,
 )
 from ragbench.report.page.html import write_page
+from ragbench.types import JudgedClaim, Usage
 from tests.report.example import score, system
 from tests.report.pages import records
 
@@ -66,7 +65,7 @@ def answers(row: int, said: str) -> tuple[PredictionRow, PredictionRow | FailedP
         answer=f"The highest mountain is Everest, number {row}.",
         contexts=(gold, others[0]),
         prompt=f"system:\nBe brief.\n\n[[passage 1]]\n\nuser:\n{said}",
-        usage=UsageRow(input_tokens=100, output_tokens=9, usd=0.002),
+        usage=Usage(input_tokens=100, output_tokens=9, usd=0.002),
         latency_ms=12.5,
     )
 
@@ -74,11 +73,11 @@ def answers(row: int, said: str) -> tuple[PredictionRow, PredictionRow | FailedP
 def verdict(row: int, said: str) -> VerdictRow:
     """Two claims of the answer, the second contradicted on odd rows, and one of the gold answer."""
     peak = f"The peak of {row} is Everest."
-    second = ClaimRow(text=said, ruling="contradicted", against=(2,), other="not_mentioned")
+    second = JudgedClaim(text=said, ruling="contradicted", against=(2,), other="not_mentioned")
     claims = (
-        ClaimRow(text=peak, ruling="supported", passages=(1,)),
-        second if row % 2 else ClaimRow(text=said, ruling="not_mentioned"),
-        ClaimRow(text=f"Gold: {peak}", whose="reference", ruling="supported", passages=(1,)),
+        JudgedClaim(text=peak, ruling="supported", passages=(1,)),
+        second if row % 2 else JudgedClaim(text=said, ruling="not_mentioned"),
+        JudgedClaim(text=f"Gold: {peak}", whose="reference", ruling="supported", passages=(1,)),
     )
     return VerdictRow(
         claims=claims,

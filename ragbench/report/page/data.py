@@ -22,9 +22,10 @@ import numpy as np
 from ragbench.data.runs.query_view import QueryView, QueryViews
 from ragbench.data.runs.run_lines import AnswerView
 from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES
-from ragbench.records.manifest import ClaimRow, Passage, TextRow, UsageRow, VerdictRow
+from ragbench.records.manifest import Passage, TextRow, VerdictRow
 from ragbench.records.summary import Summary
 from ragbench.text.languages import load as load_stopwords
+from ragbench.types import JudgedClaim, Usage
 from ragbench.types.conversation import Json
 
 MOST_QUERIES = 2_000
@@ -293,7 +294,7 @@ def _answer(view: AnswerView, passages: _Passages) -> dict[str, object]:
     if view.prediction is None:
         return {"cause": view.cause, "detail": _shortened(view.detail, "reason")}
     row = view.prediction
-    usage, contexts = row.usage or UsageRow(), row.contexts
+    usage, contexts = row.usage or Usage(), row.contexts
     return {"text": None if row.answer is None else _shortened(row.answer, "answer")} | _filled(
         read=None if contexts is None else [passages.number(passage) for passage in contexts],
         ms=_rounded(row.latency_ms),
@@ -331,7 +332,7 @@ def _verdict(row: VerdictRow) -> dict[str, object]:
     )
 
 
-def _claim(row: ClaimRow) -> dict[str, object]:
+def _claim(row: JudgedClaim) -> dict[str, object]:
     return _filled(
         text=_shortened(row.text, "question"),
         gold=row.whose == "reference" or None,
