@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, repeat
@@ -12,8 +12,8 @@ import numpy as np
 
 from ragbench.types import FloatArray, IntArray, Qrels, Run
 from ragbench.types.byte_ids import ByteIds, spans
-from ragbench.types.checks import LARGEST_GRADE, all_text, check_ids, is_plain
-from ragbench.types.rows import NO_NUMBER, borders, plain_scores, score_column
+from ragbench.types.checks import LARGEST_GRADE, all_text, check_ids
+from ragbench.types.rows import NO_NUMBER, HitBlock, borders, score_column
 
 
 def as_qrels(qrels: Qrels | Mapping[str, Mapping[str, int]]) -> Qrels:
@@ -48,108 +48,62 @@ Scores = Mapping[str, Mapping[str, float]]
 """Query -> document -> score."""
 
 _NOTHING: dict[str, float] = {}
-_FEW = 3000  # judgements, up to which look-ups are done before a join has begun to pay
 _BLOCK_ROWS = 1 << 17  # hits and judgements at a time: their columns stay in the caches
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
-    """The scores of some queries, in the order in which the caller listed them."""
+class LookedUp:
+    """The lists of some queries in the order of the qrels, and the scores of their judgements."""
 
-    scores: FloatArray
-    """The scores of all queries one after the other."""
+    first: int
+    """The position of the first query in the qrels."""
     starts: IntArray
     """Shape (n + 1,): where each query's scores start."""
-
-
-@dataclass(frozen=True, eq=False)
-class Listed(Lists):
-    """Lists with the ids of their documents."""
-
-    documents: ByteIds
-    """The document of each score."""
-
-
-@dataclass(frozen=True, eq=False)
-class LookedUp(Lists):
-    """Lists in which the judged documents were looked up."""
-
+    scores: FloatArray
+    """The scores of all queries one after the other, as the caller listed them."""
     documents: list[str]
     """The document of each score."""
     judged: list[str]
     """The judged documents of all queries one after the other."""
-    wanted: FloatArray
+    judged_scores: FloatArray
     """The score of each judged document, NaN where it was not retrieved."""
 
 
-@dataclass(frozen=True, eq=False)
-class LineUp:
-    """The lists of the judged queries, in their order; the other queries are not ranked."""
+def line_up(run: Scores, judged: Qrels) -> tuple[IntArray, frozenset[int], Iterator[LookedUp]]:
+    """Line up the lists of a run with the judged queries; the other queries are not ranked.
 
-    starts: IntArray
-    """Shape (n + 1,): where each query's hits would start if all stood in a row."""
-    missing: frozenset[int]
-    """Queries that the run lacks."""
-    read: Callable[[int, int], Listed | LookedUp]
-    """Reads the lists from one query to before another."""
-
-    def blocks(self, judged: Qrels) -> Iterator[tuple[int, int]]:
-        """Cut the queries into blocks, from a first to before an end, of as many rows each."""
-        rows, first = self.starts + judged.starts, 0
-        while first < len(rows) - 1:
-            end = int(np.searchsorted(rows, rows[first] + _BLOCK_ROWS, side="right")) - 1
-            end = max(end, first + 1)
-            yield first, end
-            first = end
-
-
-def line_up(run: Run | Scores, judged: Qrels) -> LineUp:
-    """Line up the lists of a run with the judged queries.
-
-    Linear in what was retrieved. In dictionaries the judged are looked up on the way where they are
-    few: a query's dictionary is then in the cache of the processor. Ids that are no text are
-    refused here; those of judged queries, and scores, when they are read.
+    Returns how many documents each judged query retrieved, the positions of the queries that the
+    run lacks, and the lists, some queries at a time. Linear in the retrieved and the judged
+    documents, which are looked up while the dictionary of their query is in the cache of the
+    processor. Ids that are no text are refused here; those of judged queries, and scores, when they
+    are read.
     """
-    if isinstance(run, Run):
-        return _of_run(run, judged.query_ids)
-    if not is_plain(run, "run"):
-        check_ids(run, "run")
     tables = [*map(run.get, judged.query_ids, repeat(_NOTHING))]
     missing = frozenset(i for i, table in enumerate(tables) if table is _NOTHING)
     if len(run) > len(tables) - len(missing):
-        others = run.keys() - {*judged.query_ids}
-        if not all_text(run[query_id] for query_id in others):
+        unjudged = run.keys() - {*judged.query_ids}
+        if not all_text(run[query_id] for query_id in unjudged):
             check_ids(run, "run")
     starts = borders(map(len, tables), len(tables))
-    look_up = few_judged(len(judged.grades), int(starts[-1]))
-    wanted = [*judged.by_query.values()] if look_up else []
 
-    def read(first: int, end: int) -> Listed | LookedUp:
-        part = tables[first:end]
-        try:
-            if look_up:
-                return _looked_up(part, wanted[first:end])
-            documents = ByteIds.of([*chain.from_iterable(part)])
-            scores = plain_scores(part, len(part), len(documents))
-            return Listed(scores, borders(map(len, part), len(part)), documents)
-        except NO_NUMBER:
-            # names what is wrong: first a score, then an id
-            score_column(dict(zip(judged.query_ids, tables, strict=True)), int(starts[-1]))
-            check_ids(run, "run")
-            raise
+    def blocks() -> Iterator[LookedUp]:
+        grades = [*judged.by_query.values()]
+        for first, end in _blocks(starts + judged.starts):
+            try:
+                lists = _look_up(first, tables[first:end], grades[first:end])
+            except NO_NUMBER:
+                # names what is wrong: first a score, then an id
+                score_column(dict(zip(judged.query_ids, tables, strict=True)), int(starts[-1]))
+                check_ids(run, "run")
+                raise
+            yield lists
 
-    return LineUp(starts, missing, read)
+    return np.diff(starts), missing, blocks()
 
 
-def few_judged(n_judged: int, n_retrieved: int) -> bool:
-    """Tell whether to look the judged up in the dictionaries, not to join all with all.
-
-    They are fewer than what was retrieved, or so few that the join would hardly begin to pay.
-    """
-    return n_judged < max(n_retrieved, _FEW)
-
-
-def _looked_up(tables: list[Mapping[str, float]], judged: list[Mapping[str, int]]) -> LookedUp:
+def _look_up(
+    first: int, tables: list[Mapping[str, float]], judged: list[Mapping[str, int]]
+) -> LookedUp:
     """Read scores, see that ids are text, and look judged ids up, all while a table is at hand.
 
     Raises:
@@ -160,7 +114,7 @@ def _looked_up(tables: list[Mapping[str, float]], judged: list[Mapping[str, int]
     scores = np.empty(int(starts[-1]), np.float64)
     target = memoryview(scores)  # type: ignore[arg-type]  # an array is a buffer since Python 3.12
     documents: list[str] = []
-    wanted: list[float] = []
+    judged_scores: list[float] = []
     absent = repeat(np.nan)
     for table, ids, start in zip(tables, judged, starts.tolist(), strict=False):
         # packed by C, which refuses what is no number and costs no array for each query
@@ -168,26 +122,39 @@ def _looked_up(tables: list[Mapping[str, float]], judged: list[Mapping[str, int]
         names = [*table]
         "".join(names)  # raises where an id is not text, quicker than a look at each
         documents += names
-        wanted += map(table.get, ids, absent)
+        judged_scores += map(table.get, ids, absent)
     if np.isnan(scores).any():  # a score of NaN would look as if it had not been retrieved
         raise ValueError("NaN")
-    found = np.fromiter(wanted, np.float64, len(wanted))
-    return LookedUp(scores, starts, documents, [*chain.from_iterable(judged)], found)
+    column = np.fromiter(judged_scores, np.float64, len(judged_scores))
+    return LookedUp(first, starts, scores, documents, [*chain.from_iterable(judged)], column)
 
 
-def _of_run(run: Run, query_ids: tuple[str, ...]) -> LineUp:
-    index = run.query_index
-    queries = [index.get(query_id) for query_id in query_ids]
-    missing = frozenset(i for i, query in enumerate(queries) if query is None)
-    places = [len(run.starts) - 1 if query is None else query for query in queries]
-    ends = np.append(run.starts, run.starts[-1])  # one empty list more, for what the run lacks
-    firsts, ends = run.starts[places], ends[np.array(places, np.int64) + 1]
-    starts = borders((ends - firsts).tolist(), len(places))
+def line_up_rows(
+    run: Run, judged: Qrels
+) -> tuple[IntArray, frozenset[int], Iterator[tuple[IntArray, HitBlock]]]:
+    """Do what `line_up` does for columns: each block has the positions of its queries."""
+    rows_of = np.array([run.query_index.get(query, -1) for query in judged.query_ids], np.int64)
+    codes, rows = np.flatnonzero(rows_of >= 0), rows_of[rows_of >= 0]
+    lengths = np.append(np.diff(run.starts), 0)[rows_of]  # the 0 is that of -1
+    starts = borders(lengths[codes].tolist(), len(codes))
     documents = run.document_ids
 
-    def read(first: int, end: int) -> Listed:
-        rows = spans(firsts[first:end], ends[first:end])
-        block = starts[first : end + 1] - starts[first]
-        return Listed(run.scores[rows], block, documents.take(rows))
+    def blocks() -> Iterator[tuple[IntArray, HitBlock]]:
+        for first, end in _blocks(starts):
+            places = spans(run.starts[rows[first:end]], run.starts[rows[first:end] + 1])
+            borders = starts[first : end + 1] - starts[first]
+            block = HitBlock((), borders, documents.take(places), run.scores[places])
+            yield codes[first:end], block
 
-    return LineUp(starts, missing, read)
+    missing = np.flatnonzero(rows_of < 0)
+    return lengths, frozenset(missing.tolist()), blocks()
+
+
+def _blocks(starts: IntArray) -> Iterator[tuple[int, int]]:
+    """Cut queries into blocks, from a first to before an end, of about as many rows each."""
+    first = 0
+    while first < len(starts) - 1:
+        end = int(np.searchsorted(starts, starts[first] + _BLOCK_ROWS, side="right")) - 1
+        end = max(end, first + 1)
+        yield first, end
+        first = end

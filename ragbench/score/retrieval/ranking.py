@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from copy import copy
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, get_args
 
 import numpy as np
 
 from ragbench.errors import OptionError
 from ragbench.score.retrieval.base import RankedGrades
-from ragbench.score.retrieval.hits import Hits, JudgedIndex, Keyed, find_hits
-from ragbench.score.retrieval.judgements import as_qrels, line_up
-from ragbench.score.retrieval.positions import SortedLists, TieGroups, as_singles
+from ragbench.score.retrieval.hits import Hits, Keyed, find_hits, join_hits
+from ragbench.score.retrieval.judgements import as_qrels, line_up, line_up_rows
+from ragbench.score.retrieval.positions import TieGroups
 from ragbench.types import IntArray, Qrels, Run
-from ragbench.types.checks import LARGEST_GRADE
+from ragbench.types.checks import LARGEST_GRADE, check_ids, id_bytes, is_plain
 from ragbench.types.rows import HitBlock, Repeats, borders, without_repeats
 
 Ties = Literal["docid", "stable", "average"]
 TrecEval = Literal[9, 10]
 
+_FEW_JUDGED = 3000  # with fewer judgements a join has hardly begun to pay
 _FEW_GRADES = 20
 _GRADE_BITS = 33  # hold LARGEST_GRADE minus any grade
 
@@ -52,14 +52,23 @@ def rank(
     """
     judged = as_qrels(qrels)
     check_ties(ties, trec_eval, depth)
-    lines = line_up(run, judged)
+    if not isinstance(run, Run):
+        if not is_plain(run, "run"):
+            check_ids(run, "run")
+        # a join of short lists with long judgements takes two thirds of the time of look-ups
+        if len(judged) >= max(sum(map(len, run.values())), _FEW_JUDGED):
+            run = Run.from_dict(run)
     rules = {"stable": ties == "stable", "singles": trec_eval == 9}
-    parts = [
-        find_hits(lines.read(first, end), judged, first, **rules)
-        for first, end in lines.blocks(judged)
-    ]
-    hits, n_retrieved = Hits.joined(parts), np.diff(lines.starts)
-    return _in_rank_order(judged, hits, n_retrieved, lines.missing, ties, trec_eval, depth)
+    if isinstance(run, Run):
+        n_retrieved, missing, blocks = line_up_rows(run, judged)
+        parts = [
+            join_hits(block, Keyed.of_block(block), codes, judged, **rules)
+            for codes, block in blocks
+        ]
+    else:
+        n_retrieved, missing, lists = line_up(run, judged)
+        parts = [find_hits(block, judged, **rules) for block in lists]
+    return _in_rank_order(judged, parts, n_retrieved, missing, ties, trec_eval, depth)
 
 
 def ranked_documents(
@@ -91,7 +100,7 @@ def check_ties(ties: str, trec_eval: int, depth: int | None = None) -> None:
 
 def _in_rank_order(
     judged: Qrels,
-    hits: Hits,
+    parts: Sequence[Hits],
     n_retrieved: IntArray,
     missing: frozenset[int],
     ties: Ties,
@@ -99,6 +108,7 @@ def _in_rank_order(
     depth: int | None,
 ) -> RankedGrades:
     """Put the hits into rank order and the judged grades into the ideal one."""
+    hits = Hits.joined(parts)
     if depth is not None:
         depth = min(depth, np.iinfo(np.int64).max)  # of arrays: Python's has no end
         hits, n_retrieved = hits.down_to(depth), np.minimum(n_retrieved, depth)
@@ -163,15 +173,8 @@ class BlockRanker:
         of a query are looked at.
         """
         check_ties(ties, trec_eval, depth)
-        self._qrels, self._index = qrels, JudgedIndex(qrels)
-        self._ties, self._trec_eval, self._depth = ties, trec_eval, depth
-        self._start()
-
-    def _start(self) -> None:
-        self._repeats = Repeats()
-        self._found: list[Hits] = []
-        self._n_retrieved = np.zeros(len(self._qrels.query_ids), np.int64)
-        self._seen = np.zeros(len(self._qrels.query_ids), bool)
+        self._qrels, self._ties, self._trec_eval, self._depth = qrels, ties, trec_eval, depth
+        self._codes = {id_bytes(query): code for code, query in enumerate(qrels.query_ids)}
         self.unknown = 0
         """Queries of the run that the qrels lack."""
         self.duplicates = 0
@@ -179,74 +182,56 @@ class BlockRanker:
 
     def rank(self, blocks: Iterable[HitBlock]) -> RankedGrades:
         """Rank all blocks of one run; each query comes once."""
-        self._start()
-        self._found = [self._rank_block(block) for block in blocks]
-        return self._ranked()
+        return self.rank_parts([blocks], threads=1)
 
     def rank_parts(self, parts: Iterable[Iterable[HitBlock]], threads: int) -> RankedGrades:
         """Rank the parts of one run by several threads: NumPy lets the others work meanwhile."""
-        # only here: short files need no threads
-        from concurrent.futures import ThreadPoolExecutor
+        self._n_retrieved = np.full(len(self._codes), -1)
+        has_ended = False  # by an error or an interrupt: no part need be read to its end
 
-        self._start()
-        ended = False  # by an error or an interrupt: no part need be read to its end
-
-        def ranked(part: Iterable[HitBlock]) -> BlockRanker:
-            nonlocal ended
-            own = copy(self)
-            own._start()
+        def rank_part(part: Iterable[HitBlock]) -> list[tuple[Hits, int, int]]:
+            nonlocal has_ended
+            repeats, ranked = Repeats(), []
             try:
                 for block in part:
-                    if ended:
+                    if has_ended:
                         break
-                    own._found.append(own._rank_block(block))
+                    ranked.append(self._rank_block(block, repeats))
             except BaseException:
-                ended = True
+                has_ended = True
                 raise
-            return own
+            return ranked
 
-        with ThreadPoolExecutor(threads) as pool:
-            try:
-                for own in pool.map(ranked, parts):
-                    self._found += own._found
-                    self._n_retrieved += own._n_retrieved
-                    self._seen |= own._seen
-                    self.unknown += own.unknown
-                    self.duplicates += own.duplicates
-            finally:
-                ended = True
-        return self._ranked()
+        if threads == 1:
+            blocks = [block for part in parts for block in rank_part(part)]
+        else:
+            # only here: short files need no threads
+            from concurrent.futures import ThreadPoolExecutor
 
-    def _ranked(self) -> RankedGrades:
-        return _in_rank_order(
-            self._qrels,
-            Hits.joined(self._found),
-            self._n_retrieved,
-            frozenset(np.flatnonzero(~self._seen).tolist()),
-            self._ties,
-            self._trec_eval,
-            self._depth,
-        )
+            with ThreadPoolExecutor(threads) as pool:
+                try:
+                    blocks = [block for part in pool.map(rank_part, parts) for block in part]
+                finally:
+                    has_ended = True
+        self.unknown = sum(unknown for _, unknown, _ in blocks)
+        self.duplicates = sum(duplicates for *_, duplicates in blocks)
+        missing = frozenset(np.flatnonzero(self._n_retrieved < 0).tolist())
+        hits, n_retrieved = [hits for hits, *_ in blocks], self._n_retrieved.clip(min=0)
+        rules = self._ties, self._trec_eval, self._depth
+        return _in_rank_order(self._qrels, hits, n_retrieved, missing, *rules)
 
-    def _rank_block(self, block: HitBlock) -> Hits:
-        query = np.repeat(np.arange(len(block.query_ids)), np.diff(block.starts))
-        hits = Keyed.of(query, block.documents)
-        suspects = self._repeats.suspects(hits.keys)
+    def _rank_block(self, block: HitBlock, repeats: Repeats) -> tuple[Hits, int, int]:
+        """Return the judged hits of a block, its queries without qrels, and its dropped hits."""
+        hits, duplicates = Keyed.of_block(block), 0
+        suspects = repeats.suspects(hits.keys)
         if len(suspects):
-            block, kept = without_repeats(block, query, suspects)
-            self.duplicates += len(hits) - len(kept)
-            hits = hits.take(kept)
-        codes = np.array([self._index.code(name) for name in block.query_ids], np.int64)
-        known = codes[codes >= 0]
-        self._n_retrieved[known] = np.diff(block.starts)[codes >= 0]
-        self._seen[known] = True
-        self.unknown += len(codes) - len(known)
-
-        join = self._index.join(codes, hits)
-        scores = as_singles(block.scores) if self._trec_eval == 9 else block.scores
-        lists = SortedLists.of(scores, block.starts)
-        at = hits.query[join.rows]
-        groups = lists.groups_of(join.rows, at, scores[join.rows])
-        ids = None if self._ties == "stable" else hits.documents
-        place = lists.places(join.rows, groups, ids)
-        return Hits.at(place, groups, block.starts[at], codes[at], join.judged)
+            block, rows = without_repeats(block, hits.query, suspects)
+            duplicates = len(hits) - len(rows)
+            hits = hits.take(rows)
+        codes = np.array([self._codes.get(name, -1) for name in block.query_ids], np.int64)
+        is_judged = codes >= 0
+        # threads write to other rows, as each query comes once
+        self._n_retrieved[codes[is_judged]] = np.diff(block.starts)[is_judged]
+        rules = {"stable": self._ties == "stable", "singles": self._trec_eval == 9}
+        ranked = join_hits(block, hits, codes, self._qrels, **rules)
+        return ranked, int((~is_judged).sum()), duplicates

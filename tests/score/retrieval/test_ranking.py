@@ -60,27 +60,22 @@ def test_both_ways_are_the_rule(case, ties, trec_eval, block_rows):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(judgements, "_BLOCK_ROWS", block_rows)
-        by_rows = rank(qrels, Run.from_dict(run), **options)
-        patch.setattr(judgements, "few_judged", lambda *_: False)
-        joined = rank(qrels, run, **options)
-        patch.setattr(judgements, "few_judged", lambda *_: True)
-        sparse = rank(qrels, run, **options)
+        joined = rank(qrels, Run.from_dict(run), **options)
+        looked_up = rank(qrels, run, **options)
 
-    found = zip(by_rows.query, by_rows.rank, by_rows.grades, strict=True)
-    assert [tuple(map(int, row)) for row in found] == expected
-    assert_same(by_rows, sparse)
-    assert_same(by_rows, joined)
-    assert_same(by_rows, rank(Qrels.from_dict(qrels), run, **options))
+    rows = zip(joined.query, joined.rank, joined.grades, strict=True)
+    assert [tuple(map(int, row)) for row in rows] == expected
+    assert_same(joined, looked_up)
+    assert_same(joined, rank(Qrels.from_dict(qrels), run, **options))
 
 
-def test_scores_of_one_half_precision_step_tie_by_both_ways(monkeypatch):
+def test_scores_of_one_half_precision_step_tie_by_both_ways():
     qrels, run = {"q": {"a": 1, "b": 1}}, {"q": {"a": 1.00000001, "b": 1.0, "c": 1e39, "d": 1e40}}
 
-    by_rows = rank(qrels, run, trec_eval=9)
-    monkeypatch.setattr(judgements, "few_judged", lambda *_: True)
+    joined = rank(qrels, Run.from_dict(run), trec_eval=9)
 
-    assert_same(by_rows, rank(qrels, run, trec_eval=9))
-    assert by_rows.rank.tolist() == [3, 4], "d and c first, then b before a: ids fall"
+    assert_same(joined, rank(qrels, run, trec_eval=9))
+    assert joined.rank.tolist() == [3, 4], "d and c first, then b before a: ids fall"
 
 
 def test_ties_fall_by_bytes_not_by_code_points():
@@ -148,10 +143,8 @@ def test_bad_input_is_named(qrels, run, message):
         rank(qrels, run)
 
 
-@pytest.mark.parametrize("way", [True, False])
 @pytest.mark.parametrize("wrong", [{"q2": {"b": "x"}}, {"q2": {"b": float("nan")}}])
-def test_a_bad_score_is_named_before_a_bad_id_of_an_earlier_block(monkeypatch, way, wrong):
-    monkeypatch.setattr(judgements, "few_judged", lambda *_: way)
+def test_a_bad_score_is_named_before_a_bad_id_of_an_earlier_block(monkeypatch, wrong):
     monkeypatch.setattr(judgements, "_BLOCK_ROWS", 1)
 
     with pytest.raises(DataError, match="run: query 'q2', document 'b': score"):
@@ -160,15 +153,14 @@ def test_a_bad_score_is_named_before_a_bad_id_of_an_earlier_block(monkeypatch, w
         rank({"q1": {"a": 1}, "q2": {"a": 1}}, {"q1": {"a": 1.0}, "q2": {7: 1.0}})
 
 
-def test_empty_lists_among_many(monkeypatch):
+def test_empty_lists_among_many():
     """Scores are read many lists at a time; a batch of empty ones is not the end."""
     full = {f"d{i}": float(i) for i in range(10)}
     run = {f"q{n}": full if n < 300 or n == 899 else {} for n in range(900)}
     qrels = {query: {"d9": 1, "x": 1} for query in run}
 
-    for way in (True, False):
-        monkeypatch.setattr(judgements, "few_judged", lambda *_, way=way: way)
-        assert rank(qrels, run).query.tolist() == [*range(300), 899]
+    for ranked in (rank(qrels, run), rank(qrels, Run.from_dict(run))):
+        assert ranked.query.tolist() == [*range(300), 899]
     assert Run.from_dict(run).scores.tolist() == [*full.values()] * 301
 
 
