@@ -137,6 +137,25 @@ class Scorer(Protocol):
         ...
 
 
+RowReader = Callable[[str, Sequence[str]], Sequence[float]]
+"""Prediction and references -> a value per metric."""
+
+
+def row_scorer(reader_of: Callable[[Sequence[Metric]], RowReader]) -> Scorer:
+    """Return a scorer that reads row by row; `reader_of` prepares a reader for some metrics."""
+
+    def score(rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance) -> list[Column]:
+        read = reader_of(metrics)
+        columns: list[list[float]] = [[] for _ in metrics]
+        for prediction, references in rows:
+            for column, value in zip(columns, read(prediction, references), strict=True):
+                column.append(value)
+            advance(1)
+        return [Column(values) for values in columns]
+
+    return score
+
+
 @runtime_checkable
 class WeighsReferences(Protocol):
     """A scorer whose values depend on all references of the run."""

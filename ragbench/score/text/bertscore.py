@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import functools
 import os
@@ -36,19 +37,35 @@ from ragbench.signature import fingerprint
 
 OWNER = "bertscore"
 
-_LAYERS = Path(__file__).with_name("bertscore_layers.tsv")
 # who has on the hub now what the table lists without an owner
 _OWNERS = frozenset(
     {"FacebookAI", "google-bert", "distilbert", "albert", "xlnet", "google-t5", "openai-community"}
 )
 
 
+def _bert_score() -> Path:
+    """Return the folder of bert-score, whose files are read.
+
+    It is never imported: beside torch and transformers it loads pandas and matplotlib, which takes
+    another two seconds.
+    """
+    spec = find_spec("bert_score")
+    folders = spec.submodule_search_locations if spec else None
+    return Path(next(iter(folders or ("",))))
+
+
 @functools.cache
 def layer_table() -> dict[str, int]:
-    """Return model -> layer, as bert-score has them."""
-    lines = _LAYERS.read_text(encoding="utf-8").splitlines()
-    rows = (line.split("\t") for line in lines if not line.startswith("#"))
-    return {model: int(layer) for model, layer in rows}
+    """Return model -> layer: the table `model2layers` of the installed bert-score."""
+    path = _bert_score() / "utils.py"
+    for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+        if (
+            isinstance(statement, ast.Assign)
+            and ast.unparse(statement.targets[0]) == "model2layers"
+        ):
+            table: dict[str, int] = ast.literal_eval(statement.value)
+            return table
+    raise DataError("no table model2layers", file=path, allowed="bert-score 0.3.13")
 
 
 def table_name(model: str) -> str:
@@ -82,9 +99,7 @@ def find_baseline(model: str, baseline: str) -> Path:
     path = Path(os.path.expanduser(baseline))
     if os.path.isfile(path):
         return path
-    spec = find_spec("bert_score")
-    folders = spec.submodule_search_locations if spec else None
-    folder = Path(next(iter(folders or ("",)))) / "rescale_baseline"
+    folder = _bert_score() / "rescale_baseline"
     shipped = folder / baseline / f"{table_name(model)}.tsv"
     languages = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
     if baseline in languages and shipped.is_file():
@@ -150,13 +165,9 @@ class BERTScorer:
             OptionError: No such model, layer, baseline or device.
             DataError: The hub cannot be reached, or the baseline cannot be read.
         """
-        embed.need_packages(f"metric '{OWNER}'", "bertscore", PACKAGES)
-        checkpoint = embed.find_checkpoint(OWNER, model)
-        layer = choose_layer(model, num_layers)
-        self._baseline = read_baseline(find_baseline(model, baseline), layer) if rescale else None
-        self._encoder = _encoder(
-            checkpoint, checkpoint.identity, layer, device, batch_tokens, batch_size
-        )
+        checkpoint, layer, self._baseline = _choose(model, num_layers, rescale, baseline)
+        batches = {"batch_tokens": batch_tokens, "batch_size": batch_size}
+        self._encoder = _encoder(checkpoint, checkpoint.identity, layer, device=device, **batches)
         self._idf = idf
         self._texts = EncodedTexts(self._encoder)
         self._lock = threading.Lock()
@@ -225,19 +236,22 @@ class BERTScorer:
         return BertScore(*((x - b) / (1 - b) for x, b in zip(best, self._baseline, strict=True)))
 
 
+def _choose(
+    model: str, num_layers: int | None, rescale: bool, baseline: str, **options: object
+) -> tuple[embed.Checkpoint, int, BertScore | None]:
+    """Return the model, its layer and its baseline, which is None without `rescale`."""
+    embed.need_packages(f"metric '{OWNER}'", "bertscore", PACKAGES)
+    checkpoint, layer = embed.find_checkpoint(OWNER, model), choose_layer(model, num_layers)
+    values = read_baseline(find_baseline(model, baseline), layer) if rescale else None
+    return checkpoint, layer, values
+
+
 @functools.lru_cache(maxsize=2)
 def _encoder(
-    checkpoint: embed.Checkpoint,
-    identity: str,  # so that a folder whose content has changed is loaded again
-    layer: int,
-    device: embed.Device,
-    batch_tokens: int | None,
-    batch_size: int | None,
+    checkpoint: embed.Checkpoint, identity: str, layer: int, **options: Any
 ) -> TokenEncoder:
-    """A model that stays loaded from call to call."""
-    return TokenEncoder(
-        checkpoint, layer, device=device, batch_tokens=batch_tokens, batch_size=batch_size
-    )
+    """Return a model that stays loaded, until the content of its folder (`identity`) changes."""
+    return TokenEncoder(checkpoint, layer, **options)
 
 
 class _MetricScorer:
@@ -258,25 +272,17 @@ class _MetricScorer:
 
 
 def _check(options: Options) -> None:
-    embed.need_packages(f"metric '{OWNER}'", "bertscore", PACKAGES)
-    checkpoint = embed.find_checkpoint(OWNER, options["model"])
-    layer = choose_layer(options["model"], options["num_layers"])
-    if options["rescale"]:
-        read_baseline(find_baseline(options["model"], options["baseline"]), layer)
+    checkpoint, layer, _ = _choose(**options)
     check_layer(checkpoint, layer)
     embed.choose_device(OWNER, options["device"])
 
 
 def _facts(options: Options) -> Mapping[str, str]:
-    """The model, wherever it lies; its layer; the values of the baseline."""
-    model = options["model"]
-    layer = choose_layer(model, options["num_layers"])
-    rescaled = "no"
-    if options["rescale"]:
-        values = read_baseline(find_baseline(model, options["baseline"]), layer)
-        rescaled = fingerprint(map(str, values))
-    identity = embed.find_checkpoint(OWNER, model).identity
-    return {"model": identity, "layer": str(layer), "rescale": rescaled, "references": "best"}
+    """Return the model, wherever it lies; its layer; the values of the baseline."""
+    checkpoint, layer, baseline = _choose(**options)
+    rescaled = fingerprint(map(str, baseline)) if baseline else "no"
+    model = {"model": checkpoint.identity, "layer": str(layer)}
+    return {**model, "rescale": rescaled, "references": "best"}
 
 
 def _notes(texts: Sequence[str], options: Options) -> list[str]:
@@ -303,7 +309,9 @@ def _range(options: Options) -> tuple[float, float]:
     ),
     check=_check,
     notes=_notes,
-    equals="bert-score of each pair alone, within 1e-5 (in a batch, it moves by up to 2e-4 itself)",
+    equals="bert-score of each pair alone, within 1e-5 (in a batch, it moves by up to 2e-4 "
+    "itself); layers and baselines are read from its files, vectors, idf and matching are computed "
+    "here, since importing it takes two seconds more than the model alone",
     not_for="facts: a wrong name or number, or a `not`, costs little; values of two models",
 )
 def bertscore(  # noqa: PLR0913  the public signature: an option each

@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 
 from ragbench.registry import Option
 from ragbench.score.text.base import (
-    Advance,
     BleuScore,
-    Column,
     Metric,
     Options,
-    Row,
+    RowReader,
+    Scorer,
     metric,
     reference_list,
+    row_scorer,
 )
 from ragbench.score.text.corpus import CorpusScorer, corpus_rows
 from ragbench.score.text.tokenizers import (
@@ -84,27 +84,21 @@ def bleu_of(
     return BleuScore(bleu.score / 100, precisions, bleu.bp, length, reference_length)
 
 
-class BleuRows:
-    """Scores many predictions; each distinct text is tokenized and counted once."""
+def _open(options: Options) -> Scorer:
+    """Score many predictions; each distinct text is tokenized and counted once."""
+    texts = remember_texts(tokenizer("bleu", options["tokenize"], options["lowercase"]))
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
-        self._texts = remember_texts(tokenizer("bleu", options["tokenize"], options["lowercase"]))
-
-    def __call__(
-        self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
-    ) -> list[Column]:
-        """Score the rows by each metric."""
-        readers = [_reader(metric, self._options["max_order"]) for metric in metrics]
+    def reader_of(metrics: Sequence[Metric]) -> RowReader:
+        readers = [_reader(metric, options["max_order"]) for metric in metrics]
         longest = max(order for order, _ in readers)
-        columns: list[list[float]] = [[] for _ in metrics]
-        for prediction, references in rows:
-            text, gold = self._texts(prediction), [self._texts(t) for t in references]
-            statistics = count(text, gold, longest)
-            for column, (order, read) in zip(columns, readers, strict=True):
-                column.append(read(bleu_of(statistics, order, self._options)))
-            advance(1)
-        return [Column(values) for values in columns]
+
+        def read(prediction: str, references: Sequence[str]) -> list[float]:
+            statistics = count(texts(prediction), [texts(t) for t in references], longest)
+            return [value(bleu_of(statistics, order, options)) for order, value in readers]
+
+        return read
+
+    return row_scorer(reader_of)
 
 
 def _check(options: Options) -> None:
@@ -133,7 +127,7 @@ def _reader(metric: Metric, max_order: int) -> tuple[int, Callable[[BleuScore], 
     "bleu3",
     "bleu4",
     parts=("score", "precision1", "precision2", "precision3", "precision4"),
-    open=BleuRows,
+    open=_open,
     computes=True,
     check=_check,
     facts={"order": "effective"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
@@ -16,8 +17,10 @@ from ragbench.score.text.base import (
     Metric,
     Options,
     Row,
+    RowReader,
     Scorer,
     WeighsReferences,
+    row_scorer,
 )
 from ragbench.score.text.notation import parse_metric
 from ragbench.signature import Signature, fingerprint, fingerprint_json
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from ragbench.executors.base import Executor
     from ragbench.types import CauseArray
 
-_TOLD_AT_ONCE = 50  # rows
+_REPORTED_AT_ONCE = 50  # rows
 _BLOCK, _MODEL_BLOCK = 128, 16  # rows that a worker gets at once
 
 
@@ -49,20 +52,18 @@ class TextScorer:
         for metric in self.metrics:
             key = (id(metric.declaration), repr(metric.options))
             groups.setdefault(key, []).append(metric)
-        self._executor = executor
-        self._remote = [
-            group for group in groups.values() if executor and group[0].declaration.computes
+        self._groups = [
+            (group, _WorkerScorer(group, executor))
+            if executor and group[0].declaration.computes
+            else (group, _open(group[0]))
+            for group in groups.values()
         ]
-        self.groups = [
-            (group, _open(group[0])) for group in groups.values() if group not in self._remote
-        ]
-        """What is computed here: metrics with what scores them together."""
         self._gold: list[Sequence[str]] = []
         self._print_of_gold = fingerprint([])
 
     def steps(self, n_rows: int) -> int:
         """How often `advance` of `score` will have counted for so many rows."""
-        return n_rows * (len(self.groups) + len(self._remote))
+        return n_rows * len(self._groups)
 
     def score(
         self,
@@ -90,86 +91,67 @@ class TextScorer:
             pieces = (piece for texts in gold for piece in (str(len(texts)), *texts))
             self._gold, self._print_of_gold = gold, fingerprint(pieces)
         columns: dict[Metric, ScoreColumn] = {}
-        for needs_gold in (True, False):
-            remote = [g for g in self._remote if g[0].declaration.needs_reference is needs_gold]
-            if remote:
-                rows, causes = _rows(predictions, gold, remote[0][0].declaration)
-                told = _Told(advance)
-                computed = self._computed(rows, remote, gold, told)
-                told.flush(len(remote) * (len(gold) - len(rows)))
-                for metric, column in computed.items():
-                    signed = _signed(metric, self._print_of_gold)
-                    columns[metric] = _score_column(metric, column, causes, signed)
-        for group, scorer in self.groups:
+        for group, scorer in self._groups:
             if group[0].declaration.reads == "tool_calls":
                 signed, rows, causes = _compared_calls(group[0], predictions, calls)
             else:
                 signed = _signed(group[0], self._print_of_gold)
                 rows, causes = _rows(predictions, gold, group[0].declaration)
-            skipped = len(gold) - len(rows)
             if isinstance(scorer, WeighsReferences):
                 scorer.weigh(gold)
-            told = _Told(advance)
-            found = scorer(rows, group, told)
-            told.flush(skipped)
-            for metric, column in zip(group, found, strict=True):
+            progress = _Progress(advance)
+            scored = scorer(rows, group, progress)
+            progress.flush(len(gold) - len(rows))
+            for metric, column in zip(group, scored, strict=True):
                 columns[metric] = _score_column(metric, column, causes, signed)
         return [columns[metric] for metric in self.metrics]
 
-    def _computed(
-        self,
-        rows: Sequence[Row],
-        groups: Sequence[Sequence[Metric]],
-        gold: Sequence[Sequence[str]],
-        advance: Advance,
-    ) -> dict[Metric, Column]:
-        """Return the columns of some metrics, computed by workers, which get each row once."""
-        import numpy as np
 
-        if self._executor is None:
-            raise ValueError("there are no workers")
-        metrics = [metric for group in groups for metric in group]
-        weighs = any(hasattr(group[0].declaration.open, "weigh") for group in groups)
-        options = {
-            "metrics": [metric.canonical for metric in metrics],
-            "gold": list(gold) if weighs else (),
-        }
-        task = Task("text metrics", _scorer, options, _row_values, _facts_of, _facts(metrics))
-        has_model = any("device" in metric.options for metric in metrics)
-        blocks = blocks_of(rows, _MODEL_BLOCK if has_model else _BLOCK)
-        values = np.full((len(rows), len(metrics)), np.nan)
+class _WorkerScorer:
+    """Scores rows by the metrics of one declaration in workers."""
+
+    def __init__(self, metrics: Sequence[Metric], executor: Executor) -> None:
+        declaration = metrics[0].declaration
+        self._executor = executor
+        self._weighs = hasattr(declaration.open, "weigh")
+        self._block = _MODEL_BLOCK if "device" in metrics[0].options else _BLOCK
+        self._gold: Sequence[Sequence[str]] = ()
+
+    def weigh(self, references: Sequence[Sequence[str]]) -> None:
+        # only where workers read them: they are sent along
+        self._gold = list(references) if self._weighs else ()
+
+    def __call__(
+        self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
+    ) -> list[Column]:
+        names = [metric.canonical for metric in metrics]
+        options = {"metrics": names, "gold": self._gold}
+        task = Task("text metrics", _Component, options, _row_values, _facts_of, _facts(metrics))
+        values: list[Sequence[float]] = []
         lost: dict[int, str] = {}
-        row = 0
-        for results in self._executor.map(task, blocks):
+        for results in self._executor.map(task, blocks_of(rows, self._block)):
             for result in results:
                 if isinstance(result, Lost):
-                    lost[row] = result.why
-                else:
-                    values[row] = result
-                row += 1
-            advance(len(results) * len(groups))
-        return {
-            metric: Column(column, lost=lost)
-            for metric, column in zip(metrics, values.T.tolist(), strict=True)
-        }
+                    lost[len(values)] = result.why
+                values.append([math.nan] * len(metrics) if isinstance(result, Lost) else result)
+            advance(len(results))
+        return [Column([row[place] for row in values], lost=lost) for place in range(len(metrics))]
 
 
-def _scorer(metrics: Sequence[str], gold: Sequence[Sequence[str]]) -> TextScorer:
-    """Create the scorer of a worker."""
-    scorer = TextScorer(metrics)
-    for _, scores in scorer.groups:
-        if isinstance(scores, WeighsReferences):
-            scores.weigh(gold)
-    return scorer
+class _Component:
+    """The metrics of one declaration in a worker."""
+
+    def __init__(self, metrics: Sequence[str], gold: Sequence[Sequence[str]]) -> None:
+        self.metrics = [parse_metric(name) for name in metrics]
+        self.scorer = _open(self.metrics[0])
+        if isinstance(self.scorer, WeighsReferences):
+            self.scorer.weigh(gold)
 
 
-def _row_values(scorer: TextScorer, rows: list[Row]) -> list[tuple[float, ...]]:
+def _row_values(component: _Component, rows: list[Row]) -> list[tuple[float, ...]]:
     """Return for each row a value per metric."""
-    columns: dict[Metric, list[float]] = {}
-    for group, scores in scorer.groups:
-        group_columns = scores(rows, group, lambda n: None)
-        columns |= {m: column.values for m, column in zip(group, group_columns, strict=True)}
-    return list(zip(*(columns[metric] for metric in scorer.metrics), strict=True))
+    columns = component.scorer(rows, component.metrics, lambda n: None)
+    return list(zip(*(column.values for column in columns), strict=True))
 
 
 def _facts(metrics: Sequence[Metric]) -> Facts:
@@ -177,8 +159,8 @@ def _facts(metrics: Sequence[Metric]) -> Facts:
     return {"metrics": [f"{m.signed_name}|{Signature('', _signed(m, '').parts)}" for m in metrics]}
 
 
-def _facts_of(scorer: TextScorer) -> Facts:
-    return _facts(scorer.metrics)
+def _facts_of(component: _Component) -> Facts:
+    return _facts(component.metrics)
 
 
 class Counted:
@@ -225,28 +207,46 @@ def signature_of(metric: str | Metric) -> str:
     return str(Signature(f"{parsed.signed_name}|...", _signed(fixed, "...").parts))
 
 
-class _Told:
-    """Tells how many rows are done, not row by row: a progress bar may be slower than a score."""
+class _Progress:
+    """Reports scored rows, not row by row: a progress bar may be slower than a score."""
 
     def __init__(self, advance: Advance | None) -> None:
-        self._advance, self._untold = advance, 0
+        self._advance, self._unreported = advance, 0
 
     def __call__(self, n: int) -> None:
-        self._untold += n
-        if self._untold >= _TOLD_AT_ONCE:
+        self._unreported += n
+        if self._unreported >= _REPORTED_AT_ONCE:
             self.flush(0)
 
     def flush(self, n: int) -> None:
-        """Tell of n more, and of all that was not told yet."""
+        """Report n more rows, and all that were not reported yet."""
         if self._advance is not None:
-            self._advance(self._untold + n)
-        self._untold = 0
+            self._advance(self._unreported + n)
+        self._unreported = 0
 
 
 def _open(metric: Metric) -> Scorer:
     metric.check()
     declaration = metric.declaration
-    return declaration.open(metric.options) if declaration.open else _RowByRow(metric.options)
+    if declaration.open is not None:
+        return declaration.open(metric.options)
+    return row_scorer(lambda metrics: _reader(metrics, metric.options))
+
+
+def _reader(metrics: Sequence[Metric], options: Options) -> RowReader:
+    """Return a function that gives the values of a row by calling the metric's own function."""
+    function = metrics[0].declaration.function
+
+    def read(prediction: str, references: Sequence[str]) -> list[float]:
+        result = function(prediction, references, **options)
+        values = [getattr(result, m.part) if m.part else result for m in metrics]
+        for metric, value in zip(metrics, values, strict=True):
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                found = f"metric '{metric.name}': found {value!r}"
+                raise AdapterError(f"{found}, allowed: a number")
+        return values
+
+    return read
 
 
 def _as_texts(row: int, item: Sequence[str] | None) -> Sequence[str]:
@@ -346,26 +346,3 @@ def _score_column(
         total=column.total,
         details={int(scored[row]): why for row, why in column.lost.items()},
     )
-
-
-class _RowByRow:
-    """Calls the function of a metric for each row."""
-
-    def __init__(self, options: Options) -> None:
-        self._options = options
-
-    def __call__(
-        self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
-    ) -> list[Column]:
-        columns: list[list[float]] = [[] for _ in metrics]
-        function = metrics[0].declaration.function
-        for prediction, references in rows:
-            result = function(prediction, references, **self._options)
-            for metric, column in zip(metrics, columns, strict=True):
-                value = getattr(result, metric.part) if metric.part else result
-                if isinstance(value, bool) or not isinstance(value, (int, float)):
-                    found = f"metric '{metric.name}': found {value!r}"
-                    raise AdapterError(f"{found}, allowed: a number")
-                column.append(value)
-            advance(1)
-        return [Column(values) for values in columns]

@@ -11,16 +11,16 @@ from typing import Annotated, Any, NamedTuple
 from ragbench.errors import OptionError
 from ragbench.registry import Option, nearest
 from ragbench.score.text.base import (
-    Advance,
-    Column,
     Metric,
     Options,
     RougeScore,
     RougeScores,
-    Row,
+    RowReader,
+    Scorer,
     UnseenText,
     metric,
     reference_list,
+    row_scorer,
 )
 from ragbench.score.text.tokenizers import (
     WORTH_A_SENTENCE,
@@ -118,24 +118,21 @@ def _is_seen(text: str, tokens: Sequence[str]) -> bool:
     return bool(tokens) and is_latin(text)
 
 
-class _Rows:
-    """Scores many predictions; each distinct text is tokenised and counted once."""
+def _open(options: Options) -> Scorer:
+    """Score many predictions; each distinct text is tokenised and counted once."""
+    tokenizers = _Tokenizers(options["tokenize"], options["stemmer"])
 
-    def __init__(self, options: Options) -> None:
-        self._tokenizers = _Tokenizers(options["tokenize"], options["stemmer"])
-
-    def __call__(
-        self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
-    ) -> list[Column]:
+    def reader_of(metrics: Sequence[Metric]) -> RowReader:
         types = tuple(dict.fromkeys(metric.base for metric in metrics))
         fields = [(metric.base, RougeScore._fields.index(metric.part)) for metric in metrics]
-        columns: list[list[float]] = [[] for _ in metrics]
-        for prediction, references in rows:
-            scores = _score(prediction, references, types, self._tokenizers)
-            for column, (base, index) in zip(columns, fields, strict=True):
-                column.append(scores[base][index])
-            advance(1)
-        return [Column(values) for values in columns]
+
+        def read(prediction: str, references: Sequence[str]) -> list[float]:
+            scores = _score(prediction, references, types, tokenizers)
+            return [scores[base][index] for base, index in fields]
+
+        return read
+
+    return row_scorer(reader_of)
 
 
 def _notes(texts: Sequence[str], options: Options) -> list[str]:
@@ -176,7 +173,7 @@ def _check(options: Options) -> None:
 @metric(
     *TYPES,
     parts=("fmeasure", "precision", "recall"),
-    open=_Rows,
+    open=_open,
     computes=True,
     check=_check,
     facts={"references": "best"},

@@ -9,14 +9,14 @@ from typing import Annotated, Literal
 
 from ragbench.registry import Option
 from ragbench.score.text.base import (
-    Advance,
-    Column,
     Metric,
     Options,
     RougeScore,
-    Row,
+    RowReader,
+    Scorer,
     metric,
     reference_list,
+    row_scorer,
 )
 from ragbench.score.text.tokenizers import (
     note_articles,
@@ -169,26 +169,24 @@ def contains(
     return Value(any(holds_run(answer, tokens(reference)) for reference in gold))
 
 
-class _TokenF1Rows:
-    """Scores many predictions by several parts at once."""
+def _open_token_f1(options: Options) -> Scorer:
+    """Score many predictions; precision, recall and F of a row are computed at once."""
+    tokens = answer_tokens("token_f1", options["tokenize"], options["articles"])
 
-    def __init__(self, options: Options) -> None:
-        self._tokens = answer_tokens("token_f1", options["tokenize"], options["articles"])
+    def reader_of(metrics: Sequence[Metric]) -> RowReader:
+        def read(prediction: str, references: Sequence[str]) -> list[float]:
+            best = _best(prediction, references, tokens)
+            return [getattr(best, metric.part) for metric in metrics]
 
-    def __call__(
-        self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
-    ) -> list[Column]:
-        best = []
-        for prediction, references in rows:
-            best.append(_best(prediction, references, self._tokens))
-            advance(1)
-        return [Column([getattr(score, metric.part) for score in best]) for metric in metrics]
+        return read
+
+    return row_scorer(reader_of)
 
 
 @metric(
     "token_f1",
     parts=("fmeasure", "precision", "recall"),
-    open=_TokenF1Rows,
+    open=_open_token_f1,
     check=functools.partial(_check, "token_f1"),
     facts={"normalize": "squad", "references": "best"},
     notes=functools.partial(_notes, "token_f1"),
