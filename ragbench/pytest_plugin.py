@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from ragbench.data.runs.scored_systems import ScoredSystems
     from ragbench.experiment.pytest_runs import SharedRuns
-    from ragbench.gates.base import Decide, Decision
+    from ragbench.gates.base import Decide
+    from ragbench.records.gate import Decision
 
     Findings = list[tuple[str, Decision]]
     """What was asked, `ndcg@10 of bm25 drop <= 0.05 against main.json`, and what the data say."""

@@ -26,7 +26,7 @@ from ragbench.cli.output import (
 
 if TYPE_CHECKING:
     from ragbench.experiment.compare import Comparison
-    from ragbench.records.gate import GateVerdict
+    from ragbench.records.gate import Decision
 
 _FORMATS = ("table", "markdown", "latex", "csv", "json", "junit")
 _WORDS = {"fail": "error", "undecided": "warning"}
@@ -135,11 +135,11 @@ def _render(found: Comparison, form: str) -> str:
     return render[form](found.record)
 
 
-def _gates(found: Comparison) -> tuple[GateVerdict, ...]:
-    from ragbench.records.gate import GateVerdict
+def _gates(found: Comparison) -> tuple[Decision, ...]:
+    from ragbench.records.gate import Decision
 
     return tuple(
-        GateVerdict(gate=gate.gate, system=gate.system, verdict=gate.verdict, why=gate.why)
+        Decision(gate=gate.gate, system=gate.system, verdict=gate.verdict, why=gate.why)
         for gate in found.record.gates
     )
 

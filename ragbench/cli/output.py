@@ -20,7 +20,7 @@ from ragbench.errors import DataError, is_interrupt, shortened, visible
 from ragbench.secrets import printed
 
 if TYPE_CHECKING:
-    from ragbench.records.gate import GateVerdict
+    from ragbench.records.gate import Decision
     from ragbench.report.scores import Scored
 
 _BYTES = re.compile("[\udc80-\udcff]+")
@@ -242,7 +242,7 @@ def write_notes(notes: Sequence[str]) -> None:
 
 def report_to_github(
     report: Callable[[], str],
-    gates: Sequence[GateVerdict],
+    gates: Sequence[Decision],
     config: Path | None,
     environment: Mapping[str, str],
 ) -> None:

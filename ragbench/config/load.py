@@ -363,16 +363,15 @@ class TreeCheck:
             return ()
         # a config without gates does not load them
         from ragbench.config.gates import check_gates, known_scores, pairs_of
-        from ragbench.gates.base import KnownNames
 
         live = dict.fromkeys(self.live.generators)
-        known = KnownNames(
+        known = replace(
             known_scores(metrics),
-            self.context.retrievers,
-            pairs_of(self.context.retrievers, {**generators, **live}),
-            [*self.swept["apps"].components, *self.live.apps],
-            self.context.members,
-            self._may_bring_systems(loaders),
+            retrievers=self.context.retrievers,
+            pairs=pairs_of(self.context.retrievers, {**generators, **live}),
+            apps=[*self.swept["apps"].components, *self.live.apps],
+            sweeps=self.context.members,
+            may_have_others=self._may_bring_systems(loaders),
         )
         return check_gates(item, known, self.context)
 

@@ -311,7 +311,7 @@ def _check_answer_score(item: Item, metrics: schema.Metrics, report: Report) -> 
 
     known, name = known_scores(metrics), str(item.value)
     score = known.find(name)
-    names = [each.name for each in known.named.values() if each.kind != "retrieval"]
+    names = [each.name for each in known.scores.values() if each.kind != "retrieval"]
     if any(each.startswith(f"{name}(judge=") for each in names):
         return
     if score is None or score.kind == "retrieval":

@@ -23,7 +23,7 @@ from ragbench.data.files.trec_files import read_qrels
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import EXIT_BAD_INPUT, EXIT_GATE_FAILED, EXIT_OK, EXIT_UNDECIDED, DataError
 from ragbench.experiment.plan.groups import common_clusters
-from ragbench.gates.decisions import FailIf, decide_all, undecided, why_skipped
+from ragbench.gates.fail_if import FailIf
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import ComparedRuns
 from ragbench.registry import Option, check_values, declared_options
@@ -187,17 +187,16 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     conditions = [FailIf.parse(text) for text in fail_if]
     scores = [*(measures or ()), *(condition.gate.measure for condition in conditions)]
     sources = read_all([base, *runs], qrels, scores)
-    skipped = {c: why for c in conditions if (why := why_skipped(c, sources)) is not None}
+    skipped = {c: why for c in conditions if (why := c.skipped_by(sources)) is not None}
     open_ = [condition for condition in conditions if condition not in skipped]
     asked = [*measures, *(condition.gate.measure for condition in open_)] if measures else None
     met = _meet(sources, asked, intersect)
     clusters = None if cluster is None else common_clusters(cluster, met)
     found = compare_met(met, method, clusters)
-    named = [(condition, find_measure(condition.gate.measure, met.measures)) for condition in open_]
-    gates = [
-        *(undecided(condition, why) for condition, why in skipped.items()),
-        *decide_all(named, found, met, method, clusters),
-    ]
+    gates = [condition.undecided(why) for condition, why in skipped.items()]
+    for condition in open_:
+        measure = find_measure(condition.gate.measure, met.measures)
+        gates += condition.decide(measure, found, met, method, clusters)
     more = _not_clustered(sources, cluster)
     found = replace(
         found,

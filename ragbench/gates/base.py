@@ -1,4 +1,4 @@
-"""What a gate is: a condition on a run, with its keys, what is wrong with it, and its decision."""
+"""Gates: conditions on a run, with their keys, what a config may say in them, their decisions."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Protocol
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import at_least
+from ragbench.comparison.spelling import find_score
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
-from ragbench.errors import Place
-from ragbench.gates.scores import KnownScore, KnownScores, find_score, known_score
-from ragbench.records.certificate import RequiredCertificate
-from ragbench.records.gate import Facts, Power, Verdict, WorseQuery
+from ragbench.errors import ConfigError, DataError, Place
+from ragbench.gates.scores import KnownNames, KnownScore, known_score
+from ragbench.records.gate import Decision, Verdict
 from ragbench.records.summary import Summary
 from ragbench.registry import Option, nearest
 from ragbench.types import ScoreColumn
@@ -39,118 +39,55 @@ DecideBy = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """What the data say of a gate and one system, and the numbers behind it."""
+class GateProblem:
+    """A mistake in a gate, which the config reports where the value stands."""
 
-    verdict: Verdict
-    """`undecided` is neither: the data cannot tell."""
-    why: str
-    """The numbers in words."""
-    facts: Facts = field(default_factory=Facts)
-    """The other numbers in full, for `summary.json`."""
-    means: tuple[float, float] | None = None
-    """Of a difference: before and after, over the queries that both have."""
-    worst_queries: tuple[WorseQuery, ...] = ()
-    """Those that lost most, or are farthest beyond a limit, the worst first."""
-    refused: bool = False
-    """Whether it may not be compared with what it names."""
-    power: Power | None = None
-    """Of an undecided difference: what so many queries can decide."""
-
-
-@dataclass(frozen=True, slots=True)
-class GateFiles:
-    """The files that gates name, read; kinds of gates put them in, each file once."""
-
-    references: dict[Path, ScoredSystems] = field(default_factory=dict)
-    """Baseline file or run folder -> its scores."""
-    certificates: dict[Path, RequiredCertificate] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class KnownNames:
-    """What a gate may refer to, as far as it is known when the gate is checked."""
-
-    scores: KnownScores
-    retrievers: Sequence[str] = ()
-    """The names of what has scores of rankings."""
-    pairs: Sequence[str] = ()
-    """The names of pairs of a retriever and a generator."""
-    apps: Sequence[str] = ()
-    """The names of what retrieves and answers in one, and has scores of both kinds."""
-    sweeps: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Swept retrievers -> the names that they stand for."""
-    may_have_others: bool = False
-    """Whether the data set may bring systems of its own, whose names it alone knows."""
-
-    @property
-    def systems(self) -> list[str]:
-        """Every system that is known before the data are read."""
-        return [*self.retrievers, *self.pairs, *self.apps]
-
-    def having(self, score: KnownScore | None) -> list[str]:
-        """Return the systems that may have a score; all of them for what is no score."""
-        if score is None:
-            return self.systems
-        return [*(self.retrievers if score.kind == "retrieval" else self.pairs), *self.apps]
-
-
-class Entry(Protocol):
-    """A gate as it was written: shows its values, and takes what is wrong with them."""
-
-    def shown(self, key: str, part: int | None = None) -> str:
-        """Return the value of a key, or an element of it, as messages quote it."""
-        ...
-
-    def wrong(
-        self,
-        key: str | None,
-        found: str,
-        allowed: str | Sequence[str] | None = None,
-        nearest: str | None = None,
-        *,
-        part: int | None = None,
-        at_key: bool = False,
-    ) -> None:
-        """Note a problem of a value, of an element of it, of its key, or without one of the gate.
-
-        Names that are `allowed` may be many: the message has the first of them.
-        """
-        ...
+    key: str | None
+    """The key of the value; None for the gate as a whole."""
+    found: str
+    """The mistake; a first `{}` stands for the value as the user wrote it."""
+    allowed: str | Sequence[str] | None = None
+    """In words, or as names, of which a message shows the first."""
+    nearest: str | None = None
+    part: int | None = None
+    """Number of the element in a list."""
+    at_key: bool = False
+    """Report it at the key, not at its value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatedRun:
-    """What a run gives to the gates that are checked on it."""
+    """The run that gates are decided on."""
 
     scored: ScoredSystems
     method: Method
-    files: GateFiles
+    baselines: Mapping[Path, ScoredSystems] = field(default_factory=dict)
+    """The baseline files and run folders that gates name, read."""
     n_queries: int
-    """How many queries the data set has; more than were asked in a sample."""
+    """Number of queries of the data set; a sample of the run has fewer."""
     clusters: Mapping[str, str] | None = None
-    """Query -> its cluster; None where each stands for itself."""
-    base: ScoredSystems | None = None
+    """Query -> its cluster; None where each query is a unit."""
+    baseline: ScoredSystems | None = None
     """What gates without `against` are compared with; None is the run's own baseline."""
     summary: Summary | None = None
-    """What the run took and who judged it; None of what is no run."""
+    """Costs and judges of the run; None for what is no run."""
 
-    def not_scored(self, name: str) -> Decision:
-        """Say that a score is not there, and which judges were skipped."""
+    def not_scored(self, score: str) -> Decision:
+        """Return the decision on a score that the run lacks, with the judges that were skipped."""
         skipped = {} if self.summary is None else self.summary.skipped_judges
         reasons = [f"judge {judge} was skipped: {why}" for judge, why in skipped.items()]
-        return Decision("undecided", "; ".join([f"{name} was not scored in this run", *reasons]))
+        return Decision("undecided", "; ".join([f"{score} was not scored in this run", *reasons]))
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One system that a gate is checked on."""
+    """One system that a gate is decided on."""
 
     system: SystemScores
     score: str
-    """The name under which it has what the gate is about."""
+    """The system's name of the score or cost that the gate is about."""
     having: Mapping[str, SystemScores]
-    """Every system that has that, by name."""
+    """All systems that have it, by name."""
     run: GatedRun
 
     @property
@@ -164,11 +101,11 @@ class Gate(ABC):
     """A condition that a run has to meet; each kind of gate is a subclass in its own file."""
 
     subject: ClassVar[str]
-    """The key that says what the gate is about."""
+    """The key that names what the gate is about."""
     of: ClassVar[Literal["score", "cost", "judge"]] = "score"
     """What that is."""
     conditions: ClassVar[tuple[str, ...]]
-    """Keys, one of which says what is asked of it."""
+    """Keys of conditions, one of which every gate has."""
     file_key: ClassVar[str | None] = None
     """The key that may name a file; the config makes `file` of it."""
 
@@ -180,23 +117,23 @@ class Gate(ABC):
         Literal["warn", "fail"], Option("`fail`: an undecided gate counts as failed.")
     ] = "warn"
     file: Path | None = None
-    """The file that it names."""
+    """The file that the gate names."""
     place: Place = field(default_factory=Place, compare=False, repr=False)
-    """Where it stands, for errors and verdicts that come later."""
+    """Where the gate stands, for later errors and decisions."""
 
     @classmethod
     def is_about(cls, name: str) -> bool:
-        """Whether gates of this kind may have this value under their subject."""
+        """Return True if gates of this kind may have this value under their subject."""
         return True
 
     @property
     @abstractmethod
     def about(self) -> str:
-        """The name of what it is about."""
+        """The score, cost or rubric that the gate is about."""
 
     @property
     def score(self) -> str | None:
-        """The score that systems must have; None where it is about none."""
+        """The score that systems must have; None for a gate about a cost or a judge."""
         return self.about if self.of == "score" else None
 
     @property
@@ -206,118 +143,109 @@ class Gate(ABC):
 
     @property
     def systems(self) -> tuple[str, ...]:
-        """The systems that it names; none is every one that it can be checked on."""
+        """Systems that the gate names; empty means all systems that have the score."""
         if self.system is None:
             return ()
         return (self.system,) if isinstance(self.system, str) else tuple(self.system)
 
     @property
-    def names(self) -> list[str]:
-        """Every system of the run that has to be there."""
+    def required_systems(self) -> list[str]:
+        """All systems of the run that the gate names."""
         return list(self.systems)
 
     @abstractmethod
-    def check(self, entry: Entry, known: KnownNames, *, complete: bool = True) -> None:
-        """Note in `entry` what is wrong with it.
+    def check(self, known: KnownNames) -> Iterator[GateProblem]:
+        """Yield the mistakes that show before anything is run."""
 
-        Where a key is missing, which was said, it is not `complete`: names alone are looked at.
-        """
+    def read(  # noqa: B027  a gate without a baseline has nothing to read
+        self, baselines: dict[Path, ScoredSystems], baseline: ScoredSystems | None = None
+    ) -> None:
+        """Read the file that the gate names, and check that it has the gate's systems and scores.
 
-    def read(self, files: GateFiles) -> None:  # noqa: B027  most kinds name no file
-        """Read the file that it names into `files`.
-
-        Raises:
-            DataError: It is not what it should be, or lacks what the gate is about.
-        """
-
-    def check_base(self, base: ScoredSystems) -> None:  # noqa: B027  most compare with nothing
-        """Look at what it is compared with where it names nothing itself.
+        Args:
+            baselines: Baseline files and run folders that are read already; a new one is added.
+            baseline: What gates without `against` are compared with.
 
         Raises:
-            DataError: That lacks what the gate is about.
+            DataError: The file cannot be read, or the baseline lacks a system or score.
         """
 
     @abstractmethod
-    def verdicts(self, run: GatedRun) -> Iterator[tuple[str | None, Decision]]:
-        """Yield each system with what the data say; None where no system can be named."""
+    def decide_systems(self, run: GatedRun) -> Iterator[Decision]:
+        """Yield the decision for each system; one without a system if none can be named."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SystemGate(Gate):
-    """A gate that is checked on each system on its own."""
+    """A gate that is decided for each system on its own."""
 
-    def check(self, entry: Entry, known: KnownNames, *, complete: bool = True) -> None:
-        """Note what is wrong with its score, its limits and its systems."""
-        score = self.find_score(entry, known)
-        if complete:
-            self.check_condition(entry, score)
-        self._check_systems(entry, known, score)
-
-    def find_score(self, entry: Entry, known: KnownNames) -> KnownScore | None:
-        """Return the score that it is about; None, with a problem, where that is not scored."""
-        if self.score is None:
-            return None
-        score = known.scores.find(self.score)
-        if score is None:
+    def check(self, known: KnownNames) -> Iterator[GateProblem]:
+        """Yield mistakes in the score, the limits and the systems."""
+        score = None if self.score is None else known.find(self.score)
+        if score is None and self.score is not None:
             # a cost can be spelt wrongly as well, where costs may stand
-            names = [*known.scores.named, *(COSTS if self.subject == "measure" else ())]
-            allowed = names or "a measure, metric or rubric"
-            found = f"{entry.shown(self.subject)} is not scored"
+            names = [*known.scores, *(COSTS if self.subject == "measure" else ())]
+            found = "{} is not scored"
             if known_score(self.score, "judge") is not None:
                 found += ": no judge in metrics.judge names this rubric"
-            entry.wrong(self.subject, found, allowed, nearest(self.score, names))
-        return score
+            allowed = names or "a measure, metric or rubric"
+            yield GateProblem(self.subject, found, allowed, nearest(self.score, names))
+        yield from self.check_condition(score)
+        yield from self._check_systems(known, score)
 
-    def check_condition(self, entry: Entry, score: KnownScore | None) -> None:
-        """Note what is wrong with its limits; `score` is None where it is about none."""
+    def check_condition(self, score: KnownScore | None) -> Iterator[GateProblem]:
+        """Yield mistakes in the limits; `score` is None if it is unknown or the gate has none."""
+        yield from ()
 
-    def _check_systems(self, entry: Entry, known: KnownNames, score: KnownScore | None) -> None:
+    def _check_systems(self, known: KnownNames, score: KnownScore | None) -> Iterator[GateProblem]:
         if self.system == []:
-            entry.wrong("system", "an empty list names no system", known.systems)
+            yield GateProblem("system", "an empty list names no system", known.systems)
         if known.may_have_others:
             return
-        fitting = known.having(score)
-        for place, name in enumerate(self.systems):
-            # a sweep that is malformed has no members, which was said
-            if name in fitting or all(each in fitting for each in known.sweeps.get(name, [""])):
+        systems = known.systems_with(score)
+        for position, name in enumerate(self.systems):
+            # a sweep that is malformed has no members, and is reported where it stands
+            if name in systems or all(member in systems for member in known.sweeps.get(name, [""])):
                 continue
-            part = place if isinstance(self.system, list) else None
-            found = f"no system {entry.shown('system', part)}"
+            found = "no system {}"
             if score is not None and name in known.systems:
-                found = f"{entry.shown('system', part)} has no {score.name}"
-            allowed = fitting or "a retriever, or a pair retriever/generator"
-            entry.wrong("system", found, allowed, nearest(name, fitting), part=part)
+                found = f"{{}} has no {score.name}"
+            allowed = systems or "a retriever, or a pair retriever/generator"
+            part = position if isinstance(self.system, list) else None
+            yield GateProblem("system", found, allowed, nearest(name, systems), part)
 
-    def verdicts(self, run: GatedRun) -> Iterator[tuple[str | None, Decision]]:
-        """Yield each system with what the data say; one None where no system has the score."""
-        having, score = self.having(run)
+    def decide_systems(self, run: GatedRun) -> Iterator[Decision]:
+        """Yield the decision for each system that the gate names, or that it applies to."""
+        having, score = self.systems_having(run)
         if not having:
-            yield None, run.not_scored(self.about)
+            yield run.not_scored(self.about)
             return
-        for name in self.systems or self.held(having, run):
+        for name in self.systems or self.default_systems(having, run):
             if name in having:
-                yield name, self.decide_system(Candidate(having[name], score, having, run))
+                decision = self.decide_system(Candidate(having[name], score, having, run))
             elif name in run.scored.systems:
-                yield name, run.not_scored(self.about)
+                decision = run.not_scored(self.about)
             else:
-                yield name, Decision("undecided", f"{name} was not run")
+                decision = Decision("undecided", f"{name} was not run")
+            yield replace(decision, system=name)
 
-    def having(self, run: GatedRun) -> tuple[Mapping[str, SystemScores], str]:
-        """Return the systems that have what it is about, and the name under which they have it."""
+    def systems_having(self, run: GatedRun) -> tuple[Mapping[str, SystemScores], str]:
+        """Return the systems that have the score or cost, and their name of it."""
         systems = run.scored.systems
         if self.of == "cost":  # all have costs
             return systems, self.about
         names = dict.fromkeys(name for system in systems.values() for name in system.columns)
         score = find_score(self.about, list(names)) or self.about
-        return {name: each for name, each in systems.items() if score in each.columns}, score
+        having = {name: system for name, system in systems.items() if score in system.columns}
+        return having, score
 
-    def held(self, having: Mapping[str, SystemScores], run: GatedRun) -> list[str]:
-        """Return the systems that it is checked on where it names none: all of them."""
+    def default_systems(self, having: Mapping[str, SystemScores], run: GatedRun) -> list[str]:
+        """Return the systems that the gate applies to if it names none: all that have the score."""
         return list(having)
 
     @abstractmethod
-    def decide_system(self, held: Candidate) -> Decision:
-        """Decide it for one system."""
+    def decide_system(self, candidate: Candidate) -> Decision:
+        """Return the decision for one system."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -330,7 +258,7 @@ class MeasureGate(SystemGate):
 
     @classmethod
     def is_about(cls, name: str) -> bool:
-        """Whether it is a score, or a cost where the kind is about costs."""
+        """Return True for a score, or for a cost if the kind is about costs."""
         return (name in COSTS) == (cls.of == "cost")
 
     @property
@@ -339,31 +267,87 @@ class MeasureGate(SystemGate):
         return self.measure
 
 
-def out_of_range(entry: Entry, key: str, low: float, high: float) -> None:
-    """Note a limit that no value can be on both sides of."""
-    found = f"{entry.shown(key)} is out of range"
-    entry.wrong(key, found, f"a number from {low:g} to {high:g}")
+def out_of_range(key: str, low: float, high: float) -> GateProblem:
+    """Return the problem of a limit that every value, or no value, keeps."""
+    return GateProblem(key, "{} is out of range", f"a number from {low:g} to {high:g}")
 
 
 def not_compared(n_failed: int = 0) -> str:
-    """Say that no query has what is compared on both sides, which is never a verdict."""
+    """Return the reason for a decision without any pair of scores."""
     failed = f"; {n_failed} failed" if n_failed else ""
     return f"not compared: no query has a score in both{failed}"
 
 
-def unless_turned(found: Decision, n_failed: int, at_ends: Iterable[Verdict]) -> Decision:
-    """Return the decision, or undecided where what failed could turn it.
+def unless_turned(decision: Decision, n_failed: int, at_ends: Iterable[Verdict]) -> Decision:
+    """Return the decision, or undecided if the failed items could turn it.
 
     `at_ends` are the verdicts with all that failed at its worst, and at its best.
     """
-    if not n_failed or found.verdict == "undecided" or all(v == found.verdict for v in at_ends):
-        return found
-    turned = f"failures on {n_failed} queries could turn {found.verdict}"
-    return replace(found, verdict="undecided", why=f"{turned}; without them: {found.why}")
+    verdict = decision.verdict
+    if not n_failed or verdict == "undecided" or all(end == verdict for end in at_ends):
+        return decision
+    turned = f"failures on {n_failed} queries could turn {verdict}"
+    return replace(decision, verdict="undecided", why=f"{turned}; without them: {decision.why}")
 
 
 def within(value: float, least: float | None, most: float | None) -> Verdict:
-    """Whether a number reaches its limit, rounding errors aside."""
+    """Return whether a number keeps its limit, rounding errors aside."""
     if least is not None:
         return "pass" if at_least(np.array([value]), least).all() else "fail"
     return "pass" if most is None or at_least(np.array([-value]), -most).all() else "fail"
+
+
+def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[Decision]:
+    """Return the decision for each gate and system, in the order of the config."""
+    decisions = []
+    for gate in gates:
+        for decision in gate.decide_systems(run):
+            verdict, why = decision.verdict, decision.why
+            if verdict == "undecided" and gate.undecided == "fail":
+                verdict, why = "fail", f"undecided, which counts as failed here: {why}"
+            line = gate.place.line
+            decision = replace(decision, gate=gate.text, verdict=verdict, why=why, line=line)
+            decisions.append(decision)
+    return decisions
+
+
+def read_baselines(
+    gates: Sequence[Gate], subject: str = "the config", baseline: ScoredSystems | None = None
+) -> dict[Path, ScoredSystems]:
+    """Read the files that gates name, each once; `baseline` is for gates that name none.
+
+    Raises:
+        ConfigError: Some cannot be read, or lack what their gates are about: all of them.
+    """
+    baselines: dict[Path, ScoredSystems] = {}
+    problems = []
+    for gate in gates:
+        try:
+            gate.read(baselines, baseline)
+        except DataError as error:
+            problems.append(gate.place.problem(str(error), "gates"))
+    if problems:
+        raise ConfigError(problems, problems[0].file or subject)
+    return baselines
+
+
+def check_names(gates: Sequence[Gate], scores: Sequence[str], systems: Sequence[str]) -> None:
+    """Refuse gates on scores or systems that the run does not have.
+
+    The scores are all of the run, those of skipped judges included. What `Gate.check` could not
+    know of a config is known here: the systems of the data set, and default measures.
+    """
+    problems = []
+    for gate in gates:
+        if gate.score is not None and find_score(gate.score, scores) is None:
+            found, close = f"'{gate.score}' is not scored", nearest(gate.score, scores)
+            problems.append(gate.place.problem(found, "gates", ", ".join(scores), close))
+        problems += [
+            gate.place.problem(
+                f"no system '{name}'", "gates", ", ".join(systems), nearest(name, systems)
+            )
+            for name in gate.required_systems
+            if name not in systems
+        ]
+    if problems:
+        raise ConfigError(problems, problems[0].file or "the config")

@@ -1,29 +1,19 @@
-"""`certificate`: people agree with the judge of a run, as `ragbench calibrate` found."""
+"""`certificate`: people agree with the judge of a run, as `ragbench calibrate` measured."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from ragbench.data.runs.run_folder import read_record
+from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError
-from ragbench.gates.base import (
-    DecideBy,
-    Decision,
-    Entry,
-    Gate,
-    GatedRun,
-    GateFiles,
-    KnownNames,
-    within,
-)
-from ragbench.records.certificate import (
-    KAPPA,
-    AgreementFound,
-    RequiredCertificate,
-)
-from ragbench.records.gate import Facts
+from ragbench.gates.base import DecideBy, Gate, GatedRun, GateProblem, within
+from ragbench.gates.scores import KnownNames
+from ragbench.records.certificate import KAPPA, AgreementFound, RequiredCertificate
+from ragbench.records.gate import Decision, Facts
 from ragbench.registry import Option, nearest
 
 
@@ -60,17 +50,22 @@ class Certificate(Gate):
         how = f" ({self.decide})" if self.decide else ""
         return f"kappa of {self.rubric} >= {self.min_kappa:g} in {self.certificate}{how}"
 
-    def check(self, entry: Entry, known: KnownNames, *, complete: bool = True) -> None:
-        """It is of no system."""
+    def check(self, known: KnownNames) -> Iterator[GateProblem]:
+        """Yield a problem if the gate names a system."""
         if self.system is not None:
-            entry.wrong("system", "a certificate is of a judge, not of a system", at_key=True)
+            found = "a certificate is of a judge, not of a system"
+            yield GateProblem("system", found, at_key=True)
 
-    def read(self, files: GateFiles) -> None:
-        """Read the certificate, which has to have the rubric with its kappa."""
-        if self.file is None:
-            return
-        certificate = read_record(self.file, RequiredCertificate)
-        rubrics = certificate.rubrics
+    def read(
+        self, baselines: dict[Path, ScoredSystems], baseline: ScoredSystems | None = None
+    ) -> None:
+        """Check that the certificate can be read, and has the kappa of the rubric."""
+        if self.file is not None:
+            self._read_certificate(self.file)
+
+    def _read_certificate(self, file: Path) -> tuple[str | None, AgreementFound]:
+        """Return the judge's model, and its agreement with people by the rubric."""
+        rubrics = read_record(file, RequiredCertificate).rubrics
         if self.rubric not in rubrics:
             raise DataError(
                 f"no rubric '{self.rubric}'",
@@ -78,45 +73,42 @@ class Certificate(Gate):
                 allowed=", ".join(rubrics),
                 nearest=nearest(self.rubric, rubrics),
             )
-        if KAPPA not in rubrics[self.rubric].agreement:
+        certified = rubrics[self.rubric]
+        if KAPPA not in certified.agreement:
             raise DataError(f"'{self.rubric}' has no kappa", file=self.certificate)
-        files.certificates[self.file] = certificate
+        return certified.model, certified.agreement[KAPPA]
 
-    def verdicts(self, run: GatedRun) -> Iterator[tuple[str | None, Decision]]:
-        """Decide it once: a judge is the same for all systems."""
-        yield None, self._decision(run)
-
-    def _decision(self, run: GatedRun) -> Decision:
+    def decide_systems(self, run: GatedRun) -> Iterator[Decision]:
+        """Yield one decision: the judge is the same for all systems."""
         if self.file is None:
             raise DataError(f"no certificate {self.certificate}")
-        certificate = run.files.certificates[self.file]
-        certified = certificate.rubrics[self.rubric].model
+        model, kappa = self._read_certificate(self.file)
         scores = [
-            each.scores[self.rubric]
-            for each in (() if run.summary is None else run.summary.systems)
-            if self.rubric in each.scores
+            system.scores[self.rubric]
+            for system in (() if run.summary is None else run.summary.systems)
+            if self.rubric in system.scores
         ]
-        models = [score.model for score in scores if score.judge is not None]
-        others = sorted({str(model) for model in models if model != certified})
+        models = {score.model for score in scores if score.judge is not None}
         if not models:
-            return run.not_scored(self.rubric)
-        if others:
-            judges = ", ".join(others)
-            why = f"the certificate is of {certified}, and this run was judged by {judges}"
-            return Decision("undecided", why)
-        return self.decide_kappa(certificate.rubrics[self.rubric].agreement[KAPPA])
+            yield run.not_scored(self.rubric)
+        elif models != {model}:
+            judges = ", ".join(sorted(map(str, models - {model})))
+            why = f"the certificate is of {model}, and this run was judged by {judges}"
+            yield Decision("undecided", why)
+        else:
+            yield self.decide_kappa(kappa)
 
     def decide_kappa(self, kappa: AgreementFound) -> Decision:
-        """Decide by the kappa of a certificate, or the lower end of its interval.
+        """Decide by the kappa of a certificate, or by the lower end of its interval.
 
         Undecided where kappa is not defined: labels that are all the same say nothing of the judge.
         """
-        value, (low, high) = kappa.value, kappa.interval
-        compared = low if self.decide == "interval" else value
-        facts = Facts(kappa=value, interval=kappa.interval, n=kappa.n)
-        if value is None or compared is None:
+        low, high = kappa.interval
+        compared = low if self.decide == "interval" else kappa.value
+        facts = Facts(kappa=kappa.value, interval=kappa.interval, n=kappa.n)
+        if kappa.value is None or compared is None:
             reason = f": {kappa.reason}" if kappa.reason else ""
-            return Decision("undecided", f"kappa is not defined{reason}", facts)
-        shown = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
-        why = f"kappa {value:.4g}{shown} over {kappa.n} labelled answers"
-        return Decision(within(compared, self.min_kappa, None), why, facts)
+            return Decision("undecided", f"kappa is not defined{reason}", facts=facts)
+        interval = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
+        why = f"kappa {kappa.value:.4g}{interval} over {kappa.n} labelled answers"
+        return Decision(within(compared, self.min_kappa, None), why, facts=facts)

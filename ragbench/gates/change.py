@@ -1,31 +1,24 @@
-"""Gates on a change: what a system is compared with, and how many queries would decide."""
+"""Gates on a change: the baseline of a system, and how many queries would decide."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores, pair_scores
 from ragbench.comparison.sources import needs_qrels, read_scored
+from ragbench.comparison.spelling import find_score
 from ragbench.comparison.systems import baseline_of
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
-from ragbench.gates.base import (
-    Candidate,
-    Decision,
-    Entry,
-    GatedRun,
-    GateFiles,
-    KnownNames,
-    MeasureGate,
-    out_of_range,
-)
-from ragbench.gates.scores import KnownScore, find_score
-from ragbench.records.gate import Power, QueriesNeeded
+from ragbench.gates.base import Candidate, GatedRun, GateProblem, MeasureGate, out_of_range
+from ragbench.gates.scores import KnownNames, KnownScore
+from ragbench.records.gate import Decision, Power, QueriesNeeded
 from ragbench.registry import Option, nearest
 from ragbench.stats import minimum_detectable_difference, queries_needed
 
@@ -41,7 +34,7 @@ Identical = Annotated[
 
 
 def few_clusters(n: int | None) -> str:
-    """Say that so many clusters are too few, where they are; empty where there are none."""
+    """Return the reason why so many clusters cannot decide; empty if they can."""
     if n is None or n >= ENOUGH_CLUSTERS:
         return ""
     return f"{n} clusters are too few; from {ENOUGH_CLUSTERS} on they can decide"
@@ -49,7 +42,7 @@ def few_clusters(n: int | None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Change(MeasureGate):
-    """A gate on how a score or cost of a system differs from that of its counterpart."""
+    """A gate on how a score or cost of a system differs from that of its baseline."""
 
     file_key = "against"
     margin_key: ClassVar[str] = ""
@@ -70,129 +63,134 @@ class Change(MeasureGate):
         return float(getattr(self, self.margin_key, None) or 0.0)
 
     @property
-    def shown_against(self) -> str:
-        """The end of its text."""
+    def against_text(self) -> str:
+        """The end of the gate's text."""
         return f" against {self.against}" if self.against is not None else ""
 
     @property
-    def names(self) -> list[str]:
-        """The systems that it names, that which they are compared with included."""
+    def required_systems(self) -> list[str]:
+        """The systems that the gate names, with the one that they are compared with."""
         is_system = self.against is not None and self.file is None
         return [*self.systems, *([str(self.against)] if is_system else [])]
 
-    def check(self, entry: Entry, known: KnownNames, *, complete: bool = True) -> None:
-        """Note also a system that is compared with itself."""
-        super().check(entry, known, complete=complete)
+    def check(self, known: KnownNames) -> Iterator[GateProblem]:
+        """Yield also the problem of a system that is compared with itself."""
+        yield from super().check(known)
         if self.systems == (self.against,) and self.against in known.systems:
-            entry.wrong("against", f"{entry.shown('against')} against itself", "another system")
+            yield GateProblem("against", "{} against itself", "another system")
 
-    def check_condition(self, entry: Entry, score: KnownScore | None) -> None:
-        """The score has a mean, and the margin lies within its range."""
+    def check_condition(self, score: KnownScore | None) -> Iterator[GateProblem]:
+        """Yield the problem of a score without a mean, or of a margin beyond its range."""
         if score is None:
             return
         if score.aggregate == "sum":
             found = f"{score.name} is a sum over the queries, which is not compared"
-            entry.wrong(self.conditions[0], found, "min or max")
+            yield GateProblem(self.conditions[0], found, "min or max")
         elif self.margin > score.high - score.low:
-            out_of_range(entry, self.margin_key, 0, score.high - score.low)
+            yield out_of_range(self.margin_key, 0, score.high - score.low)
 
-    def read(self, files: GateFiles) -> None:
-        """Read the baseline file or run folder, which has to have what it names."""
-        if self.file is None:
+    def read(
+        self, baselines: dict[Path, ScoredSystems], baseline: ScoredSystems | None = None
+    ) -> None:
+        """Read the baseline file or run folder, and check that it has the gate's systems."""
+        if self.file is not None:
+            if self.file not in baselines:
+                if needs_qrels(self.file):  # a gate has no place for the judgements of a TREC run
+                    allowed = "a file of ragbench baseline, or a run folder"
+                    raise DataError("no baseline file", file=self.file, allowed=allowed)
+                baselines[self.file] = read_scored(self.file, name=self.against)
+            baseline = baselines[self.file]
+        elif self.against is not None:
             return
-        if self.file not in files.references:
-            if needs_qrels(self.file):  # it has no place for the judgements of a TREC run
-                allowed = "a file of ragbench baseline, or a run folder"
-                raise DataError("no baseline file", file=self.file, allowed=allowed)
-            files.references[self.file] = read_scored(self.file, name=self.against)
-        self.check_reference(files.references[self.file])
+        if baseline is not None:
+            self.check_baseline(baseline)
 
-    def check_base(self, base: ScoredSystems) -> None:
-        """Check what it is compared with, unless it names something else."""
-        if self.against is None:
-            self.check_reference(base)
-
-    def check_reference(self, base: ScoredSystems) -> None:
-        """What a gate names must be there; what it does not name may be new."""
+    def check_baseline(self, baseline: ScoredSystems) -> None:
+        """Refuse a baseline without the systems that the gate names; other systems may be new."""
         for name in self.systems:
-            if name not in base.systems:
-                raise _lacks(f"no system '{name}'", base, name, list(base.systems))
+            if name not in baseline.systems:
+                raise _lacks(f"no system '{name}'", baseline, name, list(baseline.systems))
             if self.score is not None:
-                score_in(base, name, self.score)
+                score_in(baseline, name, self.score)
 
-    def held(self, having: Mapping[str, SystemScores], run: GatedRun) -> list[str]:
-        """Return all but what it is compared with; where that leaves none, all of them.
+    def default_systems(self, having: Mapping[str, SystemScores], run: GatedRun) -> list[str]:
+        """Return all systems that have a baseline; if none has, all systems.
 
-        A file holds a counterpart of the run's own baseline as well, so that none is left out. Of
-        what a caller compares with, systems without a counterpart are.
+        A file has a counterpart of the run's own baseline as well, and a system that the file
+        lacks is reported.
         """
         if self.file is not None:
             return list(having)
-        if self.against is not None:
-            kept = [name for name in having if name != self.against]
-        elif run.base is not None:
-            kept = [name for name in having if name in run.base.systems]
-        else:
-            own = run.scored.baseline
-            kept = [s.name for s in having.values() if baseline_of(s, having, own) is not None]
-        return kept or list(having)
+        compared = [
+            name
+            for name, system in having.items()
+            if name != self.against and self.find_baseline(system, having, run)[1] is not None
+        ]
+        return compared or list(having)
 
-    def decide_system(self, held: Candidate) -> Decision:
-        """Pair the system with its counterpart, query by query, and decide."""
-        run, name, score = held.run, held.system.name, held.score
-        base, other = self._counterpart(held)
-        other = None if other is None else self.columns_of(other, score)
-        theirs = None if other is None else find_score(score, list(other.columns))
+    def find_baseline(
+        self, system: SystemScores, having: Mapping[str, SystemScores], run: GatedRun
+    ) -> tuple[ScoredSystems, SystemScores | None]:
+        """Return what a system is compared with, and its source; None if there is nothing."""
+        if self.file is None and self.against is not None:
+            return run.scored, having.get(self.against)
+        source = run.baseline if self.file is None else run.baselines[self.file]
+        if source is None:
+            return run.scored, baseline_of(system, having, run.scored.baseline)
+        return source, source.systems.get(system.name)
+
+    def decide_system(self, candidate: Candidate) -> Decision:
+        """Pair the system with its baseline, query by query, and decide."""
+        run, name, score = candidate.run, candidate.system.name, candidate.score
         if self.file is None and name == self.against:
             return Decision("undecided", f"{name} is what it is compared with")
-        if other is None and self.file is None and self.against is None and run.base is None:
+        source, baseline = self.find_baseline(candidate.system, candidate.having, run)
+        if baseline is None and source is run.scored and self.against is None:
             return Decision("undecided", f"{name} is the baseline; against: names something else")
-        if other is None or theirs is None:
+        baseline = None if baseline is None else self.columns_of(baseline, score)
+        baseline_score = None if baseline is None else find_score(score, list(baseline.columns))
+        if baseline is None or baseline_score is None:
             lacks = f"{self.against or 'the baseline'} has no {score} of {name}"
             return Decision("undecided", lacks)
         try:
-            now = (run.scored, self.columns_of(held.system, score), score)
-            record = (base, other, theirs)
-            return self.decide_pairs(pair_scores(now, record, run.clusters), run.method)
+            pairs = pair_scores(
+                (run.scored, self.columns_of(candidate.system, score), score),
+                (source, baseline, baseline_score),
+                run.clusters,
+            )
         except DataError as error:
             n, total = len(run.scored.query_ids), run.n_queries
             if n < total:
                 return Decision("undecided", f"a sample of {n} of {total} queries was asked")
             why = "; ".join(str(error).splitlines())
             return Decision("undecided", f"refused: {why}", refused=True)
+        return self.decide_pairs(pairs, run.method)
 
     def columns_of(self, system: SystemScores, score: str) -> SystemScores:
-        """Return a system with what is compared as one of its columns."""
+        """Return a system with the score or cost as one of its columns."""
         return system
 
     @abstractmethod
     def decide_pairs(self, pairs: PairedScores, method: Method) -> Decision:
-        """Decide it for a system and its counterpart, over the same queries."""
-
-    def _counterpart(self, held: Candidate) -> tuple[ScoredSystems, SystemScores | None]:
-        run, name = held.run, held.system.name
-        if self.file is not None:
-            base = run.files.references[self.file]
-            return base, base.systems.get(name)
-        if self.against is not None:
-            return run.scored, held.having.get(self.against)
-        if run.base is not None:
-            return run.base, run.base.systems.get(name)
-        return run.scored, baseline_of(held.system, held.having, run.scored.baseline)
+        """Return the decision for a system and its baseline, over the same queries."""
 
 
 def score_in(source: ScoredSystems, system: str, score: str) -> str:
-    """Return the name under which a system has a score, however that is spelt."""
+    """Return a system's name of a score in any spelling.
+
+    Raises:
+        DataError: The system does not have it.
+    """
     names = list(source.systems[system].columns)
-    found = find_score(score, names)
-    if found is None:
+    name = find_score(score, names)
+    if name is None:
         raise _lacks(f"system '{system}' has no '{score}'", source, score, names)
-    return found
+    return name
 
 
-def _lacks(found: str, base: ScoredSystems, name: str, known: list[str]) -> DataError:
-    close = nearest(name, known)
-    return DataError(found, file=base.source, allowed=", ".join(known), nearest=close)
+def _lacks(found: str, source: ScoredSystems, name: str, names: Sequence[str]) -> DataError:
+    close = nearest(name, names)
+    return DataError(found, file=source.source, allowed=", ".join(names), nearest=close)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,43 +220,40 @@ def power_of(spread: Spread, margin: float, confidence: float, *, widest: float)
         >>> found.queries_needed.equal, round(found.detectable, 3), found.estimate
         (128, 0.131, 'within')
     """
-    sd, n = spread.sd, spread.n_units
-    needed = QueriesNeeded(
-        equal=queries_needed(margin, sd, confidence=confidence),
-        as_observed=queries_needed(
-            abs(margin - spread.worse_by), sd, n_observed=n, confidence=confidence
-        ),
-    )
+    sd, gap = spread.sd, abs(margin - spread.worse_by)
     return Power(
-        queries_needed=needed,
+        queries_needed=QueriesNeeded(
+            equal=queries_needed(margin, sd, confidence=confidence),
+            as_observed=queries_needed(gap, sd, n_observed=spread.n_units, confidence=confidence),
+        ),
         detectable=_detectable(spread, margin, confidence, widest),
         estimate="within" if spread.worse_by <= margin else "beyond",
     )
 
 
 def _detectable(spread: Spread, margin: float, confidence: float, widest: float) -> float | None:
-    """The smallest true change whose interval lies beyond the margin with power 0.8."""
+    """Return the smallest true change whose interval lies beyond the margin with power 0.8."""
     errors = minimum_detectable_difference(1.0, spread.n_units, confidence=confidence)
 
-    def is_shown(change: float) -> bool:
+    def is_detected(change: float) -> bool:
         return change - margin >= errors * spread.sd_at(change)
 
     # a spread of 0 is that of too few, not of all others
     if not spread.sd > 0 or math.isnan(errors):
         return None
     low, high = margin, margin + max(spread.sd, 1e-9)
-    while not is_shown(high):
+    while not is_detected(high):
         if high >= widest or not math.isfinite(high):
             return None
         low, high = high, min(2 * high, widest)
     for _ in range(50):
         middle = (low + high) / 2
-        low, high = (low, middle) if is_shown(middle) else (middle, high)
+        low, high = (low, middle) if is_detected(middle) else (middle, high)
     return high if high <= widest else None
 
 
 def shown_power(power: Power, n_units: int, unit: str, change: str) -> str:
-    """Say it; `unit` is `queries` or `clusters`, `change` is `drop` or `increase`."""
+    """Return the power in words; `unit` is `queries` or `clusters`, `change` drop or increase."""
     needed = power.queries_needed
     equal, observed = (
         "no number of" if n is None else str(n) for n in (needed.equal, needed.as_observed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -11,17 +12,10 @@ import numpy as np
 from ragbench.comparison.method import Method, paired_interval
 from ragbench.comparison.pairs import PairedScores, at_least, both_means, worst_queries
 from ragbench.comparison.systems import finite
-from ragbench.gates.base import DecideBy, Decision, Entry, not_compared, unless_turned, within
-from ragbench.gates.change import (
-    Change,
-    Identical,
-    Spread,
-    few_clusters,
-    power_of,
-    shown_power,
-)
+from ragbench.gates.base import DecideBy, GateProblem, not_compared, unless_turned, within
+from ragbench.gates.change import Change, Identical, Spread, few_clusters, power_of, shown_power
 from ragbench.gates.scores import KnownScore
-from ragbench.records.gate import Facts, QueriesNeeded, Verdict
+from ragbench.records.gate import Decision, Facts, QueriesNeeded, Verdict
 from ragbench.registry import Option
 from ragbench.stats import DifferenceInterval, queries_to_exclude, score_interval
 from ragbench.types import FloatArray
@@ -52,16 +46,16 @@ class Drop(Change):
             'ndcg@10 drop <= 0.05 against main.json'
         """
         identical = "identical: undecided" if self.identical == "undecided" else None
-        how = ", ".join(word for word in (self.decide, identical) if word)
-        said = f" ({how})" if how else ""
-        return f"{self.measure} drop <= {self.max_drop:g}{self.shown_against}{said}"
+        rules = ", ".join(filter(None, (self.decide, identical)))
+        condition = f"{self.measure} drop <= {self.max_drop:g}{self.against_text}"
+        return f"{condition} ({rules})" if rules else condition
 
-    def check_condition(self, entry: Entry, score: KnownScore | None) -> None:
-        """Note also a key that means nothing."""
-        super().check_condition(entry, score)
+    def check_condition(self, score: KnownScore | None) -> Iterator[GateProblem]:
+        """Yield also the problem of a key that means nothing."""
+        yield from super().check_condition(score)
         if self.decide == "mean" and self.identical == "undecided":
             found = "decide: mean is of exactly these queries"
-            entry.wrong("identical", found, "decide: interval")
+            yield GateProblem("identical", found, "decide: interval")
 
     def decide_pairs(self, pairs: PairedScores, method: Method) -> Decision:
         """Decide whether the mean paired difference is a drop by more than `max_drop`.
@@ -84,8 +78,8 @@ class Drop(Change):
             ...     "hit", np.array(values), np.zeros(len(values), np.uint8), Signature("hit"))
             >>> pairs = PairedScores(column(0.0, *[1.0] * 7), column(*[1.0] * 8), "abcdefgh")
             >>> gate = Drop(measure="hit", max_drop=0.05)
-            >>> found = gate.decide_pairs(pairs, Method())
-            >>> found.verdict, found.power.queries_needed
+            >>> decision = gate.decide_pairs(pairs, Method())
+            >>> decision.verdict, decision.power.queries_needed
             ('undecided', QueriesNeeded(equal=411, as_observed=102))
             >>> replace(gate, decide="mean").decide_pairs(pairs, Method()).verdict
             'fail'
@@ -93,12 +87,13 @@ class Drop(Change):
         d = pairs.differences()
         n_failed = int(pairs.failed.sum())
         if np.isnan(d).all():
-            return Decision("undecided", not_compared(n_failed), Facts(n=0, n_failed=n_failed))
+            facts = Facts(n=0, n_failed=n_failed)
+            return Decision("undecided", not_compared(n_failed), facts=facts)
         rule = self._by_mean if self.decide == "mean" else self._by_interval
-        found = rule(d, pairs, method)
-        found = replace(
-            found,
-            facts=replace(found.facts, n_failed=n_failed),
+        decision = rule(d, pairs, method)
+        decision = replace(
+            decision,
+            facts=replace(decision.facts, n_failed=n_failed),
             means=both_means(pairs),
             worst_queries=worst_queries(pairs),
         )
@@ -107,85 +102,77 @@ class Drop(Change):
             "undecided" if np.isinf(d).any() else rule(d, pairs, method).verdict
             for d in (pairs.with_failed("worst"), pairs.with_failed("best"))
         )
-        return unless_turned(found, n_failed, at_ends)
+        return unless_turned(decision, n_failed, at_ends)
 
     def _by_interval(self, d: FloatArray, pairs: PairedScores, method: Method) -> Decision:
         """Decide by the interval of differences of which up is better, NaN where there is none."""
-        margin = self.max_drop
-        clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)
-        found = paired_interval(d, method, range=pairs.range, clusters=clusters)
-        facts = _facts(found, pairs.sign)
-        # what did not change on the judged queries may change on the others
-        if found.n_changed == 0:
-            why, excludes = _identical(found, margin, pairs.range, method)
-            passes = self.identical == "pass" or excludes
-            return Decision("pass" if passes else "undecided", why, facts)
-        if few := few_clusters(found.n_clusters):
-            return Decision("undecided", few, facts)
-        if math.isnan(found.lower):
-            few = f"only {found.n_changed} of {found.n} queries changed, and the score has no bound"
-            return Decision("undecided", few, facts)
-        mean, low, high = _turned(found, pairs.sign)
-        turned = "" if pairs.sign == 1 else ", lower is better"
-        interval = f"{mean:+.4g} [{low:+.4g}, {high:+.4g}] over {found.n} queries{turned}"
-        if found.lower > -margin:
-            return Decision("pass", f"{interval}: no drop by {margin:g} or more", facts)
-        if found.upper < -margin:
-            return Decision("fail", f"{interval}: a drop by more than {margin:g}", facts)
-        unit = "queries" if found.n_clusters is None else "clusters"
+        margin, width = self.max_drop, pairs.range[1] - pairs.range[0]
         confidence = method.confidence
+        clusters = None if pairs.clusters is None else np.asarray(pairs.clusters)
+        interval = paired_interval(d, method, range=pairs.range, clusters=clusters)
+        unit = "queries" if interval.n_clusters is None else "clusters"
+        # not turned round, as it is printed; adding 0.0 makes -0.0 0.0
+        mean = pairs.sign * interval.mean + 0.0
+        low, high = sorted(pairs.sign * end + 0.0 for end in (interval.lower, interval.upper))
+        facts = Facts(
+            difference=finite(mean),
+            interval=(finite(low), finite(high)),
+            n=interval.n,
+            n_changed=interval.n_changed,
+            rule=interval.rule,
+            n_clusters=interval.n_clusters,
+        )
+        # what did not change on the judged queries may change on the others
+        if interval.n_changed == 0:
+            why, excludes = _identical(interval, unit, margin, width, confidence)
+            passes = self.identical == "pass" or excludes
+            return Decision("pass" if passes else "undecided", why, facts=facts)
+        if few := few_clusters(interval.n_clusters):
+            return Decision("undecided", few, facts=facts)
+        if math.isnan(interval.lower):
+            changed = f"only {interval.n_changed} of {interval.n} queries changed"
+            return Decision("undecided", f"{changed}, and the score has no bound", facts=facts)
+        turned = "" if pairs.sign == 1 else ", lower is better"
+        why = f"{mean:+.4g} [{low:+.4g}, {high:+.4g}] over {interval.n} queries{turned}"
+        if interval.lower > -margin:
+            return Decision("pass", f"{why}: no drop by {margin:g} or more", facts=facts)
+        if interval.upper < -margin:
+            return Decision("fail", f"{why}: a drop by more than {margin:g}", facts=facts)
         size = 0.0 if clusters is not None else _size(d)
-        spread = Spread(-found.mean, found.sd, found.n_units, size)
-        power = power_of(spread, margin, confidence, widest=_width(pairs.range))  # plans take long
-        if clusters is None and math.isfinite(_width(pairs.range)):
-            needed = _queries_needed(d, margin, confidence, _width(pairs.range))
-            power = replace(power, queries_needed=needed)
-        said = shown_power(power, found.n_units, unit, "drop")
-        why = f"{interval} includes a drop of {margin:g}; {said}"
-        return Decision("undecided", why, facts, power=power)
+        spread = Spread(-interval.mean, interval.sd, interval.n_units, size)
+        power = power_of(spread, margin, confidence, widest=width)
+        if clusters is None and math.isfinite(width):
+            # by the interval itself, which takes long
+            power = replace(power, queries_needed=_queries_needed(d, margin, confidence, width))
+        words = shown_power(power, interval.n_units, unit, "drop")
+        why = f"{why} includes a drop of {margin:g}; {words}"
+        return Decision("undecided", why, facts=facts, power=power)
 
     def _by_mean(self, d: FloatArray, pairs: PairedScores, method: Method) -> Decision:
-        """The mean of exactly these queries, which needs no interval."""
+        """Decide by the mean of exactly these queries, which needs no interval."""
         d = d[~np.isnan(d)]
         mean, n_changed = float(d.mean()), int(np.count_nonzero(d))
-        shown = pairs.sign * mean + 0.0
-        facts = Facts(difference=shown, n=len(d), n_changed=n_changed)
-        why = f"{shown:+.4g} over these {len(d)} queries"
+        difference = pairs.sign * mean + 0.0
+        facts = Facts(difference=difference, n=len(d), n_changed=n_changed)
         verdict = within(mean, -self.max_drop, None)
         drop = "no drop" if verdict == "pass" else "a drop"
-        return Decision(verdict, f"{why}: {drop} by more than {self.max_drop:g}", facts)
-
-
-def _turned(found: DifferenceInterval, sign: int) -> tuple[float, float, float]:
-    """The mean and its interval as they are printed; adding 0.0 makes -0.0 0.0."""
-    low, high = sorted((sign * found.lower + 0.0, sign * found.upper + 0.0))
-    return sign * found.mean + 0.0, low, high
-
-
-def _facts(found: DifferenceInterval, sign: int) -> Facts:
-    mean, low, high = _turned(found, sign)
-    return Facts(
-        difference=finite(mean),
-        interval=(finite(low), finite(high)),
-        n=found.n,
-        n_changed=found.n_changed,
-        rule=found.rule,
-        n_clusters=found.n_clusters,
-    )
+        why = f"{difference:+.4g} over these {len(d)} queries: {drop} by more than"
+        return Decision(verdict, f"{why} {self.max_drop:g}", facts=facts)
 
 
 def _identical(
-    found: DifferenceInterval, max_drop: float, score_range: tuple[float, float], method: Method
+    interval: DifferenceInterval, unit: str, max_drop: float, width: float, confidence: float
 ) -> tuple[str, bool]:
-    """Say that nothing changed and what that excludes, and whether the margin is excluded."""
-    n, unit = found.n_units, "queries" if found.n_clusters is None else "clusters"
-    why = f"identical on all {found.n} queries" if found.n > 1 else "identical on the only query"
+    """Return what unchanged queries exclude, in words, and whether that excludes the margin."""
+    n = interval.n_units
+    all_queries = f"all {interval.n} queries" if interval.n > 1 else "the only query"
     # the interval of so many unchanged ones, in a unit that a score without a bound has, too
-    _, share = score_interval(0, 0, n, confidence=method.confidence)
+    _, share = score_interval(0, 0, n, confidence=confidence)
+    why = f"identical on {all_queries}"
     if n < _SAYING_SOMETHING:
         return f"{why}, too few to exclude changes in others", False
     why += f"; excludes changes in more than {share:.2g} of all {unit}"
-    if share * _width(score_range) < max_drop:
+    if share * width < max_drop:
         return why, True
     return f"{why}, which leaves a drop by {max_drop:g} open", False
 
@@ -205,13 +192,9 @@ def _queries_needed(d: FloatArray, margin: float, confidence: float, width: floa
 
 
 def _size(d: FloatArray) -> float:
-    """By how much a query changes, where it does: the sum of squares over that of sizes."""
+    """Return the change of a query that changes: the sum of squares over that of sizes."""
     sizes = np.abs(d[~np.isnan(d)])
     return float((sizes**2).sum() / sizes.sum()) if sizes.any() else 0.0
-
-
-def _width(score_range: tuple[float, float]) -> float:
-    return score_range[1] - score_range[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,7 +216,7 @@ class QueriesWorse(Change):
         """The condition."""
         least = f" by {self.by:g}" if self.by is not None else ""
         limit = f"<= {self.max_queries_worse} queries"
-        return f"{self.measure} worse{least} on {limit}{self.shown_against}"
+        return f"{self.measure} worse{least} on {limit}{self.against_text}"
 
     def decide_pairs(self, pairs: PairedScores, method: Method) -> Decision:
         """Decide whether more than `max_queries_worse` queries became worse, each by at least `by`.
@@ -252,11 +235,17 @@ class QueriesWorse(Change):
         n_failed = int(pairs.failed.sum())
         facts = Facts(n=n, n_worse=count, n_failed=n_failed)
         if not n:
-            return Decision("undecided", not_compared(n_failed), facts)
+            return Decision("undecided", not_compared(n_failed), facts=facts)
         verdict: Verdict = "fail" if least > self.max_queries_worse else "pass"
         if verdict == "pass" and most > self.max_queries_worse:
             verdict, why = "undecided", f"{why}; failures on {most - least} could turn it"
-        return Decision(verdict, why, facts, both_means(pairs), worst_queries(pairs))
+        return Decision(
+            verdict,
+            why,
+            facts=facts,
+            means=both_means(pairs),
+            worst_queries=worst_queries(pairs),
+        )
 
     def _n_worse(self, differences: FloatArray) -> int:
         is_worse = at_least(-differences, self.margin) & (differences < 0)

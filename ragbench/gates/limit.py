@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -14,8 +15,7 @@ from ragbench.gates.base import (
     COSTS,
     Candidate,
     DecideBy,
-    Decision,
-    Entry,
+    GateProblem,
     MeasureGate,
     Most,
     SystemGate,
@@ -24,9 +24,9 @@ from ragbench.gates.base import (
     within,
 )
 from ragbench.gates.scores import KnownScore
-from ragbench.records.gate import Facts, WorseQuery
+from ragbench.records.gate import Decision, Facts, WorseQuery
 from ragbench.records.score import SystemScore
-from ragbench.records.summary import Latency, SystemSummary, Timing, Tokens
+from ragbench.records.summary import Latency, Tokens
 from ragbench.registry import Option
 from ragbench.types import Cause, ScoreColumn
 
@@ -54,34 +54,35 @@ class Limit(MeasureGate):
 
     @property
     def limit(self) -> float:
-        """The one of `min` and `max` that is given."""
+        """The limit of `min` or `max`, whichever the gate has."""
         return float(self.max or 0) if self.min is None else self.min
 
-    def check_condition(self, entry: Entry, score: KnownScore | None) -> None:
-        """Note a limit on the worse side, or out of the range of the score."""
+    def check_condition(self, score: KnownScore | None) -> Iterator[GateProblem]:
+        """Yield the problem of a limit on the worse side, or out of the range of the score."""
         if score is None:
             return
         key = "max" if self.min is None else "min"
-        wanted = "min" if score.direction == "higher" else "max"
-        if key != wanted:
-            entry.wrong(key, f"{score.direction} {score.name} is better", f"{wanted}: a number")
+        allowed = "min" if score.direction == "higher" else "max"
+        if key != allowed:
+            found = f"{score.direction} {score.name} is better"
+            yield GateProblem(key, found, f"{allowed}: a number")
         elif score.aggregate != "sum" and not score.low <= self.limit <= score.high:
-            out_of_range(entry, key, score.low, score.high)
+            yield out_of_range(key, score.low, score.high)
 
-    def decide_system(self, held: Candidate) -> Decision:
-        """Decide by the column of the score; what did not pass names its five worst queries."""
-        column = held.column
-        found = self.decide_column(column, held.run.method.confidence)
-        if found.verdict == "pass" or column.aggregate != "mean":
-            return found
-        ids, sign = held.run.scored.query_ids, -1 if self.min is None else 1
-        badly = sign * column.values
+    def decide_system(self, candidate: Candidate) -> Decision:
+        """Decide by the column of the score; a gate that did not pass names five worst queries."""
+        column = candidate.column
+        decision = self.decide_column(column, candidate.run.method.confidence)
+        if decision.verdict == "pass" or column.aggregate != "mean":
+            return decision
+        ids, sign = candidate.run.scored.query_ids, -1 if self.min is None else 1
+        upwards = sign * column.values
         worst = tuple(
             WorseQuery(query_id=ids[row], score=float(column.values[row]))
-            for row in np.argsort(badly, kind="stable")[:SHOWN_QUERIES].tolist()  # NaN comes last
-            if badly[row] < sign * self.limit
+            for row in np.argsort(upwards, kind="stable")[:SHOWN_QUERIES].tolist()  # NaN comes last
+            if upwards[row] < sign * self.limit
         )
-        return replace(found, worst_queries=worst)
+        return replace(decision, worst_queries=worst)
 
     def decide_column(self, column: ScoreColumn, confidence: float = 0.95) -> Decision:
         """Decide whether the mean of a score, or the worse end of its interval, reaches the limit.
@@ -99,45 +100,43 @@ class Limit(MeasureGate):
             >>> replace(gate, decide="interval").decide_column(hits).why
             'mean 0.75 [0.3006, 0.9544] over 4 queries; its lower end is compared'
         """
-        found = summarize(column, confidence=confidence)
+        summary = summarize(column, confidence=confidence)
         n_failed = int(is_open(column).sum())
-        ends = found.interval or (None, None)
-        low, high = map(_float, ends)
-        facts = Facts(mean=found.mean, interval=ends, n=found.n, n_failed=n_failed)
-        value = self._compared(found)
+        low, high = ends = summary.interval or (None, None)
+        facts = Facts(mean=summary.mean, interval=ends, n=summary.n, n_failed=n_failed)
+        value = self._compared(summary)
         if math.isnan(value):
             failed = f"; {n_failed} failed" if n_failed else ""
-            nothing = "the score has no interval" if found.n else f"nothing was scored{failed}"
-            return Decision("undecided", nothing, facts)
-        verdict = within(value, self.min, self.max)
-        why = f"mean {found.mean:.4g} over {found.n} queries"
+            nothing = "the score has no interval" if summary.n else f"nothing was scored{failed}"
+            return Decision("undecided", nothing, facts=facts)
+        why = f"mean {summary.mean:.4g} over {summary.n} queries"
         if self.decide == "interval":
-            why = f"mean {found.mean:.4g} [{low:.4g}, {high:.4g}] over {found.n} queries; "
-            why += f"its {'upper' if self.min is None else 'lower'} end is compared"
+            limits = f"[{_float(low):.4g}, {_float(high):.4g}] over {summary.n} queries"
+            end = "upper" if self.min is None else "lower"
+            why = f"mean {summary.mean:.4g} {limits}; its {end} end is compared"
         values = self._at_worst_and_best(column, confidence) if n_failed else ()
         at_ends = ("undecided" if math.isnan(v) else within(v, self.min, self.max) for v in values)
-        return unless_turned(Decision(verdict, why, facts), n_failed, at_ends)
+        decision = Decision(within(value, self.min, self.max), why, facts=facts)
+        return unless_turned(decision, n_failed, at_ends)
 
     def _compared(self, summary: SystemScore) -> float:
-        """The number that is compared with the limit; NaN where there is none."""
+        """Return the number that is compared with the limit; NaN if there is none."""
         if self.decide != "interval":
             return _float(summary.mean)
         return _float((summary.interval or (None, None))[1 if self.min is None else 0])
 
     def _at_worst_and_best(self, column: ScoreColumn, confidence: float) -> tuple[float, float]:
-        """The same number with all that failed at one end, then at the other."""
+        """Return the same number with all that failed at one end, then at the other."""
         if self.decide != "interval":
             return bounds_of(column)
         bounded = math.isfinite(column.low) and math.isfinite(column.high)
         if not bounded or column.total is not None:  # it could be anything
             return (math.nan, math.nan)
         causes = np.where(is_open(column), Cause.SCORED, column.causes).astype(np.uint8)
+        complete = replace(column, causes=causes, answer_causes=None)
         low, high = (
-            summarize(
-                replace(column, values=values, causes=causes, answer_causes=None),
-                confidence=confidence,
-            )
-            for values in (with_failed_at(column, end) for end in (column.low, column.high))
+            summarize(replace(complete, values=with_failed_at(column, end)), confidence=confidence)
+            for end in (column.low, column.high)
         )
         return (self._compared(low), self._compared(high))
 
@@ -160,25 +159,23 @@ class Cost(MeasureGate):
         """The condition."""
         return f"{self.measure} <= {self.max:g}"
 
-    def decide_system(self, held: Candidate) -> Decision:
+    def decide_system(self, candidate: Candidate) -> Decision:
         """Compare the cost as `summary.json` has it."""
-        run = held.run.summary
-        system = None if run is None else run.system(held.system.name)
-        if run is None or system is None:
+        summary = candidate.run.summary
+        system = None if summary is None else summary.system(candidate.system.name)
+        if summary is None or system is None:
             return self.decide_value(None)
-        return self.decide_value(_cost(system, run.timing, self.measure))
+        latency = summary.timing.of(system.name).latency_ms or Latency()
+        tokens = system.tokens or Tokens()
+        costs = (latency.p50, latency.p95, tokens.input, tokens.output, system.usd)
+        return self.decide_value(dict(zip(COSTS, costs, strict=True))[self.measure])
 
     def decide_value(self, value: float | None) -> Decision:
-        """Decide by what a system took; None where that is not known."""
+        """Decide by the cost of a system; None if it is not known."""
+        facts = Facts(value=value)
         if value is None:
-            return Decision("undecided", "not known", Facts(value=None))
-        return Decision(within(value, None, self.max), f"it is {value:.4g}", Facts(value=value))
-
-
-def _cost(system: SystemSummary, timing: Timing, cost: str) -> float | None:
-    latency, tokens = timing.of(system.name).latency_ms or Latency(), system.tokens or Tokens()
-    known = (latency.p50, latency.p95, tokens.input, tokens.output, system.usd)
-    return dict(zip(COSTS, known, strict=True))[cost]
+            return Decision("undecided", "not known", facts=facts)
+        return Decision(within(value, None, self.max), f"it is {value:.4g}", facts=facts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,19 +200,19 @@ class Failed(SystemGate):
         """The condition."""
         return f"failed {self.failed} <= {self.max:g}"
 
-    def check_condition(self, entry: Entry, score: KnownScore | None) -> None:
-        """The limit is a share."""
+    def check_condition(self, score: KnownScore | None) -> Iterator[GateProblem]:
+        """Yield the problem of a limit that is no share."""
         if not 0 <= self.max <= 1:
-            out_of_range(entry, "max", 0, 1)
+            yield out_of_range("max", 0, 1)
 
-    def decide_system(self, held: Candidate) -> Decision:
+    def decide_system(self, candidate: Candidate) -> Decision:
         """Decide by the column of the score."""
-        return self.decide_column(held.column)
+        return self.decide_column(candidate.column)
 
     def decide_column(self, column: ScoreColumn) -> Decision:
         """Decide by the items of a score; those that it does not apply to are not among them.
 
-        Where a query has several answers, each of them is an item.
+        Where a query has several answers, an item is an answer.
         """
         codes = column.causes if column.answer_causes is None else column.answer_causes
         counts = {Cause(code): n for code, n in enumerate(np.bincount(codes.ravel())) if n}
@@ -224,7 +221,7 @@ class Failed(SystemGate):
         n = n_scored + n_failed
         facts = Facts(n=n_scored, n_failed=n_failed)
         if not n:
-            return Decision("undecided", "the score applies to no query", facts)
+            return Decision("undecided", "the score applies to no query", facts=facts)
         causes = ", ".join(f"{count} {cause}" for cause, count in failed.items())
         why = f"{n_failed} of {n} failed" + (f" ({causes})" if causes else "")
-        return Decision(within(n_failed / n, None, self.max), why, facts)
+        return Decision(within(n_failed / n, None, self.max), why, facts=facts)

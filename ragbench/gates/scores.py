@@ -1,15 +1,15 @@
-"""The scores that a gate may name, before anything is computed."""
+"""Names that a gate may refer to: the scores and systems of a run, before anything is computed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ragbench.comparison.spelling import find_score
 from ragbench.errors import RagbenchError
 from ragbench.records.score import Kind
-from ragbench.registry import PYTHON
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,76 +28,66 @@ class KnownScore:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownScores:
-    """The scores of a config, as far as they are known before the data are read."""
+class KnownNames:
+    """Scores and systems that a gate may refer to, as far as they are known when it is checked."""
 
-    named: Mapping[str, KnownScore]
-    open: frozenset[Kind]
-    """The kinds that may have other scores: their block is left out, so that the data decide, or
+    scores: Mapping[str, KnownScore]
+    open_kinds: frozenset[Kind] = frozenset()
+    """Kinds that may have other scores: their block is left out, so that the data decide, or
     what they name was not run."""
+    retrievers: Sequence[str] = ()
+    """Systems that have scores of rankings."""
+    pairs: Sequence[str] = ()
+    """Pairs of a retriever and a generator."""
+    apps: Sequence[str] = ()
+    """Systems that retrieve and answer in one, and have scores of both kinds."""
+    sweeps: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Swept retrievers -> the names that they stand for."""
+    may_have_others: bool = False
+    """Whether the data set may bring systems of its own, whose names it alone knows."""
+
+    @property
+    def systems(self) -> list[str]:
+        """All systems that are known before the data are read."""
+        return [*self.retrievers, *self.pairs, *self.apps]
+
+    def systems_with(self, score: KnownScore | None) -> list[str]:
+        """Return the systems that may have a score; without a score, all systems."""
+        if score is None:
+            return self.systems
+        return [*(self.retrievers if score.kind == "retrieval" else self.pairs), *self.apps]
 
     def find(self, name: str) -> KnownScore | None:
-        """Return the score that a name means, in whatever spelling; None for no score."""
-        written = find_score(name, list(self.named))
-        if written is not None:
-            return self.named[written]
+        """Return the score that a name in any spelling means; None if it is no score."""
+        score = find_score(name, list(self.scores))
+        if score is not None:
+            return self.scores[score]
         kinds: tuple[Kind, ...] = ("retrieval", "generation", "judge")
-        meant = (known_score(name, kind) for kind in kinds if kind in self.open)
-        return next((each for each in meant if each is not None), None)
-
-
-def find_score(name: str, scores: Sequence[str]) -> str | None:
-    """Return the name under which a score is kept that is spelt in whatever way."""
-    if name in scores:
-        return name
-    meant = canonical(name)
-    if meant is None:
-        return None
-    # code that they name, as those of a run folder may, is not imported
-    known = (score for score in scores if not score.startswith(PYTHON))
-    return next((score for score in known if canonical(score) == meant), None)
-
-
-def canonical(name: str) -> str | None:
-    """Return the one spelling of a measure or metric; None for what is neither.
-
-    Example:
-        >>> canonical("nDCG@10"), canonical("em"), canonical("faithfulness")
-        ('ndcg@10', 'exact_match', None)
-    """
-    from ragbench.score.retrieval.notation import parse_measure
-    from ragbench.score.text.notation import parse_metric
-
-    try:
-        return parse_measure(name).name
-    except RagbenchError:  # no measure; it may be a metric
-        pass
-    try:
-        return parse_metric(name).canonical
-    except RagbenchError:
-        return None
+        possible = (known_score(name, kind) for kind in kinds if kind in self.open_kinds)
+        return next((score for score in possible if score is not None), None)
 
 
 def known_score(name: str, kind: Kind) -> KnownScore | None:
-    """Return what is known of a measure, a metric or a rubric; None where there is none."""
+    """Return the facts of a measure, a metric or a rubric; None if there is none of that name."""
     from ragbench.score.retrieval.notation import parse_measure
     from ragbench.score.text.notation import parse_metric
 
     try:
         if kind == "retrieval":
-            of = parse_measure(name).spec
-            return KnownScore(name, kind, of.direction, of.low, of.high, of.aggregate)
+            spec = parse_measure(name).spec
+            return KnownScore(name, kind, spec.direction, spec.low, spec.high, spec.aggregate)
         if kind == "generation":
             metric = parse_metric(name)
-            declared = metric.declaration
-            return KnownScore(name, kind, declared.direction, *metric.range, declared.aggregate)
+            spec_of_metric = metric.declaration
+            direction, aggregate = spec_of_metric.direction, spec_of_metric.aggregate
+            return KnownScore(name, kind, direction, *metric.range, aggregate)
     except RagbenchError:  # reported where it stands in the metrics, or no score at all
         return None
     return known_rubric(name)
 
 
 def known_rubric(source: str | Path | Mapping[str, Any]) -> KnownScore | None:
-    """Return what is known of a rubric by name, in a file or as a mapping; None for no rubric."""
+    """Return the facts of a rubric by name, in a file or as a mapping; None if it is no rubric."""
     from ragbench.score.judge.rubric import load_rubric
 
     try:

@@ -77,8 +77,8 @@ def flat(default: Record | None = None) -> Any:
     """Declare a record whose keys stand in the object itself; the default, where none of them does.
 
     Example:
-        >>> from ragbench.records.gate import Facts, GateVerdict
-        >>> gate = GateVerdict(gate="g", system="s", verdict="pass", why="?", facts=Facts(n=3))
+        >>> from ragbench.records.gate import Facts, Decision
+        >>> gate = Decision(gate="g", system="s", verdict="pass", why="?", facts=Facts(n=3))
         >>> to_json(gate)
         {'gate': 'g', 'system': 's', 'verdict': 'pass', 'why': '?', 'line': None, 'n': 3}
     """
@@ -151,9 +151,9 @@ def from_json(
     """Read a record strictly; the error names the file and the dotted place, `path` first.
 
     Example:
-        >>> from ragbench.records.gate import GateVerdict
+        >>> from ragbench.records.gate import Decision
         >>> entry = {"gate": "map >= 0.2", "system": 3, "verdict": "pass", "why": "0.3", "line": 1}
-        >>> from_json(GateVerdict, entry, file="summary.json", path="gates.0")
+        >>> from_json(Decision, entry, file="summary.json", path="gates.0")
         Traceback (most recent call last):
         ragbench.errors.DataError: summary.json: gates.0: 'system' is an integer; allowed: text
     """

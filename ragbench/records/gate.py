@@ -1,8 +1,8 @@
-"""What became of a gate: an entry of `gates` in `summary.json` and in what `compare` finds."""
+"""The decision on a gate: an entry of `gates` in `summary.json` and in comparisons."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ragbench.records.codec import ABSENT, Prose, Record, flat, optional
@@ -98,26 +98,27 @@ class DropFacts(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateVerdict(Record):
-    """One gate, checked on one system."""
+class Decision(Record):
+    """The decision on a gate for one system, and the numbers behind it.
 
-    gate: Prose
-    system: str | None
-    """Whose; None where the gate is about no single system: a certificate, a judge that was
-    skipped."""
-    verdict: Verdict
-    why: Prose
+    The kind of gate decides; `decide_gates` adds the gate and its line.
+    """
+
+    gate: Prose = ""
+    """The condition."""
+    system: str | None = None
+    """None where the gate is about no single system: a certificate, a judge that was skipped."""
+    verdict: Verdict = field(kw_only=False)
+    why: Prose = field(kw_only=False)
     """The numbers in words."""
     line: int | None = None
     """Where the gate stands in its config; None where it comes from elsewhere."""
     refused: bool = optional(False)
-    """Whether it may not be compared with what it names."""
-    queries_needed: QueriesNeeded | None = optional()
-    """This and what follows: of an undecided difference, see `Power`."""
-    detectable: float | None = optional()
-    estimate: Side | None = optional()
+    """Whether system and baseline may not be compared."""
+    power: Power | None = flat()
+    """Of an undecided difference: what so many queries can decide."""
     means: tuple[float, float] | None = optional()
-    """Of a difference: before and after, over the queries that both have."""
+    """Of a difference: mean of the baseline and of the system, over the queries that both have."""
     worst_queries: tuple[WorseQuery, ...] = optional(())
     """Of a difference those that lost most, of a limit those farthest beyond it, the worst first;
     at most five."""

@@ -8,7 +8,7 @@ from typing import Literal
 
 from ragbench.records.causes import AnswerCause, CauseShare
 from ragbench.records.codec import Prose, Record, optional
-from ragbench.records.gate import GateVerdict
+from ragbench.records.gate import Decision
 from ragbench.records.score import Ends, RunCounts, SystemScore
 
 SUMMARY_SCHEMA = "ragbench.summary/1"
@@ -281,7 +281,7 @@ class Summary(Record):
     systems: tuple[SystemSummary, ...]
     """Every system, in the order of the tables."""
     preferences: tuple[PreferenceSummary, ...] = optional(())
-    gates: tuple[GateVerdict, ...] = ()
+    gates: tuple[Decision, ...] = ()
     warnings: tuple[Prose, ...] = ()
     """What makes numbers doubtful, a sentence each."""
     notes: tuple[Prose, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from xml.etree import ElementTree
 
-from ragbench.records.gate import GateVerdict, WorseQuery
+from ragbench.records.gate import Decision, WorseQuery
 from ragbench.records.summary import Summary
 from ragbench.report.text import printable, significant
 
@@ -17,7 +17,7 @@ def render_junit(summary: Summary, seconds: float | None = None) -> str:
     without gates is an empty suite: a reader then has a file, and nothing to count.
 
     Example:
-        >>> gate = GateVerdict(gate="map >= 0.2", system="bm25", verdict="fail", why="it is 0.1")
+        >>> gate = Decision(gate="map >= 0.2", system="bm25", verdict="fail", why="it is 0.1")
         >>> text = render_junit(Summary(name="mine", systems=(), gates=(gate,)))
         >>> [line.strip() for line in text.splitlines() if "<failure" in line]
         ['<failure message="map &gt;= 0.2: it is 0.1" type="fail">it is 0.1</failure>']
@@ -43,7 +43,7 @@ def render_junit(summary: Summary, seconds: float | None = None) -> str:
     return f"{head}{ElementTree.tostring(root, encoding='unicode')}\n"
 
 
-def _add_case(suite: ElementTree.Element, class_name: str, gate: GateVerdict) -> None:
+def _add_case(suite: ElementTree.Element, class_name: str, gate: Decision) -> None:
     """Add one case; classes are systems, so that readers group by them."""
     text, why = printable(gate.gate), printable(why_of(gate))
     names = {"name": text, "classname": f"{class_name}.{printable(gate.system or 'judge')}"}
@@ -72,13 +72,13 @@ _LEVELS = {"fail": "error", "undecided": "warning"}
 _CUT = "\n\n(cut here: the report in the run folder has the rest)\n"
 
 
-def annotate(gates: Sequence[GateVerdict], file: str | None) -> list[str]:
+def annotate(gates: Sequence[Decision], file: str | None) -> list[str]:
     """Return a workflow command for each gate that did not pass, at its line of the config.
 
     The file is relative to the repository; None where gates are from a command line.
 
     Example:
-        >>> gate = GateVerdict(
+        >>> gate = Decision(
         ...     gate="map >= 0.2", system="bm25", verdict="fail", why="50 % less", line=7)
         >>> annotate([gate], "a,b.yaml")
         ['::error file=a%2Cb.yaml,line=7,title=gate fail::map >= 0.2 (bm25): 50 %25 less']
@@ -128,12 +128,12 @@ def worst_lines(worst: Sequence[WorseQuery]) -> list[str]:
     ]
 
 
-def why_of(gate: GateVerdict) -> str:
+def why_of(gate: Decision) -> str:
     """Write the numbers behind a verdict: of a gate on a difference both means first.
 
     Example:
         >>> why_of(
-        ...     GateVerdict(gate="g", system="a", verdict="fail", why="?", means=(0.594, 0.469)))
+        ...     Decision(gate="g", system="a", verdict="fail", why="?", means=(0.594, 0.469)))
         '0.594 -> 0.469: ?'
     """
     means = () if gate.means is None else (" -> ".join(map(significant, gate.means)),)

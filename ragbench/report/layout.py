@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ragbench.records.comparison import ComparedRuns, Comparisons, SliceDifference
-from ragbench.records.gate import GateVerdict, Verdict
+from ragbench.records.gate import Decision, Verdict
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import (
     Dataset,
@@ -169,7 +169,7 @@ def _subject(summary: Summary) -> str:
     return ", ".join(parts)
 
 
-def _gate(gate: GateVerdict) -> Gate:
+def _gate(gate: Decision) -> Gate:
     worst = []
     for query in () if gate.verdict == "pass" else gate.worst_queries:
         start = "" if query.baseline is None else f"{significant(query.baseline)} -> "

@@ -9,7 +9,7 @@ from ragbench.comparison.compare_runs import compare_met, moved_most, rows_of
 from ragbench.comparison.matching import meet
 from ragbench.comparison.method import Method
 from ragbench.errors import OptionError
-from ragbench.gates.decisions import FailIf, decide_all, why_skipped
+from ragbench.gates.fail_if import FailIf
 from ragbench.records.codec import to_json
 from ragbench.records.summary import Summary
 from ragbench.types import Cause
@@ -29,8 +29,9 @@ def two(base, run, **facts):
 SKIPPED = Summary(name="b", systems=(), skipped_judges={"gpt": "no key"})
 
 
-def decided(*given):
-    return map(to_json, decide_all(*given))
+def decided(condition, met, comparison=None):
+    comparison = comparison or compare_met(met, METHOD)
+    return map(to_json, condition.decide("mrr", comparison, met, METHOD))
 
 
 def test_rows_are_told_apart_by_the_end_of_their_path():
@@ -116,7 +117,7 @@ def test_verdicts_obey_the_direction(drop, direction, verdict):
     met = two(base, base - drop, direction=direction)
     condition = FailIf.parse("mrr drop > 0.01")
 
-    (found,) = decided([(condition, "mrr")], compare_met(met, METHOD), met, METHOD)
+    (found,) = decided(condition, met)
 
     assert (found["verdict"], found["gate"]) == (verdict, "mrr drop > 0.01")
 
@@ -127,7 +128,7 @@ def test_the_interval_that_decides_is_the_one_that_is_printed():
     comparison = compare_met(met, METHOD)
     condition = FailIf.parse("mrr drop > 0.01")
 
-    (found,) = decided([(condition, "mrr")], comparison, met, METHOD)
+    (found,) = decided(condition, met, comparison)
 
     (made,) = to_json(comparison)["measures"][0]["comparisons"]
     assert found["facts"]["interval"] == pytest.approx(made["interval"])
@@ -138,7 +139,7 @@ def test_a_sum_decides_nothing():
     met = two(BASE, BASE, aggregate="sum", high=np.inf)
     condition = FailIf.parse("mrr drop > 1")
 
-    (found,) = decided([(condition, "mrr")], compare_met(met, METHOD), met, METHOD)
+    (found,) = decided(condition, met)
 
     assert (found["verdict"], found["why"]) == ("undecided", "no two systems are compared by mrr")
 
@@ -169,11 +170,11 @@ def test_a_judge_that_was_skipped_decides_nothing():
     base = source("a", judged, system("s", column(BASE, "map")))
     run = source("b", system("s/g", column(BASE)), summary=SKIPPED)
 
-    why = why_skipped(FailIf.parse("faithfulness drop > 0.1"), [base, run])
+    why = FailIf.parse("faithfulness drop > 0.1").skipped_by([base, run])
 
     assert why == "a judge was skipped in b: gpt: no key"
     for other in ("mrr", "map"):
-        assert why_skipped(FailIf.parse(f"{other} drop > 0.1"), [base, run]) is None, "no judge's"
+        assert FailIf.parse(f"{other} drop > 0.1").skipped_by([base, run]) is None, "no judge's"
 
 
 def test_moved_queries_come_with_both_rankings(tmp_path):

@@ -150,9 +150,9 @@ def test_what_is_undecided_says_everywhere_what_it_would_take(config):
     found = run(config, *gates, retrievers=some)
 
     gate = found.record.gates[0]
-    assert (gate.verdict, gate.estimate) == ("undecided", "beyond")
-    assert gate.queries_needed.equal > 1
-    assert found.summary["gates"][0]["queries_needed"]["equal"] == gate.queries_needed.equal
+    assert (gate.verdict, gate.power.estimate) == ("undecided", "beyond")
+    assert gate.power.queries_needed.equal > 1
+    assert found.summary["gates"][0]["queries_needed"]["equal"] == gate.power.queries_needed.equal
     assert load_experiment(found.path).record.gates == found.record.gates
     for name in ("report.md", "report.html", "junit.xml"):
         text = (found.path / name).read_text(encoding="utf-8")

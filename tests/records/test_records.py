@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import ragbench.records
 from ragbench.errors import DataError
 from ragbench.records.codec import ProseTree, Record, cleaned, from_json, kind, to_json
-from ragbench.records.gate import DropFacts, Facts, GateVerdict
+from ragbench.records.gate import Decision, DropFacts, Facts
 from ragbench.records.manifest import VerdictRow
 from ragbench.records.summary import SystemSummary
 from ragbench.types import JudgedClaim
@@ -200,7 +200,7 @@ def test_the_place_reaches_to_the_depth():
 def test_the_numbers_behind_a_verdict_have_types(wrong, says):
     gate = {"gate": "map >= 0.2", "system": "s", "verdict": "pass", "why": "0.3", **wrong}
     with pytest.raises(DataError) as caught:
-        from_json(GateVerdict, gate, file="summary.json", path="gates.0")
+        from_json(Decision, gate, file="summary.json", path="gates.0")
 
     assert str(caught.value) == f"summary.json: gates.0: {says}"
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from ragbench.records.codec import Record, from_json
 from ragbench.records.comparison import Comparisons, MeasureComparison
-from ragbench.records.gate import GateVerdict
+from ragbench.records.gate import Decision
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report import ci, headline, layout, markdown, sections, terminal
@@ -153,7 +153,7 @@ def render_junit(summary: Any) -> str:
 
 
 def annotate(summary: Any, file: str | None) -> list[str]:
-    return ci.annotate([read(GateVerdict, gate) for gate in summary["gates"]], file)
+    return ci.annotate([read(Decision, gate) for gate in summary["gates"]], file)
 
 
 def write_headline(measure: str, scores: Any, family: Any, baselines: Any) -> str:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ragbench.comparison.compare_runs import compare_met, moved_most
 from ragbench.comparison.matching import meet
 from ragbench.comparison.method import Method
-from ragbench.gates.decisions import FailIf, decide_all
+from ragbench.gates.fail_if import FailIf
 from ragbench.report.comparison import (
     COLUMNS,
     render_csv,
@@ -77,10 +77,11 @@ def example(folder, names=("bm25", "rm3"), resamples=1000):
     method = Method(resamples=resamples)
     met = meet(sources[0], sources[1:])
     found = compare_met(met, method)
-    gates = [(FailIf.parse(f"ndcg@10 drop > {x}"), "ndcg@10") for x in (0.01, 0.25)]
+    conditions = [FailIf.parse(f"ndcg@10 drop > {x}") for x in (0.01, 0.25)]
+    gates = [gate for c in conditions for gate in c.decide("ndcg@10", found, met, method)]
     return replace(
         found,
-        gates=tuple(decide_all(gates, found, met, method)),
+        gates=tuple(gates),
         moved=moved_most(found, met, "ndcg@10", 2),
     )
 

@@ -27,7 +27,7 @@ from ragbench.experiment.plan.systems import (
     without_stored,
 )
 from ragbench.files import cache_folder
-from ragbench.gates.decisions import check_gate_names, read_gate_files
+from ragbench.gates.base import check_names, read_baselines
 from ragbench.generate.base import Generator
 from ragbench.records.manifest import Choices
 from ragbench.registry import PYTHON, nearest
@@ -73,7 +73,7 @@ def make_plan(
     """
     config = _matching_texts(config, collection)
     check_live_names(config, live)
-    gate_files = read_gate_files(config.gates)
+    gate_baselines = read_baselines(config.gates)
     queries, warnings = sample(collection.queries, choices.limit, config.seed)
     warnings = [*collection.warnings, *warnings]
     chosen = choose_systems(config, collection, choices.only, live)
@@ -117,11 +117,11 @@ def make_plan(
         clusters=clusters,
         slicings=slices,
         warnings=warnings,
-        gate_files=gate_files,
+        gate_baselines=gate_baselines,
     )
     if choices.judge and not choices.only:
         answering = [each.name for each in plan.answering if each.type != "control"]
-        check_gate_names(config.gates, _scores(plan), [*plan.retrieving, *answering])
+        check_names(config.gates, _scores(plan), [*plan.retrieving, *answering])
     return plan
 
 

@@ -18,8 +18,7 @@ from ragbench.config.schema import (
     Fill,
     JudgeBlock,
 )
-from ragbench.data.runs.scored_systems import SystemParts
-from ragbench.gates.base import GateFiles
+from ragbench.data.runs.scored_systems import ScoredSystems, SystemParts
 from ragbench.generate.base import App, Generator
 from ragbench.records.manifest import Choices
 from ragbench.records.summary import SystemType
@@ -159,7 +158,8 @@ class Plan:
     """The cluster of each query; None where each stands for itself."""
     slicings: list[Slicing]
     warnings: list[str]
-    gate_files: GateFiles
+    gate_baselines: Mapping[Path, ScoredSystems]
+    """Baseline files and run folders that gates name, read."""
 
     @cached_property
     def ids(self) -> Sequence[str]:

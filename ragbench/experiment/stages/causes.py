@@ -19,13 +19,13 @@ from ragbench.comparison.cause_rules import (
     cause_of_ranking,
 )
 from ragbench.comparison.causes import GoldWords, SystemCauses, cause_flows, has_no_answer, refuses
+from ragbench.comparison.spelling import find_score
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.calls import Outcome, Recorded
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Answers, Ranked, Results
 from ragbench.experiment.stages.base import Stage
 from ragbench.experiment.stages.matching import document_of, scored_ids
-from ragbench.gates.scores import find_score
 from ragbench.records.causes import Lost
 from ragbench.score.retrieval.ranking import rank_order
 from ragbench.types import Cause, Document, Prediction, Qrels, Run, ScoreColumn

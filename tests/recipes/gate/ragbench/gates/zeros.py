@@ -7,8 +7,8 @@ from typing import Annotated
 
 import numpy as np
 
-from ragbench.gates.base import Candidate, Decision, MeasureGate, within
-from ragbench.records.gate import Facts
+from ragbench.gates.base import Candidate, MeasureGate, within
+from ragbench.records.gate import Decision, Facts
 from ragbench.registry import Option
 
 
@@ -25,10 +25,11 @@ class Zeros(MeasureGate):
         """The condition."""
         return f"{self.measure} zeros <= {self.max_zeros:g}"
 
-    def decide_system(self, held: Candidate) -> Decision:
-        """Count."""
-        values = held.column.values
+    def decide_system(self, candidate: Candidate) -> Decision:
+        """Decide by the number of queries that score 0."""
+        values = candidate.column.values
         n, zeros = int((~np.isnan(values)).sum()), int((values == 0).sum())
         if not n:
-            return Decision("undecided", "nothing was scored", Facts(n=0))
-        return Decision(within(zeros / n, None, self.max_zeros), f"{zeros} of {n}", Facts(n=n))
+            return Decision("undecided", "nothing was scored", facts=Facts(n=0))
+        verdict = within(zeros / n, None, self.max_zeros)
+        return Decision(verdict, f"{zeros} of {n}", facts=Facts(n=n))

@@ -1,0 +1,112 @@
+"""Conditions of `--fail-if`: a drop between two runs that are compared, decided as a gate."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ragbench.comparison.compare_runs import pairs_of
+from ragbench.comparison.matching import Met
+from ragbench.comparison.method import Method
+from ragbench.data.runs.scored_systems import ScoredSystems
+from ragbench.errors import OptionError
+from ragbench.gates.drop import Drop
+from ragbench.records.comparison import ComparedGate, Comparisons
+from ragbench.records.gate import Decision, DropFacts
+
+_FORM = re.compile(r"\s*(\S.*?)\s+drop\s*>\s*(\S+)\s*")
+_ALLOWED = "MEASURE drop > NUMBER, such as 'ndcg@10 drop > 0.01'"
+
+
+@dataclass(frozen=True, slots=True)
+class FailIf:
+    """A drop that is not allowed."""
+
+    text: str
+    """As the user wrote it."""
+    gate: Drop
+    """The gate that it means."""
+
+    @classmethod
+    def parse(cls, text: str) -> FailIf:
+        """Read a condition.
+
+        Example:
+            >>> FailIf.parse("ndcg@10 drop > 0.01").gate.text
+            'ndcg@10 drop <= 0.01'
+        """
+        match = _FORM.fullmatch(text)
+        if match is None:
+            raise OptionError("fail_if", "", text, _ALLOWED)
+        measure, limit = match.groups()
+        try:
+            margin = float(limit)
+        except ValueError:
+            margin = math.nan
+        # float() takes nan too, which is in no range
+        if not 0 <= margin < math.inf:
+            allowed = "a number from 0 on: a share of 1, not percent"
+            raise OptionError("fail_if", "drop >", limit, allowed)
+        return cls(text, Drop(measure=measure, max_drop=margin))
+
+    def skipped_by(self, sources: Sequence[ScoredSystems]) -> str | None:
+        """Return which run skipped the judge that the condition is about; None if none did."""
+        measure = self.gate.measure
+        systems = [system for source in sources for system in source.systems.values()]
+        if not any(system.kinds.get(measure) == "judge" for system in systems):
+            return None
+        for source in sources:
+            skipped = None if source.summary is None else source.summary.skipped_judges
+            # a run that skipped the judge has no column of it: other sources say its kind
+            if skipped and not any(measure in s.columns for s in source.systems.values()):
+                reasons = "; ".join(f"{judge}: {why}" for judge, why in skipped.items())
+                return f"a judge was skipped in {source.source}: {reasons}"
+        return None
+
+    def decide(
+        self,
+        measure: str,
+        comparison: Comparisons,
+        met: Met,
+        method: Method,
+        clusters: Sequence[str] | None = None,
+    ) -> Iterator[ComparedGate]:
+        """Yield the decision for each system that is compared by a measure, its name in the runs.
+
+        The method is that of the comparison, so that the interval that decides is the one printed.
+        """
+        compared = list(pairs_of(comparison, met, measure, clusters))
+        if not compared:
+            yield self.undecided(f"no two systems are compared by {measure}")
+        for system, baseline, pairs in compared:
+            decision = self.gate.decide_pairs(pairs, method)
+            yield self._entry(measure, decision, system.label, baseline.label)
+
+    def undecided(self, why: str) -> ComparedGate:
+        """Return the decision for a measure that was not computed."""
+        return self._entry(self.gate.measure, Decision("undecided", why))
+
+    def _entry(
+        self,
+        measure: str,
+        decision: Decision,
+        system: str | None = None,
+        baseline: str | None = None,
+    ) -> ComparedGate:
+        return ComparedGate(
+            gate=self.text,
+            system=system,
+            baseline=baseline,
+            measure=measure,
+            max_drop=self.gate.max_drop,
+            verdict=decision.verdict,
+            why=decision.why,
+            facts=DropFacts(
+                numbers=decision.facts,
+                worst_queries=None if decision.means is None else decision.worst_queries,
+                means=decision.means,
+                power=decision.power,
+            ),
+        )
