@@ -8,8 +8,8 @@ What a judge types::
     for position, verdict in engine.each(judge_one, items):  # judge_one asks as often as it needs
         verdicts[position] = verdict
 
-- `engine.ask`, `ask_many`, `each`, `run` are synchronous, `aask`, `aask_many`, `aeach`
-  asynchronous. All of them work from any thread and inside a running loop.
+- `engine.ask`, `each`, `run` are synchronous, `aask`, `aeach` asynchronous. All of them work from
+  any thread and inside a running loop.
 - A call that brings nothing raises `CallFailure` with a `Cause`: `refused`, `unreadable`,
   `timeout`, `over_budget`, `server_error`, and for models of the user's own `error` and
   `malformed`. `failure.replies` are the replies that came all the same, `failure.attempts` the

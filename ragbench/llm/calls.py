@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -141,35 +142,30 @@ class FirstCalls:
     """
 
     def __init__(self) -> None:
-        self._tried: dict[str, set[str]] = {}
-        self._ahead: dict[str, asyncio.Event] = {}
+        self._tried: defaultdict[str, set[str]] = defaultdict(set)
+        self._ahead: dict[str, asyncio.Future[None]] = {}
 
     @asynccontextmanager
-    async def turn(self, model: str, asked: frozenset[str]) -> AsyncGenerator[None, None]:
-        """Wait for the call ahead, if one may find out what this one needs to know."""
-        tried = self._tried.setdefault(model, set())
-        while not asked <= tried and (ahead := self._ahead.get(model)) is not None:
-            await ahead.wait()
-        if asked <= tried:
+    async def turn(self, model: str, parameters: frozenset[str]) -> AsyncGenerator[None, None]:
+        """Wait for the call ahead, if it may find out which of these parameters are refused."""
+        tried = self._tried[model]
+        while not parameters <= tried and (ahead := self._ahead.get(model)) is not None:
+            ended, _ = await asyncio.wait([ahead], timeout=_REFUSED_WITHIN_S)
+            if not ended:
+                tried |= parameters
+        if parameters <= tried:
             yield
             return
-        mine = self._ahead[model] = asyncio.Event()
-
-        def follow(found_out: bool) -> None:
-            if not mine.is_set():
-                tried.update(asked if found_out else ())
-                del self._ahead[model]
-                mine.set()
-
-        alarm = asyncio.get_running_loop().call_later(_REFUSED_WITHIN_S, follow, True)
+        ahead = self._ahead[model] = asyncio.get_running_loop().create_future()
         try:
             yield
-        except asyncio.CancelledError:
-            follow(found_out=False)
+            tried |= parameters
+        except CallFailure:  # unlike a cancelled call, it has shown what the model refuses
+            tried |= parameters
             raise
         finally:
-            alarm.cancel()
-            follow(found_out=True)
+            del self._ahead[model]
+            ahead.set_result(None)
 
 
 async def as_completed(
@@ -202,35 +198,6 @@ async def as_completed(
         for task in under_way:
             task.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
-
-
-async def in_order(
-    function: Callable[[Item], Awaitable[Value]], items: Iterable[Item], *, size: int, ahead: int
-) -> AsyncGenerator[Value, None]:
-    """Yield the values in the order of the items.
-
-    At most `size` items are under way, and at most `ahead` beyond the oldest that is not done:
-    one slow item holds up the others only when they are that far ahead.
-    """
-    early: dict[int, Value] = {}
-    due = 0
-    released = asyncio.Semaphore(ahead)
-
-    async def one(item: Item) -> Value:
-        await released.acquire()
-        return await function(item)
-
-    # acquired in the order of the items: who waits is the youngest
-    pairs = as_completed(one, items, size=size)
-    try:
-        async for position, value in pairs:
-            early[position] = value
-            while due in early:
-                released.release()
-                yield early.pop(due)
-                due += 1
-    finally:
-        await pairs.aclose()
 
 
 Ask = Callable[[ChatRequest], Awaitable[ChatReply]]

@@ -5,17 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Coroutine,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +13,7 @@ from typing import Any, TypeVar
 
 from ragbench.errors import DataError, OptionError
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest, LearningModel
-from ragbench.llm.calls import FirstCalls, Sender, as_completed, in_order
+from ragbench.llm.calls import FirstCalls, Sender, as_completed
 from ragbench.llm.limits import Limits
 from ragbench.llm.threads import LoopThread
 from ragbench.llm.usage import Budget, Prices, Reservation, Totals, upper_bound
@@ -92,7 +82,6 @@ Item = TypeVar("Item")
 Value = TypeVar("Value")
 
 _WAITING = 64  # items taken beyond twice the concurrency: they hang, or wait to be tried again
-_AHEAD = 4_096  # values that may be done before the oldest is, where they are wanted in order
 
 
 class ChatEngine:
@@ -131,14 +120,6 @@ class ChatEngine:
         """Return the reply to a request, as `ask` does."""
         return await self._loop.arun(self._ask(request))
 
-    def ask_many(self, requests: Iterable[ChatRequest]) -> Iterator[ChatReply | CallFailure]:
-        """Yield what came of every request, in their order; a failure stops no other one."""
-        return self._loop.iterate(self._outcomes(requests))
-
-    def aask_many(self, requests: Iterable[ChatRequest]) -> AsyncIterator[ChatReply | CallFailure]:
-        """Yield what came of every request, as `ask_many` does."""
-        return self._loop.aiterate(self._outcomes(requests))
-
     def each(
         self, function: Callable[[Item], Awaitable[Value]], items: Iterable[Item]
     ) -> Iterator[tuple[int, Value]]:
@@ -149,11 +130,15 @@ class ChatEngine:
         """
         return self._loop.iterate(as_completed(function, items, size=self._size))
 
-    def aeach(
+    async def aeach(
         self, function: Callable[[Item], Awaitable[Value]], items: Iterable[Item]
-    ) -> AsyncIterator[tuple[int, Value]]:
-        """Yield (position, value) of every item, as `each` does."""
-        return self._loop.aiterate(as_completed(function, items, size=self._size))
+    ) -> list[tuple[int, Value]]:
+        """Return the pairs that `each` yields, without blocking the running loop."""
+
+        async def collect() -> list[tuple[int, Value]]:
+            return [pair async for pair in as_completed(function, items, size=self._size)]
+
+        return await self._loop.arun(collect())
 
     def run(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
         """Run a coroutine in the engine's own loop and return its value."""
@@ -175,17 +160,6 @@ class ChatEngine:
     @property
     def _size(self) -> int:
         return 2 * self.limits.concurrency + _WAITING
-
-    def _outcomes(
-        self, requests: Iterable[ChatRequest]
-    ) -> AsyncGenerator[ChatReply | CallFailure, None]:
-        return in_order(self._outcome, requests, size=self._size, ahead=_AHEAD)
-
-    async def _outcome(self, request: ChatRequest) -> ChatReply | CallFailure:
-        try:
-            return await self._ask(request)
-        except CallFailure as failure:
-            return failure
 
     async def _ask(self, request: ChatRequest) -> ChatReply:
         key = request_key(self.model.identity, request)

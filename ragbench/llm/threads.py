@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import queue
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Generic, NoReturn, TypeVar
@@ -57,15 +57,6 @@ class LoopThread:
                 yield step[0]
         finally:
             self.run(steps.close())
-
-    async def aiterate(self, values: AsyncGenerator[Value, None]) -> AsyncIterator[Value]:
-        """Yield what an asynchronous generator yields, into whichever loop."""
-        steps = _Steps(values)
-        try:
-            while (step := await self.arun(steps.next())) is not None:
-                yield step[0]
-        finally:
-            await self.arun(steps.close())
 
     def close(self) -> None:
         """Cancel what is under way, then end the loop and its thread."""

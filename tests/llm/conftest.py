@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from ragbench.llm import ChatEngine, ChatRequest, Limits, Message, OpenAIChat
+from ragbench.llm import CallFailure, ChatEngine, ChatRequest, Limits, Message, OpenAIChat
 from tests.chat_server import ChatServer
 
 SCHEMA = {
@@ -24,6 +24,18 @@ GOOD = '{"reasoning": "fits", "score": 4}'
 def asking(text="How good is it?", **options):
     """A request with one message."""
     return ChatRequest("m", (Message("user", text),), **options)
+
+
+def ask_many(engine, requests):
+    """Replies and failures, in the order of the requests."""
+
+    async def ask(request):
+        try:
+            return await engine.aask(request)
+        except CallFailure as failure:
+            return failure
+
+    return [outcome for _, outcome in sorted(engine.each(ask, requests), key=lambda pair: pair[0])]
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import pytest
 from ragbench.llm import CallFailure, ChatEngine, ChatReply, Limits, Replies, ask_structured
 from ragbench.types import Cause
 from tests.chat_server import FAULTS, Answer, Faults
-from tests.llm.conftest import GOOD, SCHEMA, asking
+from tests.llm.conftest import GOOD, SCHEMA, ask_many, asking
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
@@ -69,7 +69,7 @@ def test_outcomes_come_in_the_order_of_the_requests(serve):
 
     _, engine = serve(script)
 
-    texts = [outcome.text for outcome in engine.ask_many(asking(str(i)) for i in range(100))]
+    texts = [outcome.text for outcome in ask_many(engine, [asking(str(i)) for i in range(100)])]
 
     assert texts == [str(i) for i in range(100)]
 
@@ -81,7 +81,7 @@ def test_one_failing_item_stops_no_other(serve):
 
     _, engine = serve(script)
 
-    outcomes = list(engine.ask_many(asking(str(i)) for i in range(8)))
+    outcomes = ask_many(engine, [asking(str(i)) for i in range(8)])
 
     assert [isinstance(o, CallFailure) for o in outcomes] == [i == 3 for i in range(8)]
     assert engine.totals.calls == 7
@@ -98,10 +98,10 @@ def test_requests_are_taken_as_they_are_needed(serve):
             taken.append(i)
             yield asking(str(i))
 
-    outcomes = engine.ask_many(endless())
+    pairs = engine.each(engine.aask, endless())
     for _ in range(10):
-        next(outcomes)
-    outcomes.close()
+        next(pairs)
+    pairs.close()
 
     assert len(taken) < 200
 
@@ -109,7 +109,7 @@ def test_requests_are_taken_as_they_are_needed(serve):
 def test_equal_requests_under_way_are_sent_once(serve):
     server, engine = serve(Answer(GOOD, delay_s=0.1))
 
-    replies = list(engine.ask_many([asking()] * 20))
+    replies = ask_many(engine, [asking()] * 20)
 
     assert server.counters.requests == 1
     assert [reply.stored for reply in replies].count(False) == 1, "paid for once"
@@ -147,10 +147,9 @@ def test_from_several_loops_and_threads(serve):
 def test_asynchronous_iteration(serve):
     _, engine = serve()
 
-    async def collect():
-        return [outcome.text async for outcome in engine.aask_many([asking("a"), asking("b")])]
+    pairs = asyncio.run(engine.aeach(engine.aask, [asking("a"), asking("b")]))
 
-    assert asyncio.run(collect()) == [GOOD, GOOD]
+    assert [reply.text for _, reply in pairs] == [GOOD, GOOD]
 
 
 def test_blocking_from_inside_its_own_loop_is_refused(serve):
@@ -174,10 +173,7 @@ def test_cancelling_keeps_what_was_paid_for(serve, tmp_path):
         _, engine = serve(script, engine={"replies": replies, "limits": limits})
 
         async def give_up():
-            async def collect():
-                return [outcome async for outcome in engine.aask_many(map(asking, "0123456789"))]
-
-            asked = asyncio.ensure_future(collect())
+            asked = asyncio.ensure_future(engine.aeach(engine.aask, map(asking, "0123456789")))
             while len(replies) < 5:
                 assert not asked.done()
                 await asyncio.sleep(0.01)
@@ -232,9 +228,9 @@ def test_a_second_run_sends_nothing(serve, tmp_path):
         server, engine = serve(
             Faults(GOOD, 0.3, ["prose", "server_error"]), engine={"replies": replies}
         )
-        first = list(engine.ask_many(requests))
+        first = ask_many(engine, requests)
         sent = server.counters.requests
-        second = list(engine.ask_many(requests))
+        second = ask_many(engine, requests)
 
     assert server.counters.requests == sent
     assert second == [replace(reply, stored=True) for reply in first]
@@ -278,7 +274,7 @@ def test_interrupted_from_the_keyboard(repository, tmp_path):
         "with Replies('replies.sqlite') as replies:\n"
         "    with ChatEngine(OpenAIChat(base_url=sys.argv[1]), replies=replies) as engine:\n"
         "        asked = (ChatRequest('m', (Message('user', f'q{i}'),)) for i in range(10))\n"
-        "        for n, reply in enumerate(engine.ask_many(asked)): print(n, flush=True)\n"
+        "        for n, reply in engine.each(engine.aask, asked): print(n, flush=True)\n"
     )
     with ChatServer(script) as server:
         process = subprocess.Popen(

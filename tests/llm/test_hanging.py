@@ -10,7 +10,7 @@ import pytest
 from ragbench.llm import CallFailure, Limits, calls, limits
 from ragbench.types import Cause
 from tests.chat_server import Answer
-from tests.llm.conftest import asking, engine_before
+from tests.llm.conftest import ask_many, asking, engine_before
 
 pytestmark = pytest.mark.slow  # seconds: replies that hang
 
@@ -25,7 +25,7 @@ def test_others_are_answered_while_some_hang(serve, monkeypatch):
         return Answer("yes", delay_s=3.0 if number % 20 == 0 else 0.0)
 
     server, engine = serve(script, engine={"limits": Limits(concurrency=4)})
-    replies = list(engine.ask_many(asking(str(n)) for n in range(200)))
+    replies = ask_many(engine, [asking(str(n)) for n in range(200)])
 
     assert {reply.text for reply in replies} == {"yes"}
     assert server.counters.peak_in_flight > 4

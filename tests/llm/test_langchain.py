@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from ragbench.errors import OptionError
 from ragbench.llm import CallFailure, ChatEngine, LangchainChat, Limits, Usage, ask_structured
 from ragbench.types import Cause
-from tests.llm.conftest import GOOD, SCHEMA, asking
+from tests.llm.conftest import GOOD, SCHEMA, ask_many, asking
 
 
 def engine_of(model, **limits):
@@ -57,7 +57,7 @@ def test_a_model_without_async_runs_in_threads():
             return f"{messages[0]['content']} {stop}"
 
     with engine_of(Blocking(), concurrency=8) as engine:
-        outcomes = list(engine.ask_many(asking(f"{i}", stop=("END",)) for i in range(8)))
+        outcomes = ask_many(engine, [asking(f"{i}", stop=("END",)) for i in range(8)])
 
     assert [outcome.text for outcome in outcomes] == [f"{i} ['END']" for i in range(8)]
 

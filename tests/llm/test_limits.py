@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
 from ragbench.llm import CallFailure, Limits
-from ragbench.llm.calls import as_completed, in_order
+from ragbench.llm.calls import as_completed
 from ragbench.llm.limits import AdaptiveLimit
 from ragbench.types import Cause
 from tests.llm.virtual_time import LimitedServer, ask_all
@@ -212,10 +212,8 @@ def test_bad_limits(options, message):
 
 
 @settings(deadline=None)
-@given(
-    st.lists(st.integers(0, 5), max_size=40), st.integers(1, 9), st.integers(1, 9), st.booleans()
-)
-def test_a_window_loses_nothing(delays, size, ahead, ordered):
+@given(st.lists(st.integers(0, 5), max_size=40), st.integers(1, 9))
+def test_a_window_loses_nothing(delays, size):
     under_way, most = 0, 0
 
     async def one(entry):
@@ -228,19 +226,12 @@ def test_a_window_loses_nothing(delays, size, ahead, ordered):
         return entry[0]
 
     async def main():
-        items = list(enumerate(delays))
-        if ordered:
-            return [v async for v in in_order(one, items, size=size, ahead=ahead)]
-        return [v async for v in as_completed(one, items, size=size)]
+        return [v async for v in as_completed(one, list(enumerate(delays)), size=size)]
 
     done = asyncio.run(main())
 
-    expected = list(range(len(delays)))
     assert under_way == 0
-    if ordered:
-        assert done == expected
-    else:
-        assert sorted(done) == [(i, i) for i in expected]
+    assert sorted(done) == [(i, i) for i in range(len(delays))]
     assert most <= size
 
 

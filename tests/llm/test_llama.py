@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from ragbench.llm import CallFailure, Limits, Replies, ask_structured
-from tests.llm.conftest import asking, engine_before
+from tests.llm.conftest import ask_many, asking, engine_before
 
 VERDICT = {
     "type": "object",
@@ -182,7 +182,7 @@ def test_an_output_that_its_parser_rejects(engine):
     """`json_object` with random weights: a 500 that is tried again, or a reply; never a crash."""
     request = asking("x", max_tokens=8, extra={"response_format": {"type": "json_object"}})
 
-    (outcome,) = engine.ask_many([request])
+    (outcome,) = ask_many(engine, [request])
 
     if isinstance(outcome, CallFailure):
         assert outcome.cause.word == "server_error"
@@ -199,8 +199,8 @@ def test_many_calls_are_kept(llama, tmp_path):
         engine_before(llama, replies=replies, limits=limits) as engine,
     ):
         asked = [asking(f"question {i}", max_tokens=4, temperature=0.0) for i in range(50)]
-        first = [reply.text for reply in engine.ask_many(asked)]
-        second = list(engine.ask_many(asked))
+        first = [reply.text for reply in ask_many(engine, asked)]
+        second = ask_many(engine, asked)
 
     assert [reply.text for reply in second] == first
     assert all(reply.stored for reply in second)

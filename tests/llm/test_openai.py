@@ -10,7 +10,7 @@ from ragbench.errors import OptionError
 from ragbench.llm import CallFailure, ChatReply, Limits, OpenAIChat, Usage
 from ragbench.types import Cause
 from tests.chat_server import FAULTS, Answer, ChatServer
-from tests.llm.conftest import GOOD, SCHEMA, asking
+from tests.llm.conftest import GOOD, SCHEMA, ask_many, asking
 from tests.store.rows import query
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
@@ -116,7 +116,7 @@ def test_an_empty_account_is_not_asked_again(serve):
     broke = Answer("You exceeded your quota", status=429, error_code="insufficient_quota")
     server, engine = serve(broke)
 
-    outcomes = list(engine.ask_many(asking(f"q{i}") for i in range(40)))
+    outcomes = ask_many(engine, [asking(f"q{i}") for i in range(40)])
 
     assert all(o.detail.startswith("the account has no quota left") for o in outcomes)
     assert server.counters.requests <= 16, "those under way when the first answer came"
@@ -271,7 +271,7 @@ def test_where_nobody_was_there_the_others_are_tried_once_until_somebody_is(monk
         url, port = server.url, int(server.url.split(":")[2].split("/")[0])
     limits = Limits(concurrency=2, retries=3, timeout=60)
     with engine_before(url, limits=limits) as engine:
-        outcomes = list(engine.ask_many(asking(str(i)) for i in range(300)))
+        outcomes = ask_many(engine, [asking(str(i)) for i in range(300)])
         tries = [len(failure.attempts) for failure in outcomes]
         assert max(tries) == 4
         assert tries[100:] == [1] * 200, "those that were not under way"

@@ -24,7 +24,7 @@ from ragbench.llm.completions import in_words
 from ragbench.llm.usage import Reservation, upper_bound
 from ragbench.types import Cause
 from tests.chat_server import Answer, ChatServer, ReasoningModel
-from tests.llm.conftest import GOOD, asking
+from tests.llm.conftest import GOOD, ask_many, asking
 
 
 def test_worked_by_hand():
@@ -82,7 +82,7 @@ def test_a_budget_holds_for_reasoning_that_nobody_limited(serve):
     budget = Budget(tokens=100_000)
     _, engine = serve(model, engine={"budget": budget, "limits": Limits(concurrency=32)})
 
-    outcomes = list(engine.ask_many(asking(f"q{i}", temperature=0.0) for i in range(40)))
+    outcomes = ask_many(engine, [asking(f"q{i}", temperature=0.0) for i in range(40)])
 
     used = engine.totals.input_tokens + engine.totals.output_tokens
     assert budget.spent_tokens == used <= 100_000
@@ -97,7 +97,7 @@ def test_a_longest_reply_that_is_refused_bounds_nothing(serve):
     budget = Budget(tokens=20_000)
     _, engine = serve(model, engine={"budget": budget})
 
-    list(engine.ask_many(asking(f"q{i}", max_tokens=50) for i in range(40)))
+    ask_many(engine, [asking(f"q{i}", max_tokens=50) for i in range(40)])
 
     assert budget.spent_tokens <= 20_000
 
@@ -189,7 +189,7 @@ def test_a_budget_holds_with_32_calls_under_way(serve):
 
     requests = [asking(f"question {i}", max_tokens=40) for i in range(400)]
     bound = upper_bound(requests[0])
-    outcomes = list(engine.ask_many(requests))
+    outcomes = ask_many(engine, requests)
 
     used = engine.totals.input_tokens + engine.totals.output_tokens
     assert budget.spent_tokens == used <= 2_000

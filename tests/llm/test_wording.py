@@ -19,7 +19,7 @@ from ragbench.llm.completions import split_reasoning
 from ragbench.llm.engine import request_key
 from ragbench.types import Cause
 from tests.chat_server import Answer, ChatServer, ReasoningModel, refuse
-from tests.llm.conftest import GOOD, SCHEMA, asking
+from tests.llm.conftest import GOOD, SCHEMA, ask_many, asking
 
 ALL = {"temperature": 0.0, "max_tokens": 400, "seed": 3, "stop": ("END",), "top_logprobs": 2}
 
@@ -64,7 +64,7 @@ def test_a_server_that_does_not_count_the_tokens_of_a_stream(serve):
     model = ReasoningModel(GOOD, refuses=("stream_options",))
     server, engine = serve(model, latency_s=0.02, engine={"stream": True})
 
-    replies = list(engine.ask_many([asking(f"q{i}") for i in range(20)]))
+    replies = ask_many(engine, [asking(f"q{i}") for i in range(20)])
 
     assert [reply.text for reply in replies] == [GOOD] * 20
     assert {reply.left_out for reply in replies} == {()}
@@ -81,7 +81,7 @@ def test_one_call_goes_ahead_of_the_others(serve):
         asking(f"q{i}", temperature=0.0, top_logprobs=2 * (i % 2), schema=SCHEMA) for i in range(40)
     ]
 
-    replies = list(engine.ask_many(asked))
+    replies = ask_many(engine, asked)
 
     assert [reply.text for reply in replies] == [GOOD] * 40
     assert server.counters.statuses[200] == 40

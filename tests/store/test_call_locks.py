@@ -11,7 +11,7 @@ import pytest
 from ragbench.llm import ChatEngine, OpenAIChat, Replies
 from ragbench.store import call_locks
 from tests.chat_server import ChatServer
-from tests.llm.conftest import GOOD, asking
+from tests.llm.conftest import GOOD, ask_many, asking
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
 
@@ -23,8 +23,8 @@ asked = [ChatRequest('m', (Message('user', f'question {i}'),)) for i in range(n)
 random.Random(seed).shuffle(asked)
 with Replies(path) as replies:
     with ChatEngine(OpenAIChat(base_url=url), replies=replies, limits=Limits(concurrency=8)) as e:
-        failed = [each for each in e.ask_many(asked) if isinstance(each, Exception)]
-        print(len(failed), e.totals.calls, e.totals.stored)
+        list(e.each(e.aask, asked))
+        print(e.totals.failed, e.totals.calls, e.totals.stored)
 """
 
 
@@ -101,7 +101,7 @@ def test_engines_of_one_process_pay_once(tmp_path):
                 Replies(path) as replies,
                 ChatEngine(OpenAIChat(base_url=server.url), replies=replies) as engine,
             ):
-                assert all(reply.text == GOOD for reply in engine.ask_many(requests))
+                assert all(reply.text == GOOD for reply in ask_many(engine, requests))
 
         threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(3)]
         for thread in threads:

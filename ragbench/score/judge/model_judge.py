@@ -178,9 +178,8 @@ class ModelJudge(Connected, Judge):
         self, items: Iterable[Item], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
         """Apply rubrics to items without blocking the running loop; may be cancelled."""
-        replies = self.engine.aeach(lambda item: self._verdicts(item, rubrics), items)
-        verdicts = {position: by_rubric async for position, by_rubric in replies}
-        return [verdicts[position] for position in sorted(verdicts)]
+        pairs = await self.engine.aeach(lambda item: self._verdicts(item, rubrics), items)
+        return [verdicts for _, verdicts in sorted(pairs, key=lambda pair: pair[0])]
 
     async def _verdicts(self, item: Item, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
         """All verdicts on one item; what several rubrics ask is asked once."""
