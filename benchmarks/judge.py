@@ -15,7 +15,7 @@ from pathlib import Path
 
 from llm import LATENCY_S, LIMITS, compare, resident_mb
 
-from ragbench.llm.engine import Replies
+from ragbench.llm.replies import Replies
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.chat import OpenAIJudge
 from ragbench.score.judge.rubric import load_rubric

@@ -27,9 +27,10 @@ from typing import Any
 
 from ragbench.llm.base import CallFailure, ChatRequest, Message
 from ragbench.llm.calls import ask_structured
-from ragbench.llm.engine import ChatEngine, Replies
+from ragbench.llm.engine import ChatEngine
 from ragbench.llm.limits import Limits
 from ragbench.llm.openai import OpenAIChat
+from ragbench.llm.replies import Replies
 from tests.chat_server import Answer, ChatServer
 
 SCHEMA = {

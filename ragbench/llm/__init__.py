@@ -44,11 +44,12 @@ from ragbench.llm.base import (
     Usage,
 )
 from ragbench.llm.calls import StructuredReply, ask_structured
-from ragbench.llm.engine import ChatEngine, Replies
+from ragbench.llm.engine import ChatEngine
 from ragbench.llm.json_reply import Unreadable
 from ragbench.llm.langchain import LangchainChat
 from ragbench.llm.limits import Limits
 from ragbench.llm.openai import OpenAIChat
+from ragbench.llm.replies import Replies
 from ragbench.llm.server import Connected, Server
 from ragbench.llm.usage import Budget, Estimate, Price, Prices, Totals, estimate
 from ragbench.store.sqlite_file import DamagedCache

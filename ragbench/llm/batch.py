@@ -2,7 +2,8 @@
 
 Calls are collected until no further one comes, written to a file (a line each: `custom_id`,
 `method`, `url`, `body`), and answered when the batch has ended. Calls that depend on their answers
-make the next batch. What is under way is noted beside the replies: who is killed finds it again.
+make the next batch. A note of each batch lies beside the replies: after a kill, the next run finds
+the batch again and pays nothing twice.
 """
 
 from __future__ import annotations
@@ -11,18 +12,19 @@ import asyncio
 import json
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn
 
+from ragbench.files import write_atomically
 from ragbench.json_yaml import MOST_NODES, load_json
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
 from ragbench.llm.completions import Refused, as_asked, learn, read_completion, word
-from ragbench.llm.engine import Replies, request_key
 from ragbench.llm.failures import failure_of_status, shortened
 from ragbench.llm.openai import OpenAIChat, is_azure
-from ragbench.store.replies import BatchNote
+from ragbench.llm.replies import Replies, request_key
 from ragbench.types import Cause
 
 PRICE_SHARE = 0.5
@@ -37,7 +39,23 @@ _LINE = {"batch_expired": Cause.TIMEOUT, "batch_cancelled": Cause.SERVER_ERROR}
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class BatchNote:
+    """A batch of calls that was sent, or was about to be; the fields of its file."""
+
+    name: str
+    """Name that the batch carries as metadata."""
+    batch: str | None
+    """Id of the batch at the server; None: it may not have been created."""
+    keys: tuple[str, ...]
+    """The keys of the calls in it that have no other answer."""
+    refused: tuple[str, ...] = ()
+    """Parameters that the calls lack, since their model refuses them."""
+    formats: int = 0
+    """How many response formats it refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class _BatchCall:
     key: str
     request: ChatRequest
     answer: asyncio.Future[ChatReply]
@@ -57,18 +75,20 @@ class BatchChat(ChatModel):
         self._chat, self._replies = chat, replies
         version = "" if is_azure(chat.identity["base_url"]) else "/v1"
         self._endpoint = f"{version}/chat/completions"
-        self._notes = None if replies is None or replies.replay else replies.batches
-        self._waiting: list[_Asked] = []
+        self._notes = None
+        if replies is not None and not replies.replay:
+            self._notes = replies.path.parent / "batches"
+        self._waiting: list[_BatchCall] = []
         self._alarm: asyncio.TimerHandle | None = None
-        self._refused: dict[str, Refused] = {}
+        self._refused: defaultdict[str, Refused] = defaultdict(Refused)
         self._following: set[asyncio.Task[None]] = set()
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Return the reply to a request, once the batch that it is in has ended."""
         loop = asyncio.get_running_loop()
-        asked = _Asked(request_key(self.identity, request), request, loop.create_future())
-        self._wait(asked)
-        return await asked.answer
+        call = _BatchCall(request_key(self.identity, request), request, loop.create_future())
+        self._wait(call)
+        return await call.answer
 
     async def aclose(self) -> None:
         """Stop following batches, which go on at the server, and give back the connections."""
@@ -79,235 +99,236 @@ class BatchChat(ChatModel):
         await asyncio.gather(*self._following, return_exceptions=True)
         await self._chat.aclose()
 
-    def _wait(self, asked: _Asked) -> None:
-        self._waiting.append(asked)
+    def _wait(self, call: _BatchCall) -> None:
+        self._waiting.append(call)
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm = asyncio.get_running_loop().call_later(_SETTLED_S, self._send)
 
     def _send(self) -> None:
-        """Put what waits into batches: those that are under way and have it, or new ones."""
-        waiting = [asked for asked in self._waiting if not asked.answer.done()]
+        """Follow batches of earlier runs that answer waiting calls; put the others into new ones.
+
+        A batch holds calls of one model.
+        """
+        waiting = {call.key: call for call in self._waiting if not call.answer.done()}
         self._waiting = []
-        by_model: dict[str, list[_Asked]] = defaultdict(list)
-        for note, some in self._under_way(waiting):
-            self._follow(note, some)
-            waiting = [asked for asked in waiting if asked not in some]
-        for asked in waiting:
-            by_model[asked.request.model].append(asked)
-        for model, some in by_model.items():
-            self._follow_new(model, some)
+        for note in self._stored_notes():
+            calls = [waiting.pop(key) for key in note.keys if key in waiting]
+            if calls:
+                self._follow(note, calls)
+        by_model: defaultdict[str, list[_BatchCall]] = defaultdict(list)
+        for call in waiting.values():
+            by_model[call.request.model].append(call)
+        for model, calls in by_model.items():
+            self._follow_new(self._refused[model], calls)
 
-    def _under_way(self, waiting: Sequence[_Asked]) -> list[tuple[BatchNote, list[_Asked]]]:
-        """Batches of earlier runs, with the requests that they answer."""
-        if self._notes is None or self._replies is None:
-            return []
-        found, left = [], {asked.key: asked for asked in waiting}
-        for note in self._notes.all():
-            # what has been stored is asked anew: not for what was said before
-            stored = {key for key in note.keys if self._replies.holds(key)}
-            if stored:
-                self._notes.without(note, stored)
-            some = [left.pop(key) for key in note.keys if key in left and key not in stored]
-            if some:
-                found.append((note, some))
-        return found
-
-    def _follow_new(self, model: str, waiting: Sequence[_Asked]) -> None:
-        refused = self._refused.get(model, Refused())
-        parts: list[list[tuple[_Asked, bytes]]] = []
+    def _follow_new(self, refused: Refused, calls: Sequence[_BatchCall]) -> None:
+        """Write calls into as many batches as their lines need."""
+        parts: list[dict[str, bytes]] = []
         size = 0
-        for asked in waiting:
-            body = word(asked.request, refused).body
-            sent = {"custom_id": asked.key, "method": "POST", "url": self._endpoint, "body": body}
+        for call in calls:
+            body = word(call.request, refused).body
+            sent = {"custom_id": call.key, "method": "POST", "url": self._endpoint, "body": body}
             line = json.dumps(sent).encode() + b"\n"
             size += len(line)
             if not parts or len(parts[-1]) >= _MOST_LINES or size > _MOST_BYTES:
-                parts.append([])
+                parts.append({})
                 size = len(line)
-            parts[-1].append((asked, line))
+            parts[-1][call.key] = line
+        names = tuple(sorted(refused.names))
         for part in parts:
-            keys, names = tuple(asked.key for asked, _ in part), tuple(sorted(refused.names))
-            note = BatchNote(uuid.uuid4().hex, None, keys, names, refused.formats)
+            note = BatchNote(uuid.uuid4().hex, None, tuple(part), names, refused.formats)
             # before anything is sent: a kill until the server's answer pays nothing twice
-            if self._notes is not None:
-                self._notes.write(note)
-            self._follow(note, [asked for asked, _ in part], [line for _, line in part])
+            self._write(note)
+            self._follow(
+                note, [call for call in calls if call.key in part], b"".join(part.values())
+            )
 
-    def _follow(
-        self, note: BatchNote, some: Sequence[_Asked], lines: Sequence[bytes] | None = None
-    ) -> None:
-        task = asyncio.ensure_future(self._answered(note, some, lines))
+    def _follow(self, note: BatchNote, calls: Sequence[_BatchCall], lines: bytes = b"") -> None:
+        task = asyncio.ensure_future(self._answer(note, calls, lines))
         self._following.add(task)
         task.add_done_callback(self._following.discard)
 
-    async def _answered(
-        self, note: BatchNote, some: Sequence[_Asked], lines: Sequence[bytes] | None
-    ) -> None:
-        """See a batch to its end and answer what is in it; whatever goes wrong is an answer too."""
+    async def _answer(self, note: BatchNote, calls: Sequence[_BatchCall], lines: bytes) -> None:
+        """Follow a batch to its end and answer its calls; an error is an answer, too."""
         try:
-            if lines is not None:
-                note = await self._created(note, lines)
-            elif note.batch is None:
-                adopted = await self._searched(note)
-                if adopted is None:  # it was never made
+            if note.batch is None:
+                batch = await (self._create(note, lines) if lines else self._search(note.name))
+                if batch is None:  # the earlier run was killed before the server created it
                     self._forget(note, note.keys)
-                    for asked in some:
-                        self._wait(asked)
+                    for call in calls:
+                        self._wait(call)
                     return
-                note = adopted
-            batch = await self._ended(note)
-            await self._read(note, batch, some)
+                note = replace(note, batch=batch.id)
+                self._write(note)
+            await self._read(note, await self._ended_batch(note), calls)
         except CallFailure as failure:
             if note.batch is None and failure.status is not None:
-                self._forget(note, note.keys)  # refused; without an answer it may have been made
-            self._fail(note, some, failure.but(retryable=False), forget=False)
-        except Exception as error:  # noqa: BLE001 - handed to who waits, who must not hang
-            for asked in some:
-                if not asked.answer.done():
-                    asked.answer.set_exception(error)
+                self._forget(note, note.keys)  # refused; without a status it may have been created
+            self._fail(calls, failure.but(retryable=False))
+        except Exception as error:  # noqa: BLE001 - handed to the callers, who must not hang
+            for call in calls:
+                if not call.answer.done():
+                    call.answer.set_exception(error)
 
-    def _forget(self, note: BatchNote, keys: Iterable[str]) -> None:
-        if self._notes is not None:
-            self._notes.without(note, set(keys))
+    async def _invoke(
+        self, name: str, lost: Callable[[], Awaitable[Any]] | None = None, **arguments: Any
+    ) -> Any:
+        """Return the result of a method of the client, called again while that may help.
 
-    async def _steadily(self, name: str, **arguments: Any) -> Any:
-        """What a method of the client returns, tried again while that may help."""
+        `lost` looks for the result of a call whose answer was lost; it returns None without one.
+        """
         wait_s = _FIRST_POLL_S
-        for _ in range(_TRIES - 1):
+        for tries_left in reversed(range(_TRIES)):
             try:
                 return await self._chat.invoke(name, **arguments)
             except CallFailure as failure:
-                if not failure.retryable:
-                    raise
-                await asyncio.sleep(max(wait_s, failure.retry_after_s or 0.0))
-            wait_s = min(2 * wait_s, _LONGEST_POLL_S)
-        return await self._chat.invoke(name, **arguments)
-
-    async def _created(self, note: BatchNote, lines: Sequence[bytes]) -> BatchNote:
-        name = f"ragbench-{note.name}.jsonl"
-        file = await self._steadily("files.create", file=(name, b"".join(lines)), purpose="batch")
-        for tries_left in reversed(range(_TRIES)):
-            try:
-                batch = await self._chat.invoke(
-                    "batches.create",
-                    input_file_id=file.id,
-                    endpoint=self._endpoint,
-                    completion_window="24h",
-                    metadata={"ragbench": note.name},
-                )
-            except CallFailure as failure:
                 if not failure.retryable or not tries_left:
                     raise
-                # its answer may have been lost: made twice, it would be paid twice
-                if (made := await self._searched(note)) is not None:
-                    return made
-                await asyncio.sleep(max(_FIRST_POLL_S, failure.retry_after_s or 0.0))
-            else:
-                return self._found(note, batch.id)
+                if lost is not None and (result := await lost()) is not None:
+                    return result
+                await asyncio.sleep(max(wait_s, failure.retry_after_s or 0.0))
+            wait_s = min(2 * wait_s, _LONGEST_POLL_S)
         raise AssertionError("the last try returns or raises")
 
-    async def _searched(self, note: BatchNote) -> BatchNote | None:
-        """The batch whose number was not noted before the run ended, if it was made at all."""
-        page = await self._steadily("batches.list", limit=100)
-        for batch in page.data:
-            if (batch.metadata or {}).get("ragbench") == note.name:
-                return self._found(note, batch.id)
-        return None
+    async def _create(self, note: BatchNote, lines: bytes) -> Any:
+        file_name = f"ragbench-{note.name}.jsonl"
+        file = await self._invoke("files.create", file=(file_name, lines), purpose="batch")
+        return await self._invoke(
+            "batches.create",
+            # created twice, it would be paid twice
+            lost=lambda: self._search(note.name),
+            input_file_id=file.id,
+            endpoint=self._endpoint,
+            completion_window="24h",
+            metadata={"ragbench": note.name},
+        )
 
-    def _found(self, note: BatchNote, batch: str) -> BatchNote:
-        note = replace(note, batch=batch)
-        if self._notes is not None:
-            self._notes.write(note)
-        return note
+    async def _search(self, name: str) -> Any:
+        """Return the batch that carries a name; None where the server has none."""
+        page = await self._invoke("batches.list", limit=100)
+        carriers = (batch for batch in page.data if (batch.metadata or {}).get("ragbench") == name)
+        return next(carriers, None)
 
-    async def _ended(self, note: BatchNote) -> Any:
+    async def _ended_batch(self, note: BatchNote) -> Any:
         wait_s = _FIRST_POLL_S
         while True:
-            batch = await self._steadily("batches.retrieve", batch_id=note.batch)
+            batch = await self._invoke("batches.retrieve", batch_id=note.batch)
             if batch.status in _ENDED:
                 return batch
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, _LONGEST_POLL_S)
 
-    async def _read(self, note: BatchNote, batch: Any, some: Sequence[_Asked]) -> None:
+    async def _read(self, note: BatchNote, batch: Any, calls: Sequence[_BatchCall]) -> None:
+        """Answer calls from the files of an ended batch.
+
+        Calls without a parameter that their model refuses go into the next batch.
+        """
         lines: dict[str, Mapping[str, Any]] = {}
         for file in (batch.output_file_id, batch.error_file_id):
             if file:
-                content = await self._steadily("files.content", file_id=file)
+                content = await self._invoke("files.content", file_id=file)
                 lines |= _by_id(self._chat.clean(content.text).split("\n"))
-        known = Refused(frozenset(note.refused), note.formats)
-        for asked in some:
-            if asked.answer.done():
+        refused = Refused(frozenset(note.refused), note.formats)
+        for call in calls:
+            if call.answer.done():
                 continue
-            line = lines.get(asked.key)
-            if line is None:
-                failure = _no_line(batch)
-                self._fail(note, [asked], failure.but(detail=self._chat.clean(failure.detail)))
-                continue
+            wording = word(call.request, refused)
             try:
-                reply = read_completion(_body(line))
+                body = _body(lines[call.key]) if call.key in lines else _no_line(batch)
+                reply = as_asked(read_completion(body), call.request, wording)
             except CallFailure as failure:
-                self._learn(note, asked, known, failure)
-                continue
-            reply = as_asked(reply, asked.request, word(asked.request, known))
-            asked.answer.set_result(replace(reply, price_share=PRICE_SHARE))
+                # or the same line would be read again when the call is tried once more
+                self._forget(note, [call.key])
+                more = learn(wording, failure, refused)
+                if more is None:
+                    self._fail([call], failure.but(detail=self._chat.clean(failure.detail)))
+                else:
+                    self._refused[call.request.model] |= refused | more
+                    self._wait(call)
+            else:
+                call.answer.set_result(replace(reply, price_share=PRICE_SHARE))
 
-    def _learn(self, note: BatchNote, asked: _Asked, known: Refused, failure: CallFailure) -> None:
-        """Ask again in the next batch, without what the model refuses; else fail."""
-        more = learn(word(asked.request, known), failure, known)
-        if more is None:
-            self._fail(note, [asked], failure)
+    def _fail(self, calls: Iterable[_BatchCall], failure: CallFailure) -> None:
+        for call in calls:
+            if not call.answer.done():
+                call.answer.set_exception(failure.but())
+
+    def _stored_notes(self) -> list[BatchNote]:
+        """Return the notes on disk, without calls whose replies are stored: those are sent anew."""
+        if self._notes is None or self._replies is None:
+            return []
+        notes = []
+        for note in filter(None, map(_read_note, sorted(self._notes.glob("*.json")))):
+            stored = [key for key in note.keys if self._replies.holds(key)]
+            if stored:
+                self._forget(note, stored)
+            notes.append(replace(note, keys=tuple(key for key in note.keys if key not in stored)))
+        return notes
+
+    def _write(self, note: BatchNote) -> None:
+        """Put a note on disk, in place of an earlier one of its name."""
+        if self._notes is not None:
+            self._notes.mkdir(parents=True, exist_ok=True)
+            write_atomically(self._notes / f"{note.name}.json", json.dumps(asdict(note)))
+
+    def _forget(self, note: BatchNote, keys: Collection[str]) -> None:
+        """Remove calls from a note on disk; a note without calls is removed."""
+        if self._notes is None:
             return
-        model = asked.request.model
-        self._refused[model] = self._refused.get(model, Refused()) | known | more
-        self._forget(note, [asked.key])
-        self._wait(asked)
+        path = self._notes / f"{note.name}.json"
+        note = _read_note(path) or note
+        rest = tuple(key for key in note.keys if key not in keys)
+        if rest:
+            self._write(replace(note, keys=rest))
+        else:
+            path.unlink(missing_ok=True)
 
-    def _fail(
-        self, note: BatchNote, some: Iterable[_Asked], failure: CallFailure, forget: bool = True
-    ) -> None:
-        some = [asked for asked in some if not asked.answer.done()]
-        if forget:  # or the same line would be read again when the call is tried once more
-            self._forget(note, [asked.key for asked in some])
-        for asked in some:
-            asked.answer.set_exception(failure.but())
+
+def _read_note(path: Path) -> BatchNote | None:
+    try:
+        fields = load_json(path.read_text(encoding="utf-8"))
+        return BatchNote(
+            **{**fields, **{name: tuple(fields[name]) for name in ("keys", "refused")}}
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # of a batch that cannot be found again: its calls are sent anew
 
 
 def _by_id(lines: Iterable[str]) -> dict[str, Mapping[str, Any]]:
-    """The lines of a file of answers by their `custom_id`; what is no line of one is left out."""
-    found: dict[str, Mapping[str, Any]] = {}
+    """Return the lines of a file of answers by their `custom_id`; other lines are left out."""
+    answers: dict[str, Mapping[str, Any]] = {}
     for line in lines:
         with suppress(ValueError):
             entry = load_json(line, most=MOST_NODES)
             if isinstance(entry, dict) and isinstance(entry.get("custom_id"), str):
-                found[entry["custom_id"]] = entry
-    return found
+                answers[entry["custom_id"]] = entry
+    return answers
 
 
 def _body(line: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The completion in a line; the failure that it tells of instead."""
+    """Return the completion in a line, or raise the failure in it."""
     response, error = line.get("response"), line.get("error")
     if isinstance(response, Mapping):
         status, body = response.get("status_code"), response.get("body")
         body = body if isinstance(body, Mapping) else {}
         if status == 200:
             return body
-        told = body.get("error")
-        told = told if isinstance(told, Mapping) else {}
-        message = str(told.get("message") or json.dumps(body))
-        code, param = (str(told.get(name) or "") for name in ("code", "param"))
-        where = status if isinstance(status, int) else 500
-        raise failure_of_status(where, message, headers={}, code=code, param=param, body=told)
+        details = body.get("error")
+        details = details if isinstance(details, Mapping) else {}
+        message = str(details.get("message") or json.dumps(body))
+        code, param = (str(details.get(name) or "") for name in ("code", "param"))
+        status = status if isinstance(status, int) else 500
+        raise failure_of_status(status, message, headers={}, code=code, param=param, body=details)
     code = str(error.get("code") or "") if isinstance(error, Mapping) else ""
     message = str(error.get("message") or code) if isinstance(error, Mapping) else "no response"
     raise CallFailure(_LINE.get(code, Cause.SERVER_ERROR), f"in a batch: {shortened(message)}")
 
 
-def _no_line(batch: Any) -> CallFailure:
-    """Why a batch that has ended does not answer a request."""
-    told = getattr(batch.errors, "data", None) or []
-    why = "; ".join(str(error.message) for error in told if error.message)
+def _no_line(batch: Any) -> NoReturn:
+    """Raise the failure of a request that an ended batch does not answer."""
+    errors = getattr(batch.errors, "data", None) or []
+    why = "; ".join(str(error.message) for error in errors if error.message)
     cause = Cause.TIMEOUT if batch.status == "expired" else Cause.SERVER_ERROR
-    said = f"the batch {batch.id} ended as {batch.status} without an answer to this request"
-    return CallFailure(cause, said + (f": {shortened(why)}" if why else ""))
+    detail = f"the batch {batch.id} ended as {batch.status} without an answer to this request"
+    raise CallFailure(cause, detail + (f": {shortened(why)}" if why else ""))

@@ -3,80 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeVar
 
-from ragbench.errors import DataError, OptionError
+from ragbench.errors import OptionError
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest, LearningModel
 from ragbench.llm.calls import FirstCalls, Sender, as_completed
 from ragbench.llm.limits import Limits
+from ragbench.llm.replies import Replies, request_key
 from ragbench.llm.threads import LoopThread
 from ragbench.llm.usage import Budget, Prices, Reservation, Totals, upper_bound
-from ragbench.store.replies import ReplyStore
-
-
-def request_key(identity: Mapping[str, str], request: ChatRequest) -> str:
-    """Return the key of a request to a server: equal if and only if both are.
-
-    The order of keys in mappings does not count, and 1.0 is 1; true is not.
-    """
-    content = {"server": dict(identity), "request": request.to_dict()}
-    try:
-        written = json.dumps(_plain(content), sort_keys=True, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise OptionError("chat request", "", str(error), "what JSON can hold") from None
-    return hashlib.sha256(written.encode()).hexdigest()
-
-
-class Replies(ReplyStore[ChatReply]):
-    """A store of chat replies in one file; see `ReplyStore` for how it is opened.
-
-    `clean` writes their texts without secrets, before anybody uses them.
-    """
-
-    def __init__(
-        self,
-        path: str | Path,
-        *,
-        also: Sequence[str | Path] = (),
-        replay: bool = False,
-        clean: Callable[[str], str] | None = None,
-    ) -> None:
-        super().__init__(path, ChatReply.from_dict, also=also, replay=replay)
-        self._clean = clean
-
-    def store(self, key: str, reply: ChatReply) -> Future[ChatReply]:
-        """Put a reply on disk; see `ReplyStore`."""
-        return super().store(key, reply.cleaned(self._clean) if self._clean else reply)
-
-    def missing(self, request: ChatRequest, key: str) -> DataError:
-        """Return the error that a reply is lacking, which says what would have been asked."""
-        said = " ".join(request.messages[-1].content.split()) if request.messages else ""
-        asked = said if len(said) <= 60 else f"{said[:60]}..."
-        return DataError(
-            f"no reply from {request.model!r} to {asked!r} (sample {request.sample}, "
-            f"key {key[:12]})",
-            file=self.path,
-            allowed="replay needs every reply; run once with the server to store it"
-            if self.replay
-            else "the file may only be read, and nothing is paid for that cannot be stored: "
-            "permission to write, or another cache, with this one in cache_also",
-        )
-
-
-def _plain(value: Any) -> Any:
-    """A value with whole floats as integers: 1.0 is 1, in requests as in JSON schema."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")

@@ -19,10 +19,11 @@ from urllib.parse import quote
 from ragbench.errors import OptionError
 from ragbench.llm.base import ChatModel
 from ragbench.llm.batch import BatchChat
-from ragbench.llm.engine import ChatEngine, Replies
+from ragbench.llm.engine import ChatEngine
 from ragbench.llm.langchain import LangchainChat
 from ragbench.llm.limits import Limits
 from ragbench.llm.openai import Address, OpenAIChat, OpenAILike, is_azure
+from ragbench.llm.replies import Replies
 from ragbench.llm.usage import Budget, Prices, Totals
 from ragbench.registry import Option
 

@@ -1,1 +1,1 @@
-"""What is kept on disk between runs: replies of models, vectors of texts, items of stages."""
+"""Rows, arrays and locks of a cache folder on disk, which runs share."""

@@ -24,7 +24,7 @@ from ragbench.llm import (
     TokenLogprob,
     Usage,
 )
-from ragbench.llm.engine import request_key
+from ragbench.llm.replies import request_key
 from tests.chat_server import ChatServer
 from tests.llm.conftest import GOOD, asking
 from tests.store.rows import forge, query
@@ -203,7 +203,7 @@ def test_one_that_makes_far_more_than_it_has_is_asked_again(path, monkeypatch):
 
     with Replies(path) as replies:
         assert len(replies.get("k").text) == 1 << 20, "up to 64 MiB it is read"
-        monkeypatch.setattr("ragbench.store.replies._FREE_BYTES", 1_000)
+        monkeypatch.setattr("ragbench.llm.replies._FREE_BYTES", 1_000)
         with pytest.warns(DamagedCache, match="the reply k is damaged"):
             assert replies.get("k") is None
 

@@ -16,7 +16,7 @@ from ragbench.llm import (
 )
 from ragbench.llm.calls import FirstCalls
 from ragbench.llm.completions import split_reasoning
-from ragbench.llm.engine import request_key
+from ragbench.llm.replies import request_key
 from ragbench.types import Cause
 from tests.chat_server import Answer, ChatServer, ReasoningModel, refuse
 from tests.llm.conftest import GOOD, SCHEMA, ask_many, asking
