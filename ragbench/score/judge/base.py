@@ -174,7 +174,7 @@ class Judge:
         A pair comes twice in an experiment, the second time with the answers in each other's
         place, unless the judge asks models: then it asks in both orders itself.
         """
-        raise NotImplementedError
+        return self.judge_all([item], [rubric])[0][rubric.name]
 
     def judge_all(
         self, items: Iterable[Item], rubrics: Sequence[Rubric], advance: Advance | None = None

@@ -201,35 +201,24 @@ def grounded_verdict(
 
 
 def _judged(rubric: Rubric, found: Grounding) -> Iterator[JudgedClaim]:
-    """The claims that a rubric asks about, with what was said of each."""
+    """The claims that a rubric asks about, with the rulings on each."""
     sides = FORMULAS[rubric.formula or ""].sides
-    for n, text in enumerate(found.claims):
-        row = found.answer_passages[n] if "answer_passages" in sides else None
-        other = found.answer_reference[n] if "answer_reference" in sides else None
-        if row is not None or other is not None:
-            yield _claim(text, "answer", row, other)
-    for n, text in enumerate(found.reference_claims):
-        row = found.reference_passages[n] if "reference_passages" in sides else None
-        other = found.reference_answer[n] if "reference_answer" in sides else None
-        if row is not None or other is not None:
-            yield _claim(text, "reference", row, other)
-
-
-def _claim(
-    text: str,
-    whose: Literal["answer", "reference"],
-    row: Sequence[Cell] | None,
-    other: Ruling | None,
-) -> JudgedClaim:
-    numbered = list(enumerate(row or (), start=1))
-    return JudgedClaim(
-        text=text,
-        whose=whose,
-        ruling=None if row is None else _ruling(row),
-        passages=tuple(number for number, cell in numbered if _backed([cell])),
-        against=tuple(number for number, cell in numbered if cell == "contradicted"),
-        other=other,
+    parts: Sequence[tuple[Literal["answer", "reference"], Side, Side, Sequence[str]]] = (
+        ("answer", "answer_passages", "answer_reference", found.claims),
+        ("reference", "reference_passages", "reference_answer", found.reference_claims),
     )
+    for owner, passages, other, claims in parts:
+        for n, text in enumerate(claims if {passages, other} & {*sides} else ()):
+            row = getattr(found, passages)[n] if passages in sides else None
+            numbered = list(enumerate(row or (), start=1))
+            yield JudgedClaim(
+                text=text,
+                whose=owner,
+                ruling=None if row is None else _ruling(row),
+                passages=tuple(number for number, cell in numbered if _backed([cell])),
+                against=tuple(number for number, cell in numbered if cell == "contradicted"),
+                other=getattr(found, other)[n] if other in sides else None,
+            )
 
 
 def best_verdict(rubric: Rubric, verdicts: Sequence[Verdict]) -> Verdict:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from ragbench.errors import DataError
 from ragbench.registry import nearest, shown
 from ragbench.score.judge.base import Item, Rubric
-from ragbench.types.conversation import Entries, Fail, Json, read_tool_calls, read_turns
+from ragbench.types.conversation import Entries, Fail, read_tool_calls, read_turns
 from ragbench.types.records import ASSIGNMENTS, IMPORTANCES, Nugget
 from ragbench.types.scores import Verdict
 from ragbench.types.tables import PARTS, Table, folded, is_frame, players, rows_of
@@ -51,22 +51,21 @@ _ROW_KEYS = (
 )
 
 
-def _texts(name: str, value: Json) -> list[str] | None:
+def _texts(row: Mapping[str, Any], name: str) -> list[str] | None:
     """The texts of contexts or references: texts, {id, text} mappings, or `Document` objects."""
+    value, texts = row.get(name), []
     if value is None:
         return None
-    return [_text(name, item) for item in ([value] if isinstance(value, str) else value)]
+    for part in [value] if isinstance(value, str) else value:
+        text = part.get("text") if isinstance(part, Mapping) else getattr(part, "full_text", part)
+        if not isinstance(text, str):
+            raise DataError(f"'{name}' holds {shown(part)}", allowed="texts, {id, text}, Document")
+        texts.append(text)
+    return texts
 
 
 def _failing(name: str) -> Fail:
     return lambda found, allowed: DataError(f"'{name}': {found}", allowed=allowed)
-
-
-def _text(name: str, item: Any) -> str:
-    found = item.get("text") if isinstance(item, Mapping) else getattr(item, "full_text", item)
-    if not isinstance(found, str):
-        raise DataError(f"'{name}' holds {shown(item)}", allowed="texts, {id, text}, Document")
-    return found
 
 
 def _nugget(value: object) -> Nugget:
@@ -94,13 +93,22 @@ def items_of(rows: Rows) -> list[Item]:
     if is_frame(rows):
         table = rows_of(rows, "rows")
         names = _arguments(list(table[0]) if table else [])
-        kept = [{names[key]: row[key] for key in names if row[key] is not None} for row in table]
-        return [item_of(**row) for row in kept]
-    given = list(_mappings(rows))
-    names = _arguments(list(dict.fromkeys(str(key) for row in given for key in row)))
+        return [
+            item_of("rows", {names[key]: row[key] for key in names if row[key] is not None})
+            for row in table
+        ]
+    mappings = list(_mappings(rows))
+    names = _arguments(list(dict.fromkeys(str(key) for row in mappings for key in row)))
     return [
-        item_of(**check_row(f"rows[{number}]", _renamed(row, names)))
-        for number, row in enumerate(given)
+        item_of(
+            f"rows[{number}]",
+            {
+                names.get(str(key), str(key)): value
+                for key, value in row.items()
+                if key in names or folded(str(key)) not in _UNREAD
+            },
+        )
+        for number, row in enumerate(mappings)
     ]
 
 
@@ -110,17 +118,16 @@ def _mappings(rows: object) -> Iterable[Mapping[str, Any]]:
         raise DataError(f"rows: {found}", allowed="a list of mappings, or a data frame")
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
-            found = f"rows[{number}]: found {type(row).__name__}"
-            raise DataError(found, allowed="a mapping")
+            raise DataError(f"rows[{number}]: found {type(row).__name__}", allowed="a mapping")
         yield row
 
 
-def _arguments(present: Sequence[str]) -> dict[str, str]:
+def _arguments(columns: Sequence[str]) -> dict[str, str]:
     """Column -> the argument of `Judge.score` that it is."""
-    own = [name for name in present if name in _ROW_KEYS]
-    free = [part for part, argument in _PARTS.items() if argument not in own]
-    found = players(free, [name for name in present if name not in own], None, "rows")
-    return {name: name for name in own} | {found[part]: _PARTS[part] for part in found}
+    arguments = {name: name for name in columns if name in _ROW_KEYS}
+    free = [part for part, argument in _PARTS.items() if argument not in arguments]
+    parts = players(free, [name for name in columns if name not in arguments], None, "rows")
+    return arguments | {parts[part]: _PARTS[part] for part in parts}
 
 
 _UNREAD = {
@@ -131,48 +138,23 @@ _UNREAD = {
 """Columns that a table may have and no rubric reads."""
 
 
-def _renamed(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        names.get(str(key), str(key)): value
-        for key, value in row.items()
-        if key in names or folded(str(key)) not in _UNREAD
-    }
-
-
-def item_of(
-    *,
-    contexts: Any = None,
-    reference: Any = None,
-    queries: Any = None,
-    guidelines: Any = None,
-    turns: Json = None,
-    tool_calls: Json = None,
-    nuggets: Any = None,
-    **texts: Any,
-) -> Item:
-    """Return an item of the arguments of `Judge.score`."""
-    return Item(
-        contexts=_texts("contexts", contexts),
-        references=_texts("reference", reference) or [],
-        queries=_texts("queries", queries),
-        guidelines=_texts("guidelines", guidelines) or [],
-        turns=() if turns is None else read_turns(turns, _failing("turns")),
-        tool_calls=None
-        if tool_calls is None
-        else read_tool_calls(tool_calls, _failing("tool_calls")),
-        nuggets=None if nuggets is None else tuple(map(_nugget, nuggets)),
-        **texts,
-    )
-
-
-def check_row(what: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row whose keys are all arguments of `Judge.score`; refuse another one."""
+def item_of(place: str, row: Mapping[str, Any]) -> Item:
+    """Return an item of the arguments of `Judge.score`; refuse any other key."""
     for key in row:
         if key not in _ROW_KEYS:
-            allowed = ", ".join(_ROW_KEYS)
-            close = nearest(str(key), _ROW_KEYS)
-            raise DataError(f"{what} has '{key}'", allowed=allowed, nearest=close)
-    return dict(row)
+            allowed, close = ", ".join(_ROW_KEYS), nearest(str(key), _ROW_KEYS)
+            raise DataError(f"{place} has '{key}'", allowed=allowed, nearest=close)
+    turns, calls, nuggets = map(row.get, ("turns", "tool_calls", "nuggets"))
+    return Item(
+        contexts=_texts(row, "contexts"),
+        references=_texts(row, "reference") or [],
+        queries=_texts(row, "queries"),
+        guidelines=_texts(row, "guidelines") or [],
+        turns=() if turns is None else read_turns(turns, _failing("turns")),
+        tool_calls=None if calls is None else read_tool_calls(calls, _failing("tool_calls")),
+        nuggets=None if nuggets is None else tuple(map(_nugget, nuggets)),
+        **{key: row[key] for key in ("question", "answer", "query_id", "other") if key in row},
+    )
 
 
 GROUNDED = frozenset(

@@ -6,7 +6,6 @@ import functools
 import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import OptionError
@@ -14,7 +13,7 @@ from ragbench.llm.server import speaks_openai
 from ragbench.registry import check_values, declared_options
 from ragbench.score.judge import JUDGES, base
 from ragbench.score.judge.base import Rubric
-from ragbench.score.judge.items import MoreOfAnItem, Rows, check_row, item_of, items_of
+from ragbench.score.judge.items import MoreOfAnItem, Rows, item_of, items_of
 from ragbench.score.judge.python import declared, judge_maker, name_of
 from ragbench.score.judge.rubric import (
     default_rubrics,
@@ -174,14 +173,14 @@ class Judge:
             DataError: Contexts, references, queries or guidelines that are no texts; turns or tool
                 calls of an unknown form.
         """
-        item = item_of(
-            question=question,
-            answer=answer,
-            contexts=contexts,
-            reference=reference,
-            query_id=query_id,
-            **check_row("score()", more),
-        )
+        row = {
+            "question": question,
+            "answer": answer,
+            "contexts": contexts,
+            "reference": reference,
+            "query_id": query_id,
+        }
+        item = item_of("score()", row | more)
         return judge_all(self._judge, [item], self.rubrics)[0]
 
     def score_many(self, rows: Rows) -> list[dict[str, Verdict]]:
@@ -210,14 +209,14 @@ class Judge:
         **more: Unpack[MoreOfAnItem],
     ) -> dict[str, Verdict]:
         """Judge one answer as `score` does, without blocking the running loop."""
-        item = item_of(
-            question=question,
-            answer=answer,
-            contexts=contexts,
-            reference=reference,
-            query_id=query_id,
-            **check_row("ascore()", more),
-        )
+        row = {
+            "question": question,
+            "answer": answer,
+            "contexts": contexts,
+            "reference": reference,
+            "query_id": query_id,
+        }
+        item = item_of("ascore()", row | more)
         return (await ajudge_all(self._judge, [item], self.rubrics))[0]
 
     async def ascore_many(self, rows: Rows) -> list[dict[str, Verdict]]:
@@ -236,23 +235,13 @@ class Judge:
     def __enter__(self) -> Judge:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Judge:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         import asyncio
 
         # closing may wait: off the loop, so that other tasks go on

@@ -150,10 +150,6 @@ class ModelJudge(Connected, Judge):
         together = asking.passages == "together"
         return {**parts, "passages": asking.passages, "window": asking.window if together else None}
 
-    def judge(self, item: Item, rubric: Rubric) -> Verdict:
-        """Apply one rubric to one item."""
-        return self.judge_all([item], [rubric])[0][rubric.name]
-
     def judge_each(
         self, items: Iterable[Item], rubrics: Sequence[Rubric]
     ) -> Iterator[tuple[int, dict[str, Verdict]]]:

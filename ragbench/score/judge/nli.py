@@ -31,7 +31,7 @@ from ragbench.registry import Option, declared_options
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item, Judge, Rubric, missing_verdict
 from ragbench.score.judge.items import explained, with_evidence
-from ragbench.score.judge.sentences import Pair, Reader, judge_sentences
+from ragbench.score.judge.sentences import Pair, Rule, judge_sentences
 from ragbench.score.judge.verdicts import failed_verdict
 from ragbench.text.analyzer import Analyzer
 from ragbench.text.tokenize import sentences
@@ -133,29 +133,25 @@ class NLI(Judge):
         if not kind.contradicts:
             self.served = _without_contradiction(self.served)
 
-    def judge(self, item: Item, rubric: Rubric) -> Verdict:
-        """Apply one rubric to one item."""
-        return self.judge_all([item], [rubric])[0][rubric.name]
-
     def judge_all(
         self, items: Iterable[Item], rubrics: Sequence[Rubric], advance: Advance | None = None
     ) -> list[dict[str, Verdict]]:
         """Apply rubrics to items, pairs of similar length at once."""
-        found: list[dict[str, Verdict]] = []
+        verdicts: list[dict[str, Verdict]] = []
         for block in _blocks(items):
-            found += self._judge_block(block, rubrics)
+            verdicts += self._judge_block(block, rubrics)
             if advance is not None:
                 advance(len(block))
-        return found
+        return verdicts
 
     async def ajudge_all(
         self, items: Iterable[Item], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
         """Return the same without blocking the running loop; cancelling stops between blocks."""
-        found: list[dict[str, Verdict]] = []
+        verdicts: list[dict[str, Verdict]] = []
         for block in _blocks(items):
-            found += await asyncio.to_thread(self._judge_block, block, rubrics)
-        return found
+            verdicts += await asyncio.to_thread(self._judge_block, block, rubrics)
+        return verdicts
 
     def close(self) -> None:
         """Give back the model and what it has said."""
@@ -168,15 +164,26 @@ class NLI(Judge):
     ) -> list[dict[str, Verdict]]:
         """All verdicts on some items; a model that raises fails them, and no others."""
         with self._lock:
-            model = self._opened(rubrics)
+            model, new = self._opened(rubrics), dict[Pair, Ruling]()
+
+            def note(pair: Pair) -> Ruling:
+                return self._rulings.get(pair) or new.setdefault(pair, "not_mentioned")
+
             try:
-                self._compute(model, items, rubrics)
+                # the first round only notes the pairs, so that the model reads them at once
+                for item, rubric in itertools.product(items, rubrics):
+                    self._verdict(item, rubric, note)
+                self._rulings.update(zip(new, model.rule(list(new)), strict=True))
             except RagbenchError:
                 raise
             except Exception as error:  # noqa: BLE001 - one odd text must not end the others
                 failure = failed_verdict(error)
                 return [{rubric.name: failure for rubric in rubrics} for _ in items]
-            return [{rubric.name: self._verdict(i, rubric) for rubric in rubrics} for i in items]
+            rule = self._rulings.__getitem__
+            return [
+                {rubric.name: self._verdict(item, rubric, rule) for rubric in rubrics}
+                for item in items
+            ]
 
     def _opened(self, rubrics: Sequence[Rubric]) -> LocalModel:
         """The model, loaded once; only now is known what a name on the hub stands for."""
@@ -190,22 +197,11 @@ class NLI(Judge):
                 raise OptionError(_OWNER, "rubric", rubric.name, ", ".join(self.served))
         return self._model
 
-    def _compute(self, model: LocalModel, items: Sequence[Item], rubrics: Sequence[Rubric]) -> None:
-        """Rule on the pairs that no earlier verdict rests on."""
-        reader = Reader(self._rulings)
-        for given, rubric in itertools.product(items, rubrics):
-            item = with_evidence(given, rubric)
-            if missing_verdict(item, rubric) is None:
-                judge_sentences(item, rubric, self._analyze, reader)
-        new = [pair for pair in reader.read if pair not in self._rulings]
-        self._rulings.update(zip(new, model.rule(new), strict=True))
-
-    def _verdict(self, item: Item, rubric: Rubric) -> Verdict:
+    def _verdict(self, item: Item, rubric: Rubric, rule: Rule) -> Verdict:
         shown = with_evidence(item, rubric)
-        if (lacking := missing_verdict(shown, rubric)) is not None:
-            return lacking
-        verdict = judge_sentences(shown, rubric, self._analyze, Reader(self._rulings))
-        return explained(verdict, item, shown)
+        if (verdict := missing_verdict(shown, rubric)) is not None:
+            return verdict
+        return explained(judge_sentences(shown, rubric, self._analyze, rule), item, shown)
 
 
 def _blocks(items: Iterable[Item]) -> Iterator[list[Item]]:

@@ -9,7 +9,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple
 
 from ragbench.errors import DataError, OptionError
 from ragbench.json_yaml import YamlError, load_yaml
@@ -18,7 +18,7 @@ from ragbench.score.base import read_options, split_options, write_options
 from ragbench.score.judge.base import NEEDS, Judge, KnownJudge, Rubric
 from ragbench.score.judge.grounding import FORMULAS
 from ragbench.score.judge.published import RAGAS, NuggetScore, SupportScore
-from ragbench.types.conversation import Fail, read_turns
+from ragbench.types.conversation import read_turns
 
 DEFAULT_RUBRICS = ("faithfulness", "answer_relevancy", "correctness")
 """The default rubrics: is it grounded, to the point, and right."""
@@ -66,7 +66,7 @@ def load_rubric(name: str | Path | Mapping[str, Any]) -> Rubric:
         'nugget_recall(score=all)'
     """
     if isinstance(name, Mapping):
-        return _Reader(Path("rubric"), name).read()
+        return _RubricReader(Path("rubric"), _as_texts(name)).read()
     if is_built_in(name):
         return _built_in(str(name))
     known = built_in_rubrics()
@@ -209,199 +209,188 @@ _OF_CONVERSATIONS = ("intentions", "retention")
 
 def read_rubric(path: Path) -> Rubric:
     """Read a rubric file."""
-    return _Reader(path).read()
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        rubric = load_yaml(text)  # scalars as texts: `no` is a word in a rubric
+    except YamlError as error:
+        problem = f"not YAML: {error.problem}"
+        raise DataError(problem, file=path, line=error.line, allowed=_SHAPE) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot be read: {error}", file=path) from error
+    import yaml
+
+    node = yaml.compose(text, Loader=yaml.BaseLoader)
+    if not isinstance(node, yaml.MappingNode) or not isinstance(rubric, dict):
+        raise DataError("not a mapping", file=path, allowed=", ".join(_KEYS))
+    reader = _RubricReader(path, rubric)
+    for key, _ in node.value:
+        if key.value in reader.lines:
+            raise reader.error(key.value, f"repeated on line {key.start_mark.line + 1}", "once")
+        reader.lines[str(key.value)] = key.start_mark.line + 1
+    return reader.read()
 
 
 def _as_texts(value: Any) -> Any:
     """Plain data as YAML is read here: every scalar a text."""
     if isinstance(value, Mapping):
-        return {str(key): _as_texts(each) for key, each in value.items()}
+        return {str(key): _as_texts(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_as_texts(each) for each in value]
+        return [_as_texts(part) for part in value]
     return value if isinstance(value, str) else str(value)
 
 
-class _Reader:
-    """Checks one file; knows the line of each key."""
+class _RubricReader:
+    """Checks the keys of one rubric; `lines` has the line of each key in its file."""
 
-    def __init__(self, path: Path, found: Mapping[str, Any] | None = None) -> None:
-        self._path, self._found = path, found
-        self._lines: dict[str, int] = {}
+    def __init__(self, path: Path, keys: Mapping[str, Any]) -> None:
+        self._path, self._keys = path, keys
+        self.lines: dict[str, int] = {}
 
-    def read(self) -> Rubric:
-        found = self._load() if self._found is None else _as_texts(self._found)
-        for key in found:
-            if key not in _KEYS:
-                self._fail(key, "unknown key", ", ".join(_KEYS), nearest(key, _KEYS))
-        for key in _REQUIRED:
-            if key not in found:
-                self._fail(key, "missing", "a rubric has " + ", ".join(_REQUIRED))
-        scale, named = self._scale(found["scale"]), self._needs(found["needs"])
-        pair = found.get("asks") == "pair" or found.get("method") == "pairwise"
-        asks = self._choice(found, "asks", "pair" if pair else "answer")
-        method = self._choice(found, "method", "pairwise" if pair else "rating")
-        self._check_method(found, asks, method)
-        formula = self._formula(found, method, named)
-        return Rubric(
-            name=self._name(found["name"]),
-            asks=asks,
-            needs=self._all_needs(named, asks, method, formula),
-            scale=scale,
-            steps=tuple(self._texts("steps", found.get("steps", []))),
-            examples=tuple(self._examples(found.get("examples", []), max(scale), asks)),
-            method=method,
-            direction=self._choice(found, "direction", "higher"),
-            formula=formula,
-            verdicts=self._choice(found, "verdicts", "own"),
-            guidelines=tuple(self._texts("guidelines", found.get("guidelines", []))),
-        )
-
-    def _load(self) -> dict[str, Any]:
-        import yaml
-
-        try:
-            text = self._path.read_text(encoding="utf-8-sig")
-            found = load_yaml(text)  # scalars as texts: `no` is a word in a rubric
-        except YamlError as error:
-            problem = f"not YAML: {error.problem}"
-            raise DataError(problem, file=self._path, line=error.line, allowed=_SHAPE) from error
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"cannot be read: {error}", file=self._path) from error
-        node = yaml.compose(text, Loader=yaml.BaseLoader)
-        if not isinstance(node, yaml.MappingNode) or not isinstance(found, dict):
-            raise DataError("not a mapping", file=self._path, allowed=", ".join(_KEYS))
-        for key, _ in node.value:
-            if key.value in self._lines:
-                self._fail(key.value, f"repeated on line {key.start_mark.line + 1}", "once")
-            self._lines[str(key.value)] = key.start_mark.line + 1
-        return found
-
-    def _fail(self, key: str, found: str, allowed: str, close: str | None = None) -> NoReturn:
-        line = self._lines.get(key)
-        raise DataError(
+    def error(self, key: str, found: str, allowed: str, close: str | None = None) -> DataError:
+        """Return the error of a key, with its line."""
+        line = self.lines.get(key)
+        return DataError(
             found, file=self._path, line=line, record=key, allowed=allowed, nearest=close
         )
 
-    def _name(self, value: Any) -> str:
-        if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9_.-]+", value):
-            self._fail("name", repr(value), "letters, digits and _ . -")
-        return value
+    def read(self) -> Rubric:
+        """Return the rubric, once all keys are checked."""
+        keys = self._keys
+        for key in keys:
+            if key not in _KEYS:
+                raise self.error(key, "unknown key", ", ".join(_KEYS), nearest(key, _KEYS))
+        for key in _REQUIRED:
+            if key not in keys:
+                raise self.error(key, "missing", "a rubric has " + ", ".join(_REQUIRED))
+        scale, needs = self._scale(keys["scale"]), self._texts("needs")
+        for need in needs:
+            if need not in NEEDS:
+                raise self.error("needs", repr(need), ", ".join(NEEDS), nearest(need, NEEDS))
+        pair = keys.get("asks") == "pair" or keys.get("method") == "pairwise"
+        asks = self._choice("asks", "pair" if pair else "answer")
+        method = self._choice("method", "pairwise" if pair else "rating")
+        self._check_method(asks, method)
+        formula = None
+        if method in _FORMULAS:
+            of_claims = "faithfulness" if "contexts" in needs else "claim_f1"
+            usual = {"claims": of_claims, "nuggets": "strict_vital", "support": "precision"}
+            formula = self._choice("formula", usual[method], _FORMULAS[method])
+        name = keys["name"]
+        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+            raise self.error("name", repr(name), "letters, digits and _ . -")
+        return Rubric(
+            name=name,
+            asks=asks,
+            needs=_all_needs(needs, asks, method, formula),
+            scale=scale,
+            steps=self._texts("steps"),
+            examples=self._examples(max(scale), _JUDGED[asks]),
+            method=method,
+            direction=self._choice("direction", "higher"),
+            formula=formula,
+            verdicts=self._choice("verdicts", "own"),
+            guidelines=self._texts("guidelines"),
+        )
 
-    def _formula(self, found: Mapping[str, Any], method: str, named: Sequence[str]) -> str | None:
-        usual = {
-            "claims": "faithfulness" if "contexts" in named else "claim_f1",
-            "nuggets": "strict_vital",
-            "support": "precision",
-        }
-        if method not in usual:
-            return None
-        return self._choice(found, "formula", usual[method], _FORMULAS[method])
-
-    def _choice(
-        self, found: Mapping[str, Any], key: str, default: str, words: Sequence[str] = ()
-    ) -> str:
-        value, allowed = found.get(key, default), words or _CHOICES[key]
+    def _choice(self, key: str, default: str, words: Sequence[str] = ()) -> str:
+        value, allowed = self._keys.get(key, default), words or _CHOICES[key]
         if value not in allowed:
             close = nearest(value, allowed) if isinstance(value, str) else None
-            self._fail(key, repr(value), ", ".join(allowed), close)
+            raise self.error(key, repr(value), ", ".join(allowed), close)
         return str(value)
 
-    def _all_needs(
-        self, named: Sequence[str], asks: str, method: str, formula: str | None
-    ) -> tuple[str, ...]:
-        """What the file names, and what follows from the rest: a rubric needs what it judges."""
-        implied = [*_JUDGED[asks]]
-        if method == "claims":
-            implied += FORMULAS[formula or ""].needs
-        if method == "support":
-            implied.append("contexts")
-        if method == "retention":
-            implied.insert(0, "turns")
-        if method == "nuggets":
-            implied += ["question"] if "contexts" in named else ["question", "reference"]
-        return tuple(dict.fromkeys([*named, *implied]))
-
-    def _check_method(self, found: Mapping[str, Any], asks: str, method: str) -> None:
+    def _check_method(self, asks: str, method: str) -> None:
         """Check what the method demands of other keys."""
+        keys = self._keys
         if (asks == "pair") != (method == "pairwise"):
-            self._fail("method", f"{method} of {asks}", "pairwise of pair, or neither")
+            raise self.error("method", f"{method} of {asks}", "pairwise of pair, or neither")
         if method in _OF_CONVERSATIONS and asks != "conversation":
-            self._fail("method", f"{method} of {asks}", f"{method} with asks: conversation")
+            allowed = f"{method} with asks: conversation"
+            raise self.error("method", f"{method} of {asks}", allowed)
         for key, methods in _ONLY_FOR.items():
-            if key in found and method not in methods:
-                self._fail(key, f"the method is {method}", f"with method {' or '.join(methods)}")
+            if key in keys and method not in methods:
+                allowed = f"with method {' or '.join(methods)}"
+                raise self.error(key, f"the method is {method}", allowed)
         if self._path.parent == _FOLDER:  # there they are for people, and for tests
             return
         unsent = {"examples"} if method in _FORMULAS else set()
-        if method == "support" or found.get("verdicts") == "shared":
+        if method == "support" or keys.get("verdicts") == "shared":
             unsent.add("steps")
-        for key in unsent & set(found):
+        for key in unsent & set(keys):
             allowed = "no such key: its prompts are those of all rubrics of the method"
-            self._fail(key, f"no judge is shown the {key} of this rubric ({method})", allowed)
+            problem = f"no judge is shown the {key} of this rubric ({method})"
+            raise self.error(key, problem, allowed)
 
-    def _texts(self, key: str, value: Any) -> list[str]:
-        if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-            self._fail(key, repr(value), "a list of texts")
-        return value
-
-    def _needs(self, value: Any) -> tuple[str, ...]:
-        needs = self._texts("needs", value)
-        for need in needs:
-            if need not in NEEDS:
-                self._fail("needs", repr(need), ", ".join(NEEDS), nearest(need, NEEDS))
-        return tuple(needs)
+    def _texts(self, key: str) -> tuple[str, ...]:
+        value = self._keys.get(key, [])
+        if not _is_texts(value):
+            raise self.error(key, repr(value), "a list of texts")
+        return tuple(value)
 
     def _scale(self, value: Any) -> dict[int, str]:
         allowed = "a mapping of levels 1 to n to texts, with texts for 1 and n at least"
         if not isinstance(value, dict) or len(value) < 2:
-            self._fail("scale", repr(value), allowed)
+            raise self.error("scale", repr(value), allowed)
         for level, text in value.items():
             if not re.fullmatch("[1-9][0-9]?", level) or not isinstance(text, str):
-                self._fail("scale", f"{level}: {text!r}", allowed)
+                raise self.error("scale", f"{level}: {text!r}", allowed)
         scale = {int(level): text for level, text in value.items()}
         if 1 not in scale:
-            self._fail("scale", f"levels {', '.join(map(str, scale))}", allowed)
+            raise self.error("scale", f"levels {', '.join(map(str, scale))}", allowed)
         return dict(sorted(scale.items()))
 
-    def _check_example(self, number: int, key: str, value: Any) -> None:
-        if key not in _EXAMPLE_KEYS:
-            allowed, close = ", ".join(_EXAMPLE_KEYS), nearest(key, _EXAMPLE_KEYS)
-            self._fail("examples", f"number {number} has '{key}'", allowed, close)
-        if key == "turns":  # looked at where they are read
-            return
-        is_list = isinstance(value, list) and all(isinstance(text, str) for text in value)
-        fits = is_list if key in _LISTS else isinstance(value, str)
-        if not fits:
-            allowed = "a list of texts" if key in _LISTS else "a text"
-            self._fail("examples", f"number {number}: {key} is {value!r}", allowed)
+    def _examples(self, levels: int, judged: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
+        examples = self._keys.get("examples", [])
+        if not isinstance(examples, list):
+            raise self.error("examples", repr(examples), "a list of judged items")
+        numbered = enumerate(examples, start=1)
+        return tuple(self._example(*entry, levels, judged) for entry in numbered)
 
-    def _of_turns(self, number: int) -> Fail:
-        line = self._lines.get("examples")
+    def _example(
+        self, number: int, example: Any, levels: int, judged: Sequence[str]
+    ) -> Mapping[str, Any]:
+        def error(found: str, allowed: str, close: str | None = None) -> DataError:
+            return self.error("examples", f"number {number}{found}", allowed, close)
 
-        def fail(found: str, allowed: str) -> Exception:
-            what = f"number {number}: turns: {found}"
-            return DataError(what, file=self._path, line=line, record="examples", allowed=allowed)
+        if not isinstance(example, dict):
+            raise error(f" is {example!r}", "a mapping")
+        for key, value in example.items():
+            if key not in _EXAMPLE_KEYS:
+                close = nearest(key, _EXAMPLE_KEYS)
+                raise error(f" has '{key}'", ", ".join(_EXAMPLE_KEYS), close)
+            # turns are checked where they are read
+            if key != "turns" and not (
+                _is_texts(value) if key in _LISTS else isinstance(value, str)
+            ):
+                allowed = "a list of texts" if key in _LISTS else "a text"
+                raise error(f": {key} is {value!r}", allowed)
+        for key in (*judged, "reasoning"):
+            if not example.get(key):
+                raise error(f" has no '{key}'", f"{key}, of which a judge learns")
+        if "turns" in example:
+            turns = read_turns(example["turns"], lambda f, allowed: error(f": turns: {f}", allowed))
+            example = {**example, "turns": turns}
+        level = str(example.get("level", ""))
+        if not level.isdecimal() or not 1 <= int(level) <= levels:
+            raise error(f" has level {level or 'none'}", f"an integer from 1 to {levels}")
+        return {**example, "level": int(level)}
 
-        return fail
 
-    def _examples(self, value: Any, levels: int, asks: str) -> list[Mapping[str, Any]]:
-        if not isinstance(value, list):
-            self._fail("examples", repr(value), "a list of judged items")
-        read: list[Mapping[str, Any]] = []
-        for number, example in enumerate(value, start=1):
-            if not isinstance(example, dict):
-                self._fail("examples", f"number {number} is {example!r}", "a mapping")
-            for key, value in example.items():
-                self._check_example(number, key, value)
-            for key in (*_JUDGED[asks], "reasoning"):
-                if not example.get(key):
-                    found = f"number {number} has no '{key}'"
-                    self._fail("examples", found, f"{key}, of which a judge learns")
-            if "turns" in example:
-                example["turns"] = read_turns(example["turns"], self._of_turns(number))
-            level = str(example.get("level", ""))
-            if not level.isdecimal() or not 1 <= int(level) <= levels:
-                found = f"number {number} has level {level or 'none'}"
-                self._fail("examples", found, f"an integer from 1 to {levels}")
-            read.append({**example, "level": int(level)})
-        return read
+def _all_needs(
+    needs: Sequence[str], asks: str, method: str, formula: str | None
+) -> tuple[str, ...]:
+    """The needs of the file, and those that follow from the rest: a rubric needs what it judges."""
+    implied = [*_JUDGED[asks]]
+    if method == "claims":
+        implied += FORMULAS[formula or ""].needs
+    if method == "support":
+        implied.append("contexts")
+    if method == "retention":
+        implied.insert(0, "turns")
+    if method == "nuggets":
+        implied += ["question"] if "contexts" in needs else ["question", "reference"]
+    return tuple(dict.fromkeys([*needs, *implied]))
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,12 +35,13 @@ _GLUED = re.compile(rf"(?<=[.!?])(?=(?:{_MARKER.pattern})+(?:\s|$))")
 
 
 class CitedSentence(NamedTuple):
-    """A sentence with the passages that it cites."""
+    """A sentence without its markers, and the passages that it cites, in order, from 1.
+
+    Numbers that no passage has are among them.
+    """
 
     text: str
-    """Without its markers."""
-    cited: frozenset[int]
-    """Passages, counted from 1; also numbers that no passage has."""
+    cited: tuple[int, ...] = ()
 
 
 def cited_sentences(text: str) -> list[CitedSentence]:
@@ -48,32 +49,20 @@ def cited_sentences(text: str) -> list[CitedSentence]:
 
     Markers may stand before the full stop or behind it: those at the start of a sentence belong
     to the sentence before. A text without markers cites nothing.
-    """
-    return [CitedSentence(plain, frozenset(cited)) for plain, cited in _sentences(text)]
-
-
-def first_cited(text: str) -> list[tuple[str, int | None]]:
-    """Split a text as `cited_sentences` does, each sentence with the passage that it cites first.
 
     Example:
-        >>> first_cited("It is red [3, 1]. It is old.")
-        [('It is red.', 3), ('It is old.', None)]
+        >>> [tuple(sentence) for sentence in cited_sentences("It is red [3, 1]. It is old.")]
+        [('It is red.', (3, 1)), ('It is old.', ())]
     """
-    return [(plain, cited[0] if cited else None) for plain, cited in _sentences(text)]
-
-
-def _sentences(text: str) -> list[tuple[str, list[int]]]:
-    """The sentences without their markers, and what they cite, in the order of the text."""
-    found: list[tuple[str, list[int]]] = []
+    cited: list[CitedSentence] = []
     for sentence in sentences(_GLUED.sub(" ", text)):
         leading = _LEADING.match(sentence)
-        if leading and found:
-            found[-1][1].extend(markers(leading.group()))
+        if leading and cited:
+            cited[-1] = cited[-1]._replace(cited=(*cited[-1].cited, *markers(leading.group())))
             sentence = sentence[leading.end() :].strip()
-        plain = without_markers(sentence)
-        if plain:
-            found.append((plain, markers(sentence)))
-    return found
+        if plain := without_markers(sentence):
+            cited.append(CitedSentence(plain, tuple(markers(sentence))))
+    return cited
 
 
 def markers(text: str) -> list[int]:
@@ -100,27 +89,16 @@ _WHY_NOT = {
 }
 
 
-class Claim(NamedTuple):
-    """A sentence and what it is about."""
-
-    text: str
-    terms: frozenset[str]
-    """Its content words, as stems."""
-    cited: frozenset[int] = frozenset()
-    """The passages that it cites, counted from 1."""
-
-
-def claims_of(text: str, analyze: Analyzer) -> list[Claim]:
+def claims_of(text: str, analyze: Analyzer) -> list[CitedSentence]:
     """Return the sentences of a text that claim something: not a refusal, with content words.
 
     Markers such as [1] are read as citations, not as numbers that are claimed.
     """
-    found = []
-    for sentence, cited in cited_sentences(text):
-        terms = terms_of(without_item_mark(sentence), analyze)
-        if terms and not is_refusal(sentence):
-            found.append(Claim(sentence, terms, cited))
-    return found
+    return [
+        sentence
+        for sentence in cited_sentences(text)
+        if any(analyze(without_item_mark(sentence.text))) and not is_refusal(sentence.text)
+    ]
 
 
 def without_item_mark(sentence: str) -> str:
@@ -135,12 +113,7 @@ def without_item_mark(sentence: str) -> str:
 
 def terms_of(text: str, analyze: Analyzer) -> frozenset[str]:
     """Return the content words of a text as stems; 1,000 and 1000 are the same."""
-    return frozenset(plain_number(term) for term in analyze(text))
-
-
-def plain_number(term: str) -> str:
-    """Drop the commas of a number, leave other terms as they are."""
-    return term.replace(",", "") if term[0].isdigit() else term
+    return frozenset(term.replace(",", "") if term[0].isdigit() else term for term in analyze(text))
 
 
 def numbers_in(terms: Iterable[str]) -> frozenset[str]:
@@ -169,53 +142,44 @@ Pair = tuple[str, str]
 """A source and a claim."""
 
 
-class Reader:
-    """Looks up what is known of a pair, and notes which pairs were looked up."""
-
-    def __init__(self, known: Mapping[Pair, Ruling]) -> None:
-        self._known = known
-        self.read: dict[Pair, None] = {}
-
-    def of_passage(self, claim: Claim, text: str) -> Ruling:
-        """Return what a passage says of a claim; nothing where it is not known yet."""
-        if not text.strip():
-            return "not_mentioned"
-        pair = (text, without_item_mark(claim.text))
-        self.read[pair] = None
-        return self._known.get(pair, "not_mentioned")
-
-    def of_other(self, claim: Claim, text: str, question: str) -> Ruling:
-        """Return what an answer or a reference says of it, read after its question."""
-        return self.of_passage(claim, f"{question} {text}".strip() if text.strip() else "")
+Rule = Callable[[Pair], Ruling]
+"""Tells what a source says of a claim."""
 
 
-def judge_sentences(item: Item, rubric: Rubric, analyze: Analyzer, reader: Reader) -> Verdict:
+def judge_sentences(item: Item, rubric: Rubric, analyze: Analyzer, rule: Rule) -> Verdict:
     """Return a number of `FORMULAS`, with the reference that gives the best one."""
-    asked = FORMULAS[rubric.formula or ""].sides
+    sides = FORMULAS[rubric.formula or ""].sides
     verdicts = []
     for reference in item.references or [""]:
-        found, lines = _ground(item, reference, analyze, reader, asked)
+        found, lines = _ground(item, reference, analyze, rule, sides)
         verdicts.append(grounded_verdict(rubric, found, lines, _WHY_NOT))
     return best_verdict(rubric, verdicts)
 
 
 def _ground(
-    item: Item, reference: str, analyze: Analyzer, reader: Reader, sides: Collection[Side]
+    item: Item, reference: str, analyze: Analyzer, rule: Rule, sides: Collection[Side]
 ) -> tuple[Grounding, list[str]]:
     """Check the sentences of an answer and of a reference against the passages and each other.
 
-    The verdicts come in words as well, a line for each claim.
+    The verdicts come in words as well, a line for each claim. An answer or a reference is read
+    after its question.
     """
     question, answer = item.question or "", item.answer or ""
     claims, gold = claims_of(answer, analyze), claims_of(reference, analyze)
 
-    def rows(side: Side, checked: Sequence[Claim]) -> list[list[Ruling]]:
+    def ruling(claim: CitedSentence, source: str) -> Ruling:
+        if not source.strip():
+            return "not_mentioned"
+        return rule((source, without_item_mark(claim.text)))
+
+    def rows(side: Side, checked: Sequence[CitedSentence]) -> list[list[Ruling]]:
         if side not in sides:
             return []
-        return [[reader.of_passage(c, text) for text in item.contexts or []] for c in checked]
+        return [[ruling(claim, text) for text in item.contexts or []] for claim in checked]
 
-    def against(side: Side, checked: Sequence[Claim], text: str) -> list[Ruling]:
-        return [reader.of_other(c, text, question) for c in checked] if side in sides else []
+    def against(side: Side, checked: Sequence[CitedSentence], text: str) -> list[Ruling]:
+        source = f"{question} {text}".strip() if text.strip() else ""
+        return [ruling(claim, source) for claim in checked] if side in sides else []
 
     found = Grounding(
         answer_passages=rows("answer_passages", claims),
@@ -223,47 +187,46 @@ def _ground(
         answer_reference=against("answer_reference", claims, reference),
         reference_answer=against("reference_answer", gold, answer),
         sentences=range(len(claims)),
-        cited=[claim.cited for claim in claims],
+        cited=[frozenset(claim.cited) for claim in claims],
         claims=[claim.text for claim in claims],
         reference_claims=[claim.text for claim in gold],
     )
-    whose = {side.partition("_")[0] for side in sides}
-    lines = _answer_lines(claims, found, bool(reference)) if "answer" in whose else []
-    return found, [*lines, *_reference_lines(gold, found)]
+    lines: list[str] = []
+    if any(side.startswith("answer_") for side in sides):
+        other = found.answer_reference if reference else []
+        lines += _lines("claim", claims, found.answer_passages, other, "the reference")
+    if any(side.startswith("reference_") for side in sides):
+        uncited = [CitedSentence(claim.text) for claim in gold]
+        passages, other = found.reference_passages, found.reference_answer
+        lines += _lines("reference claim", uncited, passages, other, "the answer")
+    return found, lines
 
 
-def _answer_lines(claims: Sequence[Claim], found: Grounding, has_reference: bool) -> list[str]:
-    lines = []
+def _lines(
+    label: str,
+    claims: Sequence[CitedSentence],
+    rows: Sequence[Sequence[Cell]],
+    rulings: Sequence[Ruling],
+    other: str,
+) -> Iterator[str]:
+    """One line per claim: the passages that support or contradict it, and the other text."""
     for n, claim in enumerate(claims):
-        said = [_where(found.answer_passages[n])] if found.answer_passages else []
-        if has_reference and found.answer_reference:
-            said.append("in the reference" if found.right[n] else "not in the reference")
+        parts = [_passages_of(rows[n])] if rows else []
+        if rulings:
+            parts.append(f"{'in' if rulings[n] == 'supported' else 'not in'} {other}")
         if claim.cited:
-            said.append(f"cites {_named(claim.cited)}")
-        lines.append(f"claim {n + 1}: {', '.join(said)}: {claim.text}")
-    return lines
+            parts.append(f"cites {_named(claim.cited)}")
+        yield f"{label} {n + 1}: {', '.join(parts)}: {claim.text}"
 
 
-def _reference_lines(gold: Sequence[Claim], found: Grounding) -> list[str]:
-    if not (found.reference_passages or found.reference_answer):
-        return []
-    lines = []
-    for n, claim in enumerate(gold):
-        said = [_where(found.reference_passages[n])] if found.reference_passages else []
-        if found.reference_answer:
-            said.append("in the answer" if found.recalled[n] else "not in the answer")
-        lines.append(f"reference claim {n + 1}: {', '.join(said)}: {claim.text}")
-    return lines
-
-
-def _where(row: Sequence[Cell]) -> str:
-    said = []
+def _passages_of(row: Sequence[Cell]) -> str:
+    phrases = []
     for ruling in ("supported", "contradicted"):
-        passages = [number for number, found in enumerate(row, start=1) if found == ruling]
+        passages = [number for number, cell in enumerate(row, start=1) if cell == ruling]
         if passages:
-            said.append(f"{ruling} by {_named(passages)}")
-    return ", ".join(said) or "supported by no passage"
+            phrases.append(f"{ruling} by {_named(passages)}")
+    return ", ".join(phrases) or "supported by no passage"
 
 
-def _named(numbers: Sequence[int] | frozenset[int]) -> str:
-    return f"passage {', '.join(map(str, sorted(numbers)))}"
+def _named(numbers: Iterable[int]) -> str:
+    return f"passage {', '.join(map(str, sorted(set(numbers))))}"

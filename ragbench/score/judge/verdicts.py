@@ -28,12 +28,12 @@ def judge_all(
     """
     if judge.takes_many:
         return judge.judge_all(items, rubrics, advance)
-    found = []
+    verdicts = []
     for item in items:
-        found.append({rubric.name: apply_rubric(judge, item, rubric) for rubric in rubrics})
+        verdicts.append({rubric.name: apply_rubric(judge, item, rubric) for rubric in rubrics})
         if advance is not None:
             advance(1)
-    return found
+    return verdicts
 
 
 async def ajudge_all(
@@ -81,7 +81,7 @@ def judge_on(
         f"judge '{type_name}'",
         _make_judge,
         {"type_name": type_name, "options": options},
-        partial(_judge_block, rubrics),
+        partial(judge_all, rubrics=rubrics),
         _facts_of,
         _facts_of(judge),
     )
@@ -96,12 +96,6 @@ def judge_on(
 
 def _make_judge(type_name: str, options: Mapping[str, Any]) -> Judge:
     return declared(JUDGES.load(type_name)(**options))
-
-
-def _judge_block(
-    rubrics: Sequence[Rubric], judge: Judge, items: list[Item]
-) -> list[dict[str, Verdict]]:
-    return judge_all(judge, items, rubrics)
 
 
 def _facts_of(judge: Judge) -> Facts:

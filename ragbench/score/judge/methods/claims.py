@@ -119,7 +119,7 @@ async def _split(vote: Vote, texts: _Texts) -> dict[str, list[_CitedClaim]]:
     values = {name: next(replies).value if own else {} for name, own in sentences.items()}
     return {
         name: [
-            _CitedClaim(str(claim), n, sentence.cited)
+            _CitedClaim(str(claim), n, frozenset(sentence.cited))
             for n, sentence in enumerate(own)
             for claim in values[name][f"sentence_{n + 1}"]
             if claim.strip()

@@ -7,7 +7,7 @@ from typing import cast
 from ragbench.score.judge.base import not_applicable
 from ragbench.score.judge.methods.vote import Vote
 from ragbench.score.judge.published import NuggetScore, SupportScore, nugget_score, support_score
-from ragbench.score.judge.sentences import first_cited
+from ragbench.score.judge.sentences import cited_sentences
 from ragbench.types.records import Nugget
 from ragbench.types.scores import Cause, Verdict
 
@@ -65,13 +65,13 @@ async def check_support(vote: Vote) -> Verdict:
     References:
         Thakur et al. (2025), Support Evaluation for the TREC 2024 RAG Track.
     """
-    sentences, passages = first_cited(vote.item.answer or ""), vote.item.contexts or []
-    levels: list[str | None] = [None if cited is None else "no_support" for _, cited in sentences]
-    reasons = ["cites nothing" if cited is None else "no such passage" for _, cited in sentences]
+    sentences, passages = cited_sentences(vote.item.answer or ""), vote.item.contexts or []
+    levels: list[str | None] = ["no_support" if cited else None for _, cited in sentences]
+    reasons = ["no such passage" if cited else "cites nothing" for _, cited in sentences]
     by_passage: dict[int, list[int]] = {}
     for row, (_, cited) in enumerate(sentences):
-        if cited is not None and 1 <= cited <= len(passages) and passages[cited - 1].strip():
-            by_passage.setdefault(cited, []).append(row)
+        if cited and 1 <= cited[0] <= len(passages) and passages[cited[0] - 1].strip():
+            by_passage.setdefault(cited[0], []).append(row)
     prompts = [
         vote.prompts.support([sentences[row][0] for row in rows], passages[cited - 1])
         for cited, rows in by_passage.items()
@@ -82,7 +82,7 @@ async def check_support(vote: Vote) -> Verdict:
             value = reply.value[f"statement_{number}"]
             levels[row], reasons[row] = str(value["verdict"]), str(value["reason"])
     lines = [
-        f"sentence {n}{'' if cited is None else f', passage {cited}'}: "
+        f"sentence {n}{f', passage {cited[0]}' if cited else ''}: "
         f"{level or 'no citation'} ({reason}): {text}"
         for n, ((text, cited), level, reason) in enumerate(
             zip(sentences, levels, reasons, strict=True), start=1
