@@ -19,8 +19,6 @@ and stands there only where it is asked for: `cost_columns`, and `costs` with a 
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf, isfinite, isnan, nan
@@ -29,21 +27,18 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.data.files.rows import no_constant, unique_keys
-from ragbench.data.runs.run_folder import COST_COLUMNS, to_json_line
+from ragbench.data.runs.run_folder import COST_COLUMNS, read_record, to_json_line
 from ragbench.data.runs.run_lines import PARTS, checked_fingerprints, fingerprint_rows
 from ragbench.data.runs.run_scores import column_of
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
 from ragbench.files import write_file
-from ragbench.json_yaml import load_json
-from ragbench.records.codec import from_file, to_json
+from ragbench.records.codec import to_json
 from ragbench.records.score import BaselineFile, BaselineScore, BaselineSystem, Kind
 from ragbench.registry import nearest
 from ragbench.types import Cause, CauseArray, FloatArray, IntArray, ScoreColumn
 
 _CAUSES = {cause.word: cause for cause in Cause if cause is not Cause.SCORED}
-_CONFLICT = re.compile(r"^(<<<<<<<|=======|>>>>>>>)", re.MULTILINE)
 
 
 def write_baseline(path: str | Path, scores: ScoredSystems, *, costs: bool = False) -> None:
@@ -159,7 +154,7 @@ def _cells(column: ScoreColumn) -> Iterator[float | str]:
 
 def read_baseline(path: str | Path, source: str | None = None) -> ScoredSystems:
     """Read a baseline file strictly; `source` is how messages and tables name it."""
-    record = from_file(BaselineFile, _parse(Path(path)), file=path)
+    record = read_record(Path(path), BaselineFile)
     names = list(record.systems)
     if not names:
         raise DataError("found no system", file=path, record="systems", allowed="at least one")
@@ -181,23 +176,6 @@ def read_baseline(path: str | Path, source: str | None = None) -> ScoredSystems:
         fingerprints=checked_fingerprints(record.query_parts, record.query_fingerprints, path),
         name=record.name,
     )
-
-
-def _parse(path: Path) -> Any:
-    try:
-        text = path.read_bytes().decode("utf-8")
-        return load_json(text, object_pairs_hook=unique_keys, parse_constant=no_constant)
-    except FileNotFoundError as error:
-        raise DataError("no such file", file=path) from error
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", file=path) from error
-    except json.JSONDecodeError as error:
-        if mark := _CONFLICT.search(text):
-            line, allowed = text.count("\n", 0, mark.start()) + 1, "the baseline written again"
-            raise DataError("conflict of a merge", file=path, line=line, allowed=allowed) from error
-        raise DataError(f"not JSON: {error.msg}", file=path, line=error.lineno) from error
-    except ValueError as error:
-        raise DataError(f"not JSON: {error}", file=path) from error
 
 
 class _Reader:

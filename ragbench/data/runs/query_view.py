@@ -7,16 +7,17 @@ in `questions.jsonl` and `texts.jsonl`.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import isnan
 from pathlib import Path
 from typing import NamedTuple
 
 from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
     file_name,
-    read_per_query,
+    per_query_rows,
     read_summary,
     resolve_run_folder,
 )
@@ -184,7 +185,8 @@ class QueryViews:
     @cached_property
     def ids(self) -> Sequence[str]:
         """The queries, in the order of the data set."""
-        return list(self._questions or next(iter(self._cells.values()), {}))
+        rows = () if self._questions else per_query_rows(self.folder / SCORES_FILE)
+        return list(self._questions or dict.fromkeys(query for _, query, _ in rows))
 
     def close(self) -> None:
         """Close the files; one that is read again is opened again."""
@@ -203,7 +205,7 @@ class QueryViews:
         Raises:
             DataError: The run has no such query.
         """
-        if query not in self._known:
+        if query not in self._rows:
             raise self._unknown(query)
         row = self._question(query)
         texts = self.texts_of(query)
@@ -224,31 +226,26 @@ class QueryViews:
             graded=self._verdicts("passages", query),
         )
 
-    def find(self, wanted: str) -> str:
+    def find(self, text: str) -> str:
         """Return the id that a text means: an id, or a part of one question, whatever its case.
 
         Raises:
             DataError: It is neither, or a part of several questions.
         """
-        if wanted in self._known:
-            return wanted
+        if text in self._rows:
+            return text
+        part = " ".join(text.split()).casefold()
+        questions = ((query, " ".join(self.question(query).split())) for query in self._questions)
         # without words the text would stand in every question
-        folded = " ".join(wanted.split()).casefold()
-        having = [
-            query
-            for query in self._questions
-            if folded and folded in " ".join(self._question(query).question.split()).casefold()
-        ]
-        if len(having) == 1:
-            return having[0]
-        if having:
-            some = ", ".join(having[:5]) + (", ..." if len(having) > 5 else "")
-            raise DataError(
-                f"{shown(wanted)} stands in {len(having)} questions: {some}",
-                file=self.folder,
-                allowed="the id of a query, or words that one question alone has",
-            )
-        raise self._unknown(wanted)
+        queries = [query for query, question in questions if part and part in question.casefold()]
+        if not queries:
+            raise self._unknown(text)
+        if len(queries) > 1:
+            some = ", ".join(queries[:5]) + (", ..." if len(queries) > 5 else "")
+            found = f"{shown(text)} stands in {len(queries)} questions: {some}"
+            allowed = "the id of a query, or words that one question alone has"
+            raise DataError(found, file=self.folder, allowed=allowed)
+        return queries[0]
 
     def causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
         """Return system -> query -> its line of `causes.csv`."""
@@ -279,7 +276,7 @@ class QueryViews:
         return ranking_files(self.folder, self.summary)
 
     def texts_of(self, query: str) -> Texts:
-        """Return what gives the texts that are kept of documents, for one query."""
+        """Return the stored texts of documents, for one query."""
         return Texts(self._lines(TEXTS_FILE, "id"), query)
 
     @cached_property
@@ -290,26 +287,25 @@ class QueryViews:
     def passage(self, query: str, document: str) -> TextRow | None:
         """Return the text of a passage that any system found; None where it is not kept."""
         texts = self.texts_of(query)
-        found = (texts(system.name, document) for system in self.summary.systems)
-        return next(filter(None, found), None)
+        rows = (texts(system.name, document) for system in self.summary.systems)
+        return next(filter(None, rows), None)
 
     def question(self, query: str) -> str:
         """Return the text of a question; empty where it is not known."""
-        return self._question(query).question if query in self._known else ""
+        return self._question(query).question
 
     def _unknown(self, query: str) -> DataError:
         some = ", ".join(self.ids[:3]) + (", ..." if len(self.ids) > 3 else "")
         allowed = f"one of {len(self.ids)} ids ({some}), or a part of a question"
-        said, near = f"no query {shown(query)}", nearest(query, self.ids)
-        return DataError(said, file=self.folder, allowed=allowed, nearest=near)
+        near = nearest(query, self.ids)
+        return DataError(
+            f"no query {shown(query)}", file=self.folder, allowed=allowed, nearest=near
+        )
 
     @cached_property
-    def _known(self) -> Container[str]:
-        return self._questions or frozenset(self.ids)
-
-    @cached_property
-    def _cells(self) -> Mapping[str, Mapping[str, Mapping[str, float | None]]]:
-        return read_per_query(self.folder / SCORES_FILE)
+    def _rows(self) -> Mapping[str, int]:
+        """Query -> its row in `columns`."""
+        return {query: row for row, query in enumerate(self.ids)}
 
     @cached_property
     def _latency(self) -> Mapping[str, Mapping[str, float]]:
@@ -376,7 +372,9 @@ class QueryViews:
         for rank, (name, score) in enumerate(ranked, start=1):
             text = own.get(name) or texts(system.ranking_of, name)
             hits.append(Hit(rank, name, score, judged.get(name), *_shown(text), name in own))
-        cells = {} if self._bare else self._cells.get(system.name, {}).get(query, {})
+        columns = {} if self._bare else self.columns.get(system.name, {})
+        row = self._rows[query]
+        cells = {name: float(columns[name][row]) for name in system.scores if name in columns}
         return SystemView(
             name=system.name,
             retriever=system.retriever,
@@ -388,7 +386,7 @@ class QueryViews:
             ranking=tuple(hits),
             answers=answers,
             verdicts=tuple(self._lines_of("judgements", system.name).read(VerdictRow, query)),
-            scores={} if self._bare else {name: cells.get(name) for name in system.scores},
+            scores={name: None if isnan(cell) else cell for name, cell in cells.items()},
             ranking_ms=self.ranking_ms(system).get(query),
             unscored={
                 row.measure: row

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ragbench.data.files.rows import no_constant
+from ragbench.data.files.rows import no_constant, unique_keys
 from ragbench.errors import DataError
 from ragbench.files import check_writable, folder_written_atomically, names_in, odd_file, point_at
 from ragbench.json_yaml import load_json
@@ -49,19 +49,29 @@ def metadata_rows(queries: Sequence[Query]) -> Iterator[MetadataRow]:
 
 def read_query_metadata(path: Path) -> dict[str, Mapping[str, Any]]:
     """Read query id -> metadata."""
-    found: dict[str, Mapping[str, Any]] = {}
+    rows = read_records(path, MetadataRow, "query_id and metadata")
+    return {row.query_id: row.metadata for _, row in rows}
+
+
+def read_records(path: Path, made: type[R], allowed: str) -> Iterator[tuple[int, R]]:
+    """Yield the number and the record of each line of a JSON Lines file of a run folder.
+
+    Raises:
+        DataError: The file is missing, or a line is no such record.
+    """
     try:
-        lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+        # a text may hold other line ends than \n, which JSON does not escape
+        with path.open(encoding="utf-8", newline="\n") as lines:
+            for number, line in enumerate(lines, start=1):
+                try:
+                    yield number, from_json(made, load_json(line))
+                except (ValueError, DataError) as error:
+                    what = f"not a line that a run writes: {shown(line.rstrip())}"
+                    raise DataError(what, file=path, line=number, allowed=allowed) from error
+    except FileNotFoundError as error:
+        raise DataError("no such file", file=path, allowed="a whole run folder") from error
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot be read: {error}", file=path) from error
-    for number, line in enumerate(lines, start=1):
-        try:
-            row = from_json(MetadataRow, load_json(line))
-        except (ValueError, DataError) as error:
-            what, allowed = f"not a line that a run writes: {shown(line)}", "query_id and metadata"
-            raise DataError(what, file=path, line=number, allowed=allowed) from error
-        found[row.query_id] = row.metadata
-    return found
 
 
 def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -151,6 +161,7 @@ def to_json_line(value: Any, *, indent: int | None = None) -> str:
 # the last four are of full width; where people write decimals with a comma, `;` ends a cell
 _FORMULA = re.compile(r"""(?:^|(?<=[;\t]))(?=[\s'"\ufeff]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])""")
 _INERT = re.compile(f"{_FORMULA.pattern}'")
+_CONFLICT = re.compile(r"^(<<<<<<<|=======|>>>>>>>)", re.MULTILINE)
 _QUOTED = re.compile(r'[,"\r\n]')
 
 
@@ -256,8 +267,7 @@ def csv_rows(path: Path) -> Iterator[list[str]]:
     """Yield the rows of a CSV file of ours, the header first, with the texts as they were.
 
     Raises:
-        FileNotFoundError: There is none.
-        DataError: It cannot be read, or is no CSV.
+        DataError: The file is missing, cannot be read, or is no CSV.
     """
     try:
         # ids of TREC files may be any bytes
@@ -265,8 +275,8 @@ def csv_rows(path: Path) -> Iterator[list[str]]:
             csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
             for row in csv.reader(stream, strict=True):
                 yield [original(cell) if "'" in cell else cell for cell in row]
-    except FileNotFoundError:
-        raise
+    except FileNotFoundError as error:
+        raise DataError("no such file", file=path, allowed="a whole run folder") from error
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from error
     except csv.Error as error:
@@ -352,13 +362,19 @@ def _pointed_at(path: Path) -> Path:
 
 
 def read_record(path: Path, made: type[R]) -> R:
-    """Read a versioned JSON file, such as those of a run folder."""
+    """Read a versioned JSON file: a file of a run folder, a baseline, a certificate."""
     try:
-        value = load_json(path.read_text(encoding="utf-8"), parse_constant=no_constant)
+        text = path.read_bytes().decode("utf-8")
+        value = load_json(text, object_pairs_hook=unique_keys, parse_constant=no_constant)
     except FileNotFoundError as error:
         raise DataError("no such file", file=path) from error
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from error
+    except json.JSONDecodeError as error:
+        if mark := _CONFLICT.search(text):
+            line, allowed = text.count("\n", 0, mark.start()) + 1, "the file written again"
+            raise DataError("conflict of a merge", file=path, line=line, allowed=allowed) from error
+        raise DataError(f"not JSON: {error.msg}", file=path, line=error.lineno) from error
     except ValueError as error:
         raise DataError(f"not JSON: {error}", file=path) from error
     return from_file(made, value, file=path)
@@ -399,36 +415,28 @@ def read_per_query(path: Path) -> dict[str, dict[str, dict[str, float | None]]]:
 
 def per_query_rows(path: Path) -> Iterator[tuple[str, str, dict[str, float | None]]]:
     """Yield system, query id, and column -> value of each row of `per_query.csv`."""
-    known: dict[str, float | None] = {"": None}  # most values of a measure come again and again
+    # most values of a measure come again and again: equal cells share one number
+    numbers: dict[str, float | None] = {"": None}
     allowed = "system, query_id, and numbers or empty cells"
-    try:
-        rows = csv_rows(path)
-        head = next(rows, [])
-        if head[:2] != ["system", "query_id"]:
-            raise DataError(f"columns: {', '.join(head)}", file=path, line=1, allowed=allowed)
-        names = head[2:]
-        for number, row in enumerate(rows, start=2):
-            if not row:  # an empty line
-                continue
-            if len(known) > _MOST_KNOWN:
-                known = {"": None}
-            try:
-                for cell in row[2:]:
-                    if cell not in known:
-                        known[cell] = _number(cell)
-                values = dict(zip(names, map(known.__getitem__, row[2:]), strict=True))
-                system, query = row[:2]
-            except (IndexError, ValueError) as error:
-                what = f"row: {error}" if len(row) == len(head) else f"row: {len(row)} cells"
-                raise DataError(what, file=path, line=number, allowed=allowed) from error
-            yield system, query, values
-    except FileNotFoundError as error:
-        raise DataError("no such file", file=path) from error
-
-
-def _number(cell: str) -> float:
-    """A cell as a number; NaN is no score, and an infinite one would spoil every mean."""
-    value = float(cell)
-    if not math.isfinite(value):
-        raise ValueError(f"found {cell!r}")
-    return value
+    rows = csv_rows(path)
+    head = next(rows, [])
+    if head[:2] != ["system", "query_id"]:
+        raise DataError(f"columns: {', '.join(head)}", file=path, line=1, allowed=allowed)
+    for number, row in enumerate(rows, start=2):
+        if not row:  # an empty line
+            continue
+        if len(numbers) > _MOST_KNOWN:
+            numbers = {"": None}
+        try:
+            for cell in row[2:]:
+                if cell not in numbers:
+                    numbers[cell] = value = float(cell)
+                    # NaN is no score, and an infinite one would spoil every mean
+                    if not math.isfinite(value):
+                        raise ValueError(f"found {cell!r}")
+            system, query, *cells = row
+            values = dict(zip(head[2:], map(numbers.__getitem__, cells), strict=True))
+        except ValueError as error:
+            what = f"row: {error}" if len(row) == len(head) else f"row: {len(row)} cells"
+            raise DataError(what, file=path, line=number, allowed=allowed) from error
+        yield system, query, values

@@ -9,7 +9,6 @@ import mmap
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from operator import gt
 from pathlib import Path
@@ -48,19 +47,18 @@ PARTS = ("question", "judgements", "subtopics", "answers")
 
 
 class Lines:
-    """A JSON Lines file by the id in each line; a file that is not there has none.
+    """Index a JSON Lines file by the id in each line; a file that is missing has no lines.
 
-    In memory a line is two numbers and an id two more, whatever they hold; the file stays open
-    while it is read.
+    A line takes two numbers of memory, whatever it holds. The file stays open while it is read.
     """
 
     def __init__(self, path: Path, key: str = "query_id") -> None:
-        """Read the file once, and keep where each line is."""
-        self.path, self._key = path, key
+        """Read the file once, and note the offset of each line under the line's id."""
+        self.path = path
+        # id -> number of its last line; line -> its offset, and the previous line of the same id
+        # (0: none). A list of lines for each id would take four times the memory
         self._last: dict[str, int] = {}
-        """Id -> the number of its last line, from 1."""
-        self._offsets, self._before = array("q"), array("q")
-        """Line -> where it begins, and the number of the line of this id before it; 0 for none."""
+        self._offsets, self._previous = array("q"), array("q")
         self._stream: IO[bytes] | None = None
         try:
             with path.open("rb") as stream:
@@ -68,7 +66,7 @@ class Lines:
                 for number, line in enumerate(stream, start=1):
                     name = _id_in(line, key, path, number)
                     self._offsets.append(offset)
-                    self._before.append(self._last.get(name) or 0)
+                    self._previous.append(self._last.get(name, 0))
                     self._last[name] = number
                     offset += len(line)
         except FileNotFoundError:
@@ -77,10 +75,8 @@ class Lines:
             raise DataError(f"cannot be read: {error.strerror}", file=path) from error
 
     def __iter__(self) -> Iterator[str]:
-        """Yield each id once, in the order of their first lines, which are read again."""
-        for number, before in enumerate(self._before, start=1):
-            if not before:
-                yield str(self._read(number)[self._key])
+        """Iterate over the distinct ids, in the order of their first lines."""
+        return iter(self._last)
 
     def __contains__(self, key: object) -> bool:
         return key in self._last
@@ -99,25 +95,20 @@ class Lines:
 
     def values(self, key: str) -> Iterator[tuple[dict[str, Json], int]]:
         """Yield the lines of an id as JSON has them, each with its number."""
-        numbers, number = list[int](), self._last.get(key) or 0
+        numbers, number = list[int](), self._last.get(key, 0)
         while number:
             numbers.append(number)
-            number = self._before[number - 1]
+            number = self._previous[number - 1]
         for number in reversed(numbers):
-            value = self._read(number)
-            if str(value[self._key]) == key:  # else an id with the same hash
-                yield value, number
-
-    def _read(self, number: int) -> Json:
-        if self._stream is None:
-            self._stream = self.path.open("rb")
-        self._stream.seek(self._offsets[number - 1])
-        return load_json(self._stream.readline())
+            if self._stream is None:
+                self._stream = self.path.open("rb")
+            self._stream.seek(self._offsets[number - 1])
+            yield load_json(self._stream.readline()), number
 
     def read(self, made: type[R], key: str) -> list[R]:
         """Return the lines of an id as records."""
-        found = self.values(key)
-        return [from_json(made, value, file=self.path, line=number) for value, number in found]
+        lines = self.values(key)
+        return [from_json(made, value, file=self.path, line=number) for value, number in lines]
 
 
 def _id_in(line: bytes, key: str, path: Path, number: int) -> str:
@@ -225,31 +216,23 @@ class RankingFile:
             return self._last[1]
         start, end = self._places[query]
         self._stream.seek(start)
-        documents, scores = self._columns(query, self._stream.read(end - start))
+        lines = self._stream.read(end - start)
+        fields = lines.split()
+        try:
+            documents, scores = fields[2::6], [*map(float, fields[4::6])]
+            if len(fields) != 6 * len(lines.splitlines()):
+                raise ValueError("a line without six columns")
+        except ValueError as error:
+            allowed = "query Q0 document rank score tag"
+            record = f"query {shown(query)}"
+            raise DataError(str(error), file=self._path, record=record, allowed=allowed) from error
         if not all(map(gt, scores, scores[1:])):
-            found = sorted(zip(scores, documents, strict=True), reverse=True)
-            scores, documents = [score for score, _ in found], [name for _, name in found]
+            hits = sorted(zip(scores, documents, strict=True), reverse=True)
+            scores, documents = [score for score, _ in hits], [name for _, name in hits]
         # no id holds a line end
         names = b"\n".join(documents).decode("utf-8", "surrogateescape").split("\n")
         self._last = query, list(zip(names, scores, strict=True))
         return self._last[1]
-
-    def _columns(self, query: str, lines: bytes) -> tuple[list[bytes], list[float]]:
-        fields = lines.split()
-        if len(fields) == 6 * lines.count(b"\n") == 6 * fields[1::6].count(b"Q0"):
-            with suppress(ValueError):  # told below, with the number of the line
-                return fields[2::6], [*map(float, fields[4::6])]
-        documents, scores = [], []
-        for number, line in enumerate(lines.rstrip(b"\n").split(b"\n"), start=1):
-            fields = line.split()
-            try:
-                documents.append(fields[2])
-                scores.append(float(fields[4]))
-            except (IndexError, ValueError) as error:
-                what = f"hit {number} of query {shown(query)}"
-                allowed = "query Q0 document rank score tag"
-                raise DataError(what, file=self._path, allowed=allowed) from error
-        return documents, scores
 
 
 def read_columns(path: Path, query_ids: Sequence[str]) -> dict[str, dict[str, FloatArray]]:
@@ -258,25 +241,25 @@ def read_columns(path: Path, query_ids: Sequence[str]) -> dict[str, dict[str, Fl
     Raises:
         DataError: The file is not what it should be.
     """
-    found: dict[str, dict[str, FloatArray]] = {}
+    columns: dict[str, dict[str, FloatArray]] = {}
     row_of = {query: row for row, query in enumerate(query_ids)}
     for system, query, values in per_query_rows(path):
-        own = found.setdefault(system, {})
+        scores = columns.setdefault(system, {})
         for name, value in values.items():
-            if name not in own:
-                own[name] = np.full(len(row_of), np.nan)
+            if name not in scores:
+                scores[name] = np.full(len(row_of), np.nan)
             if value is not None and query in row_of:
-                own[name][row_of[query]] = value
-    return found
+                scores[name][row_of[query]] = value
+    return columns
 
 
 def read_latency(path: Path) -> dict[str, dict[str, float]]:
     """Read the times in `costs.csv` as system -> query -> milliseconds, where they are known."""
-    found: dict[str, dict[str, float]] = {}
-    for system, query, own in per_query_rows(path):
-        if (ms := own.get(COST_COLUMNS[0])) is not None:
-            found.setdefault(system, {})[query] = ms
-    return found
+    times: dict[str, dict[str, float]] = {}
+    for system, query, costs in per_query_rows(path):
+        if (ms := costs.get(COST_COLUMNS[0])) is not None:
+            times.setdefault(system, {})[query] = ms
+    return times
 
 
 def format_causes(found: Mapping[str, Sequence[Lost]], query_ids: Sequence[str]) -> Iterator[str]:
@@ -297,23 +280,17 @@ def format_causes(found: Mapping[str, Sequence[Lost]], query_ids: Sequence[str])
 
 def read_causes(path: Path) -> dict[str, dict[str, CauseRow]]:
     """Read `causes.csv` as system -> query -> its line."""
-    found: dict[str, dict[str, CauseRow]] = {}
-    try:
-        for number, cells in enumerate(csv_rows(path), start=1):
-            if number == 1 and tuple(cells) == _COLUMNS:
-                continue
-            if number == 1 or len(cells) != len(_COLUMNS) or cells[2] not in CAUSES:
-                allowed = f"{', '.join(_COLUMNS)}; a cause is one of {', '.join(CAUSES)}"
-                what = shown(",".join(cells))
-                raise DataError(what, file=path, line=number, allowed=allowed)
-            system, query, cause, why = cells
-            made = CauseRow(
-                system=system, query_id=query, cause=cast("AnswerCause", cause), why=why
-            )
-            found.setdefault(made.system, {})[made.query_id] = made
-    except FileNotFoundError as error:
-        raise DataError("no such file", file=path, allowed="a whole run folder") from error
-    return found
+    causes: dict[str, dict[str, CauseRow]] = {}
+    for number, cells in enumerate(csv_rows(path), start=1):
+        if number == 1 and tuple(cells) == _COLUMNS:
+            continue
+        if number == 1 or len(cells) != len(_COLUMNS) or cells[2] not in CAUSES:
+            allowed = f"{', '.join(_COLUMNS)}; a cause is one of {', '.join(CAUSES)}"
+            raise DataError(shown(",".join(cells)), file=path, line=number, allowed=allowed)
+        system, query, cause, why = cells
+        row = CauseRow(system=system, query_id=query, cause=cast("AnswerCause", cause), why=why)
+        causes.setdefault(system, {})[query] = row
+    return causes
 
 
 def fingerprint_queries(
@@ -368,10 +345,7 @@ def _columns(prints: QueryFingerprints) -> list[str]:
 
 def read_fingerprints(path: Path) -> QueryFingerprints:
     """Read `fingerprints.csv`."""
-    try:
-        head, *rows = [*csv_rows(path)] or [[]]
-    except FileNotFoundError as error:
-        raise DataError("no such file", file=path, allowed="a whole run folder") from error
+    head, *rows = [*csv_rows(path)] or [[]]
     if head[:1] != ["query_id"]:
         raise DataError(f"columns: {', '.join(head)}", file=path, allowed="query_id first")
     table = {}
@@ -393,14 +367,11 @@ def checked_fingerprints(
             raise DataError(f"part '{part}'", file=file, allowed=allowed, nearest=near)
     found: dict[str, dict[str, str]] = {part: {} for part in parts}
     for query, row in table.items():
-        if len(row) != len(parts) or not all(cell is None or _is_print(cell) for cell in row):
+        fits = (c is None or (isinstance(c, str) and _PRINT.fullmatch(c)) for c in row)
+        if len(row) != len(parts) or not all(fits):
             allowed = f"12 hexadecimal digits, or nothing, for each of {', '.join(parts)}"
             raise DataError(f"fingerprints of '{query}': {list(row)!r}", file=file, allowed=allowed)
         for part, cell in zip(parts, row, strict=True):
             if isinstance(cell, str):
                 found[part][query] = cell
     return found
-
-
-def _is_print(cell: object) -> bool:
-    return isinstance(cell, str) and _PRINT.fullmatch(cell) is not None

@@ -13,14 +13,13 @@ from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
     read_manifest,
     read_per_query,
+    read_records,
     read_summary,
     resolve_run_folder,
 )
 from ragbench.data.runs.run_lines import FINGERPRINTS_FILE, ranking_files, read_fingerprints
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
-from ragbench.json_yaml import load_json
-from ragbench.records.codec import from_json
 from ragbench.records.manifest import UnscoredRow
 from ragbench.records.score import BaselineScore, SystemScore
 from ragbench.records.summary import SystemSummary
@@ -75,24 +74,16 @@ class _Reader:
     def _read_unscored(self) -> None:
         """Read why values are missing; a run that scored everything has an empty file."""
         path, words = self._unscored_file, {cause.word: cause for cause in Cause}
-        try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-        except OSError as error:
-            raise DataError("no such file", file=path, allowed="a whole run folder") from error
-        except UnicodeDecodeError as error:
-            raise DataError("not UTF-8", file=path, allowed="a file of ragbench run") from error
-        for number, line in enumerate(lines, start=1):
-            try:
-                row = from_json(UnscoredRow, load_json(line))
-                key = (row.system, row.measure, row.query_id)
-                if row.sample is None:
-                    self._causes[key] = words[row.cause]
-                else:  # one of several answers; the query has a line of its own
-                    self._of_answers.setdefault(key, {})[row.sample] = words[row.cause]
-            except (ValueError, KeyError, DataError) as error:
-                found = f"not a line that a run writes: {shown(line)}"
-                allowed = f"system, query_id, measure and a cause: {', '.join(words)}"
-                raise DataError(found, file=path, line=number, allowed=allowed) from error
+        allowed = f"system, query_id, measure and a cause: {', '.join(words)}"
+        for number, row in read_records(path, UnscoredRow, allowed):
+            key = (row.system, row.measure, row.query_id)
+            if row.cause not in words:
+                found = f"not a cause: {shown(row.cause)}"
+                raise DataError(found, file=path, line=number, allowed=allowed)
+            if row.sample is None:
+                self._causes[key] = words[row.cause]
+            else:  # one of several answers; the query has a line of its own
+                self._of_answers.setdefault(key, {})[row.sample] = words[row.cause]
 
     def system(self, system: SystemSummary) -> SystemScores:
         """Return the columns and costs of a system."""
