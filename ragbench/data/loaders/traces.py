@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -22,7 +22,7 @@ from ragbench.data.files.rows import (
 )
 from ragbench.data.loaders.base import Previewed, SplitOption, finished, parse_split
 from ragbench.data.loaders.records import RecordTable
-from ragbench.data.traces import exports
+from ragbench.data.traces.exports import READERS
 from ragbench.data.traces.roles import Reading, Traced, Unclear, read_trace
 from ragbench.data.traces.spans import Json, Kind, Span, tell_format
 from ragbench.data.traces.values import documents_in
@@ -38,13 +38,6 @@ _SHOWN = 3
 _USERS, _ASSISTANTS = ("user", "human"), ("assistant", "ai", "model")
 
 Format = Literal["auto", "openinference", "otlp", "langfuse", "langsmith", "mlflow"]
-_READERS: Mapping[str, Callable[[Iterable[Entry]], Iterator[Span]]] = {
-    "openinference": exports.read_rows_of_spans,
-    "otlp": exports.read_otlp,
-    "langfuse": exports.read_langfuse,
-    "langsmith": exports.read_langsmith,
-    "mlflow": exports.read_mlflow,
-}
 
 
 @dataclass(slots=True)
@@ -331,7 +324,7 @@ class Traces(Previewed):
             shown = ", ".join(list(entries[0].values)[:8])
             formats = ", ".join(get_args(Format)[1:])
             raise entries[0].error(f"no spans (keys: {shown})", allowed=f"an export of {formats}")
-        spans = list(_READERS[told](entries))
+        spans = list(READERS[told](entries))
         present = list(dict.fromkeys(span.name for span in spans))
         for name in chosen.kinds or ():
             if name not in present:

@@ -179,12 +179,18 @@ def count(value: Json) -> int | None:
     return None if found is None else int(found)
 
 
-def said_error(code: Json, *messages: Json) -> str | None:
+def error_reason(code: Json, *messages: Json) -> str | None:
     """Return why a step failed, in one line; None where its status is no error."""
     if str(code).strip().rsplit(".", 1)[-1].lower() not in _FAILED:
         return None
     lines = (str(message).strip() for message in messages if message)
     return next((line.splitlines()[0] for line in lines if line), "no reason is recorded")
+
+
+def mapping_of(value: Json) -> Tree:
+    """Return an object, also one that is written as JSON; an empty one for anything else."""
+    value = parsed(value)
+    return value if isinstance(value, Mapping) else {}
 
 
 def first(values: Tree, *keys: str) -> Json:
