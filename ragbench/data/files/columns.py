@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -255,32 +256,36 @@ def with_paths(entries: Sequence[Entry], columns: Named) -> Sequence[Entry]:
         for column in named
         if "." in column
         and not any(column in entry.values for entry in entries)
-        and any(_found(entry.values, column) is not None for entry in entries)
+        and any(value_at(entry.values, column) is not None for entry in entries)
     ]
     if not paths:
         return entries
-    return _remade(entries, lambda values: values | {path: _found(values, path) for path in paths})
+    return _remade(
+        entries, lambda values: values | {path: value_at(values, path) for path in paths}
+    )
 
 
-def _found(value: Any, path: str) -> Any:
-    """What a path leads to; None where it leads nowhere."""
+def value_at(value: Any, path: str | None) -> Any:
+    """Return the value at a path, the value itself without one; None where the path leads nowhere.
+
+    Example:
+        >>> value_at({"a.b": [1, '{"c": 2}']}, "a.b.1.c")
+        2
+    """
+    if not path:
+        return value
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-        try:
+        with suppress(ValueError):
             value = parse_json(value)
-        except ValueError:
-            return None
     if isinstance(value, list):
         step, _, rest = path.partition(".")
-        if not step.isdigit() or int(step) >= len(value):
-            return None
-        return _found(value[int(step)], rest) if rest else value[int(step)]
+        return value_at(value[int(step)], rest) if step in map(str, range(len(value))) else None
     if not isinstance(value, Mapping):
         return None
-    if path in value:
-        return value[path]
-    # the longest key comes first
-    places = [at for at, letter in enumerate(path) if letter == "."]
-    inner = (
-        _found(value[path[:at]], path[at + 1 :]) for at in reversed(places) if path[:at] in value
-    )
-    return next((found for found in inner if found is not None), None)
+    steps = path.split(".")
+    # the longest key comes first: keys may hold dots themselves
+    for n in range(len(steps), 0, -1):
+        inner = value_at(value.get(".".join(steps[:n])), ".".join(steps[n:]))
+        if inner is not None:
+            return inner
+    return None

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from ragbench.data.files.collection import Corpus, read_corpus
 from ragbench.data.files.columns import Named
@@ -28,14 +28,14 @@ from ragbench.data.traces.spans import Json, Kind, Span, tell_format
 from ragbench.data.traces.values import documents_in
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option, nearest
-from ragbench.types import Answered, Collection, Document, Qrels, Query, Turn
+from ragbench.types import Answered, Collection, Qrels, Query, Turn
 
 Hops = Literal["apart", "joined"]
 """Whether each retrieval of a trace is a system of its own, too."""
 GIVEN = "given"
 """The system that the traces are."""
 _SHOWN = 3
-_USERS, _ASSISTANTS = ("user", "human"), ("assistant", "ai", "model")
+Value = TypeVar("Value")
 
 Format = Literal["auto", "openinference", "otlp", "langfuse", "langsmith", "mlflow"]
 
@@ -70,115 +70,98 @@ class ReadTraces:
             self.turns[trace.id] = self._before(trace)
 
     def _before(self, trace: Traced) -> tuple[Turn, ...]:
-        """The turns before a question: of its own input, or else the earlier traces."""
-        if trace.turns:
-            return tuple(
-                Turn("user" if message.role in _USERS else "assistant", message.text)
-                for message in trace.turns
-                if message.role in (*_USERS, *_ASSISTANTS) and message.text
-            )
-        if trace.session is None:
-            return ()
-        others = [each for each in self.traces if each.session == trace.session]
-        timed = [(each.start, each) for each in others if each.start is not None]
-        if len(timed) < len(others) or trace.start is None:
+        """Return the turns before a question: of its own input, or else of earlier traces."""
+        if trace.turns or trace.session is None:
+            return trace.turns
+        session = [other for other in self.traces if other.session == trace.session]
+        timed = [(other.start, other) for other in session if other.start is not None]
+        if len(timed) < len(session) or trace.start is None:
             # the only trace of a session needs no order
-            self.unordered += len(others) > 1
+            self.unordered += len(session) > 1
             return ()
-        found: list[Turn] = []
-        for start, each in sorted(timed, key=lambda pair: pair[0]):
-            # strictly: the trace itself is one of its session
-            if start < trace.start and each.answer is not None:
-                texts = tuple(d.full_text for d in each.passages or ())
-                found += [Turn("user", each.question), Turn("assistant", each.answer, texts)]
-        return tuple(found)
+        turns: list[Turn] = []
+        for start, earlier in sorted(timed, key=lambda pair: pair[0]):
+            # strictly: the trace itself is in its session
+            if start < trace.start and earlier.answer is not None:
+                texts = tuple(passage.full_text for passage in earlier.passages or ())
+                turns.append(Turn("user", earlier.question))
+                turns.append(Turn("assistant", earlier.answer, texts))
+        return tuple(turns)
 
     @property
     def queries(self) -> list[Query]:
-        """A question for each trace, with the id of the trace."""
+        """The question of each trace, with the id of the trace."""
         return [
-            Query(_id(each), each.question, _metadata(each), self.turns[each.id])
-            for each in self.traces
+            Query(_id(trace), trace.question, _metadata(trace), self.turns[trace.id])
+            for trace in self.traces
         ]
 
     def systems(self, hops: Hops) -> dict[str, list[Answered]]:
-        """What the traces answered and retrieved, by system."""
+        """Return system -> the answers and passages of the traces."""
         # where no trace has a tool, it is not known whether they were recorded
-        has_tools = any(each.tool_calls for each in self.traces)
-        found = {
+        has_tools = any(trace.tool_calls for trace in self.traces)
+        systems = {
             GIVEN: [
                 Answered(
-                    _id(each),
-                    each.answer,
-                    each.passages,
-                    each.queries,
-                    each.tool_calls if has_tools else None,
-                    error=each.error,
-                    usage=each.usage,
-                    latency_ms=each.latency_ms,
+                    _id(trace),
+                    trace.answer,
+                    trace.passages,
+                    trace.queries,
+                    trace.tool_calls if has_tools else None,
+                    error=trace.error,
+                    usage=trace.usage,
+                    latency_ms=trace.latency_ms,
                 )
-                for each in self.traces
+                for trace in self.traces
             ]
         }
-        most = max(len(each.retrievals) for each in self.traces)
-        is_single = most < 2 and not any(each.is_reranked for each in self.traces)
+        most = max(len(trace.retrievals) for trace in self.traces)
+        is_single = most < 2 and not any(trace.is_reranked for trace in self.traces)
         if hops == "joined" or is_single:
-            return found
+            return systems
         # hop 0 is the union of all
         for hop in range(most + 1):
             name = f"{GIVEN}-hop-{hop}" if hop else f"{GIVEN}-union"
-            found[name] = [row for each in self.traces if (row := _of_hop(each, hop)) is not None]
-        return found
+            answers = (_answer_of_hop(trace, hop) for trace in self.traces)
+            systems[name] = [answer for answer in answers if answer is not None]
+        return systems
 
     def notes(self) -> list[str]:
-        """How the file was read, a sentence each."""
+        """Say how the file was read, in sentences."""
         kinds = Counter(self.reading.kind(span) for span in self.spans)
         listed = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
         whole = len(self.traces) + sum(map(len, self.unclear.values()))
         spans = f"{counted(len(self.spans), 'span')} ({listed})"
         notes = [f"read as {self.format}: {counted(whole, 'trace')}, {spans}"]
         for kind in ("retriever", "reranker"):
-            named = (span.name for span in self.spans if self.reading.kind(span) == kind)
-            names = Counter(named).most_common()
-            if names:
-                notes.append(f"{kind}s: " + ", ".join(f"{name} ({n})" for name, n in names))
-        hops = Counter(len(each.retrievals) for each in self.traces)
-        notes.append(
-            "retrievals: "
-            + ", ".join(f"{counted(n, 'trace')} with {h}" for h, n in sorted(hops.items()))
-        )
-        notes += self._told()
-        sessions = {
-            e.session for e in self.traces if e.session and self.turns[e.id] and not e.turns
+            names = Counter(s.name for s in self.spans if self.reading.kind(s) == kind)
+            notes += _counts(f"{kind}s", names)
+        hops = sorted(Counter(len(trace.retrievals) for trace in self.traces).items())
+        shares = ", ".join(f"{counted(n, 'trace')} with {hop}" for hop, n in hops)
+        notes.append(f"retrievals: {shares}")
+        facts = {
+            "tokens": sum(trace.usage.input_tokens is not None for trace in self.traces),
+            "cost": sum(trace.usage.usd is not None for trace in self.traces),
+            "time": sum(trace.latency_ms is not None for trace in self.traces),
         }
-        after = sum(bool(turns) for turns in self.turns.values())
-        if after:
-            where = f" (of {counted(len(sessions), 'session')})" if sessions else ""
-            notes.append(f"{counted(after, 'question')} after earlier turns{where}")
-        failed = [each for each in self.traces if each.error is not None]
-        for error, number in Counter(each.error for each in failed).most_common(_SHOWN):
+        n = len(self.traces)
+        notes.append("known: " + ", ".join(f"{fact} of {k} of {n}" for fact, k in facts.items()))
+        notes += _counts("models", Counter(m for trace in self.traces for m in trace.models))
+        later = [trace for trace in self.traces if self.turns[trace.id]]
+        if later:
+            sessions = {trace.session for trace in later if trace.session and not trace.turns}
+            suffix = f" (of {counted(len(sessions), 'session')})" if sessions else ""
+            notes.append(f"{counted(len(later), 'question')} after earlier turns{suffix}")
+        errors = Counter(trace.error for trace in self.traces if trace.error is not None)
+        for error, number in errors.most_common(_SHOWN):
             notes.append(f"failed calls: {number}: {error}")
-        if renamed := sum(each.renamed for each in self.traces):
+        if renamed := sum(trace.renamed for trace in self.traces):
             advice = "match: {level: document, id: metadata.document_id} counts them as one"
             notes.append(f"{counted(renamed, 'passage')} with the id of another passage; {advice}")
         return [*notes, *(self.corpus.notes if self.corpus else [])]
 
-    def _told(self) -> list[str]:
-        """Of how many traces the tokens, cost and time are known, and the models."""
-        n = len(self.traces)
-        known = {
-            "tokens": sum(each.usage.input_tokens is not None for each in self.traces),
-            "cost": sum(each.usage.usd is not None for each in self.traces),
-            "time": sum(each.latency_ms is not None for each in self.traces),
-        }
-        notes = ["known: " + ", ".join(f"{what} of {k} of {n}" for what, k in known.items())]
-        models = Counter(model for each in self.traces for model in each.models)
-        if models:
-            notes.append("models: " + ", ".join(f"{model} ({k})" for model, k in models.items()))
-        return notes
-
     def warnings(self) -> list[str]:
-        """What was left out, and what may be a retrieval; a sentence each."""
+        """Name the traces that are left out, and steps that may be retrievals, in sentences."""
         warnings = []
         for cause, ids in self.unclear.items():
             shown = ", ".join(ids[:_SHOWN]) + (", ..." if len(ids) > _SHOWN else "")
@@ -198,42 +181,46 @@ class ReadTraces:
         return warnings
 
     def _returns_passages(self, span: Span) -> bool:
-        """Whether a step inside a trace returns nothing but passages, without being a retriever."""
+        """Return True if a step inside a trace returns passages alone, and is no retriever."""
         if span.parent is None or self.reading.kind(span) not in ("chain", "tool", "unknown"):
             return False
-        only = not isinstance(span.output, Mapping) or len(span.output) == 1
-        listed = (documents_in(span.output) or []) if only else []
-        return bool(listed) and all(isinstance(each, Mapping) for each in listed)
+        if isinstance(span.output, Mapping) and len(span.output) > 1:
+            return False
+        passages = documents_in(span.output)
+        return bool(passages) and all(isinstance(passage, Mapping) for passage in passages or ())
+
+
+def _counts(label: str, counts: Counter[str]) -> list[str]:
+    """Return a note with the count of each name; none without names."""
+    names = ", ".join(f"{name} ({n})" for name, n in counts.most_common())
+    return [f"{label}: {names}"] if names else []
 
 
 def _id(trace: Traced) -> str:
     return encode_spaces(trace.id)
 
 
-def _of_hop(trace: Traced, hop: int) -> Answered | None:
-    """What one retrieval of a trace returned, or all of them for 0; None where there is none."""
-    documents: list[Document] | None = trace.union if hop == 0 else None
-    for each in trace.retrievals:
-        if each.hop == hop:
-            documents = each.documents
-    if not trace.retrievals or documents is None:
-        return None if trace.error is None else Answered(_id(trace), error=trace.error)
-    return Answered(_id(trace), None, documents)
+def _answer_of_hop(trace: Traced, hop: int) -> Answered | None:
+    """Return the passages of a retrieval of a trace, for 0 of all; None where there is none."""
+    if 0 < len(trace.retrievals) >= hop:
+        documents = trace.retrievals[hop - 1].documents if hop else trace.union
+        return Answered(_id(trace), None, documents)
+    return None if trace.error is None else Answered(_id(trace), error=trace.error)
 
 
 def _metadata(trace: Traced) -> dict[str, Json]:
-    found = {
+    metadata = {
         **trace.metadata,
         "hops": len(trace.retrievals),
-        "retrievers": ", ".join(dict.fromkeys(each.span.name for each in trace.retrievals)),
+        "retrievers": ", ".join(dict.fromkeys(r.span.name for r in trace.retrievals)),
         "model": ", ".join(trace.models),
         "session": trace.session,
     }
-    return {key: value for key, value in found.items() if value not in (None, "")}
+    return {key: value for key, value in metadata.items() if value not in (None, "")}
 
 
 def _parts(trace: Traced, turns: Sequence[Turn]) -> dict[str, Json]:
-    hops = [f"{each.span.name}: {len(each.documents)} passages" for each in trace.retrievals]
+    hops = [f"{r.span.name}: {len(r.documents)} passages" for r in trace.retrievals]
     return {
         "trace": trace.id,
         "question": trace.question,
@@ -300,12 +287,12 @@ class Traces(Previewed):
 
     def load(self) -> Collection:
         """Read the spans, and put each trace together."""
-        read, chosen = self._read(), self._options
-        gold = read_gold(chosen.gold, chosen.columns, read.corpus, read.queries)
+        read, options = self._read(), self._options
+        gold = read_gold(options.gold, options.columns, read.corpus, read.queries)
         whole = replace(
             gold,
             documents=None if read.corpus is None else read.corpus.documents,
-            given=read.systems(chosen.hops),
+            given=read.systems(options.hops),
             notes=[*read.notes(), *gold.notes],
             warnings=[*read.warnings(), *gold.warnings],
         )
@@ -314,31 +301,31 @@ class Traces(Previewed):
     def preview(self, count: int = 2) -> list[dict[str, Json]]:
         """Return how the first traces were read."""
         read = self._read()
-        return [_parts(each, read.turns[each.id]) for each in read.traces[:count]]
+        return [_parts(trace, read.turns[trace.id]) for trace in read.traces[:count]]
 
     def _read(self) -> ReadTraces:
-        chosen, path = self._options, Path(self._options.path)
+        options, path = self._options, Path(self._options.path)
         entries = list(read_export(path))
-        told = tell_format(entries[0].values) if chosen.format == "auto" else chosen.format
-        if told is None:
+        form = tell_format(entries[0].values) if options.format == "auto" else options.format
+        if form is None:
             shown = ", ".join(list(entries[0].values)[:8])
             formats = ", ".join(get_args(Format)[1:])
             raise entries[0].error(f"no spans (keys: {shown})", allowed=f"an export of {formats}")
-        spans = list(READERS[told](entries))
+        spans = list(READERS[form](entries))
         present = list(dict.fromkeys(span.name for span in spans))
-        for name in chosen.kinds or ():
+        for name in options.kinds or ():
             if name not in present:
                 found, shown = f"kinds: no step is named '{name}'", ", ".join(present[:20])
                 raise DataError(found, file=path, allowed=shown, nearest=nearest(name, present))
-        corpus = None if chosen.corpus is None else read_corpus(Path(chosen.corpus))
+        corpus = None if options.corpus is None else read_corpus(Path(options.corpus))
         reading = Reading(
-            question=chosen.question,
-            answer=chosen.answer,
-            id_field=chosen.id_field,
-            kinds=chosen.kinds or {},
+            question=options.question,
+            answer=options.answer,
+            id_field=options.id_field,
+            kinds=options.kinds or {},
             corpus={d.id: d for d in ([] if corpus is None else corpus.documents)},
         )
-        read = ReadTraces(told, reading, spans, corpus)
+        read = ReadTraces(form, reading, spans, corpus)
         read.read()
         if not read.traces:
             causes = "; ".join(read.warnings()) or "the file has no spans"
@@ -381,26 +368,28 @@ def read_gold(
     path = Path(path)
     entries = list(read_rows(path, "traces"))
     table = RecordTable(entries, columns=columns, corpus=corpus, file=path, cells=is_csv(path))
-    found = table.collection()
-    by_name = {query.id: query.id for query in found.queries}
-    by_text = {_folded(query.text): query.id for query in found.queries}
-    rows = {q.id: by_name.get(q.id) or by_text.get(_folded(q.text)) for q in queries}
-    known = {query: row for query, row in rows.items() if row is not None}
-    if not known:
+    gold = table.collection()
+    ids = {_folded(query.text): query.id for query in gold.queries}
+    ids |= {query.id: query.id for query in gold.queries}
+    rows = {query.id: ids.get(query.id) or ids.get(_folded(query.text)) for query in queries}
+    row_of = {trace: row for trace, row in rows.items() if row is not None}
+    if not row_of:
         allowed = "the questions as the traces have them, or the ids of traces"
         raise DataError("no trace asks a question of this table", file=path, allowed=allowed)
-    grades = {} if found.qrels is None else found.qrels.to_dict()
-    judged = {query: grades[row] for query, row in known.items() if row in grades}
-    unasked = len(found.queries) - len(set(known.values()))
-    note = f"gold of {len(known)} of {len(queries)} traces by {path.name}"
+
+    def by_trace(values: Mapping[str, Value]) -> dict[str, Value]:
+        return {trace: values[row] for trace, row in row_of.items() if row in values}
+
+    judged = {} if gold.qrels is None else by_trace(gold.qrels.to_dict())
+    unasked = len(gold.queries) - len(set(row_of.values()))
+    note = f"gold of {len(row_of)} of {len(queries)} traces by {path.name}"
     note += f"; {unasked} of its questions are in no trace" if unasked else ""
-    calls = found.expected_tool_calls
     return replace(
-        found,
+        gold,
         queries=queries,
         qrels=Qrels.from_dict(judged) if judged else None,
-        answers={q: found.answers[row] for q, row in known.items() if row in found.answers},
-        expected_tool_calls={q: calls[row] for q, row in known.items() if row in calls},
+        answers=by_trace(gold.answers),
+        expected_tool_calls=by_trace(gold.expected_tool_calls),
         notes=[note],
     )
 

@@ -13,13 +13,12 @@ from itertools import chain
 
 from ragbench.data.traces.spans import Kind, Span, Tree
 from ragbench.data.traces.values import (
-    Message,
     keep_apart,
     read_answer,
     read_documents,
     read_question,
 )
-from ragbench.types import Document, ToolCall, Usage
+from ragbench.types import Document, ToolCall, Turn, Usage
 from ragbench.types.records import add_usage
 
 NO_QUESTION = "its input does not say what the question is"
@@ -57,11 +56,9 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """What one outermost retriever of a trace returned."""
+    """The query and the passages of an outermost retriever of a trace."""
 
     span: Span
-    hop: int
-    """Its place among them in time, from 1."""
     query: str | None
     documents: list[Document]
 
@@ -76,15 +73,15 @@ class Traced:
     """None where the call failed."""
     error: str | None
     """Why the call failed."""
-    turns: list[Message]
-    """What its own input says of earlier turns."""
+    turns: tuple[Turn, ...]
+    """Earlier turns in its own input."""
     session: str | None
     start: float | None
     retrievals: list[Retrieval]
     union: list[Document]
     """The passages of all retrievals, each once, in the order of the hops."""
     passages: list[Document] | None
-    """Those that the answer was made from: reranked where there is a reranker."""
+    """The passages of the answer: reranked where there is a reranker."""
     is_reranked: bool
     renamed: int
     """Passages with the id of another one but another text."""
@@ -107,52 +104,50 @@ def read_trace(spans: Sequence[Span], reading: Reading) -> Traced:
     Raises:
         Unclear: They are not clear.
     """
-    spans = [replace(each, kind=reading.kind(each)) for each in spans]
-    tree = _Tree(spans)
+    tree = _Tree([replace(span, kind=reading.kind(span)) for span in spans])
     root = _root(tree, reading)
     retrievals = [
-        Retrieval(span, hop, read_question(span.input)[0], _documents(span, reading))
-        for hop, span in enumerate(tree.outermost("retriever"), start=1)
+        Retrieval(span, read_question(span.input)[0], _documents(span, reading))
+        for span in tree.outermost("retriever")
     ]
-    union, renamed = keep_apart([d for each in retrievals for d in each.documents])
+    union, renamed = keep_apart([d for retrieval in retrievals for d in retrieval.documents])
     reranked = _reranked(tree, retrievals, reading)
     passages = union if reranked is None else keep_apart(reranked)[0]
     question, turns = _question(root, retrievals, reading)
     answer = read_answer(root.output, reading.answer)
     error = root.error
     if answer is None and error is None:
-        error = next((each.error for each in tree.spans if each.error), None)
+        error = next((span.error for span in tree.spans if span.error), None)
         if error is None:
             raise Unclear(NO_ANSWER)
-    asked = [each.query for each in retrievals]
-    models = [each for each in tree.spans if each.kind == "llm"]
-    told = [each for call in tree.outermost("llm") for each in tree.telling(call)]
+    queries = dict.fromkeys(retrieval.query for retrieval in retrievals)
+    calls = [call for outer in tree.outermost("llm") for call in tree.calls_with_usage(outer)]
     return Traced(
         id=root.trace,
         question=question,
         answer=None if root.error is not None else answer,
         error=error if answer is None or root.error is not None else None,
         turns=turns,
-        session=next((each.session for each in (root, *tree.spans) if each.session), None),
+        session=next((span.session for span in (root, *tree.spans) if span.session), None),
         start=root.start,
         retrievals=retrievals,
         union=union,
         passages=passages if retrievals or reranked is not None else None,
         is_reranked=reranked is not None,
         renamed=renamed,
-        queries=[q for q in dict.fromkeys(asked) if q is not None and q != question],
-        tool_calls=tuple(_call(each) for each in tree.outermost("tool")),
-        usage=add_usage(each.usage for each in told) if told else Usage(),
+        queries=[query for query in queries if query is not None and query != question],
+        tool_calls=tuple(map(_call, tree.outermost("tool"))),
+        usage=add_usage(call.usage for call in calls) if calls else Usage(),
         latency_ms=root.latency_ms,
-        models=sorted({each.model for each in models if each.model}),
+        models=sorted({span.model for span in tree.spans if span.kind == "llm" and span.model}),
         metadata=root.metadata,
     )
 
 
 def _call(span: Span) -> ToolCall:
-    """The call of a tool; an input that is no object is its argument `input`."""
-    given = {} if span.input is None else {"input": span.input}
-    arguments = span.input if isinstance(span.input, Mapping) else given
+    """Return the call of a tool; an input that is no object is its argument `input`."""
+    arguments: Tree = {} if span.input is None else {"input": span.input}
+    arguments = span.input if isinstance(span.input, Mapping) else arguments
     output = span.output
     if output is not None and not isinstance(output, str):
         output = json.dumps(output, ensure_ascii=False, default=str)
@@ -163,134 +158,127 @@ class _Tree:
     """The spans of a trace by what is inside what, each list in the order of time."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
-        self.by_id = {each.id: each for each in spans}
+        self.by_id = {span.id: span for span in spans}
         if len(self.by_id) < len(spans):
             raise Unclear(REPEATED)
-        timed = all(each.start is not None for each in spans)
-        self.spans = sorted(spans, key=lambda each: each.start or 0) if timed else list(spans)
+        are_timed = all(span.start is not None for span in spans)
+        self.spans = sorted(spans, key=lambda span: span.start or 0) if are_timed else list(spans)
         self.inside: dict[str | None, list[Span]] = {}
-        for each in self.spans:
-            known = each.parent in self.by_id
-            self.inside.setdefault(each.parent if known else None, []).append(each)
-        for each in spans:
+        for span in self.spans:
+            parent = span.parent if span.parent in self.by_id else None
+            self.inside.setdefault(parent, []).append(span)
             # raises where steps lie in a circle
-            self.above(each)
+            self.above(span)
 
     def above(self, span: Span) -> list[Span]:
-        """The spans that one is inside of, the nearest first."""
-        found: list[Span] = []
+        """Return the spans that a span is inside of, the nearest first."""
+        ancestors: list[Span] = []
         while span.parent in self.by_id:
             span = self.by_id[span.parent or ""]
-            if span in found:
+            if span in ancestors:
                 raise Unclear(CIRCLE)
-            found.append(span)
-        return found
+            ancestors.append(span)
+        return ancestors
 
     def outermost(self, kind: Kind) -> list[Span]:
-        """The spans of a kind that are inside no other one of that kind."""
-        named = [each for each in self.spans if each.kind == kind]
-        return [each for each in named if not any(a.kind == kind for a in self.above(each))]
+        """Return the spans of a kind that are inside no other span of that kind."""
+        return self._roots([span for span in self.spans if span.kind == kind])
 
-    def telling(self, call: Span) -> list[Span]:
-        """The calls of models that tell the tokens of one: itself, or those inside it.
+    def calls_with_usage(self, call: Span) -> list[Span]:
+        """Return the model calls that have the tokens of a call: itself, or calls inside it.
 
         A call may be written twice, by an application and by its client.
         """
         if call.usage != Usage():
             return [call]
-        inside = [
-            each
-            for each in self.spans
-            if each.kind == "llm" and call in self.above(each) and each.usage != Usage()
-        ]
-        return [e for e in inside if not any(a in inside for a in self.above(e))] or [call]
+        calls = (span for span in self.spans if span.kind == "llm" and call in self.above(span))
+        return self._roots([span for span in calls if span.usage != Usage()]) or [call]
+
+    def _roots(self, spans: Sequence[Span]) -> list[Span]:
+        """Return the spans that are inside no other of them."""
+        ids = {span.id for span in spans}
+        return [span for span in spans if not any(a.id in ids for a in self.above(span))]
 
 
 def _root(tree: _Tree, reading: Reading) -> Span:
-    """The one outermost step that has a question and what became of it."""
-    found: list[Span] = []
+    """Return the outermost step that has a question, and an answer or an error."""
+    roots: list[Span] = []
     causes: list[str] = []
-
-    def look(spans: Sequence[Span]) -> None:
-        for span in spans:
-            if span.kind not in _ANSWERING:
-                continue
-            asked = read_question(span.input, reading.question)[0]
-            said = read_answer(span.output, reading.answer)
-            if asked is not None and (said is not None or span.error is not None):
-                found.append(span)
-                continue
-            if span.input is not None and span.output is not None and not causes:
-                causes.append(NO_QUESTION if asked is None else NO_ANSWER)
-            # an input and output that cannot be read are not those of the steps inside
-            if span.input is None or span.output is None:
-                look(tree.inside.get(span.id, ()))
-
-    look(tree.inside.get(None, ()))
-    if len(found) == 1:
-        return found[0]
-    raise Unclear(SEVERAL if found else (causes or [NO_ROOT])[0])
+    steps = [*tree.inside.get(None, ())]
+    for span in steps:
+        if span.kind not in _ANSWERING:
+            continue
+        question = read_question(span.input, reading.question)[0]
+        answer = read_answer(span.output, reading.answer)
+        if question is not None and (answer is not None or span.error is not None):
+            roots.append(span)
+        elif span.input is None or span.output is None:
+            steps += tree.inside.get(span.id, ())
+        else:  # an input and output that cannot be read are not those of the steps inside
+            causes.append(NO_QUESTION if question is None else NO_ANSWER)
+    if len(roots) == 1:
+        return roots[0]
+    raise Unclear(SEVERAL if roots else [*causes, NO_ROOT][0])
 
 
 def _question(
     root: Span, retrievals: Sequence[Retrieval], reading: Reading
-) -> tuple[str, list[Message]]:
-    """The question, and the messages before it.
+) -> tuple[str, tuple[Turn, ...]]:
+    """Return the question, and the turns before it.
 
-    What a model is told is often a prompt with passages in it. Its question is then what the
-    retrievers were asked, if it stands in the prompt word by word.
+    The input of a model is often a prompt with passages in it. The question is then the query of
+    the retrievers, if it stands in the prompt word by word.
     """
-    asked, turns = read_question(root.input, reading.question)
-    if asked is None:
+    question, turns = read_question(root.input, reading.question)
+    if question is None:
         raise Unclear(NO_QUESTION)
-    texts = [d.text for each in retrievals for d in each.documents if d.text]
-    if root.kind != "llm" or not any(text in asked for text in texts):
-        return asked, turns
-    queries = {each.query for each in retrievals}
-    # one there is: the prompt holds a text that a retriever found
-    query = queries.pop()
-    if queries or query is None or query not in asked:
+    texts = [d.text for retrieval in retrievals for d in retrieval.documents if d.text]
+    if root.kind != "llm" or not any(text in question for text in texts):
+        return question, turns
+    query, *others = {retrieval.query for retrieval in retrievals}
+    if others or query is None or query not in question:
         raise Unclear(PROMPT)
     return query, turns
 
 
 def _documents(span: Span, reading: Reading) -> list[Document]:
-    """The passages that a span returned; a span that failed returned none."""
-    written = span.output if span.documents is None else span.documents
-    found = read_documents(written, reading.id_field, reading.corpus)
-    if found is None and span.error is None:
+    """Return the passages that a span returned; a span that failed returned none."""
+    output = span.output if span.documents is None else span.documents
+    passages = read_documents(output, reading.id_field, reading.corpus)
+    if passages is None and span.error is None:
         raise Unclear(UNREADABLE)
-    return found or []
+    return passages or []
 
 
 def _reranked(
     tree: _Tree, retrievals: Sequence[Retrieval], reading: Reading
 ) -> list[Document] | None:
-    """The passages after the rerankers, with those that these did not get.
+    """Return the passages after the rerankers, then the passages that these did not get.
 
-    What a reranker got is what it says, or else all that was retrieved until then. One inside of a
-    retriever is a part of it.
+    A reranker gets the passages in its record, or else all that was retrieved until then. A
+    reranker inside of a retriever is a part of it.
     """
     rerankers = [
-        each
-        for each in tree.outermost("reranker")
-        if each.error is None and not any(a.kind == "retriever" for a in tree.above(each))
+        span
+        for span in tree.outermost("reranker")
+        if span.error is None and not any(a.kind == "retriever" for a in tree.above(span))
     ]
     if not rerankers:
         return None
     passages: list[Document] = []
     waiting = list(retrievals)
-    for reranker in sorted(rerankers, key=_done):
-        before = [each for each in waiting if _done(each.span) <= _done(reranker)]
-        waiting = [each for each in waiting if each not in before]
-        there = [*passages, *chain.from_iterable(each.documents for each in before)]
-        written = reranker.input if reranker.reranked is None else reranker.reranked
-        taken = read_documents(written, reading.id_field, reading.corpus)
-        known = {each.id for each in there if taken is None} | {each.id for each in taken or ()}
-        passages = [*_documents(reranker, reading), *(d for d in there if d.id not in known)]
-    return [*passages, *chain.from_iterable(each.documents for each in waiting)]
+    for reranker in sorted(rerankers, key=_end):
+        ready = [retrieval for retrieval in waiting if _end(retrieval.span) <= _end(reranker)]
+        waiting = [retrieval for retrieval in waiting if retrieval not in ready]
+        passages += chain.from_iterable(retrieval.documents for retrieval in ready)
+        record = reranker.input if reranker.reranked is None else reranker.reranked
+        inputs = read_documents(record, reading.id_field, reading.corpus)
+        ids = {document.id for document in (passages if inputs is None else inputs)}
+        others = [document for document in passages if document.id not in ids]
+        passages = [*_documents(reranker, reading), *others]
+    return [*passages, *chain.from_iterable(retrieval.documents for retrieval in waiting)]
 
 
-def _done(span: Span) -> float:
-    """When a step was done; without times, before everything else."""
+def _end(span: Span) -> float:
+    """Return the time when a step ended; 0, before everything else, without times."""
     return next((time for time in (span.end, span.start) if time is not None), 0.0)
