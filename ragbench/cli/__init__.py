@@ -103,11 +103,18 @@ def group() -> None:
 
 def main() -> None:
     """Run the command line; results on stdout, everything else on stderr."""
-    _end_as_ctrl_c_does()
+    # SIGTERM, and SIGHUP unless `nohup` has it ignored, interrupt in order, with code 130
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, signal.default_int_handler)
     gc.set_threshold(_OBJECTS_TO_A_COLLECTION, *gc.get_threshold()[1:])
     # at its end Python looks for circles among all objects, which took `score` 20 ms for nothing
     atexit.register(gc.freeze)
-    lost = _open_closed_streams()
+    lost = sys.stdout is None  # `>&-` closes it
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open until the end
     note_secrets(secrets_of_process(os.environ))
     streams = open_doors()
     try:
@@ -131,24 +138,6 @@ def _finished(lost: bool) -> int:
             echo(f"cannot write the result: {error.strerror}", err=True)
             code = code or EXIT_BAD_INPUT
     return code
-
-
-def _end_as_ctrl_c_does() -> None:
-    """Let SIGTERM, and SIGHUP unless `nohup` has it ignored, interrupt in order, with code 130."""
-    if threading.current_thread() is not threading.main_thread():
-        return
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, signal.default_int_handler)
-
-
-def _open_closed_streams() -> bool:
-    """Give a closed stream a place to write to; return whether it was stdout."""
-    lost = sys.stdout is None
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open until the end
-    return lost
 
 
 def _exit_code() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 
@@ -12,8 +13,8 @@ import click
 from ragbench.cli.output import confirm, echo
 from ragbench.store.maintenance import CacheEntry, remove, stored_in, to_prune, verify
 
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
-_AGE = {"h": 1 / 24, "d": 1.0, "w": 7.0}
+_BYTES = {f"{unit}{b}": 1000.0**n for n, unit in enumerate(["", "k", "m", "g"]) for b in ("", "b")}
+_DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0}
 
 
 @click.group(name="cache", invoke_without_command=True)
@@ -55,9 +56,9 @@ def prune(folder: Path, older_than: str | None, max_size: str | None) -> None:
     """
     if older_than is None and max_size is None:
         raise click.UsageError("say what to remove: --older-than AGE, --max-size SIZE, or both")
-    days = None if older_than is None else _days(older_than)
-    keep = None if max_size is None else _bytes(max_size)
-    _remove(to_prune(stored_in(folder), older_than_days=days, keep_bytes=keep))
+    days = older_than and _amount(older_than, _DAYS, "--older-than", "12h, 30d, 8w")
+    size = max_size and int(_amount(max_size, _BYTES, "--max-size", "500M, 2G"))
+    _remove(to_prune(stored_in(folder), older_than_days=days, keep_bytes=size))
 
 
 @command.command(name="verify")
@@ -108,16 +109,9 @@ def _size(size: float) -> str:
     return f"{size:.1f} GB"
 
 
-def _days(text: str) -> float:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([hdw])", text.strip().lower())
+def _amount(text: str, units: Mapping[str, float], option: str, examples: str) -> float:
+    """Return a number with a unit behind it, such as `12h`."""
+    match = re.fullmatch(rf"(\d+(?:\.\d+)?)({'|'.join(units)})", text.strip().lower())
     if match is None:
-        found = f"found {text!r}, allowed: 12h, 30d, 8w"
-        raise click.BadParameter(found, param_hint="--older-than")
-    return float(match[1]) * _AGE[match[2]]
-
-
-def _bytes(text: str) -> int:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kmg]?)b?", text.strip().lower())
-    if match is None:
-        raise click.BadParameter(f"found {text!r}, allowed: 500M, 2G", param_hint="--max-size")
-    return int(float(match[1]) * _UNITS[match[2]])
+        raise click.BadParameter(f"found {text!r}, allowed: {examples}", param_hint=option)
+    return float(match[1]) * units[match[2]]

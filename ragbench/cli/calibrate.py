@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import click
 
-from ragbench.cli.output import confidence_option, number_option, path_option, seed_option, several
+from ragbench.cli.output import (
+    confidence_option,
+    number_option,
+    path_option,
+    refuse,
+    seed_option,
+    several,
+)
 
 _SAMPLE = 50  # answers that probes ask about again
-# parameters that only some uses take -> their option, and these uses
+# parameters that only some uses take -> these uses
 _USES = {
-    "systems": ("--system", {"--draw"}),
-    "unit": ("--unit", {"--draw"}),
-    "seed": ("--seed", {"--draw", "--probe"}),
-    "sample": ("--sample", {"--probe"}),
-    "trusted": ("--trust", {"--probe"}),
-    "scale": ("--scale", {"--labels", "--probe", "--ratings"}),
-    "judge_scale": ("--judge-scale", {"--ratings"}),
-    "model": ("--model", {"--ratings"}),
-    "confidence": ("--confidence", {"--labels", "--probe", "--ratings"}),
-    "as_json": ("--json", {"--labels", "--probe", "--ratings"}),
-    "good": ("--good", {"--labels", "--ratings"}),
-    "columns": ("--column", {"--labels", "--ratings"}),
-    "random": ("--random", {"--labels", "--ratings"}),
+    ("systems", "unit"): {"--draw"},
+    ("seed",): {"--draw", "--probe"},
+    ("sample", "trusted"): {"--probe"},
+    ("scale", "confidence", "as_json"): {"--labels", "--probe", "--ratings"},
+    ("judge_scale", "model"): {"--ratings"},
+    ("good", "columns", "random"): {"--labels", "--ratings"},
 }
 _SHARED = ("scale", "confidence", "as_json", "trusted")
 
@@ -166,18 +166,19 @@ def command(
         certificate.probe_judge(request)
 
 
-def _check_uses(uses: Mapping[str, bool], run: Path | None, given: Iterable[str]) -> None:
+def _check_uses(uses: Mapping[str, bool], run: Path | None, given: Collection[str]) -> None:
     drawing, labelled, rated, probing = uses.values()
-    if drawing + (labelled or probing) + rated != 1:
-        raise click.UsageError(
+    refuse(
+        (
+            drawing + (labelled or probing) + rated != 1,
             "either --draw N or --labels FILE (--probe position beside it, or alone): draw first, "
-            "label, then compare; or --ratings FILE, a table with the judge's ratings"
-        )
-    if rated and run is not None:
-        raise click.UsageError("--ratings needs no RUN: the table has the judge's ratings")
-    if not rated and run is None:
-        raise click.UsageError("Missing argument 'RUN': a run folder; --ratings FILE needs none")
-    for name in given:
-        option, meant_for = _USES[name]
-        if not any(uses[use] for use in meant_for):
-            raise click.UsageError(f"{option} is for {' and '.join(sorted(meant_for))}")
+            "label, then compare; or --ratings FILE, a table with the judge's ratings",
+        ),
+        (rated and run, "--ratings needs no RUN: the table has the judge's ratings"),
+        (not (rated or run), "Missing argument 'RUN': a run folder; --ratings FILE needs none"),
+    )
+    options = {str(option.name): option.opts[0] for option in command.params}
+    for names, allowed in _USES.items():
+        for name in names:
+            is_refused = name in given and not any(uses[use] for use in allowed)
+            refuse((is_refused, f"{options[name]} is for {' and '.join(sorted(allowed))}"))

@@ -15,6 +15,7 @@ from ragbench.cli.output import (
     file_option,
     overrides_option,
     path_option,
+    refuse,
     several,
     write_json,
 )
@@ -65,26 +66,21 @@ def init(
     printed.
     """
     from ragbench.config.scaffold import scaffold_beir, scaffold_records
-    from ragbench.files import write_atomically
+    from ragbench.files import write_file
 
-    if file is not None and output is not None:
-        raise click.UsageError("FILE and --output are the same: give one of them")
+    refuse((file and output, "FILE and --output are the same: give one of them"))
     file = file or output or Path("ragbench.yaml")
-    if corpus is not None and records is None:
-        raise click.UsageError("--corpus goes with --from TABLE, the questions")
-    if columns and records is None:
-        raise click.UsageError("--column goes with --from TABLE, whose columns it names")
-    if file.exists() and not force:
-        raise click.UsageError(f"{file} exists; --force overwrites it")
-    if records and file.exists() and file.samefile(records):
-        raise click.UsageError(f"{file} is the file of records: name another file for the config")
+    is_there, is_table = file.exists(), records and file.exists() and file.samefile(records)
+    refuse(
+        (corpus and not records, "--corpus goes with --from TABLE, the questions"),
+        (columns and not records, "--column goes with --from TABLE, whose columns it names"),
+        (is_there and not force, f"{file} exists; --force overwrites it"),
+        (is_table, f"{file} is the file of records: name another file for the config"),
+    )
     named = _named(columns)
-    made = scaffold_records(file, records, corpus, named) if records else scaffold_beir(file)
-    text, notes = made
-    try:
-        write_atomically(file, text)
-    except OSError as error:
-        raise click.ClickException(f"cannot write {file}: {error.strerror}") from error
+    config = scaffold_records(file, records, corpus, named) if records else scaffold_beir(file)
+    text, notes = config
+    write_file(file, text)
     echo(f"wrote {file}")
     for note in notes:
         echo(f"note: {note}", err=True)
@@ -226,25 +222,20 @@ def _short(text: str) -> str:
 
 
 @click.command(name="schema")
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write it to a file."
-)
+@file_option(*("-o", "--output"), help="Write it to a file.")
 def schema(output: Path | None) -> None:
     """Print the JSON Schema of configs, for completion and checks in an editor.
 
     A config names it in its first line: `# yaml-language-server: $schema=ragbench.schema.json`.
     """
     from ragbench.config.json_schema import config_schema
-    from ragbench.files import write_atomically
+    from ragbench.files import write_file
 
     text = _laid_out(config_schema()) + "\n"
     if output is None:
         write_json(text)
         return
-    try:
-        write_atomically(output, text)
-    except OSError as error:
-        raise click.ClickException(f"cannot write {output}: {error.strerror}") from error
+    write_file(output, text)
     echo(f"wrote {output}", err=True)
 
 

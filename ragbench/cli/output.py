@@ -48,11 +48,17 @@ Form = Literal["table", "trec", "json", "csv"]
 """What `--format` takes."""
 
 
-REPLIES_KEPT = "replies of models are stored; the same command asks for the rest"
+def refuse(*rules: tuple[object, str]) -> None:
+    """Raise a usage error with the text of the first rule whose condition holds."""
+    for is_broken, text in rules:
+        if is_broken:
+            raise click.UsageError(text)
 
 
 @contextmanager
-def resumable(how: str = REPLIES_KEPT) -> Iterator[None]:
+def resumable(
+    how: str = "replies of models are stored; the same command asks for the rest",
+) -> Iterator[None]:
     """Say how to go on where the block is interrupted."""
     try:
         yield

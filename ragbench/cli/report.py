@@ -12,6 +12,7 @@ from ragbench.cli.output import (
     echo,
     file_option,
     number_option,
+    refuse,
     run_argument,
     several,
     terminal_width,
@@ -21,7 +22,6 @@ from ragbench.cli.output import (
 from ragbench.records.causes import CAUSES, AnswerCause
 
 if TYPE_CHECKING:
-    from ragbench.data.runs.run_list import RunEntry
     from ragbench.report.explanation import Explanation
 
 
@@ -57,19 +57,21 @@ def command(
     """
     from ragbench.experiment.pages import FIGURES, PAGES, write_figures, write_pages
 
-    asked = [FIGURES[0]] if kinds is None else list(dict.fromkeys(map(str.strip, kinds.split(","))))
-    if kinds is not None and figures is None:
-        raise click.UsageError("--format is for figures: add --figures FOLDER")
-    if not set(asked) <= set(FIGURES):
-        raise click.UsageError(f"--format {kinds}: allowed: {', '.join(FIGURES)}, with commas")
+    formats = dict.fromkeys(map(str.strip, (kinds or FIGURES[0]).split(",")))
+    is_page = output is None or output.suffix in PAGES
+    refuse(
+        (kinds is not None and figures is None, "--format is for figures: add --figures FOLDER"),
+        (
+            not set(formats) <= set(FIGURES),
+            f"--format {kinds}: allowed: {', '.join(FIGURES)}, with commas",
+        ),
+        (figures and (len(runs) > 1 or output), "--figures is of one run, and without -o"),
+        (not is_page, f"-o {output}: a page ends in {' or '.join(PAGES)}"),
+    )
     if figures is not None:
-        if len(runs) > 1 or output is not None:
-            raise click.UsageError("--figures is of one run, and without -o")
-        for path in write_figures(runs[0], figures, asked):
+        for path in write_figures(runs[0], figures, list(formats)):
             echo(f"figure: {path}")
         return
-    if output is not None and output.suffix not in PAGES:
-        raise click.UsageError(f"-o {output}: a page ends in {' or '.join(PAGES)}")
     for path in write_pages(runs, output, tell=echo):
         echo(f"report: {path}")
 
@@ -98,39 +100,20 @@ def runs(folder: Path, score: str | None, output: Path | None, form: str) -> Non
     from ragbench.data.runs.run_folder import to_json
     from ragbench.data.runs.run_list import list_runs
     from ragbench.experiment.pages import PAGES, write_list
-    from ragbench.report.runs import list_lines
+    from ragbench.records import codec
+    from ragbench.report.runs import list_lines, place_of
 
-    if output is not None and output.suffix not in PAGES:
-        raise click.UsageError(f"-o {output}: a page ends in {' or '.join(PAGES)}")
-    found = list_runs(folder, score)
+    is_page = output is None or output.suffix in PAGES
+    refuse((not is_page, f"-o {output}: a page ends in {' or '.join(PAGES)}"))
+    entries = list_runs(folder, score)
     if output is not None:
-        write_list(output, found, folder)
+        write_list(output, entries, folder)
         echo(f"report: {output}")
     elif form == "json":
-        rows = [_as_json(entry, folder) for entry in found]
+        rows = [codec.to_json(entry) | {"path": place_of(entry, folder)} for entry in entries]
         write_json(to_json({"schema": "ragbench.runs/1", "runs": rows}))
     else:
-        write_result("\n".join(list_lines(found, folder)) + "\n")
-
-
-def _as_json(entry: RunEntry, folder: Path) -> dict[str, object]:
-    from ragbench.records.codec import to_json
-    from ragbench.report.runs import place_of
-
-    return {
-        "path": place_of(entry, folder),
-        "name": entry.name,
-        "started": entry.started,
-        "queries": entry.queries,
-        "complete": entry.complete,
-        "system": entry.system,
-        "score": entry.score,
-        "value": None if entry.value is None else to_json(entry.value),
-        "scores": {system: to_json(score) for system, score in entry.scores.items()},
-        "commit": entry.commit,
-        "changed": list(entry.changed),
-        "problem": entry.problem,
-    }
+        write_result("\n".join(list_lines(entries, folder)) + "\n")
 
 
 @click.command(name="explain")

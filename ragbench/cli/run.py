@@ -84,8 +84,10 @@ def command(
     from ragbench.config.load import load_config
     from ragbench.data.runs.run_folder import to_json
     from ragbench.errors import AdapterError
+    from ragbench.experiment.result import exit_code_of
     from ragbench.experiment.runner import run_experiment
     from ragbench.records.manifest import Choices
+    from ragbench.report.markdown import render_markdown
     from ragbench.report.progress import Progress
     from ragbench.report.terminal import STYLES
     from ragbench.secrets import redact
@@ -107,18 +109,10 @@ def command(
         output.write_json(to_json(experiment.summary))
     else:
         output.write_drawn(_tables(experiment, notes=not quiet), STYLES)
-    ctx.exit(_reported(experiment, config, strict=strict))
-
-
-def _reported(experiment: Experiment, config: Path, *, strict: bool) -> int:
-    """Report the result to GitHub and return the exit code."""
-    from ragbench.experiment.result import exit_code_of
-    from ragbench.report.markdown import render_markdown
-
     summary = experiment.record
     page = partial(render_markdown, summary, experiment.compared)
     output.report_to_github(page, summary.gates, config, os.environ)
-    return exit_code_of(summary, strict=strict)
+    ctx.exit(exit_code_of(summary, strict=strict))
 
 
 def _tables(experiment: Experiment, *, notes: bool) -> str:

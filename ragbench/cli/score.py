@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ragbench import __version__
-from ragbench.cli.output import Form, Output, number_option, several
+from ragbench.cli.output import Form, Output, number_option, refuse, several
 
 # trec_eval's long option -> ours
 _LONG = {
@@ -63,21 +63,6 @@ def _refuse(context: click.Context, parameter: click.Parameter, value: Any) -> N
 
 _FORMATS = ("table", "trec", "json", "csv")
 _WORDS = ("zero", "skip")
-# parameters that --predictions cannot take -> their option
-_OF_RUNS = {
-    "qrels": "--qrels",
-    "runs": "--run",
-    "complete": "-c",
-    "level": "-l",
-    "depth": "-M",
-    "judged_only": "-J",
-    "documents": "-N",
-    "missing": "--missing",
-    "no_relevant": "--no-relevant",
-    "ties": "--ties",
-    "trec_eval": "--trec-eval",
-    "workers": "--workers",
-}
 
 
 @click.command(
@@ -178,8 +163,7 @@ def command(
     and queries without a relevant document count as 0. Files may be gzipped. trec_eval's long
     options work, too; for options that are not supported, a message says what to use instead.
     """
-    if no_summary and not per_query:
-        raise click.UsageError("-n without -q leaves nothing to print")
+    refuse((no_summary and not per_query, "-n without -q leaves nothing to print"))
     # no matrix is multiplied here: starting the threads of BLAS would cost more than the work
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from ragbench.registry import looking_in
@@ -192,25 +176,23 @@ def command(
 
 
 def _runs(files: tuple[str, ...], output: Output, options: dict[str, Any]) -> None:
-    if files and ("qrels" in options or "runs" in options):
-        raise click.UsageError("QRELS RUN... or --qrels and --run: one form, not both")
+    is_mixed = files and ("qrels" in options or "runs" in options)
+    refuse((is_mixed, "QRELS RUN... or --qrels and --run: one form, not both"))
     qrels, runs = options.pop("qrels", None), options.pop("runs", ())
     if files:
         qrels, *runs = files
-    if not qrels:
-        raise click.UsageError("no judgements: give QRELS RUN..., or --qrels and --run")
-    if not runs:
-        raise click.UsageError(f"no run beside the judgements {qrels}: give RUN..., or --run")
-    if qrels == "-":
-        raise click.UsageError("- is for a run: the judgements must be a file")
-    seen: set[str] = set()
-    for run in runs:
-        place = run if run == "-" else os.path.realpath(run)
-        if place in seen:
-            raise click.UsageError(f"the run {run} is given twice")
-        seen.add(place)
-    if "complete" in options and options.get("missing") == "skip":
-        raise click.UsageError("-c and --missing skip contradict each other")
+    paths = [run if run == "-" else os.path.realpath(run) for run in runs]
+    repeated = "".join([run for n, run in enumerate(runs) if paths[n] in paths[:n]][:1])
+    refuse(
+        (not qrels, "no judgements: give QRELS RUN..., or --qrels and --run"),
+        (not runs, f"no run beside the judgements {qrels}: give RUN..., or --run"),
+        (qrels == "-", "- is for a run: the judgements must be a file"),
+        (repeated, f"the run {repeated} is given twice"),
+        (
+            "complete" in options and options.get("missing") == "skip",
+            "-c and --missing skip contradict each other",
+        ),
+    )
     # of all the objects that loading makes, no circle is left over: to look for them is for nothing
     gc.disable()
     try:
@@ -222,14 +204,16 @@ def _runs(files: tuple[str, ...], output: Output, options: dict[str, Any]) -> No
 
 
 def _predictions(files: tuple[str, ...], output: Output, options: dict[str, Any]) -> None:
-    others = [*files[:1], *(_OF_RUNS[name] for name in _OF_RUNS if name in options)]
-    if others:
-        raise click.UsageError(f"{others[0]} is for runs, not for --predictions and --references")
-    if output.form == "trec":
-        raise click.UsageError("--format trec is for runs; predictions: table, json, csv")
-    for name in ("predictions", "references"):
-        if name not in options:
-            raise click.UsageError(f"--{name} is missing; the other one was given")
+    shared = ("predictions", "references", "measures")
+    names = {p.name: p.opts[0] for p in command.params if p.name not in shared}
+    of_runs = [*files[:1], *(option for name, option in names.items() if name in options)]
+    is_complete = "predictions" in options and "references" in options
+    missing = "references" if "predictions" in options else "predictions"
+    refuse(
+        (of_runs, f"{''.join(of_runs[:1])} is for runs, not for --predictions and --references"),
+        (output.form == "trec", "--format trec is for runs; predictions: table, json, csv"),
+        (not is_complete, f"--{missing} is missing; the other one was given"),
+    )
     from ragbench.cli.score_files import score_predictions
 
     predictions, references = options.pop("predictions"), options.pop("references")

@@ -31,4 +31,4 @@ def test_a_file_that_cannot_be_written(tmp_path):
     result = CliRunner().invoke(schema, ["-o", str(tmp_path / "file" / "schema.json")])
 
     assert result.exit_code != 0
-    assert "cannot write" in result.stderr
+    assert "cannot be written" in str(result.exception)
