@@ -57,7 +57,7 @@ def command(
     """
     from ragbench.experiment.pages import FIGURES, PAGES, write_figures, write_pages
 
-    formats = dict.fromkeys(map(str.strip, (kinds or FIGURES[0]).split(",")))
+    formats = dict.fromkeys(map(str.strip, (FIGURES[0] if kinds is None else kinds).split(",")))
     is_page = output is None or output.suffix in PAGES
     refuse(
         (kinds is not None and figures is None, "--format is for figures: add --figures FOLDER"),

@@ -12,6 +12,7 @@ from ragbench.config.options import (
     keyword_parameters,
     load_named,
     references_of,
+    report_refusal,
 )
 from ragbench.config.problems import Report
 from ragbench.config.schema import DEFAULT_DEPTH, DEFAULT_PASSAGES, PYTHON_TIMEOUT, Component
@@ -231,16 +232,11 @@ def check_chunk(item: Item, type_name: str, component: Any, context: Context) ->
             splitter_options(splitter, chunking)
         return chunking
     except OptionError as error:
-        value = entry.item.get(error.option)
-        if value is None:
-            report.wrong(entry, f"missing key '{error.option}'", f"{error.option}: {error.allowed}")
-        else:
-            what = "unknown value" if error.option == "by" else "found"
-            report.wrong(value, f"{what} {value.shown()}", error.allowed, error.nearest)
+        report_refusal(entry, error, report)
         return None
 
 
-def check_dataset_options(dataset: Item, report: Report) -> None:
+def check_dataset_options(dataset: Entry, report: Report) -> None:
     """Check the mappings as the loaders will, so that their mistakes get places too."""
     from ragbench.data.files.columns import check_mapping
     from ragbench.data.loaders.base import parse_split
@@ -250,17 +246,10 @@ def check_dataset_options(dataset: Item, report: Report) -> None:
         "split": parse_split,
     }
     for key, check in checks.items():
-        item = dataset.get(key)
+        item = dataset.item.get(key)
         if item is None or not isinstance(item.value, dict) or report.under(item.path):
             continue
         try:
             check(item.plain(), "dataset")
         except OptionError as error:
-            _, _, inner = error.option.partition(".")
-            if inner and (value := item.get(inner)) is not None:
-                report.wrong(value, f"found {value.shown()}", error.allowed, error.nearest)
-            elif (entry := item.entries.get(str(error.found))) is not None:
-                found = f"unknown key '{error.found}'"
-                report.add(entry.place, item.path, found, error.allowed, error.nearest)
-            else:
-                report.wrong(item, "not complete", error.allowed, error.nearest)
+            report_refusal(dataset, error, report)

@@ -282,7 +282,7 @@ class TreeCheck:
             return None
         checked = check_component("dataset", entry, loaders, self.context)
         if entry.item.text("type") in loaders.table:
-            check_dataset_options(entry.item, self.report)
+            check_dataset_options(entry, self.report)
         return checked
 
     def _executor(self) -> schema.Component | None:

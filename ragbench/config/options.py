@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -160,21 +161,36 @@ class Context:
 def _try_component(
     entry: Entry, cls: Any, options: Mapping[str, object], samples: object, report: Report
 ) -> None:
-    """Create a component; report its refusal at the option, or at the entry that lacks it."""
+    """Create a component, and report its refusal."""
     try:
         component = cls(**options)
         if samples is not None:
             component.check_samples(samples)
     except OptionError as error:
-        item, keys = entry.item, tuple(filter(None, error.option.split(".")))
-        if keys and report.under((*item.path, keys[0])):
-            return  # the checks of the values have said more of it
-        value = item.get(error.option)
-        place = entry.place if value is None else value.place
-        found = f"found {error.found!r}"
-        report.add(place, (*item.path, *keys), found, error.allowed, error.nearest)
+        report_refusal(entry, error, report)
     except RagbenchError:
         return  # a file or a package: whoever uses the component says so
+
+
+def report_refusal(entry: Entry, error: OptionError, report: Report) -> None:
+    """Report an error of a constructor at the option, or at the entry that lacks the option."""
+    item, place, path = entry.item, entry.place, entry.item.path
+    keys = tuple(filter(None, error.option.split(".")))
+    if keys and report.under((*path, keys[0])):
+        return  # the checks of the values have said more of it
+    for key in keys:
+        if (value := item.get(key)) is not None:
+            item, place, path = value, value.place, value.path
+    verb = "unknown value" if error.nearest else "found"
+    if keys and path[-1] == keys[-1] and not item.entries:
+        found = f"{verb} {item.shown()}"
+    elif keys and error.found is None:
+        found = f"missing key '{keys[-1]}'"
+    elif (wrong := item.entries.get(str(error.found))) is not None:
+        place, found = wrong.place, f"unknown key '{error.found}'"
+    else:
+        path, found = (*entry.path, *keys), f"found {error.found!r}"
+    report.add(place, path, found, error.allowed, error.nearest)
 
 
 def references_of(
@@ -222,28 +238,20 @@ def check_reference(item: Item, context: Context, *, many: bool = False) -> tupl
 
 def report_cycles(references: Mapping[str, Sequence[tuple[str, Item]]], report: Report) -> None:
     """Report each circle of retrievers that refer to each other, where it closes."""
-    waiting = {name: list(targets) for name, targets in references.items()}
+    waiting = {name: dict(targets) for name, targets in references.items()}
     while waiting:
-        ready = [n for n, refs in waiting.items() if not any(t in waiting for t, _ in refs)]
-        for name in ready:
+        try:
+            TopologicalSorter(waiting).prepare()
+            return
+        except CycleError as error:
+            circle = error.args[1][:0:-1]  # each refers to the next, the last to the first
+        first = circle.index(min(circle, key=list(waiting).index))
+        circle = [*circle[first:], *circle[:first]]
+        shown = " -> ".join([*circle, circle[0]])
+        closing = waiting[circle[-1]][circle[0]]
+        report.wrong(closing, f"the retrievers refer to each other: {shown}", "a chain that ends")
+        for name in circle:
             del waiting[name]
-        if not ready:
-            for name in _report_one(waiting, report):
-                del waiting[name]
-
-
-def _report_one(waiting: Mapping[str, Sequence[tuple[str, Item]]], report: Report) -> list[str]:
-    """Follow references, all of which go on for ever, until one comes round."""
-    trail: dict[str, Item | None] = {next(iter(waiting)): None}
-    while True:
-        target, item = next(pair for pair in waiting[next(reversed(trail))] if pair[0] in waiting)
-        if target in trail:
-            names = list(trail)
-            circle = names[names.index(target) :]
-            shown = " -> ".join([*circle, target])
-            report.wrong(item, f"the retrievers refer to each other: {shown}", "a chain that ends")
-            return circle
-        trail[target] = item
 
 
 def resolve_path(item: Item, context: Context) -> Path | None:

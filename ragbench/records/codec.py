@@ -336,13 +336,7 @@ def _read_worded(read: Read, allowed: str, value: Any) -> Any:
 def _read_items(read: Read, allowed: str, value: Any) -> Any:
     if type(value) is not list:
         raise Unfit(f" is {kind(value)}", name="'{}'", allowed=allowed)
-    items = []
-    for place, each in enumerate(value):
-        try:
-            items.append(read(each))
-        except Unfit as wrong:
-            raise wrong.inside(str(place)) from None
-    return tuple(items)
+    return tuple(_read_inside(read, str(place), part) for place, part in enumerate(value))
 
 
 def _read_pair(readers: list[Read], value: Any) -> Any:
@@ -357,13 +351,14 @@ def _read_pair(readers: list[Read], value: Any) -> Any:
 def _read_mapping(read: Read, value: Any) -> Any:
     if type(value) is not dict:
         raise Unfit(f"found {kind(value)}", allowed="an object")
-    entries = {}
-    for key, each in value.items():
-        try:
-            entries[key] = read(each)
-        except Unfit as wrong:
-            raise wrong.inside(key) from None
-    return entries
+    return {key: _read_inside(read, key, part) for key, part in value.items()}
+
+
+def _read_inside(read: Read, key: str, value: Any) -> Any:
+    try:
+        return read(value)
+    except Unfit as wrong:
+        raise wrong.inside(key) from None
 
 
 @cache
@@ -385,6 +380,7 @@ def _read_record(record: Any, value: Any) -> Any:
             if part:
                 arguments[declared.name] = read(part)
         elif declared.key in value:
+            # not by `_read_inside`: a call more for each key of each line of a large file
             try:
                 arguments[declared.name] = read(value[declared.key])
             except Unfit as wrong:
