@@ -56,8 +56,8 @@ def prune(folder: Path, older_than: str | None, max_size: str | None) -> None:
     """
     if older_than is None and max_size is None:
         raise click.UsageError("say what to remove: --older-than AGE, --max-size SIZE, or both")
-    days = older_than and _amount(older_than, _DAYS, "--older-than", "12h, 30d, 8w")
-    size = max_size and int(_amount(max_size, _BYTES, "--max-size", "500M, 2G"))
+    days = _amount(older_than, _DAYS, "--older-than", "12h, 30d, 8w")
+    size = _amount(max_size, _BYTES, "--max-size", "500M, 2G")
     _remove(to_prune(stored_in(folder), older_than_days=days, keep_bytes=size))
 
 
@@ -109,8 +109,12 @@ def _size(size: float) -> str:
     return f"{size:.1f} GB"
 
 
-def _amount(text: str, units: Mapping[str, float], option: str, examples: str) -> float:
-    """Return a number with a unit behind it, such as `12h`."""
+def _amount(
+    text: str | None, units: Mapping[str, float], option: str, examples: str
+) -> float | None:
+    """Return a number with a unit behind it, such as `12h`; None where the option is not given."""
+    if text is None:
+        return None
     match = re.fullmatch(rf"(\d+(?:\.\d+)?)({'|'.join(units)})", text.strip().lower())
     if match is None:
         raise click.BadParameter(f"found {text!r}, allowed: {examples}", param_hint=option)

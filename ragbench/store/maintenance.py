@@ -73,7 +73,7 @@ def to_prune(
     entries: Sequence[CacheEntry],
     *,
     older_than_days: float | None = None,
-    keep_bytes: int | None = None,
+    keep_bytes: float | None = None,
 ) -> list[CacheEntry]:
     """Return the entries that were not used for so long, then the longest unused above a size.
 
