@@ -22,14 +22,19 @@ _NO_CHANGE = 1e-12
 
 def sample(owner: str, option: str, values: ArrayLike) -> FloatArray:
     """Give values as a vector of finite numbers, or refuse them."""
-    vector = np.asarray(values, dtype=np.float64)
-    if vector.ndim != 1:
-        raise OptionError(owner, option, f"{vector.ndim} dimensions", "one dimension")
+    vector = _vector(owner, option, values)
     lost = int(np.count_nonzero(~np.isfinite(vector)))
     if lost:
         raise OptionError(
             owner, option, f"{lost} of {len(vector)} not finite", "finite numbers: drop the others"
         )
+    return vector
+
+
+def _vector(owner: str, option: str, values: ArrayLike) -> FloatArray:
+    vector = np.asarray(values, dtype=np.float64)
+    if vector.ndim != 1:
+        raise OptionError(owner, option, f"{vector.ndim} dimensions", "one dimension")
     return vector
 
 
@@ -45,10 +50,7 @@ def matrix(owner: str, option: str, values: ArrayLike) -> FloatArray:
 
 def pair_of(owner: str, x: ArrayLike, y: ArrayLike) -> FloatArray:
     """Give two columns of ratings as a table (n, 2), or refuse them."""
-    columns = [np.asarray(column, dtype=np.float64) for column in (x, y)]
-    for option, column in zip("xy", columns, strict=True):
-        if column.ndim != 1:
-            raise OptionError(owner, option, f"{column.ndim} dimensions", "one dimension")
+    columns = [_vector(owner, "x", x), _vector(owner, "y", y)]
     if len(columns[0]) != len(columns[1]):
         raise OptionError(owner, "y", f"{len(columns[1])} ratings", f"{len(columns[0])}, as in x")
     return matrix(owner, "x and y", np.column_stack(columns))
@@ -56,9 +58,7 @@ def pair_of(owner: str, x: ArrayLike, y: ArrayLike) -> FloatArray:
 
 def p_vector(owner: str, p_values: ArrayLike) -> FloatArray:
     """Give p-values as a vector of numbers from 0 to 1 and NaN, or refuse them."""
-    vector = np.asarray(p_values, dtype=np.float64)
-    if vector.ndim != 1:
-        raise OptionError(owner, "p_values", f"{vector.ndim} dimensions", "one dimension")
+    vector = _vector(owner, "p_values", p_values)
     outside = vector[(vector < 0) | (vector > 1)]
     if outside.size:
         raise OptionError(owner, "p_values", float(outside[0]), "numbers from 0 to 1, or NaN")

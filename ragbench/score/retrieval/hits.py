@@ -7,9 +7,8 @@ that is 1.9 times as fast.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +18,6 @@ from ragbench.score.retrieval.positions import Groups, SortedLists, TiedMembers,
 from ragbench.types import IntArray, Qrels
 from ragbench.types.byte_ids import ByteIds, HashArray, query_keys, spans
 from ragbench.types.rows import HitBlock
-
-_FEW = 30  # documents that tie, up to which walking through them beats a table
 
 _FEWEST_BITS = 16  # of the filter that most rows do not pass: 64 KiB lie in the nearest cache
 _MOST_BITS = 24
@@ -185,7 +182,9 @@ def find_hits(lists: LookedUp, judged: Qrels, *, stable: bool, singles: bool) ->
         members = TiedMembers.of(groups, ordered)
         texts = [*map(lists.documents.__getitem__, members.rows.tolist())]
         tied_ids = map(lists.judged.__getitem__, rows[tied].tolist())
-        at = _find(texts, tied_ids, members.first, (groups.end - groups.first)[tied])
+        first, end = members.first, members.first + (groups.end - groups.first)[tied]
+        # a walk through each tie group: quicker than a table of all ids, for 1,000 that tie too
+        at = [*map(texts.index, tied_ids, first.tolist(), end.tolist())]
         places = members.by_row() if stable else members.by_id(ByteIds.of(texts))
         place[tied] = places[at]
     return Hits.at(place, groups, lists.starts[query], query + lists.first, rows + int(starts[0]))
@@ -211,17 +210,3 @@ def join_hits(
     groups = lists.groups_of(pairs.rows, query, scores[pairs.rows])
     place = lists.places(pairs.rows, groups, None if stable else hits.documents)
     return Hits.at(place, groups, block.starts[query], codes[query], rows[pairs.judged])
-
-
-def _find(texts: list[str], wanted: Iterable[str], first: IntArray, sizes: IntArray) -> list[int]:
-    """Return where each wanted text is among those from `first` on.
-
-    `texts` are tie groups, one after the other: that of each wanted id starts at `first`.
-    """
-    if int(sizes.sum()) < _FEW * len(sizes):
-        ends = (first + sizes).tolist()
-        return [*map(texts.index, wanted, first.tolist(), ends)]
-    place: dict[tuple[int, str], int] = {}
-    for start, end in {*zip(first.tolist(), (first + sizes).tolist(), strict=True)}:
-        place.update(zip(zip(repeat(start), texts[start:end]), range(start, end), strict=False))
-    return [place[key] for key in zip(first.tolist(), wanted, strict=True)]

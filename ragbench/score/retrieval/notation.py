@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import PYTHON, declared_options, nearest
 from ragbench.score.base import read_options, read_value, split_options
@@ -23,7 +21,7 @@ from ragbench.score.retrieval.base import (
     plain_measure,
     spec_of,
 )
-from ragbench.score.retrieval.positions import TieGroups
+from ragbench.score.retrieval.ranking import rank
 from ragbench.score.retrieval.trec_eval import CUT_ONLY, expand, not_here, read_parameters
 from ragbench.types import FloatArray
 
@@ -70,14 +68,11 @@ _FORM = re.compile(
     rf"(?P<name>[^()@]+)(?:{_OPTIONS.format('options')})?"
     rf"(?:@(?P<k>[^()]*)(?:{_OPTIONS.format('behind')})?)?"
 )
-_NO_ROWS = np.zeros(0, np.int64)
-_NO_GRADES = RankedGrades(
-    (), _NO_ROWS, _NO_ROWS, _NO_ROWS, np.zeros(1, np.int64), _NO_ROWS, _NO_ROWS,
-    np.zeros(1, np.int64), TieGroups(_NO_ROWS, _NO_ROWS),
-)  # fmt: skip
 _NO_QUERIES: Mapping[Reads, Any] = {
-    "grades": _NO_GRADES, "subtopics": (), "passages": RetrievedPassages((), ()),
-}  # fmt: skip
+    "grades": rank({}, {}),
+    "subtopics": (),
+    "passages": RetrievedPassages((), ()),
+}
 
 
 @dataclass(frozen=True)

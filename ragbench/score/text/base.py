@@ -54,6 +54,18 @@ class RougeScore(OverlapScore):
 
     __slots__ = ()
 
+    @classmethod
+    def of_counts(cls, hits: int, n_prediction: int, n_reference: int) -> RougeScore:
+        """Score so many hits among the tokens of a prediction and of its reference."""
+        if not hits:
+            return NO_OVERLAP
+        precision, recall = hits / n_prediction, hits / n_reference
+        # the order of operations of rouge-score, so that the last bit is the same
+        return cls(precision, recall, 2 * precision * recall / (precision + recall))
+
+
+NO_OVERLAP = RougeScore(0.0, 0.0, 0.0)
+
 
 class BertScore(OverlapScore):
     """BERTScore of one prediction: tokens count by their similarity to their best match."""

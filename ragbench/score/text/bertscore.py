@@ -201,7 +201,7 @@ class BERTScorer:
     def weights(self, references: Sequence[Sequence[str]]) -> TokenWeights:
         """Return how much tokens count: by how rare they are in the references, if by `idf`."""
         if not self._idf:
-            return TokenWeights(self._encoder.outer_tokens)
+            return TokenWeights(dict.fromkeys(self._encoder.outer_tokens, 0.0))
         texts = [text for gold in references for text in gold]
         with self._lock:
             tokens = self._texts.tokens(texts)

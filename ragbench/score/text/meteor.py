@@ -106,20 +106,20 @@ def _read(path: Path, name: str) -> bytes:
         raise DataError(f"no file {name}", file=path, allowed=allowed) from error
 
 
-def find_wordnet(owner: str) -> Path:
-    """Return where the database of WordNet lies on this machine.
+def find_wordnet(owner: str, folder: str | None = None) -> Path:
+    """Return the folder or archive with the database of WordNet.
 
-    Tried are the folders of WNSEARCHDIR and WNHOME, of nltk, and of Debian's wordnet-base.
+    Without a folder, those of WNSEARCHDIR and WNHOME are tried, of nltk, and of Debian's
+    wordnet-base.
     """
-    for place in _places():
-        if holds_wordnet(place):
+    places = _places() if folder is None else [Path(folder)]
+    for place in places:
+        if place.is_file() or (place / _FILES[0]).is_file():
             return place
-    raise MissingExtra(owner, "the database of WordNet", advice=_ADVICE)
-
-
-def holds_wordnet(place: Path) -> bool:
-    """Whether a folder holds the database, or a file is an archive that may."""
-    return place.is_file() or (place / _FILES[0]).is_file()
+    if folder is None:
+        raise MissingExtra(owner, "the database of WordNet", advice=_ADVICE)
+    allowed = "a folder with the database files of WordNet, index.noun among them"
+    raise OptionError("meteor", "wordnet", folder, allowed)
 
 
 def _places() -> Iterator[Path]:
@@ -141,20 +141,21 @@ def _places() -> Iterator[Path]:
     yield from (folder / "wordnet" for folder in _SYSTEM)
 
 
-@functools.lru_cache(maxsize=4)
-def load_wordnet(path: Path) -> WordNet:
-    """Return the database in a folder or an archive, read once."""
-    return WordNet(path)
+_read_wordnet = functools.lru_cache(maxsize=4)(WordNet)
+
+
+def _load_wordnet(options: Options) -> WordNet:
+    return _read_wordnet(find_wordnet("metric 'meteor'", options["wordnet"]))
 
 
 def _check(options: Options) -> None:
-    locate_wordnet(options["wordnet"])
+    find_wordnet("metric 'meteor'", options["wordnet"])
     tokenizer("meteor", options["tokenize"])
 
 
 def _facts(options: Options) -> dict[str, str]:
-    wordnet = load_wordnet(locate_wordnet(options["wordnet"]))
-    return {"references": "best", "stemmer": "porter", "wordnet": wordnet.version}
+    version = _load_wordnet(options).version
+    return {"references": "best", "stemmer": "porter", "wordnet": version}
 
 
 @metric(
@@ -197,14 +198,4 @@ def meteor(
     split = tokenizer("meteor", tokenize)
     gold = [split(text) for text in reference_list("meteor", references)]
     weights = {"alpha": alpha, "beta": beta, "gamma": gamma}
-    return Value(load_wordnet(locate_wordnet(wordnet)).score(split(prediction), gold, weights))
-
-
-def locate_wordnet(named: str | None) -> Path:
-    """Return the folder or archive that was named, or the one that is found."""
-    if named is None:
-        return find_wordnet("metric 'meteor'")
-    if not holds_wordnet(Path(named)):
-        allowed = "a folder with the database files of WordNet, index.noun among them"
-        raise OptionError("meteor", "wordnet", named, allowed)
-    return Path(named)
+    return Value(_load_wordnet({"wordnet": wordnet}).score(split(prediction), gold, weights))

@@ -6,11 +6,12 @@ import functools
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated
 
 from ragbench.errors import OptionError
 from ragbench.registry import Option, nearest
 from ragbench.score.text.base import (
+    NO_OVERLAP,
     Metric,
     Options,
     RougeScore,
@@ -23,22 +24,21 @@ from ragbench.score.text.base import (
     row_scorer,
 )
 from ragbench.score.text.tokenizers import (
-    WORTH_A_SENTENCE,
     Tokenize,
     TokenizedText,
     by_word,
     has_accented_words,
+    is_frequent,
+    note_texts,
     overlap,
     remember_texts,
     tokenizer,
 )
+from ragbench.text.analyzer import load_stemmer
 from ragbench.text.languages import is_latin, unicode_words
-from ragbench.text.tokenize import Memory
 
 NGRAM_TYPES = {f"rouge{n}": n for n in range(1, 10)}
 TYPES = (*NGRAM_TYPES, "rougeL", "rougeLsum")
-
-_NOTHING = RougeScore(0.0, 0.0, 0.0)
 
 AUTO, ROUGE, UNICODE = "auto", "rouge", "unicode"
 
@@ -55,39 +55,28 @@ RougeTokenizer = Annotated[
 @functools.cache
 def _tokenizer(name: str, stemmer: bool) -> Tokenize:
     """Return the tokenizer of that name; only ASCII words have stems."""
-    if name == ROUGE:
-        from rouge_score.tokenize import (
-            tokenize,
-        )  # `tokenizers` imports nltk even without a stemmer
-
-        porter = _porter() if stemmer else None
-        return by_word(lambda text: tokenize(text, porter))
     others = (AUTO, ROUGE, UNICODE)
-    split: Tokenize = (
-        unicode_words
-        if name == UNICODE
-        else tokenizer("rouge", name, lowercase=True, others=others)
-    )
-    if not stemmer:
-        return split
-    stem = Memory(_porter().stem).__getitem__
+    split: Tokenize
+    if name == ROUGE:
+        # not rouge_score's `tokenizers`, which imports nltk even without a stemmer
+        from rouge_score.tokenize import tokenize
+
+        split = functools.partial(tokenize, stemmer=None)
+    elif name == UNICODE:
+        split = unicode_words
+    else:
+        split = tokenizer("rouge", name, lowercase=True, others=others)
+    if stemmer:
+        split = _with_stems(split)
+    return by_word(split) if name == ROUGE else split
+
+
+def _with_stems(split: Tokenize) -> Tokenize:
+    """Return a tokenizer that gives stems as rouge-score does: its stemmer is nltk's Porter."""
+    stem = load_stemmer("porter")
     return lambda text: [
         stem(token) if len(token) > 3 and token.isascii() else token for token in split(text)
     ]
-
-
-def _porter() -> Any:
-    """Return the stemmer of rouge-score, from nltk."""
-    from nltk.stem.porter import PorterStemmer
-
-    return PorterStemmer()
-
-
-class _Texts(NamedTuple):
-    """A tokenizer, and the same with a memory for texts."""
-
-    tokenize: Tokenize
-    remembered: Callable[[str], TokenizedText]
 
 
 class _Tokenizers:
@@ -99,12 +88,13 @@ class _Tokenizers:
     def __init__(self, name: str, stemmer: bool) -> None:
         names = {AUTO: (ROUGE, UNICODE)}.get(name, (name,))
         tokenizers = [_tokenizer(name, stemmer) for name in names]
-        self._texts = [_Texts(tokenize, remember_texts(tokenize)) for tokenize in tokenizers]
+        self._texts = [(tokenize, remember_texts(tokenize)) for tokenize in tokenizers]
 
-    def of(self, reference: str) -> _Texts:
-        first = self._texts[0]
-        if reference.isascii() or _is_seen(reference, first.remembered(reference).tokens):
-            return first
+    def of(self, reference: str) -> tuple[Tokenize, Callable[[str], TokenizedText]]:
+        """Return a tokenizer, and the same with a memory for texts."""
+        tokens = self._texts[0][1]
+        if reference.isascii() or _is_seen(reference, tokens(reference).tokens):
+            return self._texts[0]
         return self._texts[-1]
 
 
@@ -141,25 +131,21 @@ def _notes(texts: Sequence[str], options: Options) -> list[str]:
     if name not in (AUTO, ROUGE):
         return []
     foreign = [text for text in texts if not text.isascii()]
-    blind = 0 if name == AUTO else sum(1 for text in foreign if _unseen(text))
-    notes = []
-    if blind:
-        notes.append(f"rouge: {_blind(blind, len(texts))}")
+    notes = [] if name == AUTO else note_texts("rouge", sum(map(_unseen, foreign)), texts, _UNSEEN)
     split = sum(1 for text in foreign if has_accented_words(text) and is_latin(text))
-    # English with an accent here and there is not worth a sentence
-    if split * WORTH_A_SENTENCE > len(texts):
-        notes.append(
-            f"rouge: {split} of {len(texts)} texts have Latin letters beyond a-z, at which "
-            "rouge-score splits words; rouge1(tokenize=unicode) keeps them whole"
-        )
+    if is_frequent(split, texts):
+        notes += note_texts("rouge", split, texts, _SPLIT)
     return notes
 
 
-def _blind(n_blind: int, n_texts: int) -> str:
-    return (
-        f"{n_blind} of {n_texts} texts have no letter a-z and no digit, so that rouge-score counts "
-        "no word in them; rouge1(tokenize=unicode) sees them"
-    )
+_UNSEEN = (
+    "have no letter a-z and no digit, so that rouge-score counts no word in them; "
+    "rouge1(tokenize=unicode) sees them"
+)
+_SPLIT = (
+    "have Latin letters beyond a-z, at which rouge-score splits words; rouge1(tokenize=unicode) "
+    "keeps them whole"
+)
 
 
 def _unseen(text: str) -> bool:
@@ -224,9 +210,9 @@ def rouge(
         if name not in TYPES:
             raise OptionError("rouge", "types", name, ", ".join(TYPES), nearest(name, TYPES))
     references = reference_list("rouge", reference)
-    if tokenize == ROUGE and (unseen := sum(map(_unseen, (prediction, *references)))):
-        text = f"rouge: {_blind(unseen, 1 + len(references))}"
-        warnings.warn(UnseenText(text), stacklevel=3)
+    texts = (prediction, *references) if tokenize == ROUGE else ()
+    for note in note_texts("rouge", sum(map(_unseen, texts)), texts, _UNSEEN):
+        warnings.warn(UnseenText(note), stacklevel=3)
     return _score(prediction, references, types, _Tokenizers(tokenize, stemmer))
 
 
@@ -252,17 +238,17 @@ def _score(
 def _score_ngrams(mine: TokenizedText, theirs: TokenizedText, n: int) -> RougeScore:
     n_mine, n_theirs = len(mine.tokens) - n + 1, len(theirs.tokens) - n + 1
     if n_mine < 1 or n_theirs < 1:
-        return _NOTHING
+        return NO_OVERLAP
     counts = theirs.counts(n)
     hits = overlap(mine.tokens, counts, n, distinct=len(counts) == n_theirs)
-    return _ratios(hits, n_mine, n_theirs)
+    return RougeScore.of_counts(hits, n_mine, n_theirs)
 
 
 def _score_subsequence(mine: TokenizedText, theirs: TokenizedText) -> RougeScore:
     if not mine.tokens or not theirs.tokens:
-        return _NOTHING
+        return NO_OVERLAP
     common = lcs_length(theirs.tokens, mine.tokens)
-    return _ratios(common, len(mine.tokens), len(theirs.tokens))
+    return RougeScore.of_counts(common, len(mine.tokens), len(theirs.tokens))
 
 
 def _lines(text: str, tokenize: Tokenize) -> list[list[str]]:
@@ -275,7 +261,7 @@ def _score_lines(mine: list[list[str]], theirs: list[list[str]]) -> RougeScore:
     left_theirs = Counter(token for line in theirs for token in line)
     n_mine, n_theirs = left_mine.total(), left_theirs.total()
     if not n_mine or not n_theirs:
-        return _NOTHING
+        return NO_OVERLAP
     hits = 0
     for reference in theirs:
         union = set[int]().union(*(lcs_positions(reference, line) for line in mine))
@@ -286,15 +272,7 @@ def _score_lines(mine: list[list[str]], theirs: list[list[str]]) -> RougeScore:
                 hits += 1
                 left_mine[token] -= 1
                 left_theirs[token] -= 1
-    return _ratios(hits, n_mine, n_theirs)
-
-
-def _ratios(hits: int, n_mine: int, n_theirs: int) -> RougeScore:
-    if not hits:
-        return _NOTHING
-    precision, recall = hits / n_mine, hits / n_theirs
-    # the order of operations of rouge-score, so that the last bit is the same
-    return RougeScore(precision, recall, 2 * precision * recall / (precision + recall))
+    return RougeScore.of_counts(hits, n_mine, n_theirs)
 
 
 # A row of the table of dynamic programming is one integer, 64 or more of its cells a step: bit j is

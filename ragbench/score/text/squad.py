@@ -224,14 +224,6 @@ def token_f1(
 
 def _best(prediction: str, references: Sequence[str], tokens: Tokens) -> RougeScore:
     mine = tokens(prediction)
-    return max(
-        (_score(mine, tokens(text)) for text in references), key=lambda score: score.fmeasure
-    )
-
-
-def _score(mine: Sequence[str], theirs: Sequence[str]) -> RougeScore:
-    shared = overlap(mine, Counter(theirs), 1)
-    if not shared:
-        return RougeScore(0.0, 0.0, 0.0)
-    precision, recall = shared / len(mine), shared / len(theirs)
-    return RougeScore(precision, recall, 2 * precision * recall / (precision + recall))
+    pairs = [(overlap(mine, Counter(gold), 1), gold) for gold in map(tokens, references)]
+    scores = [RougeScore.of_counts(shared, len(mine), len(gold)) for shared, gold in pairs]
+    return max(scores, key=lambda score: score.fmeasure)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragbench.embed.encoders import TokenEncoder, Tokens
@@ -89,13 +90,14 @@ def _texts(row: Row) -> tuple[str, ...]:
     return (row[0], *row[1])
 
 
+@dataclass(frozen=True)
 class TokenWeights:
     """How much a token counts."""
 
-    def __init__(self, outer: frozenset[int]) -> None:
-        """Count every token the same, but not those in `outer`, the start and end of a text."""
-        self._weight_of: Mapping[int, float] = dict.fromkeys(outer, 0.0)
-        self._default = 1.0
+    weight_of: Mapping[int, float]
+    """Id of a token -> its weight."""
+    default: float = 1.0
+    """The weight of other tokens."""
 
     @classmethod
     def by_rarity(cls, references: Sequence[Tokens]) -> TokenWeights:
@@ -105,19 +107,15 @@ class TokenWeights:
         that occurs twice counts twice, as in bert-score.
         """
         counts = Counter(number for tokens in references for number in set(tokens.ids))
-        weights = cls(frozenset())
-        weights._default = math.log(len(references) + 1)
-        weights._weight_of = {
-            number: math.log((len(references) + 1) / (count + 1))
-            for number, count in counts.items()
-        }
-        return weights
+        n = len(references) + 1
+        weight_of = {number: math.log(n / (count + 1)) for number, count in counts.items()}
+        return cls(weight_of, math.log(n))
 
     def __call__(self, tokens: Tokens) -> FloatArray:
         """Return a weight for each token."""
         import numpy as np
 
-        return np.array([self._weight_of.get(number, self._default) for number in tokens.ids])
+        return np.array([self.weight_of.get(number, self.default) for number in tokens.ids])
 
 
 NOTHING = BertScore(0.0, 0.0, 0.0)

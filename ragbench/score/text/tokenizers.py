@@ -15,12 +15,16 @@ from ragbench.text.tokenize import Memory, has_unspaced_words, normalize_answer
 
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _ARTICLE = re.compile(r"\ban?\b", re.IGNORECASE)
-WORTH_A_SENTENCE = 10  # one text in so many; English texts with accents and articles are fewer
 _LONGEST_ARTICLES = 20  # characters; longer texts have other words, and are not read again
 
 Counts = Mapping[Hashable, int]
 
 _REMEMBERED_TEXTS = 100  # more objects with n-gram counts slow down the garbage collector
+
+
+def note_texts(metric: str, count: int, texts: Sequence[str], clause: str) -> list[str]:
+    """Say of how many texts a clause is true; nothing where of none."""
+    return [f"{metric}: {count} of {len(texts)} texts {clause}"] if count else []
 
 
 def note_unspaced(metric: str, texts: Sequence[str], instead: str) -> list[str]:
@@ -32,13 +36,11 @@ def note_unspaced(metric: str, texts: Sequence[str], instead: str) -> list[str]:
         >>> note_unspaced("bleu", ["東京です", "Tokyo"], "bleu(tokenize=char) splits them")[0][:32]
         'bleu: 1 of 2 texts have words of'
     """
-    count = sum(map(has_unspaced_words, texts))
-    if not count:
-        return []
-    return [
-        f"{metric}: {count} of {len(texts)} texts have words of a script without spaces (Chinese, "
-        f"Japanese, Thai, ...), and a run of them counts as one word; {instead}"
-    ]
+    clause = (
+        "have words of a script without spaces (Chinese, Japanese, Thai, ...), and a run of them "
+        f"counts as one word; {instead}"
+    )
+    return note_texts(metric, sum(map(has_unspaced_words, texts)), texts, clause)
 
 
 def note_not_english(metric: str, texts: Sequence[str]) -> list[str]:
@@ -48,18 +50,13 @@ def note_not_english(metric: str, texts: Sequence[str]) -> list[str]:
         >>> note_not_english("meteor", ["Москва", "Moscow", "3"])[0][:52]
         'meteor: 1 of 3 texts have no letter a-z: its stems a'
     """
-    count = sum(1 for text in texts if not text.isascii() and _has_other_letters_alone(text))
-    if not count:
-        return []
-    return [
-        f"{metric}: {count} of {len(texts)} texts have no letter a-z: its stems and synonyms are "
-        "English, so that only equal words count in them"
-    ]
-
-
-def _has_other_letters_alone(text: str) -> bool:
-    letters = [character for character in text if character.isalpha()]
-    return bool(letters) and not any(letter.isascii() for letter in letters)
+    letters = [[*filter(str.isalpha, text)] for text in texts if not text.isascii()]
+    count = sum(1 for row in letters if row and not any(map(str.isascii, row)))
+    clause = (
+        "have no letter a-z: its stems and synonyms are English, so that only equal words count in "
+        "them"
+    )
+    return note_texts(metric, count, texts, clause)
 
 
 def note_articles(metric: str, texts: Sequence[str]) -> list[str]:
@@ -74,12 +71,11 @@ def note_articles(metric: str, texts: Sequence[str]) -> list[str]:
 as an English article; exact_match(articles=none) keeps it"]
     """
     count = sum(1 for text in texts if has_accented_words(text) and _ARTICLE.search(text))
-    if count * WORTH_A_SENTENCE <= len(texts):
-        return []
-    return [
-        f"{metric}: {count} of {len(texts)} texts have letters beyond a-z and an 'a' or 'an', "
-        f"which is dropped as an English article; {metric}(articles=none) keeps it"
-    ]
+    clause = (
+        "have letters beyond a-z and an 'a' or 'an', which is dropped as an English article; "
+        f"{metric}(articles=none) keeps it"
+    )
+    return note_texts(metric, count, texts, clause) if is_frequent(count, texts) else []
 
 
 def note_only_articles(metric: str, texts: Sequence[str], articles: str) -> list[str]:
@@ -97,14 +93,22 @@ token_f1(articles=none) keeps them"]
         and not normalize_answer(text, articles)
         and normalize_answer(text, "none")
     ]
-    if not bare:
-        return []
-    shown = ", ".join(repr(text) for text in sorted(set(bare))[:3])
-    have = "has" if len(bare) == 1 else "have"
-    return [
-        f"{metric}: {len(bare)} of {len(texts)} texts {have} no word but articles ({shown}), "
-        f"which are dropped; {metric}(articles=none) keeps them"
-    ]
+    examples = ", ".join(repr(text) for text in sorted(set(bare))[:3])
+    clause = (
+        f"{'has' if len(bare) == 1 else 'have'} no word but articles ({examples}), which are "
+        f"dropped; {metric}(articles=none) keeps them"
+    )
+    return note_texts(metric, len(bare), texts, clause)
+
+
+def is_frequent(count: int, texts: Sequence[str]) -> bool:
+    """Return True if a tenth of the texts is concerned; English with accents here and there is not.
+
+    Example:
+        >>> is_frequent(2, ["text"] * 10), is_frequent(1, ["text"] * 10)
+        (True, False)
+    """
+    return count * 10 > len(texts)
 
 
 def has_accented_words(text: str) -> bool:
