@@ -5,15 +5,11 @@ from __future__ import annotations
 import re
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragbench.errors import OptionError
 from ragbench.registry import DeclaredOption, nearest
 from ragbench.secrets import MASK, is_secret_option
-
-if TYPE_CHECKING:  # no NumPy at run time: a single list or text is scored without it
-    pass
-
 
 Advance = Callable[[int], None]
 """Told how many items have just been done."""

@@ -140,9 +140,12 @@ def cluster_sums(differences: ArrayLike, clusters: ArrayLike) -> FloatArray:
     return sums
 
 
-def cluster_codes(owner: str, clusters: ArrayLike, n: int) -> tuple[NDArray[np.intp], int]:
-    """Number the clusters from 0; give the number of each query's and how many there are."""
-    labels: NDArray[Any] = np.asarray(clusters)
+def cluster_codes(owner: str, clusters: ArrayLike | None, n: int) -> tuple[NDArray[np.intp], int]:
+    """Number the clusters from 0; give the number of each query's and how many there are.
+
+    Without labels each query is its own cluster.
+    """
+    labels: NDArray[Any] = np.arange(n) if clusters is None else np.asarray(clusters)
     if labels.ndim != 1 or len(labels) != n:
         raise OptionError(owner, "clusters", f"shape {labels.shape}", f"{n} labels, one per query")
     found, codes = np.unique(labels, return_inverse=True)

@@ -257,11 +257,11 @@ def rank_rho(table: FloatArray) -> LeftOut:
         return undefined(reason)
     (x, y), both, untied, by = _signs(table)
     product, x_square, y_square = x @ y, x @ x, y @ y
-    value = float(product) / math.sqrt(float(x_square) * float(y_square))
+    value = _cosine(float(product), float(x_square), float(y_square))
     left = product - x * y + by[0, 1] + by[1, 0] + both
     x_left = x_square - x**2 + 2 * by[0, 0] + untied[0]
     y_left = y_square - y**2 + 2 * by[1, 1] + untied[1]
-    return LeftOut(_clipped(value), _ratio(left, x_left, y_left))
+    return LeftOut(value, _ratio(left, x_left, y_left))
 
 
 def rank_tau(table: FloatArray) -> LeftOut:
@@ -270,9 +270,9 @@ def rank_tau(table: FloatArray) -> LeftOut:
         return undefined(reason)
     _, both, (x_untied, y_untied), _ = _signs(table)
     agree, x_all, y_all = both.sum(), x_untied.sum(), y_untied.sum()
-    value = float(agree) / math.sqrt(float(x_all) * float(y_all))
+    value = _cosine(float(agree), float(x_all), float(y_all))
     without = _ratio(agree - 2 * both, x_all - 2 * x_untied, y_all - 2 * y_untied)
-    return LeftOut(_clipped(value), without)
+    return LeftOut(value, without)
 
 
 _COEFFICIENTS: dict[str, tuple[Statistic, Level]] = {
@@ -289,7 +289,8 @@ def _signs(table: FloatArray) -> tuple[list[FloatArray], FloatArray, FloatArray,
     times the sums of s, or t, of item j (shape (2, 2, n)); in blocks, so that memory stays bounded.
     """
     n = len(table)
-    sums = [_below_minus_above(column) for column in table.T]
+    # for each item, the values below it minus those above it
+    sums = [2 * _higher_than(column, column) - n for column in table.T]
     both, untied = np.empty(n), np.empty((2, n))
     by = np.empty((2, 2, n))
     rows = max(1, _BLOCK_BYTES // (16 * n))
@@ -303,13 +304,6 @@ def _signs(table: FloatArray) -> tuple[list[FloatArray], FloatArray, FloatArray,
     return sums, both, untied, by
 
 
-def _below_minus_above(column: FloatArray) -> FloatArray:
-    order = np.sort(column)
-    below = np.searchsorted(order, column, side="left")
-    above = len(column) - np.searchsorted(order, column, side="right")
-    return (below - above).astype(np.float64)
-
-
 def _no_order(table: FloatArray) -> str:
     n = len(table)
     if n < 2:
@@ -320,17 +314,17 @@ def _no_order(table: FloatArray) -> str:
     return ""
 
 
+def _cosine(product: float, x_square: float, y_square: float) -> float:
+    # beyond 1 by a rounding error is 1
+    return min(max(product / math.sqrt(x_square * y_square), -1.0), 1.0)
+
+
 def _ratio(left: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
     """Divide by the geometric mean; NaN where nothing is left to be ordered."""
     below = np.sqrt(np.maximum(x, 0) * np.maximum(y, 0))
     found = np.full(len(left), np.nan)
     np.divide(left, below, out=found, where=below > 0)
     return found
-
-
-def _clipped(value: float) -> float:
-    """A correlation beyond 1 by a rounding error is 1."""
-    return min(max(value, -1.0), 1.0)
 
 
 def roc_auc(

@@ -195,11 +195,9 @@ def paired_differences(system: ArrayLike, baseline: ArrayLike) -> FloatArray:
 def _units(
     owner: str, d: FloatArray, clusters: ArrayLike | None
 ) -> tuple[FloatArray, int, int | None]:
-    if clusters is None:
-        return d, int(np.count_nonzero(d)), None
     codes, n_clusters = cluster_codes(owner, clusters, len(d))
     if n_clusters == len(d):
-        return d, int(np.count_nonzero(d)), n_clusters
+        return d, int(np.count_nonzero(d)), None if clusters is None else n_clusters
     n_changed = int(np.count_nonzero(np.bincount(codes, weights=d != 0, minlength=n_clusters)))
     return cluster_units(d, codes, n_clusters), n_changed, n_clusters
 
@@ -210,7 +208,9 @@ def _limits(
     """Give the limits of the default method, the standard deviation, and how they were found."""
     confidence = resampling["confidence"]
     alpha, n = (1 - confidence) / 2, len(d)
-    sd = _planning_sd(d, alpha) if bounded and n_changed < ENOUGH_CHANGED else _sd(d)
+    sd = float(d.std(ddof=1)) if n > 1 else math.nan
+    if bounded and n_changed < ENOUGH_CHANGED:
+        sd = _planning_sd(d, alpha)
     if bounded:
         lost = int(np.count_nonzero(np.abs(d + 1) <= _UNCHANGED))
         gained = int(np.count_nonzero(np.abs(d - 1) <= _UNCHANGED))
@@ -228,10 +228,6 @@ def _limits(
     lower, upper = studentized_bootstrap(d, **resampling)
     mean, half = float(d.mean()), t_quantile(1 - alpha, n - 1) * sd / math.sqrt(n)
     return min(lower, mean - half), max(upper, mean + half), sd, "studentized"
-
-
-def _sd(d: FloatArray) -> float:
-    return float(d.std(ddof=1)) if len(d) > 1 else math.nan
 
 
 def _planning_sd(d: FloatArray, alpha: float) -> float:
@@ -303,8 +299,7 @@ def effect_size_interval(
     owner = "effect_size_interval"
     d = arguments.sample(owner, "differences", differences)
     p = (1 + arguments.probability(owner, "confidence", confidence)) / 2
-    units = np.arange(len(d)) if clusters is None else clusters
-    codes, n_units = cluster_codes(owner, units, len(d))
+    codes, n_units = cluster_codes(owner, clusters, len(d))
     effect = effect_size(d)
     if math.isnan(effect) or n_units < 2:
         return math.nan, math.nan

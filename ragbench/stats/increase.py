@@ -141,8 +141,7 @@ def _resampled_ratios(
     seed: int,
 ) -> FloatArray:
     """The ratio of the quantiles in each resample; the rows do not depend on the block's size."""
-    labels = np.arange(len(now)) if clusters is None else clusters
-    codes, n_units = cluster_codes("increase_interval", labels, len(now))
+    codes, n_units = cluster_codes("increase_interval", clusters, len(now))
     rng, rows = np.random.default_rng(seed), max(1, _BLOCK_BYTES // (8 * len(now)))
     found = []
     for start in range(0, resamples, rows):

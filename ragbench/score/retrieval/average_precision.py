@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ragbench.score.retrieval.base import Cutoff, Grade, RankedGrades, measure
 from ragbench.score.retrieval.options import Divide, check_divide
+from ragbench.score.retrieval.positions import number_groups
 from ragbench.types import FloatArray, IntArray
 
 FLOOR = 1e-5
@@ -75,9 +76,7 @@ def _tied_total(ranked: RankedGrades, hit: NDArray[np.bool_], k: int | None) -> 
 
 def _hits_by_group(ranked: RankedGrades, hit: NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
     """Count, for each row, the hits of its query before its tie group, and those in the group."""
-    new = np.diff(ranked.query, prepend=-1) | np.diff(ranked.ties.first, prepend=-1)
-    edges = np.append(np.flatnonzero(new), len(hit))
-    group = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
+    edges, group = number_groups(ranked.query, ranked.ties.first)
     count = np.concatenate(([0], np.cumsum(hit)))
     before = count[edges[group]] - count[ranked.starts[ranked.query]]
     return before, count[edges[group + 1]] - count[edges[group]]
@@ -192,11 +191,8 @@ def label_ranking_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> 
         Discovery Handbook.
     """
     hit = ranked.grades >= rel
-    last = ranked.ties.last
-    # the hits down to the end of a tie group are those down to its last row: rows of a query in
-    # one group stand together, and the group's end differs from the next row's
-    ends = np.append((last[1:] != last[:-1]) | (ranked.query[1:] != ranked.query[:-1]), True)
-    end_of = np.flatnonzero(ends)
-    group = np.cumsum(ends) - ends
-    found = ranked.hits_so_far(hit)[end_of[group]] if len(hit) else last
-    return ranked.divide(ranked.sum(hit * found / last), ranked.count_relevant(rel))
+    edges, group = number_groups(ranked.query, ranked.ties.first)
+    # the hits down to the end of a tie group are those down to its last judged document
+    hits_to_end = ranked.hits_so_far(hit)[edges[group + 1] - 1]
+    total = ranked.sum(hit * hits_to_end / ranked.ties.last)
+    return ranked.divide(total, ranked.count_relevant(rel))

@@ -316,16 +316,14 @@ def plain_measure(name: str, function: Callable[..., Any]) -> Callable[..., Floa
     def kernel(ranked: RankedGrades, *, k: int | None = None, **options: Any) -> FloatArray:
         values = np.full(ranked.n_queries, np.nan)
         for position in np.flatnonzero(ranked.count_relevant(1)):
-            retrieved: list[int | None] = [None] * int(ranked.n_retrieved[position])
             rows = slice(ranked.starts[position], ranked.starts[position + 1])
-            for rank, grade in zip(
-                ranked.rank[rows].tolist(), ranked.grades[rows].tolist(), strict=True
-            ):
-                retrieved[rank - 1] = grade
-            judged = slice(ranked.judged_starts[position], ranked.judged_starts[position + 1])
+            grades = np.full(ranked.n_retrieved[position], None)
+            grades[ranked.rank[rows] - 1] = ranked.grades[rows]
+            judged_rows = slice(ranked.judged_starts[position], ranked.judged_starts[position + 1])
+            judged = ranked.judged_grades[judged_rows].tolist()
             query = f"query '{ranked.query_ids[position]}'"
             try:
-                value = function(retrieved[:k], ranked.judged_grades[judged].tolist(), **options)
+                value = function(grades[:k].tolist(), judged, **options)
             except Exception as error:  # code of the user's may raise anything
                 what = f"{type(error).__name__}: {error}"
                 raise AdapterError(f"{owner}: {query}: {what}") from error

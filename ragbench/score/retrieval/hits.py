@@ -56,18 +56,10 @@ class Keyed:
         return len(self.keys)
 
 
-@dataclass(frozen=True, eq=False)
-class Join:
-    """Hits that are judged."""
+def join(hits: Keyed, judged: Keyed) -> tuple[IntArray, IntArray]:
+    """Return the rows of the hits that are judged, ascending, and those of their judgements.
 
-    rows: IntArray
-    """Their rows among the hits, ascending."""
-    judged: IntArray
-    """The row of the judgement of each."""
-
-
-def join(hits: Keyed, judged: Keyed) -> Join:
-    """Find the hits that are judged; no pair of query and document is there twice on a side.
+    No pair of query and document is there twice on a side.
 
     Where hits are many, one pass sorts out nearly all that are not judged. What is left of both
     sides is sorted by its keys, so that those that share one become neighbours.
@@ -79,7 +71,7 @@ def join(hits: Keyed, judged: Keyed) -> Join:
     rows, found = pairs if some is None else (some[pairs[0]], pairs[1])
     # two ids may share a hash: only the same bytes are the same document
     same = hits.documents.take(rows).equal(judged.documents.take(found))
-    return Join(rows, found) if same.all() else Join(rows[same], found[same])
+    return rows[same], found[same]
 
 
 def _neighbours(keys: HashArray, wanted: HashArray) -> tuple[IntArray, IntArray] | None:
@@ -105,14 +97,14 @@ def _neighbours(keys: HashArray, wanted: HashArray) -> tuple[IntArray, IntArray]
     return pairs >> 32, pairs & _LOWER
 
 
-def _compared(hits: Keyed, judged: Keyed) -> Join:
+def _compared(hits: Keyed, judged: Keyed) -> tuple[IntArray, IntArray]:
     """Join one by one: for the rare block in which ids share a hash."""
     table = {(query, judged.documents[row]): row for row, query in enumerate(judged.query.tolist())}
     places = enumerate(hits.query.tolist())
     found = [table.get((query, hits.documents[row]), -1) for row, query in places]
     columns = np.array(found, np.int64)
     rows = np.flatnonzero(columns >= 0)
-    return Join(rows, columns[rows])
+    return rows, columns[rows]
 
 
 def _possible(keys: HashArray, wanted: HashArray) -> IntArray:
@@ -201,12 +193,12 @@ def join_hits(
     queries = np.flatnonzero(codes >= 0)
     first, end = judged.starts[codes[queries]], judged.starts[codes[queries] + 1]
     rows, query = spans(first, end), np.repeat(queries, end - first)
-    pairs = join(
+    hit, gold = join(
         hits, Keyed.of(query, judged.document_ids.take(rows), judged.document_hashes[rows])
     )
     scores = as_singles(block.scores) if singles else block.scores
     lists = SortedLists.of(scores, block.starts)
-    query = hits.query[pairs.rows]
-    groups = lists.groups_of(pairs.rows, query, scores[pairs.rows])
-    place = lists.places(pairs.rows, groups, None if stable else hits.documents)
-    return Hits.at(place, groups, block.starts[query], codes[query], rows[pairs.judged])
+    query = hits.query[hit]
+    groups = lists.groups_of(hit, query, scores[hit])
+    place = lists.places(hit, groups, None if stable else hits.documents)
+    return Hits.at(place, groups, block.starts[query], codes[query], rows[gold])

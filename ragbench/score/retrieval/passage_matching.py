@@ -9,7 +9,7 @@ into chunks; `match: {level: document}` folds passages into documents before any
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -196,14 +196,10 @@ def answer_hit(
     """
     tokens = squad.answer_tokens("answer_hit", tokenize, articles)
     scores = np.full(len(retrieved.answers), np.nan)
-    for query, answers in enumerate(retrieved.answers):
-        if answers:
-            scores[query] = _holds(retrieved.passages[query][:k], answers, tokens)
+    pairs = zip(retrieved.passages, retrieved.answers, strict=True)
+    for query, (passages, answers) in enumerate(pairs):
+        gold = [tokens(answer) for answer in answers]
+        if gold:
+            texts = map(tokens, passages[:k])
+            scores[query] = any(squad.holds_run(text, run) for text in texts for run in gold)
     return scores
-
-
-def _holds(passages: Sequence[str], answers: Sequence[str], tokens: squad.Tokens) -> bool:
-    wanted = [tokens(answer) for answer in answers]
-    return any(
-        squad.holds_run(words, needle) for words in map(tokens, passages) for needle in wanted
-    )

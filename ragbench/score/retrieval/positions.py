@@ -191,6 +191,20 @@ def as_singles(scores: FloatArray) -> FloatArray:
         return scores.astype(np.float32).astype(np.float64)
 
 
+def number_groups(query: IntArray, first: IntArray) -> tuple[IntArray, IntArray]:
+    """Number the tie groups of rows in rank order, each known by its query and best rank.
+
+    Returns the row at which each group starts, with the end of the last one, and the number of each
+    row's group.
+
+    Example:
+        >>> number_groups(np.array([0, 0, 0, 1]), np.array([1, 2, 2, 2]))
+        (array([0, 1, 3, 4]), array([0, 1, 1, 2]))
+    """
+    is_new = (np.diff(first, prepend=-1) != 0) | (np.diff(query, prepend=-1) != 0)
+    return np.append(np.flatnonzero(is_new), len(query)), np.cumsum(is_new) - 1
+
+
 @dataclass(frozen=True, eq=False)
 class TieGroups:
     """The ranks that the documents tied with each judged one take up, unjudged ones included."""

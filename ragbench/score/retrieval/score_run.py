@@ -23,7 +23,7 @@ from ragbench.score.retrieval.base import (
 )
 from ragbench.score.retrieval.judgements import as_qrels
 from ragbench.score.retrieval.notation import Measure, parse_measures
-from ragbench.score.retrieval.positions import TieGroups
+from ragbench.score.retrieval.positions import TieGroups, number_groups
 from ragbench.score.retrieval.ranking import Ties, TrecEval, rank
 from ragbench.signature import Signature, fingerprint
 from ragbench.types import Cause, CauseArray, FloatArray, Qrels, Run, ScoreColumn
@@ -124,10 +124,7 @@ def without_unjudged(ranked: RankedGrades) -> RankedGrades:
     starts = borders(counts.tolist(), ranked.n_queries)
     rank = np.arange(1, len(kept) + 1) - starts[query]
     # tied documents still stand together: their group is what is left of it
-    first = ranked.ties.first[kept]
-    new = np.diff(first, prepend=-1).astype(bool) | np.diff(query, prepend=-1).astype(bool)
-    edges = np.append(np.flatnonzero(new), len(kept))
-    group = np.cumsum(new) - 1
+    edges, group = number_groups(query, ranked.ties.first[kept])
     return replace(
         ranked,
         query=query,
@@ -307,8 +304,7 @@ def score_passages(
     for measure in measures:
         if rules.ties == "average" and not measure.spec.averages_ties:
             raise no_average(measure.spec.name)
-        values = np.array(measure.score(retrieved), np.float64)
-        causes = np.where(np.isnan(values), measure.spec.nan_means, Cause.SCORED).astype(np.uint8)
+        values, causes = _scored(measure, retrieved)
         if rules.missing == "skip":
             absent = [row for row in missing if causes[row] == Cause.SCORED]
             values[absent], causes[absent] = np.nan, Cause.MISSING_QUERY
@@ -331,9 +327,8 @@ def score_passages(
 def _values(measure: Measure, evidence: Evidence, rules: Rules) -> tuple[FloatArray, CauseArray]:
     """Apply the rules to what a measure says: a value or a cause for every query."""
     ranked = evidence.grades
-    read = evidence.subtopics if measure.spec.reads == "subtopics" else ranked
-    values = np.array(measure.score(read), np.float64)
-    causes = np.where(np.isnan(values), measure.spec.nan_means, Cause.SCORED).astype(np.uint8)
+    is_diversity = measure.spec.reads == "subtopics"
+    values, causes = _scored(measure, evidence.subtopics if is_diversity else ranked)
     if rules.no_relevant == "zero":
         irrelevant = causes == Cause.NO_RELEVANT
         values[irrelevant] = measure.of_nothing
@@ -345,6 +340,12 @@ def _values(measure: Measure, evidence: Evidence, rules: Rules) -> tuple[FloatAr
         values[list(ranked.missing)] = 0.0
     causes[np.diff(ranked.judged_starts) == 0] = Cause.NO_JUDGEMENTS
     values[causes != Cause.SCORED] = np.nan
+    return values, causes
+
+
+def _scored(measure: Measure, record: Any) -> tuple[FloatArray, CauseArray]:
+    values = np.array(measure.score(record), np.float64)
+    causes = np.where(np.isnan(values), measure.spec.nan_means, Cause.SCORED).astype(np.uint8)
     return values, causes
 
 

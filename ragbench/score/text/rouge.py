@@ -315,7 +315,8 @@ def lcs_positions(first: Sequence[str], second: Sequence[str]) -> list[int]:
             i, j = i - 1, j - 1
             positions.append(i)
             length -= 1
-        elif rows[i] >> (j - 1) & 1 and _length(rows[i - 1], j) < length:
+        # the value of the table in a row and its first j columns is j less the bits that are set
+        elif rows[i] >> (j - 1) & 1 and j - (rows[i - 1] & ((1 << j) - 1)).bit_count() < length:
             j -= 1
         else:
             i -= 1
@@ -332,8 +333,3 @@ def _masks(tokens: Sequence[str]) -> dict[str, int]:
         else:
             masks[token] = bit
     return masks
-
-
-def _length(row: int, j: int) -> int:
-    """The table's value in the first j columns of a row."""
-    return j - (row & ((1 << j) - 1)).bit_count()
