@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import sys
 from collections.abc import Callable, Generator, Iterator
 from importlib.util import find_spec
@@ -18,6 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from _pytest.doctest import DoctestModule
 from hypothesis import settings
+
+import tests.quick_disk
 
 if TYPE_CHECKING:
     from tests.warm import Warm
@@ -32,13 +35,13 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes says how busy the machine is; a test never asserts a time.
-# In CI all examples of a property, the same ones each time; elsewhere half of them, and others
+# In CI all examples of a property, the same ones each time; elsewhere a quarter of them, and others
 # each time; a few for `make fast`.
 settings.register_profile("all", deadline=None, derandomize=True, database=None)
-settings.register_profile("half", deadline=None, max_examples=50)
+settings.register_profile("quarter", deadline=None, max_examples=25)
 settings.register_profile("fast", deadline=None, max_examples=10)
 if settings.get_current_profile_name() in ("default", "ci"):
-    settings.load_profile("all" if os.environ.get("CI") else "half")
+    settings.load_profile("all" if os.environ.get("CI") else "quarter")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 GOLDEN = Path(__file__).resolve().parent / "golden"
@@ -81,11 +84,11 @@ def _turn(item: pytest.Item) -> int:
 
 
 def _keep_to_profile(item: pytest.Item) -> None:
-    """Let properties that ask for more examples take what the profile says: `fast`, or `half`."""
+    """Let properties that ask for more examples take as many as the profile says."""
     own = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
     profile, usual = settings.get_current_profile_name(), settings.default.max_examples
-    if own is not None and profile in ("fast", "half") and own.max_examples > usual:
-        few = usual if profile == "fast" else max(usual, own.max_examples // 2)
+    if own is not None and profile in ("fast", "quarter") and own.max_examples > usual:
+        few = usual if profile == "fast" else max(usual, own.max_examples // 4)
         item.obj._hypothesis_internal_use_settings = settings(own, max_examples=few)
 
 
@@ -204,13 +207,10 @@ def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_disk() -> Iterator[None]:
-    """Wait for no disk: to lose power is nothing that a test can do, and the waits are minutes."""
-
-    def look(file: Any) -> None:
-        os.fstat(file if isinstance(file, int) else file.fileno())  # it must be open all the same
-
+    """Wait for no disk, in the process of the tests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", look)
+        patch.setattr(os, "fsync", tests.quick_disk.fsync)
+        patch.setattr(sqlite3, "connect", tests.quick_disk.connect)
         yield
 
 

@@ -12,6 +12,7 @@ import os
 import select
 import signal
 import socket
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NoReturn
+
+from tests import quick_disk
 
 RUN = [
     *("ragbench.cli.run", "ragbench.experiment.runner", "ragbench.experiment.stages.graph"),
@@ -173,7 +176,7 @@ def serve() -> None:
             page._template()  # to compile it takes as long as all else of a small run
 
     learn(RUN)
-    os.fsync = os.fstat  # as `quick_disk` has it for tests in their own process
+    os.fsync, sqlite3.connect = quick_disk.fsync, quick_disk.connect
     learnt, teach = os.pipe()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(sys.argv[1])

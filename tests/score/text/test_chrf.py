@@ -53,7 +53,7 @@ def test_many_rows_equal_sacrebleu(rows, options):
 
 def test_long_texts_equal_sacrebleu():
     draw = random.Random(3)
-    reference = draw.choices([*WORDS, *(f"word{n}" for n in range(500))], k=100_000)
+    reference = draw.choices([*WORDS, *(f"word{n}" for n in range(500))], k=5_000)
     kept = [word if draw.random() < 0.8 else "other" for word in reference]
     prediction, gold = " ".join(kept), " ".join(reference)
     (column,) = score_texts([prediction], [gold], ["chrf++"])
