@@ -29,9 +29,9 @@ from ragbench.cli.output import behind, resumable, write_json, write_notes, writ
 from ragbench.config.load import load_saved
 from ragbench.data.runs.run_folder import to_csv, to_json
 from ragbench.errors import DataError
-from ragbench.experiment.costs import totals_of
 from ragbench.experiment.plan.components import build_judge, connected
 from ragbench.experiment.plan.plan import load_collection
+from ragbench.experiment.records import totals_of
 from ragbench.experiment.reproduce import check_trust
 from ragbench.files import cache_folder, write_file
 from ragbench.records import codec

@@ -194,8 +194,7 @@ def plan(
     from ragbench.experiment.plan.plan import load_collection, make_plan
     from ragbench.experiment.plan.records import LiveComponents
     from ragbench.experiment.plan.stand_ins import loads_by_code, uncalled_components
-    from ragbench.experiment.stages.graph import PlanRecord, forecast
-    from ragbench.records import codec
+    from ragbench.experiment.stages.graph import forecast, plan_record
     from ragbench.records.manifest import Choices
 
     checked = load_config(config, overrides=overrides)
@@ -203,8 +202,7 @@ def plan(
     if loads_by_code(checked):
         unknown = f"data set ({checked.dataset.type})"
         if as_json:
-            record = PlanRecord(name=checked.name, not_made=(unknown, *uncalled))
-            output.write_json(to_json(codec.to_json(record)))
+            output.write_json(to_json(plan_record(checked.name, [unknown, *uncalled], None)))
             return
         output.echo(f"{checked.name}: queries and stages are not known; nothing is sent")
         for name in (unknown, *uncalled):
@@ -214,7 +212,7 @@ def plan(
     plan = make_plan(checked, load_collection(checked), chosen, LiveComponents(), calls=False)
     found = forecast(plan)
     if as_json:
-        output.write_json(to_json(codec.to_json(found.record(uncalled))))
+        output.write_json(to_json(plan_record(checked.name, uncalled, found)))
         return
     output.echo(f"{checked.name}: {len(plan.queries)} queries; nothing is sent")
     workers = [] if found.workers is None else [f"workers: {found.workers}; the rest is done here"]

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import Any, Generic, Protocol, TypeVar, overload, runtime_checkable
+from typing import Any, Generic, TypeVar
 
 from ragbench.errors import AdapterError, is_interrupt
 from ragbench.executors.base import Executor, Lost, Task, blocks_of
@@ -38,74 +38,35 @@ class Outcome(Generic[Value]):
     """Wall time of the call, in milliseconds; None where it was not made."""
 
 
-@runtime_checkable
-class Sparse(Protocol):
-    """Outcomes that know which of them lack a value, without a look at each."""
+class FileRankings(Mapped[Outcome[Retrieved]]):
+    """Outcomes of a run file, made from its rows on access: they are neither held nor stored.
 
-    def lacking(self) -> Sequence[int]:
-        """Return their rows."""
+    No outcome is a failure: a query that the file lacks has no hits.
+    """
+
+    def __init__(self, query_ids: Sequence[str], read: Callable[[], Run], top_k: int) -> None:
+        """`read` returns the rankings of the file, the hits of each query best first."""
+        super().__init__(self._outcome, query_ids)
+        self.query_ids, self.read, self.top_k = query_ids, read, top_k
+
+    def _outcome(self, query_id: str) -> Outcome[Retrieved]:
+        run = self.read()
+        if (place := run.query_index.get(query_id)) is None:
+            return Outcome(Retrieved([]))
+        start, end = int(run.starts[place]), int(run.starts[place + 1])
+        rows = slice(start, min(end, start + self.top_k))
+        hits = zip(run.documents[rows], run.scores[rows].tolist(), strict=True)
+        return Outcome(Retrieved([ScoredDocument(document, score) for document, score in hits]))
+
+    def run(self, name: str) -> Run:
+        """Return the rankings of the queries, cut at `top_k` hits."""
+        return replace(self.read().first(self.query_ids, self.top_k), name=name)
 
 
 def without_value(outcomes: Sequence[Outcome[Value]]) -> Iterator[tuple[int, Outcome[Value]]]:
-    """Yield row and outcome of those without a value."""
-    rows = outcomes.lacking() if isinstance(outcomes, Sparse) else range(len(outcomes))
-    for row in rows:
-        if (outcome := outcomes[row]).value is None:
-            yield row, outcome
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedHits(Sequence[ScoredDocument]):
-    """The hits of one query in a file, made when somebody looks at them."""
-
-    recorded: Recorded
-    query_id: str
-
-    def _rows(self) -> tuple[Run, int, int]:
-        run = self.recorded.read()
-        if (place := run.query_index.get(self.query_id)) is None:
-            return run, 0, 0
-        start, end = int(run.starts[place]), int(run.starts[place + 1])
-        return run, start, min(end, start + self.recorded.top_k)
-
-    def __len__(self) -> int:
-        _, start, end = self._rows()
-        return end - start
-
-    @overload
-    def __getitem__(self, place: int) -> ScoredDocument: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[ScoredDocument]: ...
-
-    def __getitem__(self, place: int | slice) -> ScoredDocument | list[ScoredDocument]:
-        run, start, end = self._rows()
-        rows = range(start, end)[place]
-        if isinstance(rows, int):
-            return ScoredDocument(run.documents[rows], float(run.scores[rows]))
-        part = slice(rows.start, rows.stop, rows.step)
-        hits = zip(run.documents[part], run.scores[part].tolist(), strict=True)
-        return [ScoredDocument(document, score) for document, score in hits]
-
-    def __iter__(self) -> Iterator[ScoredDocument]:
-        return iter(self[:])
-
-
-class Recorded(Mapped[Outcome[Retrieved]]):
-    """What a file of rankings has for each query, in place of outcomes that would be stored."""
-
-    def __init__(self, query_ids: Sequence[str], read: Callable[[], Run], top_k: int) -> None:
-        """`read` returns its rankings, the hits of each query best first."""
-        super().__init__(lambda name: Outcome(Retrieved(RecordedHits(self, name))), query_ids)
-        self.query_ids, self.read, self.top_k = query_ids, read, top_k
-
-    def run(self, name: str) -> Run:
-        """Return the rankings of the queries, cut."""
-        return replace(self.read().first(self.query_ids, self.top_k), name=name)
-
-    def lacking(self) -> Sequence[int]:
-        """Return nothing: what a file lacks is no failure."""
-        return ()
+    """Yield row and outcome of each item without a value."""
+    if not isinstance(outcomes, FileRankings):  # these have no failure: spare a look at each
+        yield from ((row, o) for row, o in enumerate(outcomes) if o.value is None)
 
 
 class TimedOut(Exception):

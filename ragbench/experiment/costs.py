@@ -13,12 +13,11 @@ import numpy as np
 from ragbench.config.schema import BudgetLimits
 from ragbench.data.runs.run_folder import COST_COLUMNS, Column, csv_tables
 from ragbench.data.runs.scored_systems import SystemScores
-from ragbench.experiment.calls import Outcome, Recorded
-from ragbench.experiment.plan.records import Plan, PlannedJudge
-from ragbench.experiment.records import JudgeUse, Results
-from ragbench.llm import Budget, Totals
+from ragbench.experiment.calls import FileRankings, Outcome
+from ragbench.experiment.plan.records import Plan
+from ragbench.experiment.records import Results
+from ragbench.llm import Budget
 from ragbench.records.summary import Cost, Spending
-from ragbench.score.judge.judged import Judged
 from ragbench.types import Cause, FloatArray, Prediction, Usage
 from ragbench.types.records import add_usage
 
@@ -33,7 +32,7 @@ def outcomes_of(results: Results, system: str) -> Sequence[Outcome[Any]]:
         return answers.outcomes
     if ranking is None:
         return []
-    return ranking.outcomes[:1] if isinstance(ranking.outcomes, Recorded) else ranking.outcomes
+    return ranking.outcomes[:1] if isinstance(ranking.outcomes, FileRankings) else ranking.outcomes
 
 
 def _costs_of(results: Results, system: str) -> dict[str, FloatArray]:
@@ -181,16 +180,3 @@ def total_cost(costs: Iterable[Usage | None]) -> Cost:
     tokens = (total.input_tokens or 0) + (total.output_tokens or 0)
     usd = None if total.usd is None else round(total.usd, 6)
     return Cost(usd=usd, tokens=tokens if known else None)
-
-
-def use_of(planned: PlannedJudge, judged: Judged, before: Totals) -> JudgeUse:
-    """Return what a judge took, from what it had taken before."""
-    now = totals_of(planned)
-    names = [name for name in Totals.__slots__ if name != "models"]
-    paid = Totals(**{name: getattr(now, name) - getattr(before, name) for name in names})
-    return JudgeUse(judged.models, judged.usage, paid, judged.spreads, judged.left_out)
-
-
-def totals_of(planned: PlannedJudge) -> Totals:
-    """Return a copy of what a judge has sent and paid so far; nothing without a model."""
-    return planned.judge.totals() if planned.judge.asks else Totals()

@@ -39,7 +39,7 @@ from ragbench.data.runs.run_lines import (
 )
 from ragbench.data.runs.run_list import read_commit
 from ragbench.data.runs.scored_systems import SystemScores
-from ragbench.experiment.calls import Outcome, Recorded
+from ragbench.experiment.calls import FileRankings, Outcome
 from ragbench.experiment.costs import format_costs
 from ragbench.experiment.gates import gate_run
 from ragbench.experiment.plan.records import Noun, Plan, Repetition
@@ -67,7 +67,8 @@ from ragbench.report.ci import render_junit
 from ragbench.report.markdown import render_markdown
 from ragbench.report.page.html import write_page
 from ragbench.secrets import redactor
-from ragbench.types import Cause, Document, Prediction, Retrieved, ScoreColumn
+from ragbench.types import Cause, Document, Prediction, ScoreColumn, ScoredDocument
+from ragbench.types.rows import Mapped
 
 _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
 """Packages whose version may move a number."""
@@ -390,27 +391,14 @@ def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Documen
     qrels = results.qrels(plan)
     judged, corpus = {} if qrels is None else qrels.by_query, plan.corpus
     seen: set[str] = set()
-    # what files hold is looked up file by file, since not all of them may be in memory
-    recorded = {
-        system: [_in_corpus(outcome, corpus) for outcome in ranking.outcomes] if corpus else []
-        for system, ranking in results.rankings.items()
-        if isinstance(ranking.outcomes, Recorded)
-    }
+    hits_of = {name: _shown_hits(ranking, corpus) for name, ranking in results.rankings.items()}
     for row, query in enumerate(plan.queries):
         for name, grade in judged.get(query.id, {}).items():
             if grade > 0 and name in corpus and name not in seen:
                 seen.add(name)
                 yield "", query.id, corpus[name]
-        for system, ranking in results.rankings.items():
-            if system in recorded:
-                for known in recorded[system][row] if corpus else ():
-                    if known.id not in seen:
-                        seen.add(known.id)
-                        yield system, query.id, known
-                continue
-            outcome = ranking.outcomes[row]
-            hits = [] if outcome.value is None else outcome.value.documents[:SHOWN_HITS]
-            for hit in hits:
+        for system, hits in hits_of.items():
+            for hit in hits[row]:
                 if hit.text is None and hit.id in seen:
                     continue
                 document = document_of(hit, corpus)
@@ -420,6 +408,17 @@ def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Documen
                     yield system, query.id, document
 
 
-def _in_corpus(outcome: Outcome[Retrieved], corpus: Mapping[str, Document]) -> list[Document]:
-    hits = outcome.value.documents[:SHOWN_HITS] if outcome.value else ()
-    return [corpus[hit.id] for hit in hits if hit.id in corpus]
+def _shown_hits(
+    ranking: Ranked, corpus: Mapping[str, Document]
+) -> Sequence[Sequence[ScoredDocument]]:
+    """Return the first hits of each query; of a run file only hits that the corpus has."""
+    outcomes = ranking.outcomes
+    if isinstance(outcomes, FileRankings):
+        if not corpus:
+            return [()] * len(outcomes)
+        # a list, made file by file: not all files may be in memory when queries are walked
+        depth = min(outcomes.top_k, SHOWN_HITS)
+        first = FileRankings(outcomes.query_ids, outcomes.read, depth)
+        values = (outcome.value for outcome in first)
+        return [[h for h in value.documents if h.id in corpus] if value else () for value in values]
+    return Mapped(lambda o: o.value.documents[:SHOWN_HITS] if o.value else (), outcomes)

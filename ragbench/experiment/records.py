@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from ragbench.comparison.causes import SystemCauses
 from ragbench.config.schema import RetrievalMetrics
 from ragbench.data.runs.scored_systems import SystemScores
-from ragbench.experiment.calls import Outcome, as_told
-from ragbench.experiment.plan.records import Plan, System
+from ragbench.experiment.calls import Outcome, without_value
+from ragbench.experiment.plan.records import Plan, PlannedJudge, System
 from ragbench.llm import Totals
 from ragbench.records.comparison import Comparisons, Preference, no_comparisons
 from ragbench.records.manifest import JudgePayment, VerdictRow
 from ragbench.records.score import JudgedBy, Kind, RunCounts
 from ragbench.records.summary import Judging, PreferenceSummary, Spending, Tokens
+from ragbench.score.judge.judged import Judged
 from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.ranking import rank
 from ragbench.types import (
-    Answered,
     Cause,
     Prediction,
     Qrels,
@@ -112,35 +115,6 @@ class Answers:
         return [row + sample * n for row in rows for sample in range(self.samples)]
 
 
-def given_rows(queries: Sequence[Query], rows: Sequence[Answered]) -> list[Answered | None]:
-    """Return the record of each query, in the order of the queries; None for a query without."""
-    by_query = {row.query_id: row for row in rows}
-    return [by_query.get(query.id) for query in queries]
-
-
-def given_answers(name: str, queries: Sequence[Query], rows: Sequence[Answered]) -> Answers:
-    """Return the answers that the records came with, in the order of the queries."""
-    if all(row.answer is None for row in rows):  # a retriever, which has nothing else to fail at
-        return Answers(name, [Outcome(None, Cause.MISSING_ANSWER)] * len(queries))
-    return Answers(name, [_given(row) for row in given_rows(queries, rows)])
-
-
-def _given(row: Answered | None) -> Outcome[Prediction]:
-    if row is not None and row.error is not None:
-        return Outcome(None, Cause.ERROR, row.error, row.latency_ms)
-    if row is None or row.answer is None:
-        return Outcome(None, Cause.MISSING_ANSWER)
-    prediction = Prediction(
-        row.answer,
-        row.contexts,
-        row.usage,
-        row.queries,
-        row.latency_ms,
-        tool_calls=row.tool_calls,
-    )
-    return as_told(Outcome(prediction))
-
-
 @dataclass(frozen=True, slots=True)
 class JudgeUse:
     """What one judge took for one system."""
@@ -177,6 +151,19 @@ def _tokens(used: Totals | Usage) -> Tokens:
     return Tokens(
         input=used.input_tokens, output=used.output_tokens, reasoning=used.reasoning_tokens
     )
+
+
+def use_of(planned: PlannedJudge, judged: Judged, before: Totals) -> JudgeUse:
+    """Return what a judge took, from what it had taken before."""
+    now = totals_of(planned)
+    names = [name for name in Totals.__slots__ if name != "models"]
+    paid = Totals(**{name: getattr(now, name) - getattr(before, name) for name in names})
+    return JudgeUse(judged.models, judged.usage, paid, judged.spreads, judged.left_out)
+
+
+def totals_of(planned: PlannedJudge) -> Totals:
+    """Return a copy of what a judge has sent and paid so far; nothing without a model."""
+    return planned.judge.totals() if planned.judge.asks else Totals()
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,18 +212,10 @@ class Preferences:
 
     def summaries(self) -> list[PreferenceSummary]:
         """Return the entries as summary.json has them, with what the judge took."""
+        names = [each.name for each in fields(PreferenceSummary) if each.name != "judging"]
         return [
             PreferenceSummary(
-                name=entry.name,
-                rubric=entry.rubric,
-                judge=entry.judge,
-                model=entry.model,
-                pairs=entry.pairs,
-                baseline=entry.baseline,
-                systems=entry.systems,
-                rule=entry.rule,
-                notes=entry.notes,
-                judging=self.use.summary(),
+                **{name: getattr(entry, name) for name in names}, judging=self.use.summary()
             )
             for entry in self.entries
         ]
@@ -298,3 +277,131 @@ class Results:
             kinds={**before.kinds, **dict.fromkeys(columns, kind)},
             counts=counts or before.counts,
         )
+
+    def add_samples(
+        self, system: System, name: str, columns: Sequence[ScoreColumn], kind: Kind
+    ) -> None:
+        """Add a score: of several samples their mean, and the column of each sample."""
+        self.add_scores(system, {name: mean_over_samples(columns)}, kind)
+        if len(columns) > 1:
+            self.samples[system.name][name] = list(columns)
+
+
+_OF_THE_QUERY = (
+    Cause.NO_RELEVANT,
+    Cause.NO_JUDGEMENTS,
+    Cause.NO_REFERENCE,
+    Cause.NO_QUESTION,
+    Cause.NO_GUIDELINES,
+    Cause.NO_TURNS,
+    Cause.NO_EXPECTED_CALLS,
+)
+"""Causes that lie in the data or in the plan, not in what a system made of them."""
+
+
+def with_failures(column: ScoreColumn, failed: Mapping[int, Outcome[Any]]) -> ScoreColumn:
+    """Return the column without values where the system had no output, with the causes.
+
+    `failed` is what `without_value` yields, row -> outcome. Where the score could not have applied,
+    whatever the output, it still does not apply.
+    """
+    failed = {row: f for row, f in failed.items() if column.causes[row] not in _OF_THE_QUERY}
+    if not failed:
+        return column
+    values, causes = column.values.copy(), column.causes.copy()
+    for row, failure in failed.items():
+        values[row], causes[row] = math.nan, failure.cause
+    details = {row: failure.detail for row, failure in failed.items() if failure.detail}
+    return replace(column, values=values, causes=causes, details={**column.details, **details})
+
+
+def with_failures_of(answers: Answers, column: ScoreColumn) -> ScoreColumn:
+    """Return the column without values where a system has no answer, with the causes."""
+    return with_failures(column, dict(without_value(answers.outcomes)))
+
+
+def split_samples(column: ScoreColumn, samples: int) -> list[ScoreColumn]:
+    """Return the column of each sample, of one that has all of them one after the other."""
+    if samples == 1:
+        return [column]
+    n = len(column.values) // samples
+    return [_part(column, start, start + n) for start in range(0, samples * n, n)]
+
+
+def _part(column: ScoreColumn, start: int, end: int) -> ScoreColumn:
+    details = {row - start: text for row, text in column.details.items() if start <= row < end}
+    values, causes = column.values[start:end], column.causes[start:end]
+    return replace(column, values=values, causes=causes, details=details)
+
+
+def mean_over_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
+    """Return one column of several: each query's mean over its answers that have a score.
+
+    A query has no score only where none of its answers has one. Its cause is then the first that
+    is a failure, else the first. The causes of the single answers stay with it: those that failed
+    leave a score open. A number that is computed from all queries at once is the mean of those of
+    the samples.
+    """
+    if len(columns) == 1:
+        return columns[0]
+    values = np.stack([column.values for column in columns])
+    known = ~np.isnan(values)
+    counts = known.sum(axis=0)
+    means = np.full(values.shape[1], np.nan)
+    # nanmean warns of queries without any score
+    np.divide(np.where(known, values, 0.0).sum(axis=0), counts, out=means, where=counts > 0)
+    causes, details = columns[0].causes.copy(), dict[int, str]()
+    for row in range(len(means)):
+        if counts[row]:
+            causes[row] = Cause.SCORED
+            continue
+        chosen = next((c for c in columns if Cause(int(c.causes[row])).failed), columns[0])
+        causes[row] = chosen.causes[row]
+        if row in chosen.details:
+            details[row] = chosen.details[row]
+    totals = [c.total for c in columns if c.total is not None and np.isfinite(c.total)]
+    total = float(np.mean(totals)) if totals else columns[0].total
+    return replace(
+        columns[0],
+        values=means,
+        causes=causes,
+        details=details,
+        total=total,
+        answer_causes=np.stack([column.causes for column in columns], axis=1),
+    )
+
+
+def failed_answers(columns: Sequence[ScoreColumn]) -> dict[str, int]:
+    """Count the answers that failed in a score, by cause: also those of queries with a score."""
+    codes = Counter(int(code) for column in columns for code in column.causes)
+    return {Cause(code).word: n for code, n in sorted(codes.items()) if Cause(code).failed}
+
+
+def sample_notes(systems: Iterable[Answers]) -> list[str]:
+    """Say what scores of several answers are, and where these are all the same."""
+    several = [answers for answers in systems if answers.samples > 1]
+    by_number: dict[int, list[str]] = {}
+    for answers in several:
+        by_number.setdefault(answers.samples, []).append(answers.name)
+    same = [
+        f"{each.name}: all answers to a query are the same text: asking {each.samples} times told "
+        "nothing"
+        for each in several
+        if _all_the_same(each)
+    ]
+    notes = [
+        f"{', '.join(names)}: each query was answered {n} times; its score is the mean over its "
+        "answers, and intervals cover other answers of the generator as well as other queries"
+        for n, names in by_number.items()
+    ]
+    return [*notes, *same]
+
+
+def _all_the_same(answers: Answers) -> bool:
+    texts = [
+        [None if o.value is None else o.value.answer for o in each.outcomes]
+        for each in answers.each()
+    ]
+    several = [set(row) - {None} for row in zip(*texts, strict=True)]
+    # where every answer failed, all() holds of nothing
+    return any(several) and all(len(found) < 2 for found in several)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import secrets
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -20,8 +19,6 @@ from ragbench.files import (
     taken,
     write_atomically,
 )
-from ragbench.json_yaml import load_json
-from ragbench.records.codec import Record, from_json, to_json
 
 _LOCK = ".lock.tmp"
 _STATE = ".unfinished.tmp"
@@ -62,12 +59,6 @@ class Session:
     """Whether there is nothing to go on with; set by the run."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _State(Record):
-    token: str
-    started: str
-
-
 def new_session() -> Session:
     """Return a session of its own, which holds no folder and goes on with nothing."""
     return Session(secrets.token_hex(8))
@@ -88,7 +79,8 @@ def run_in(folder: Path) -> Iterator[Session]:
     state = folder / _STATE
     try:
         with naming_unwritable(folder):
-            session = Session(token_in(folder) or _new_token(state))
+            session = Session(token_in(folder) or new_session().token)
+            write_atomically(state, session.token + "\n")
         yield session
         if session.finished:
             state.unlink(missing_ok=True)
@@ -99,17 +91,10 @@ def run_in(folder: Path) -> Iterator[Session]:
 
 def token_in(folder: Path) -> str | None:
     """Return the token of a run that was not finished in a folder; None where there is none."""
-    with suppress(OSError, ValueError, DataError):
-        return from_json(_State, load_json((folder / _STATE).read_text(encoding="utf-8"))).token
+    with suppress(OSError, ValueError):
+        token = (folder / _STATE).read_text(encoding="utf-8").strip()
+        return token if re.fullmatch(r"[0-9a-f]{16}", token) else None
     return None
-
-
-def _new_token(state: Path) -> str:
-    """Return the token of a new run, after writing it to the state file."""
-    token = new_session().token
-    started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    write_atomically(state, json.dumps(to_json(_State(token=token, started=started))) + "\n")
-    return token
 
 
 def _locked(folder: Path) -> IO[bytes]:

@@ -13,8 +13,7 @@ from ragbench.comparison.systems import baselines, summarize
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.costs import budget_warning, outcomes_of
 from ragbench.experiment.plan.records import Noun, Plan, PlannedFill, System
-from ragbench.experiment.records import Answers, Filled, Results
-from ragbench.experiment.stages.columns import failed_answers
+from ragbench.experiment.records import Answers, Filled, Results, failed_answers
 from ragbench.llm.failures import shortened
 from ragbench.records.comparison import PreferredPair
 from ragbench.records.score import SystemScore

@@ -1,7 +1,7 @@
 """The generate stage: which passages a generator gets, and what becomes of failures."""
 
 from ragbench.experiment.calls import Calls, Outcome
-from ragbench.experiment.records import given_answers
+from ragbench.experiment.stages.answers import given_answers
 from ragbench.experiment.stages.matching import passages_of
 from ragbench.generate.base import Generator, MissingPrediction
 from ragbench.types import (

@@ -15,8 +15,8 @@ from rouge_score.rouge_scorer import RougeScorer
 from ragbench.cli import group
 from ragbench.comparison.sources import read_scored
 from ragbench.errors import ConfigError
+from ragbench.experiment.records import mean_over_samples, split_samples
 from ragbench.experiment.runner import run_experiment
-from ragbench.experiment.stages.columns import mean_over_samples, split_samples
 from ragbench.records.manifest import Choices
 from ragbench.signature import Signature
 from ragbench.store.database import CACHE_FILE

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ragbench.comparison.pairs import PairedScores
 from ragbench.comparison.systems import failed_share, summarize
-from ragbench.experiment.stages.columns import mean_over_samples
+from ragbench.experiment.records import mean_over_samples
 from ragbench.gates.drop import Drop, QueriesWorse
 from ragbench.gates.limit import Failed, Limit
 from ragbench.signature import Signature

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -11,9 +12,18 @@ from typing import Any
 
 from ragbench.config.schema import DEFAULT_PASSAGES, Component
 from ragbench.executors.base import Executor, Facts, Task
-from ragbench.experiment.calls import Calls, Outcome, as_told, call_on, call_once, calling, naming
+from ragbench.experiment.calls import (
+    Calls,
+    Outcome,
+    as_told,
+    call_on,
+    call_once,
+    calling,
+    naming,
+    without_value,
+)
 from ragbench.experiment.plan.records import System
-from ragbench.experiment.records import Answers, Results, given_answers, given_rows
+from ragbench.experiment.records import Answers, Results
 from ragbench.experiment.stages.base import (
     PENDING,
     Keep,
@@ -57,20 +67,12 @@ def generate(
 
     What is asked is looked at in its turn. `on` are workers that answer in its place.
     """
-    if on is not None:
-        yield from _asked_on(*on, generator, asked, calls)
+    if on is None:
+        numbers = range(len(asked))
+        for number, outcome in calling(lambda n: _ask(generator, asked[n]), numbers, calls):
+            yield number, _known(outcome)
         return
-    for number, outcome in calling(lambda n: _ask(generator, asked[n]), range(len(asked)), calls):
-        yield number, _known(outcome)
-
-
-def _asked_on(
-    executor: Executor,
-    component: Component,
-    generator: Generator,
-    asked: Sequence[Ask],
-    calls: Calls,
-) -> Iterator[tuple[int, Outcome[Prediction]]]:
+    executor, component = on
     task = Task(
         calls.owner,
         _make_generator,
@@ -79,7 +81,7 @@ def _asked_on(
         _facts_of,
         _facts_of(generator),
     )
-    return call_on(executor, task, asked, 1, calls, lambda outcome: outcome)
+    yield from call_on(executor, task, asked, 1, calls, lambda outcome: outcome)
 
 
 def _make_generator(type_name: str, options: Mapping[str, Any]) -> Generator:
@@ -118,6 +120,35 @@ def _known(outcome: Outcome[Prediction | None]) -> Outcome[Prediction]:
     """An outcome in which 'there is no answer' is a cause, not a value."""
     missing = outcome.value is None and outcome.cause is Cause.SCORED
     return as_told(replace(outcome, cause=Cause.MISSING_ANSWER) if missing else outcome)
+
+
+def given_rows(queries: Sequence[Query], rows: Sequence[Answered]) -> list[Answered | None]:
+    """Return the record of each query, in the order of the queries; None for a query without."""
+    by_query = {row.query_id: row for row in rows}
+    return [by_query.get(query.id) for query in queries]
+
+
+def given_answers(name: str, queries: Sequence[Query], rows: Sequence[Answered]) -> Answers:
+    """Return the answers that the records came with, in the order of the queries."""
+    if all(row.answer is None for row in rows):  # a retriever, which has nothing else to fail at
+        return Answers(name, [Outcome(None, Cause.MISSING_ANSWER)] * len(queries))
+    return Answers(name, [_given(row) for row in given_rows(queries, rows)])
+
+
+def _given(row: Answered | None) -> Outcome[Prediction]:
+    if row is not None and row.error is not None:
+        return Outcome(None, Cause.ERROR, row.error, row.latency_ms)
+    if row is None or row.answer is None:
+        return Outcome(None, Cause.MISSING_ANSWER)
+    prediction = Prediction(
+        row.answer,
+        row.contexts,
+        row.usage,
+        row.queries,
+        row.latency_ms,
+        tool_calls=row.tool_calls,
+    )
+    return as_told(Outcome(prediction))
 
 
 def _retrieved(row: Answered | None) -> Outcome[Retrieved]:
@@ -216,8 +247,18 @@ class Answer(StoredStage):
         """Add the answers, and the system, which scores are added to."""
         results.answers[self.system.name] = self.answers
         results.add_scores(self.system)
-        if self.samples > 1:
-            results.samples[self.system.name] = {}
+        if self.samples == 1:
+            return
+        results.samples[self.system.name] = {}
+        # no query need lack a score where some of its answers failed
+        outcomes = self.answers.outcomes
+        causes = Counter(o.cause.word for _, o in without_value(outcomes) if o.cause.failed)
+        if causes:
+            counts = ", ".join(f"{count} {cause}" for cause, count in sorted(causes.items()))
+            results.warnings.append(
+                f"{self.system.name}: {causes.total()} of {len(outcomes)} answers failed "
+                f"({counts}); a query's score is the mean over its others"
+            )
 
     def pay_for(self, rows: Sequence[int]) -> None:
         """Ask some of the queries."""

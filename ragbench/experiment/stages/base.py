@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -22,7 +22,6 @@ from ragbench.experiment.session import Stage as Shown
 from ragbench.experiment.stages.item_json import cause_of, without_secrets
 from ragbench.experiment.stages.keys import KEY_DIGITS, component_key
 from ragbench.llm import Budget, Estimate, Replies
-from ragbench.records.codec import Record, optional
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import Item
 from ragbench.secrets import Redactor, redactor
@@ -59,19 +58,10 @@ class Slot:
     row: int
     """The query, or answer, that it is of; items of one row are made together."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedStage(Record):
-    """A `Node` in `ragbench.plan/1`."""
-
-    stage: str
-    items: int
-    stored: int
-    unit: str
-    at_most: bool = optional(False)
-    by_workers: bool = optional(False)
-    cost: Mapping[str, object] | None = optional()
-    after: tuple[PlannedStage, ...]
+    @property
+    def is_stored(self) -> bool:
+        """Return True if anything is stored under the key."""
+        return self.key in self.items
 
 
 @dataclass(slots=True)
@@ -92,18 +82,20 @@ class Node:
     at_most: bool = False
     """Whether what is stored of it could not be looked up: it may be less, and cost less."""
 
-    def record(self) -> PlannedStage:
-        """Return what `ragbench plan --json` says of it."""
-        return PlannedStage(
-            stage=self.name,
-            items=self.items,
-            stored=self.stored,
-            unit=self.unit,
-            at_most=self.at_most,
-            by_workers=self.by_workers,
-            cost=None if self.cost is None else self.cost.to_dict(),
-            after=tuple(node.record() for node in self.after),
-        )
+    def to_dict(self) -> dict[str, object]:
+        """Return the stage as `ragbench plan --json` prints it, with the stages that read it."""
+        parts = {
+            "stage": self.name,
+            "items": self.items,
+            "stored": self.stored,
+            "unit": self.unit,
+            "at_most": self.at_most,
+            "by_workers": self.by_workers,
+            "cost": None if self.cost is None else self.cost.to_dict(),
+            "after": [node.to_dict() for node in self.after],
+        }
+        optional = ("at_most", "by_workers", "cost")
+        return {name: part for name, part in parts.items() if part or name not in optional}
 
 
 @dataclass(kw_only=True)
@@ -126,6 +118,8 @@ class Workspace:
     """Title of a stage -> how much of it was made."""
     retried: set[tuple[str, str]] = field(default_factory=set)
     """The items that were made in this run, where failed ones are made again."""
+    ready: set[str] = field(default_factory=set)
+    """Names of the retrievers that are indexed."""
     prompts: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Id -> system and user words of the prompts that judges were sent."""
 
@@ -136,12 +130,6 @@ class Workspace:
         with self.progress.stage(name, total, unit) as stage:
             yield stage
         self.work.setdefault(name, Work(total, 0)).seconds += time.perf_counter() - start
-
-    def asking(self, *, again: bool) -> AbstractContextManager[None]:
-        """Ask models as ever, or again: without the replies that are stored."""
-        if again and self.replies is not None and not self.replies.replay:
-            return self.replies.asking_again()
-        return nullcontext()
 
     def component_key(self, noun: Noun, name: str, **inputs: Any) -> str:
         """Return the key of what a component makes of its inputs."""
@@ -173,10 +161,6 @@ class Workspace:
     def clean(self) -> Redactor:
         """What keeps the secrets of the config out of what is stored and written."""
         return redactor(self.plan.config.secrets)
-
-    def without_secrets(self, stored: dict[str, Any]) -> dict[str, Any]:
-        """What a service or the user's code has said may hold a key: errors, answers, passages."""
-        return without_secrets(stored, self.clean) if self.clean else stored
 
     def imagined(self, row: int, passages: int) -> Item:
         """An item that is like those to come: the gold answer, and passages of the corpus."""
@@ -287,71 +271,54 @@ class StoredStage(Stage, ABC):
         What is stored under an item's key is taken as it is. Items that failed are stored as
         well, and made again only with `retry_failed`. One that is not there is `default`.
         """
-        space, slots = self.workspace, self.slots()
-        found = [default] * len(slots)
-        n_wanted, missing = 0, []
-        for at, slot in enumerate(slots):
-            if slot is not None:
-                n_wanted += 1
-                if not self._find(slot, found, at):
-                    missing.append(at)
-        space.work.setdefault(self.title, Work(n_wanted, n_wanted - len(missing)))
+        space, places = self.workspace, self.slots()
+        values: list[Json] = [default] * len(places)
+        slots = {at: slot for at, slot in enumerate(places) if slot is not None}
+        missing = [at for at, slot in slots.items() if not self._find(slot, values, at)]
+        space.work.setdefault(self.title, Work(len(slots), len(slots) - len(missing)))
         if not space.dry:
-            self._make_missing(slots, found, missing, rows)
-        return found
+            chosen = None if rows is None else set(rows)
+            self._make_missing(
+                slots,
+                values,
+                [
+                    at
+                    for at in missing
+                    if slots[at].key != UNKNOWN and (chosen is None or slots[at].row in chosen)
+                ],
+            )
+        return values
 
     def _make_missing(
-        self,
-        slots: Sequence[Slot | None],
-        found: list[Json],
-        positions: Iterable[int],
-        rows: Collection[int] | None,
+        self, slots: Mapping[int, Slot], values: list[Json], missing: Sequence[int]
     ) -> None:
-        """Make the items at some positions, as far as all that they depend on is there."""
-        space, chosen = self.workspace, None if rows is None else set(rows)
-        missing = [
-            at
-            for at in positions
-            if (slot := slots[at]) is not None
-            and slot.key != UNKNOWN
-            and (chosen is None or slot.row in chosen)
-        ]
+        """Make the items at some positions, first those that no run has made before."""
+        space, replies = self.workspace, self.workspace.replies
 
         def keep(position: int, value: Any) -> None:
             stored, slot = self.write(value), slots[position]
-            if self.has_texts:
-                stored = space.without_secrets(stored)
-            over_budget = cause_of(stored) is Cause.OVER_BUDGET
-            if slot is not None and self.stores and not over_budget:
+            # errors, answers and passages of a service or of the user's code may hold a key
+            if self.has_texts and space.clean:
+                stored = without_secrets(stored, space.clean)
+            if self.stores and cause_of(stored) is not Cause.OVER_BUDGET:
                 slot.items.put(slot.key, stored)
                 if self.plan.choices.retry_failed:
                     space.retried.add((slot.items.key, slot.key))
             # as it would be read: a run that was resumed differs in nothing
-            found[position] = self.read(stored)
+            values[position] = self.read(stored)
 
         # what is stored of them has failed: its replies are of no use
-        again = {
-            slot.row
-            for at in missing
-            if self.stores and (slot := slots[at]) is not None and slot.key in slot.items
-        }
-        for asked_again in (False, True):
-            todo = [
-                at
-                for at in missing
-                if ((slot := slots[at]) is not None and slot.row in again) == asked_again
-            ]
+        failed = {slots[at].row for at in missing if self.stores and slots[at].is_stored}
+        for again in (False, True):
+            todo = [at for at in missing if (slots[at].row in failed) == again]
             if todo:
-                with space.asking(again=asked_again):
+                asks_again = again and replies is not None and not replies.replay
+                with replies.asking_again() if replies and asks_again else nullcontext():
                     self.prepare()
                     with space.timed(self.title, *self.shown(todo)) as stage:
                         self.make(todo, keep, stage.advance)
 
-    def nothing_made(self, n: int) -> None:
-        """Record that all n items exist without being stored."""
-        self.workspace.work.setdefault(self.title, Work(n, n))
-
-    def _find(self, slot: Slot, found: list[Json], at: int) -> bool:
+    def _find(self, slot: Slot, values: list[Json], at: int) -> bool:
         """Look an item up that is stored, unless it is to be made again; tell whether it is."""
         stored = slot.items.get(slot.key) if self.stores else None
         if stored is None:
@@ -367,5 +334,5 @@ class StoredStage(Stage, ABC):
             slot.items.refuse(slot.key)
             return False
         if value is not None:
-            found[at] = value
+            values[at] = value
         return value is not None

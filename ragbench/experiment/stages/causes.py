@@ -21,7 +21,7 @@ from ragbench.comparison.cause_rules import (
 from ragbench.comparison.causes import GoldWords, SystemCauses, cause_flows, has_no_answer, refuses
 from ragbench.comparison.spelling import find_score
 from ragbench.data.runs.scored_systems import SystemScores
-from ragbench.experiment.calls import Outcome, Recorded
+from ragbench.experiment.calls import FileRankings, Outcome
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Answers, Ranked, Results
 from ragbench.experiment.stages.base import Stage
@@ -151,7 +151,7 @@ class _Gold:
         run, outcomes = ranking.run, ranking.outcomes
         ranks, strange = self._ranks(ranking), self._is_strange(run)
         depths = dict(zip(run.query_ids, np.diff(run.starts).tolist(), strict=True))
-        may_fail = not isinstance(outcomes, Recorded)  # what a file lacks is no failure
+        may_fail = not isinstance(outcomes, FileRankings)  # what a file lacks is no failure
         for row, query in enumerate(self.plan.queries):
             failed = outcomes[row].cause if may_fail and outcomes[row].value is None else None
             if failed is not None and failed is not Cause.SCORED:

@@ -18,9 +18,8 @@ from ragbench.comparison.systems import finite
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Plan, PlannedJudge
-from ragbench.experiment.records import Ranked, Results
+from ragbench.experiment.records import Ranked, Results, sample_notes
 from ragbench.experiment.stages.base import Keep, Slot, StoredStage, Workspace
-from ragbench.experiment.stages.columns import sample_notes
 from ragbench.experiment.stages.item_json import write_column
 from ragbench.experiment.stages.keys import code_in
 from ragbench.json_yaml import load_json

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,18 +14,16 @@ from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Results
 from ragbench.experiment.session import Silent, token_in
 from ragbench.experiment.stages.answers import Answer, AskApp, Generate, Recorded
-from ragbench.experiment.stages.base import Node, PlannedStage, Stage, Workspace
+from ragbench.experiment.stages.base import Node, Stage, Workspace
 from ragbench.experiment.stages.causes import FindCauses
-from ragbench.experiment.stages.columns import CountFailed
 from ragbench.experiment.stages.comparison import Compare
 from ragbench.experiment.stages.judging import JudgeAnswers
 from ragbench.experiment.stages.model_judgements import Judgements
 from ragbench.experiment.stages.preferences import JudgePairs
-from ragbench.experiment.stages.retrieval import Rank, Retrieve, Retrievers
+from ragbench.experiment.stages.retrieval import Rank, Retrieve
 from ragbench.experiment.stages.scores import ScoreAnswers, ScoreRanking, Scorers
 from ragbench.files import cache_folder
 from ragbench.llm import Estimate
-from ragbench.records.codec import Record, optional
 from ragbench.store.items import StageStore
 
 _ROUNDS = 10
@@ -38,12 +36,15 @@ def stages_of(workspace: Workspace) -> list[Stage]:
     then system by system in the order of the tables.
     """
     plan, top_k = workspace.plan, workspace.plan.config.metrics.retrieval.top_k
-    retrievers, scorers = Retrievers(workspace), Scorers(workspace.executor)
-    retrieve = {name: retrievers.stage(name, top_k) for name in plan.retrieving}
+    scorers, made = Scorers(workspace.executor), dict[tuple[str, int], Retrieve]()
+    retrieve = {
+        name: made.get((name, top_k)) or Retrieve(workspace, name, top_k, made)
+        for name in plan.retrieving
+    }
     answers = {each.name: _answer(workspace, each, retrieve) for each in plan.answering}
-    ranks = {name: Rank(workspace, name, one.found, one) for name, one in retrieve.items()}
+    ranks = {name: Rank(workspace, name, one, one.retrieved) for name, one in retrieve.items()}
     ranks |= {
-        name: Rank(workspace, name, answer.retrieved)
+        name: Rank(workspace, name, None, answer.retrieved)
         for name, answer in answers.items()
         if answer.system.ranking_of == name
     }
@@ -72,7 +73,6 @@ def _of_answers(workspace: Workspace, answer: Answer, scorers: Scorers) -> Itera
     for name, judge in workspace.plan.judges.items():
         if judge.rubrics:
             yield JudgeAnswers(workspace, answer, name)
-    yield CountFailed(workspace, answer)
 
 
 def _answer(workspace: Workspace, system: System, retrieve: dict[str, Retrieve]) -> Answer:
@@ -113,21 +113,6 @@ def _rounds(workspace: Workspace) -> list[list[int]]:
     return [order[:size] for size in dict.fromkeys(sizes)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRecord(Record):
-    """A `Forecast` as JSON; without stages where code of the user's makes the data set."""
-
-    schema: str = "ragbench.plan/1"
-    name: str
-    queries: int | None = None
-    stages: tuple[PlannedStage, ...] = ()
-    cost: Mapping[str, object] | None = None
-    workers: str | None = optional()
-    warnings: tuple[str, ...] = ()
-    not_made: tuple[str, ...]
-    """What is made of code of the user's, which is not called before a run."""
-
-
 @dataclass(slots=True)
 class Forecast:
     """What a run would do: its stages, what is stored of them, and what the rest will cost."""
@@ -148,17 +133,23 @@ class Forecast:
         """Whether any stage asks models."""
         return any(node.cost is not None for node in _every(self.nodes))
 
-    def record(self, not_made: Sequence[str]) -> PlanRecord:
-        """Return what `ragbench plan --json` prints."""
-        return PlanRecord(
-            name=self.plan.config.name,
-            queries=len(self.plan.queries),
-            stages=tuple(node.record() for node in self.nodes),
-            cost=self.cost.to_dict(),
-            workers=self.workers,
-            warnings=tuple(self.plan.warnings),
-            not_made=tuple(not_made),
-        )
+
+def plan_record(name: str, not_made: Sequence[str], found: Forecast | None) -> dict[str, object]:
+    """Return what `ragbench plan --json` prints; `found` is None where queries are not known.
+
+    `not_made` names components whose code belongs to the user and is not called before a run.
+    """
+    workers = None if found is None else found.workers
+    return {
+        "schema": "ragbench.plan/1",
+        "name": name,
+        "queries": None if found is None else len(found.plan.queries),
+        "stages": [] if found is None else [node.to_dict() for node in found.nodes],
+        "cost": None if found is None else found.cost.to_dict(),
+        **({"workers": workers} if workers is not None else {}),
+        "warnings": [] if found is None else found.plan.warnings,
+        "not_made": list(not_made),
+    }
 
 
 def _every(nodes: list[Node]) -> Iterator[Node]:

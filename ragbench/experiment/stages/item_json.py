@@ -9,20 +9,18 @@ from __future__ import annotations
 import json
 import math
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ragbench.experiment.calls import Outcome
 from ragbench.json_yaml import load_json
-from ragbench.records.codec import Record, clean_tree, from_json, optional, to_json
+from ragbench.records.codec import clean_tree
 from ragbench.signature import Signature
 from ragbench.types import (
-    Aggregate,
     Cause,
-    Direction,
     Document,
     Prediction,
     Retrieved,
@@ -38,115 +36,64 @@ Stored = dict[str, Any]
 """An item as a file has it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Item(Record):
-    """What is stored of every call: its value, or why there is none."""
-
-    value: object = optional()
-    cause: str = optional(Cause.SCORED.word)
-    detail: str = optional("")
-    ms: float | None = optional()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ranking(Record):
-    hits: tuple[Json, ...]
-    """See `_hit`."""
-    queries: tuple[str, ...] = optional(())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RankingItem(_Item):
-    value: _Ranking | None = optional()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Answer(Record):
-    answer: str
-    usage: tuple[Json, ...]
-    """Tokens in, tokens out, dollars; and those of reasoning, where there are any."""
-    left_out: tuple[str, ...] = optional(())
-    contexts: tuple[Json, ...] | None = optional()
-    """Id, text, title, metadata of each passage."""
-    queries: tuple[str, ...] = optional(())
-    tool_calls: tuple[Json, ...] | None = optional()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _AnswerItem(_Item):
-    value: _Answer | None = optional()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Column(Record):
-    name: str
-    values: str
-    """The doubles of all queries in base64: as decimal numbers they take far longer."""
-    causes: str
-    """A byte for each, in the same way."""
-    signature: str
-    direction: Direction
-    range: tuple[Json, Json]
-    aggregate: Aggregate
-    total: Json
-    details: Mapping[str, str]
-
-
 def cause_of(stored: object) -> Cause:
     """Return why an item has no value; `Cause.SCORED` where it has one."""
-    return _cause(from_json(_Item, stored))
+    if not isinstance(stored, Mapping):
+        raise TypeError(f"found {stored!r}, allowed: an object")
+    return Cause[stored.get("cause", Cause.SCORED.word).upper()]
 
 
 def write_retrieved(outcome: Outcome[Retrieved]) -> Stored:
     """Return an outcome of retrieval as JSON."""
-    found, value = outcome.value, None
-    if found is not None:
-        value = _Ranking(hits=tuple(map(_hit, found.documents)), queries=tuple(found.queries))
-    return _write(_RankingItem, outcome, value)
+    value = outcome.value
+    if value is None:
+        return _write(outcome, None)
+    hits = [_hit(hit) for hit in value.documents]
+    return _write(outcome, {"hits": hits, **_filled(queries=value.queries)})
 
 
-def read_retrieved(stored: object) -> Outcome[Retrieved]:
+def read_retrieved(stored: Stored) -> Outcome[Retrieved]:
     """Read what `write_retrieved` wrote."""
-    item = from_json(_RankingItem, stored)
-    if item.value is None:
-        return _outcome(item, None)
-    hits = [_read_hit(*hit) for hit in item.value.hits]
-    return _outcome(item, Retrieved(hits, list(item.value.queries)))
+    value = stored.get("value")
+    if value is None:
+        return _read(stored, None)
+    hits = [_read_hit(*hit) for hit in value["hits"]]
+    return _read(stored, Retrieved(hits, value.get("queries", [])))
 
 
 def write_predicted(outcome: Outcome[Prediction]) -> Stored:
     """Return an outcome of generation as JSON."""
-    found, value = outcome.value, None
-    if found is not None:
-        usage, calls = found.usage, found.tool_calls
-        reasoning = [usage.reasoning_tokens] if usage.reasoning_tokens else []
-        value = _Answer(
-            answer=found.answer,
-            usage=(usage.input_tokens, usage.output_tokens, usage.usd, *reasoning),
-            left_out=tuple(found.left_out),
-            contexts=None if found.contexts is None else tuple(map(write_document, found.contexts)),
-            queries=tuple(found.queries),
-            tool_calls=None if calls is None else tuple(_plain(call.to_dict()) for call in calls),
-        )
-    return _write(_AnswerItem, outcome, value)
+    answer = outcome.value
+    if answer is None:
+        return _write(outcome, None)
+    usage, value = answer.usage, dict[str, Any](answer=answer.answer)
+    value["usage"] = [usage.input_tokens, usage.output_tokens, usage.usd]
+    value["usage"] += [usage.reasoning_tokens] if usage.reasoning_tokens else []
+    value |= _filled(left_out=answer.left_out)
+    # an empty list of passages or calls is another thing than none
+    if answer.contexts is not None:
+        value["contexts"] = [write_document(document) for document in answer.contexts]
+    value |= _filled(queries=answer.queries)
+    if answer.tool_calls is not None:
+        value["tool_calls"] = [_plain(call.to_dict()) for call in answer.tool_calls]
+    return _write(outcome, value)
 
 
-def read_predicted(stored: object) -> Outcome[Prediction]:
+def read_predicted(stored: Stored) -> Outcome[Prediction]:
     """Read what `write_predicted` wrote."""
-    item = from_json(_AnswerItem, stored)
-    found = item.value
-    if found is None:
-        return _outcome(item, None)
-    contexts, calls = found.contexts, found.tool_calls
+    value = stored.get("value")
+    if value is None:
+        return _read(stored, None)
+    contexts, calls = value.get("contexts"), value.get("tool_calls")
     prediction = Prediction(
-        found.answer,
+        value["answer"],
         None if contexts is None else [Document(*document) for document in contexts],
-        Usage(*found.usage),
-        list(found.queries),
-        left_out=found.left_out,
+        Usage(*value["usage"]),
+        value.get("queries", []),
+        left_out=tuple(value.get("left_out", ())),
         tool_calls=None if calls is None else tuple(ToolCall(**call) for call in calls),
     )
-    return _outcome(item, prediction)
+    return _read(stored, prediction)
 
 
 def read_verdict(stored: Mapping[str, Any]) -> Verdict:
@@ -160,40 +107,38 @@ def read_verdict(stored: Mapping[str, Any]) -> Verdict:
 
 
 def write_column(column: ScoreColumn) -> Stored:
-    """Return a column of scores as JSON."""
-    kept = _Column(
-        name=column.name,
-        values=b64encode(column.values.astype("<f8").tobytes()).decode(),
-        causes=b64encode(column.causes.astype(np.uint8).tobytes()).decode(),
-        signature=str(column.signature),
-        direction=column.direction,
-        range=(_number(column.low), _number(column.high)),
-        aggregate=column.aggregate,
-        total=None if column.total is None else _number(column.total),
-        details={str(row): detail for row, detail in column.details.items()},
-    )
-    return to_json(kept)
+    """Return a column of scores as JSON: doubles in base64, which take far less time than text."""
+    return {
+        "name": column.name,
+        "values": b64encode(column.values.astype("<f8").tobytes()).decode(),
+        "causes": b64encode(column.causes.astype(np.uint8).tobytes()).decode(),
+        "signature": str(column.signature),
+        "direction": column.direction,
+        "range": [_number(column.low), _number(column.high)],
+        "aggregate": column.aggregate,
+        "total": None if column.total is None else _number(column.total),
+        "details": {str(row): detail for row, detail in column.details.items()},
+    }
 
 
-def read_column(stored: object) -> ScoreColumn:
+def read_column(stored: Mapping[str, Any]) -> ScoreColumn:
     """Read what `write_column` wrote."""
-    kept = from_json(_Column, stored)
-    values = np.frombuffer(b64decode(kept.values, validate=True), "<f8").astype(np.float64)
-    causes = np.frombuffer(b64decode(kept.causes, validate=True), np.uint8).copy()
+    values = np.frombuffer(b64decode(stored["values"], validate=True), "<f8").astype(np.float64)
+    causes = np.frombuffer(b64decode(stored["causes"], validate=True), np.uint8).copy()
     if len(values) != len(causes):
         raise ValueError("as many values as causes")
-    low, high = (float(bound) for bound in kept.range)
+    low, high = map(float, stored["range"])
     return ScoreColumn(
-        name=kept.name,
+        name=stored["name"],
         values=values,
         causes=causes,
-        signature=Signature.parse(kept.signature),
-        direction=kept.direction,
+        signature=Signature.parse(stored["signature"]),
+        direction=stored["direction"],
         low=low,
         high=high,
-        aggregate=kept.aggregate,
-        total=None if kept.total is None else float(kept.total),
-        details={int(row): detail for row, detail in kept.details.items()},
+        aggregate=stored["aggregate"],
+        total=None if stored["total"] is None else float(stored["total"]),
+        details={int(row): detail for row, detail in stored["details"].items()},
     )
 
 
@@ -224,30 +169,33 @@ def without_secrets(stored: Mapping[str, Any], clean: Callable[[str], str]) -> S
     return {clean(key): cleaned(key, part) for key, part in stored.items()}
 
 
-def _write(made: type[_Item], outcome: Outcome[Any], value: Record | None) -> Stored:
+def _write(outcome: Outcome[Any], value: Stored | None) -> Stored:
+    """Return an outcome as JSON, without the parts that have their defaults."""
+    cause = None if outcome.cause is Cause.SCORED else outcome.cause.word
     ms = None if outcome.latency_ms is None else round(outcome.latency_ms, 3)
-    return to_json(made(value=value, cause=outcome.cause.word, detail=outcome.detail, ms=ms))
+    parts = {"value": value, "cause": cause, "detail": outcome.detail or None, "ms": ms}
+    return {name: part for name, part in parts.items() if part is not None}
 
 
-def _outcome(item: _Item, value: Any) -> Outcome[Any]:
-    cause = _cause(item)
+def _filled(**lists: Sequence[str]) -> dict[str, list[str]]:
+    return {name: list(texts) for name, texts in lists.items() if texts}
+
+
+def _read(stored: Stored, value: Any) -> Outcome[Any]:
+    cause = cause_of(stored)
     if value is None and cause is Cause.SCORED:
         raise ValueError("neither a value nor a cause")
-    return Outcome(value, cause, item.detail, item.ms)
+    return Outcome(value, cause, stored.get("detail", ""), stored.get("ms"))
 
 
-def _cause(item: _Item) -> Cause:
-    return Cause[item.cause.upper()]
-
-
-def _hit(hit: ScoredDocument) -> tuple[object, ...]:
+def _hit(hit: ScoredDocument) -> list[object]:
     """A hit as a list that ends where nothing more is known of it."""
     score = None if hit.score is None else _number(float(hit.score))
     metadata = _plain(dict(hit.metadata)) or None
     parts = [hit.id, score, hit.text, hit.title, metadata, hit.document]
     while len(parts) > 1 and parts[-1] is None:
         parts.pop()
-    return tuple(parts)
+    return parts
 
 
 def _read_hit(
@@ -258,9 +206,6 @@ def _read_hit(
     metadata: Mapping[str, Any] | None = None,
     document: str | None = None,
 ) -> ScoredDocument:
-    for part in (identifier, text, title, document):
-        if not isinstance(part, str) and (part is not None or part is identifier):
-            raise TypeError(f"found {part!r}, allowed: text")
     number = None if score is None else float(score)
     return ScoredDocument(identifier, number, text, title, metadata or {}, document)
 
@@ -270,10 +215,10 @@ def _number(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
 
 
-def write_document(document: Document) -> tuple[object, ...]:
+def write_document(document: Document) -> list[object]:
     """Return the arguments of a document as JSON."""
     named = _plain([document.id, document.text, document.title])
-    return (*named, _plain(dict(document.metadata)))
+    return [*named, _plain(dict(document.metadata))]
 
 
 def _plain(value: object, levels: int = 2) -> Json:

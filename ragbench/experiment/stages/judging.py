@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain, takewhile
 from typing import Any
 
 from ragbench import __version__
+from ragbench.executors.base import blocks_of
 from ragbench.experiment.calls import Outcome
-from ragbench.experiment.costs import totals_of, use_of
 from ragbench.experiment.plan.records import Plan, PlannedJudge
-from ragbench.experiment.records import Answers, Results
+from ragbench.experiment.records import (
+    Answers,
+    Results,
+    split_samples,
+    totals_of,
+    use_of,
+    with_failures_of,
+)
 from ragbench.experiment.stages.answers import Answer
 from ragbench.experiment.stages.base import PENDING, Keep, Node, Slot, Stage, StoredStage, Workspace
-from ragbench.experiment.stages.columns import add_samples, split_samples, with_failures_of
 from ragbench.experiment.stages.comparison import warnings_on
 from ragbench.experiment.stages.item_json import Stored, read_verdict
 from ragbench.experiment.stages.keys import KEY_DIGITS, code_of, item_key
@@ -29,7 +35,6 @@ from ragbench.secrets import redact
 from ragbench.signature import fingerprint_json, order_key
 from ragbench.store.items import StageItems
 from ragbench.types import Cause, Verdict
-from ragbench.types.conversation import Json
 from ragbench.types.rows import Mapped
 from ragbench.types.scores import SentPrompt
 
@@ -50,26 +55,6 @@ def passage_texts(outcome: Outcome[Any]) -> list[str] | None:
     return [document.full_text for document in outcome.value.contexts]
 
 
-class _Given(Mapping[str, Verdict]):
-    """The verdicts on one item, each read when somebody looks at it."""
-
-    def __init__(self, found: Sequence[Json], names: Sequence[str], start: int) -> None:
-        self._found, self._names, self._start = found, names, start
-
-    def __getitem__(self, name: str) -> Verdict:
-        verdict = self._found[self._start + self._names.index(name)]
-        if verdict is None:
-            raise KeyError(name)
-        return verdict  # type: ignore[no-any-return]
-
-    def __iter__(self) -> Iterator[str]:
-        own = enumerate(self._names, self._start)
-        return (name for at, name in own if self._found[at] is not None)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-
 class Verdicts(StoredStage):
     """What a judge says of some items by each of its rubrics; a file for each rubric."""
 
@@ -82,28 +67,31 @@ class Verdicts(StoredStage):
         title: str,
         name: str,
         judge: PlannedJudge,
-        items: Sequence[Item],
-        bare: Sequence[Item] | None = None,
+        judged: Sequence[Item] = (),
+        under: Stage | None = None,
     ) -> None:
-        """Of `bare` items no more is looked at than what the data set says; default: `items`."""
-        super().__init__(workspace, title)
-        self.name, self.judge, self._items = name, judge, items
-        self._bare = items if bare is None else bare
+        super().__init__(workspace, title, under)
+        self.name, self.judge = name, judge
+        self.judged: Sequence[Item] = judged
+        # of these items no more is read than the data set says
+        self.bare: Sequence[Item] = judged
         self._rubrics = {rubric.name: rubric for rubric in judge.rubrics}
 
-    def by_item(self, rows: Collection[int] | None = None) -> Sequence[Mapping[str, Verdict]]:
-        """Return per item its verdicts, those of `rows` complete, of others what is stored."""
-        found, names = self.items(rows), list(self._rubrics)
-        return Mapped(partial(_Given, found, names), range(0, len(found), len(names)))
+    def by_item(self) -> Sequence[Mapping[str, Verdict]]:
+        """Return the verdicts on each item by rubric, without those that are not there."""
+        verdicts, names = self.items(), list(self._rubrics)
+
+        def of_item(start: int) -> dict[str, Verdict]:
+            part = zip(names, verdicts[start : start + len(names)], strict=True)
+            return {name: verdict for name, verdict in part if verdict is not None}
+
+        return Mapped(of_item, range(0, len(verdicts), len(names)))
 
     def collected(self) -> Judged:
         """Return the verdicts on all items as columns."""
+        judge = self.judge
         return collect_verdicts(
-            self.judge.judge,
-            self._bare,
-            self.judge.rubrics,
-            self.by_item(),
-            type_name=self.judge.type,
+            judge.judge, self.bare, judge.rubrics, self.by_item(), type_name=judge.type
         )
 
     @property
@@ -119,7 +107,7 @@ class Verdicts(StoredStage):
             for name, rubric in self._rubrics.items()
         ]
         # where the judge's noise is measured, equal answers must not share it
-        keys = (item_key(item, item.sample if judge.samples > 1 else 0) for item in self._items)
+        keys = (item_key(item, item.sample if judge.samples > 1 else 0) for item in self.judged)
         return [Slot(file, key, row) for row, key in enumerate(keys) for file in files]
 
     @cached_property
@@ -180,26 +168,28 @@ class Verdicts(StoredStage):
 
     def shown(self, todo: Sequence[int]) -> tuple[int, str]:
         """Progress counts items, not verdicts."""
-        unit = "answers" if self._bare[-1].sample else "queries"
+        unit = "answers" if self.bare[-1].sample else "queries"
         return sum(map(len, self._groups(todo).values())), unit
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Judge in random order; what is left when the time is up has failed for that reason."""
         names, seed = list(self._rubrics), self.plan.config.seed
-        judged = set[int]()
+        todo_left = set(todo)
         for chosen, rows in self._groups(todo).items():
-            order = sorted(rows, key=lambda row: order_key(seed, self._bare[row].query_id))
+            order = sorted(rows, key=lambda row: order_key(seed, self.bare[row].query_id))
             rubrics = [self._rubrics[name] for name in chosen]
-            for row, verdicts in self._judged(order, rubrics, advance):
+            for row, verdicts in self._judge(order, rubrics, advance):
                 for name, verdict in verdicts.items():
                     position = row * len(names) + names.index(name)
-                    judged.add(position)
+                    todo_left.discard(position)
                     keep(position, verdict)
-        for position in todo:
-            if position not in judged:
-                keep(position, self._over_time())
+        minutes = self.workspace.budget.minutes or 0
+        reason = f"not judged: the budget's {minutes:g} minutes are over"
+        cause = Cause.OVER_BUDGET.word
+        for position in sorted(todo_left):
+            keep(position, Verdict(None, reasoning=reason, status="failed", cause=cause))
 
-    def _judged(
+    def _judge(
         self, rows: Sequence[int], rubrics: Sequence[Rubric], advance: Advance
     ) -> Iterator[tuple[int, Mapping[str, Verdict]]]:
         """Yield each row with its verdicts: from models, from workers, or computed here.
@@ -207,62 +197,41 @@ class Verdicts(StoredStage):
         A judge that asks models watches the budget itself, and its replies are on disk as they
         come. The verdicts of another one are stored block by block, until the time is up.
         """
-        executor, judge, budget = self.workspace.executor, self.judge, self.workspace.budget
-        if judge.judge.asks:
-            items = (self._items[row] for row in rows)
-            for number, verdicts in judge.judge.judge_each(items, rubrics):
+        executor, judge, budget = self.workspace.executor, self.judge.judge, self.workspace.budget
+        if judge.asks:
+            items = (self.judged[row] for row in rows)
+            for number, verdicts in judge.judge_each(items, rubrics):
                 advance(1)
                 yield rows[number], verdicts
-        elif executor is not None and judge.judge.computes:
-            items = (self._items[row] for row in takewhile(lambda _: not budget.time_is_up, rows))
-            options = judge.block.options
-            blocks = judge_on(executor, items, rubrics, judge.judge, judge.type, options)
-            for row, verdicts in zip(rows, chain.from_iterable(blocks), strict=False):
-                advance(1)
-                yield row, verdicts
+            return
+        items = (self.judged[row] for row in takewhile(lambda _: not budget.time_is_up, rows))
+        if executor is not None and judge.computes:
+            options = self.judge.block.options
+            blocks = judge_on(executor, items, rubrics, judge, self.judge.type, options)
         else:
-            for start in range(0, len(rows), _BLOCK):
-                if budget.time_is_up:
-                    return
-                block = rows[start : start + _BLOCK]
-                items = (self._items[row] for row in block)
-                yield from zip(block, judge_all(judge.judge, items, rubrics, advance), strict=True)
-
-    def _over_time(self) -> Verdict:
-        minutes = self.workspace.budget.minutes or 0
-        reason = f"not judged: the budget's {minutes:g} minutes are over"
-        return Verdict(None, reasoning=reason, status="failed", cause=Cause.OVER_BUDGET.word)
+            parts = blocks_of(items, _BLOCK)
+            blocks = (judge_all(judge, part, rubrics) for part in parts)
+        for row, verdicts in zip(rows, chain.from_iterable(blocks), strict=False):
+            advance(1)
+            yield row, verdicts
 
 
-class JudgeAnswers(Stage):
-    """Judge the answers of one system."""
-
-    unit = "verdicts"
+class JudgeAnswers(Verdicts):
+    """Judge the answers of one system; a query without an answer is not judged."""
 
     def __init__(self, workspace: Workspace, answer: Answer, name: str) -> None:
-        title = f"judge {answer.system.name} ({name})"
-        super().__init__(workspace, title, None if answer.is_recorded else answer)
-        self.name, self.judge, self.system = name, self.plan.judges[name], answer.system
-        self._answer = answer
+        title, judge = f"judge {answer.system.name} ({name})", workspace.plan.judges[name]
+        under = None if answer.is_recorded else answer
+        super().__init__(workspace, title, name, judge, under=under)
+        self.system, self._answer = answer.system, answer
+        self.bare = Mapped(self._bare_at, range(len(self.plan.queries) * answer.samples))
 
     @property
     def computes(self) -> bool:
-        """Whether the judge computes here, and asks no server."""
+        """Return True if the judge computes here, and asks no server."""
         return self.judge.judge.computes
 
-    @property
-    def answers(self) -> Answers:
-        """What is judged."""
-        return self._answer.answers
-
-    @property
-    def items(self) -> Sequence[Item]:
-        """The answers as the judge sees them, each read when somebody looks at it."""
-        return self._items(self.answers)
-
     def _items(self, answers: Answers) -> Sequence[Item]:
-        """The answers as the judge sees them; a query without an answer is not judged."""
-
         def item_at(row: int) -> Item:
             outcome = answers.outcomes[row]
             if (value := outcome.value) is None:
@@ -277,12 +246,8 @@ class JudgeAnswers(Stage):
 
         return Mapped(item_at, range(len(answers.outcomes)))
 
-    @property
-    def _bare(self) -> Sequence[Item]:
-        """What the data set says of each item, without what the system made of it."""
-        return Mapped(self._bare_at, range(len(self.plan.queries) * self._answer.samples))
-
     def _bare_at(self, row: int) -> Item:
+        """Return what the data set says of an item, without the output of the system."""
         sample, number = divmod(row, len(self.plan.queries))
         query = self.plan.queries[number]
         return Item(
@@ -294,31 +259,25 @@ class JudgeAnswers(Stage):
             turns=query.turns,
         )
 
-    def _verdicts(self, items: Sequence[Item]) -> Verdicts:
-        return Verdicts(self.workspace, self.title, self.name, self.judge, items, self._bare)
-
     def pay_for(self, rows: Sequence[int]) -> None:
         """Judge the answers to some queries."""
         answers = self._answer.partial
-        known = [row for row in answers.rows(rows) if answers.outcomes[row] != PENDING]
-        self._verdicts(self._items(answers)).items(known)
+        self.judged = self._items(answers)
+        self.items(answers.rows(rows))
 
     def collect(self, results: Results) -> None:
         """Add the columns and the verdicts, what the judge took, and what makes them doubtful."""
-        system, judge, before = self.system, self.judge, totals_of(self.judge)
-        ids, n_items = self.plan.ids, len(self._bare)
-        names = Mapped(lambda row: (ids[row % len(ids)], row // len(ids)), range(n_items))
-        verdicts = self._verdicts(self.items).by_item()
-        given = (judge.judge, self._bare, judge.rubrics, verdicts)
-        judged = collect_verdicts(*given, type_name=judge.type, names=names)
-        use = use_of(judge, judged, before)
-        results.judge_uses.setdefault(system.name, {})[self.name] = use
+        system, answers, before = self.system, self._answer.answers, totals_of(self.judge)
+        self.judged = self._items(answers)
+        judged = self.collected()
+        results.judge_uses.setdefault(system.name, {})[self.name] = use_of(
+            self.judge, judged, before
+        )
         results.warnings += warnings_on(system.name, self.name, self.judge, judged)
         for rubric, column in judged.columns.items():
             name = self.plan.judge_score(rubric, self.name)
-            column = replace(with_failures_of(self.answers, column), name=name)
-            columns = split_samples(column, self._answer.samples)
-            add_samples(results, system, name, columns, "judge")
+            column = replace(with_failures_of(answers, column), name=name)
+            results.add_samples(system, name, split_samples(column, answers.samples), "judge")
         rows = Mapped(partial(replace, judge=self.name), judged.rows)
         results.judgements.setdefault(system.name, []).append(rows)
 
@@ -326,26 +285,29 @@ class JudgeAnswers(Stage):
         """Look up the verdicts; on an answer that is not there, those on one that is like it."""
         if self.system.role == "control":
             return None
-        items = list(self.items)
-        for row, outcome in enumerate(self.answers.outcomes):
+        answers = self._answer.answers
+        items = list(self._items(answers))
+        for row, outcome in enumerate(answers.outcomes):
             if outcome == PENDING:
                 query = row % len(self.plan.queries)
                 imagined = self.workspace.imagined(query, self._answer.passages)
                 # another answer is another question to a judge
                 again = f" {items[row].sample}" if items[row].sample else ""
                 items[row] = replace(imagined, answer=f"{imagined.answer}{again}")
-        verdicts = self._verdicts(items).by_item()
+        self.judged, judge = items, self.judge.judge
+        verdicts = self.by_item()
         node = self.node(len(items) * len(self.judge.rubrics))
-        if isinstance(self.judge.judge, ModelJudge):
-            todo = [item for item, given in zip(items, verdicts, strict=True) if not given]
-            partly = [item for item, given in zip(items, verdicts, strict=True) if given]
-            lacking = [
+        if isinstance(judge, ModelJudge):
+            # an item with some of its verdicts is asked for the rubrics that any item lacks
+            todo = [item for item, stored in zip(items, verdicts, strict=True) if not stored]
+            partly = [item for item, stored in zip(items, verdicts, strict=True) if stored]
+            rubrics = [
                 rubric
                 for rubric in self.judge.rubrics
-                if any(had and rubric.name not in had for had in verdicts)
+                if any(stored and rubric.name not in stored for stored in verdicts)
             ]
-            cost = rehearse(self.judge.judge, todo, self.judge.rubrics)
-            node.cost = cost + rehearse(self.judge.judge, partly, lacking)
+            cost = rehearse(judge, todo, self.judge.rubrics)
+            node.cost = cost + rehearse(judge, partly, rubrics)
         return node
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
@@ -10,7 +10,7 @@ from itertools import chain, islice
 from ragbench.config.schema import Match, RetrievalMetrics
 from ragbench.data.files.rows import encode_spaces
 from ragbench.errors import DataError
-from ragbench.experiment.calls import Outcome, Recorded
+from ragbench.experiment.calls import FileRankings, Outcome
 from ragbench.experiment.plan.groups import document_id, keys_of
 from ragbench.experiment.records import Ranked
 from ragbench.registry import nearest
@@ -79,14 +79,11 @@ def ranked(
         name,
         queries,
         outcomes,
-        partial(outcomes.run, name) if isinstance(outcomes, Recorded) else run,
+        partial(outcomes.run, name) if isinstance(outcomes, FileRankings) else run,
         notes=[f"{name}: {note}" for note in notes],
         warnings=[f"{name}: {warning}" for warning in warnings],
         is_cut=is_cut,
     )
-
-
-Rankings = Mapping[str, Sequence[ScoredDocument]]
 
 
 def _run_of(
@@ -97,41 +94,32 @@ def _run_of(
     corpus: Sequence[Document] | None,
 ) -> tuple[Run, int, bool]:
     """The run, how many of its hits the corpus lacks, whether any is a chunk of ours."""
-    known, strange = None if corpus is None else frozenset(ids_of(corpus)), 0
-    is_cut = False
-    recorded = outcomes.run(name) if isinstance(outcomes, Recorded) else None
-    parts = []
-    for rankings in _in_blocks(queries, outcomes, retriever.query_ids):
-        if known is not None:
-            # a repeated hit counts once, as in the run
-            strange += sum(
-                len({hit.id if hit.document is None else hit.document for hit in hits} - known)
-                for hits in rankings.values()
-            )
-        elif recorded is not None:
-            break
-        is_cut = is_cut or any(h.document is not None for hits in rankings.values() for h in hits)
-        if recorded is None and retriever.ranks_by_score:
-            scores = {q: {d.id: d.score or 0.0 for d in hits} for q, hits in rankings.items()}
-            parts.append(Run.from_dict(scores))
-        elif recorded is None:
-            parts.append(Run.from_rankings(rankings))
-    return Run.joined(parts, name) if recorded is None else recorded, strange, is_cut
-
-
-def _in_blocks(
-    queries: Sequence[Query],
-    outcomes: Sequence[Outcome[Retrieved]],
-    covered: Collection[str] | None,
-) -> Iterator[Rankings]:
-    """Yield query -> hits, some queries at a time, so that not all hits are in memory."""
+    corpus_ids = None if corpus is None else frozenset(ids_of(corpus))
+    if isinstance(outcomes, FileRankings):
+        run = outcomes.run(name)
+        if corpus_ids is None:
+            return run, 0, False
+        return run, sum(document not in corpus_ids for document in run.documents), False
+    strange, is_cut, parts = 0, False, []
+    # some queries at a time, so that not all hits are in memory
     for start in range(0, len(queries), _BLOCK):
-        yield {
+        rankings = {
             query.id: value.documents
             for row, query in enumerate(queries[start : start + _BLOCK], start)
             if (value := outcomes[row].value) is not None
-            and (covered is None or query.id in covered)
+            and (retriever.query_ids is None or query.id in retriever.query_ids)
         }
+        for hits in rankings.values():
+            # a repeated hit counts once, as in the run
+            documents = {hit.id if hit.document is None else hit.document for hit in hits}
+            strange += 0 if corpus_ids is None else len(documents - corpus_ids)
+            is_cut = is_cut or any(hit.document is not None for hit in hits)
+        if retriever.ranks_by_score:
+            scores = {q: {d.id: d.score or 0.0 for d in hits} for q, hits in rankings.items()}
+            parts.append(Run.from_dict(scores))
+        else:
+            parts.append(Run.from_rankings(rankings))
+    return Run.joined(parts, name), strange, is_cut
 
 
 def _never_full(

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ragbench.config.schema import RetrievalMetrics
-from ragbench.experiment.costs import totals_of, use_of
 from ragbench.experiment.plan.records import PlannedFill
-from ragbench.experiment.records import Filled, PoolCounts, Ranked, Results
+from ragbench.experiment.records import Filled, PoolCounts, Ranked, Results, totals_of, use_of
 from ragbench.experiment.stages.base import Node, Stage, Workspace
 from ragbench.experiment.stages.comparison import mixture
 from ragbench.experiment.stages.judging import Verdicts

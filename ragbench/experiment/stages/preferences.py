@@ -12,11 +12,18 @@ import numpy as np
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import ComparedPair, compare_preferences
 from ragbench.experiment.calls import Outcome, without_value
-from ragbench.experiment.costs import totals_of, use_of
 from ragbench.experiment.plan.records import PlannedJudge, System
-from ragbench.experiment.records import Answers, Preferences, Results
+from ragbench.experiment.records import (
+    Answers,
+    Preferences,
+    Results,
+    mean_over_samples,
+    split_samples,
+    totals_of,
+    use_of,
+    with_failures,
+)
 from ragbench.experiment.stages.base import Node, Stage, Workspace
-from ragbench.experiment.stages.columns import mean_over_samples, split_samples, with_failures
 from ragbench.experiment.stages.comparison import warnings_on
 from ragbench.experiment.stages.judging import passage_texts
 from ragbench.records.manifest import VerdictRow

@@ -11,8 +11,8 @@ from ragbench.errors import AdapterError, RagbenchError
 from ragbench.executors.base import Executor, Task
 from ragbench.experiment.calls import (
     Calls,
+    FileRankings,
     Outcome,
-    Recorded,
     call_on,
     call_once,
     calling,
@@ -143,67 +143,66 @@ _NOTES = "notes"  # an item of its own: the keys of the others are hashes
 Hits = Sequence[list[ScoredDocument]]
 
 
-class Retrievers:
-    """The retrievers of a plan: each is indexed once, and asked once for each depth."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        self.workspace, self.plan = workspace, workspace.plan
-        self._ready: set[str] = set()
-        self._stages: dict[tuple[str, int], Retrieve] = {}
-
-    def stage(self, name: str, top_k: int) -> Retrieve:
-        """Return the stage that asks a retriever for at most `top_k` hits to each query."""
-        if (name, top_k) not in self._stages:
-            self._stages[name, top_k] = Retrieve(self, name, top_k)
-        return self._stages[name, top_k]
-
-    def make_ready(self, name: str) -> Retriever:
-        """Return a retriever that can be asked: indexed, and given those that it borrows."""
-        retriever, corpus = self.plan.retrievers[name], self.plan.collection.documents
-        if name in self._ready:
-            return retriever
-        retriever.cache_folder = cache_folder(self.plan.config.cache)
-        retriever.cache_also = self.plan.config.cache_also
-        retriever.executor = self.workspace.executor
-        retriever.load()
-        if retriever.indexes and corpus is not None:
-            with self.workspace.timed(f"index {name}", len(corpus), "documents") as stage:
-                _index(name, retriever, corpus, stage.advance)
-        if retriever.borrows:
-            retriever.borrow([self.make_ready(source) for source in retriever.sources])
-        self.note_encodings(name)
-        self._ready.add(name)
+def make_ready(workspace: Workspace, name: str) -> Retriever:
+    """Return a retriever that can be asked: indexed once, and with the retrievers it borrows."""
+    plan = workspace.plan
+    retriever, corpus = plan.retrievers[name], plan.collection.documents
+    if name in workspace.ready:
         return retriever
+    retriever.cache_folder = cache_folder(plan.config.cache)
+    retriever.cache_also = plan.config.cache_also
+    retriever.executor = workspace.executor
+    retriever.load()
+    if retriever.indexes and corpus is not None:
+        with workspace.timed(f"index {name}", len(corpus), "documents") as stage:
+            _index(name, retriever, corpus, stage.advance)
+    if retriever.borrows:
+        retriever.borrow([make_ready(workspace, source) for source in retriever.sources])
+    note_encodings(workspace, name)
+    workspace.ready.add(name)
+    return retriever
 
-    def note_encodings(self, name: str) -> None:
-        """Note how many texts a retriever has had encoded so far, and how many were stored."""
-        if (done := self.plan.retrievers[name].encodings) is not None:
-            work = Work(done.texts, done.stored, done.seconds)
-            self.workspace.work[f"encode {name}"] = work
 
-    def key(self, name: str, top_k: int) -> str:
-        """Return the key of all that a retriever's hits depend on but the queries."""
-        retriever = self.plan.retrievers[name]
-        inputs: dict[str, Any] = {"stage": Retrieve.version, "top_k": top_k}
-        if retriever.indexes:
-            inputs["corpus"] = self.plan.collection.fingerprint("corpus")
-        if retriever.borrows:
-            inputs["borrows"] = [self.key(each, 0) for each in retriever.sources]
-        return self.workspace.component_key("retriever", name, **inputs)
+def note_encodings(workspace: Workspace, name: str) -> None:
+    """Count the texts that a retriever has had encoded so far, and those that were stored."""
+    if (done := workspace.plan.retrievers[name].encodings) is not None:
+        workspace.work[f"encode {name}"] = Work(done.texts, done.stored, done.seconds)
+
+
+def retriever_key(workspace: Workspace, name: str, top_k: int) -> str:
+    """Return the key of all that a retriever's hits depend on but the queries."""
+    retriever = workspace.plan.retrievers[name]
+    inputs: dict[str, Any] = {"stage": Retrieve.version, "top_k": top_k}
+    if retriever.indexes:
+        inputs["corpus"] = workspace.plan.collection.fingerprint("corpus")
+    if retriever.borrows:
+        inputs["borrows"] = [retriever_key(workspace, source, 0) for source in retriever.sources]
+    return workspace.component_key("retriever", name, **inputs)
 
 
 class Retrieve(StoredStage):
-    """What a retriever finds for every query, by itself or in what its sources found."""
+    """Retrieve the hits of every query, from the corpus or from the hits of other retrievers."""
 
     kind, version = "retrieve", 1
 
-    def __init__(self, retrievers: Retrievers, name: str, top_k: int) -> None:
-        super().__init__(retrievers.workspace, f"retrieve {name}")
-        self.name, self.top_k, self._retrievers = name, top_k, retrievers
+    def __init__(
+        self,
+        workspace: Workspace,
+        name: str,
+        top_k: int,
+        made: dict[tuple[str, int], Retrieve],
+    ) -> None:
+        """`made` are the stages so far: a retriever is asked once for each depth."""
+        super().__init__(workspace, f"retrieve {name}")
+        made[name, top_k] = self
+        self.name, self.top_k = name, top_k
         self.retriever = self.plan.retrievers[name]
         self._depth = self.retriever.depth or top_k
         deep = max(self._depth, top_k)
-        self.sources = [retrievers.stage(source, deep) for source in self.retriever.sources]
+        self.sources = [
+            made.get((source, deep)) or Retrieve(workspace, source, deep, made)
+            for source in self.retriever.sources
+        ]
         # one that others read and that is not scored stands before all that are scored
         self.place = 1 if name in self.plan.retrieving else 0
 
@@ -214,9 +213,10 @@ class Retrieve(StoredStage):
         What a file has is read from there again, and not stored a second time.
         """
         if self.retriever.recorded() is not None:
-            self.nothing_made(len(self.plan.queries))
+            n = len(self.plan.queries)
+            self.workspace.work.setdefault(self.title, Work(n, n))
             read = cast("Callable[[], Run]", self.retriever.recorded)
-            return Recorded(self.plan.ids, read, self.top_k)
+            return FileRankings(self.plan.ids, read, self.top_k)
         failed, _ = self._inputs
         found = self.items(default=PENDING)
         for row, outcome in failed.items():
@@ -224,20 +224,20 @@ class Retrieve(StoredStage):
                 found[row] = outcome
         return found
 
-    def found(self) -> Sequence[Outcome[Retrieved]]:
+    def retrieved(self) -> Sequence[Outcome[Retrieved]]:
         """Return the outcomes."""
         return self.outcomes
 
     @property
     def notes(self) -> list[str]:
         """What the retriever noted about its hits, also when they are stored; of a file nothing."""
-        kept = None if isinstance(self.outcomes, Recorded) else self._stored_items.get(_NOTES)
+        kept = None if isinstance(self.outcomes, FileRankings) else self._stored_items.get(_NOTES)
         notes = kept.get(_NOTES) if isinstance(kept, dict) else None
         return list(map(str, notes)) if isinstance(notes, list) else []
 
     @cached_property
     def _stored_items(self) -> StageItems:
-        return self.items_of_key(self.name, self._retrievers.key(self.name, self.top_k))
+        return self.items_of_key(self.name, retriever_key(self.workspace, self.name, self.top_k))
 
     @cached_property
     def _inputs(self) -> tuple[dict[int, Outcome[Retrieved]], list[Hits]]:
@@ -268,7 +268,7 @@ class Retrieve(StoredStage):
 
     def prepare(self) -> None:
         """Index the corpus."""
-        self._retrievers.make_ready(self.name)
+        make_ready(self.workspace, self.name)
 
     def pay_for(self, rows: Sequence[int]) -> None:
         """Ask all queries, whatever the others cost."""
@@ -288,7 +288,7 @@ class Retrieve(StoredStage):
         else:
             found = retrieve(self.retriever, queries, self.top_k, calls, hits or None)
         keep_all(naming(queries, found), todo, keep, advance)
-        self._retrievers.note_encodings(self.name)
+        note_encodings(self.workspace, self.name)
         if notes := [*map(self.workspace.clean, self.retriever.notes)]:
             self._stored_items.put(_NOTES, {_NOTES: list(dict.fromkeys([*self.notes, *notes]))})
 
@@ -329,16 +329,17 @@ class Rank(Stage):
         self,
         workspace: Workspace,
         name: str,
-        found: Callable[[], Sequence[Outcome[Retrieved]] | None],
-        source: Retrieve | None = None,
+        source: Retrieve | None,
+        retrieved: Callable[[], Sequence[Outcome[Retrieved]] | None],
     ) -> None:
+        """`source` is None for a whole app or records, and `retrieved` returns the outcomes."""
         super().__init__(workspace, under=source)
-        self.name, self._found, self.source = name, found, source
+        self.name, self.source, self._retrieved = name, source, retrieved
 
     @cached_property
     def ranking(self) -> Ranked | None:
         """The ranking; None of an app that never says what it retrieved."""
-        outcomes, plan = self._found(), self.plan
+        outcomes, plan = self._retrieved(), self.plan
         if outcomes is None:
             return None
         rules = plan.config.metrics.retrieval
@@ -360,7 +361,7 @@ class Rank(Stage):
         """Whether all that it is made of is there."""
         outcomes = () if self.source is None else self.source.outcomes
         return self.source is not None and (
-            isinstance(outcomes, Recorded) or PENDING not in outcomes
+            isinstance(outcomes, FileRankings) or PENDING not in outcomes
         )
 
     def collect(self, results: Results) -> None:

@@ -12,12 +12,17 @@ import numpy as np
 from ragbench.config.schema import RetrievalMetrics
 from ragbench.errors import DataError
 from ragbench.executors.base import Executor
-from ragbench.experiment.calls import Recorded, without_value
+from ragbench.experiment.calls import FileRankings, without_value
 from ragbench.experiment.plan.records import Plan, System
-from ragbench.experiment.records import Answers, Ranked, Results
+from ragbench.experiment.records import (
+    Answers,
+    Ranked,
+    Results,
+    with_failures,
+    with_failures_of,
+)
 from ragbench.experiment.stages.answers import Answer, AskApp
 from ragbench.experiment.stages.base import Keep, Node, Slot, StoredStage, Workspace
-from ragbench.experiment.stages.columns import add_samples, with_failures, with_failures_of
 from ragbench.experiment.stages.item_json import read_column, write_column
 from ragbench.experiment.stages.keys import KEY_DIGITS, code_in, versions_of
 from ragbench.experiment.stages.matching import document_of
@@ -294,7 +299,7 @@ class ScoreAnswers(StoredStage):
                 with_failures_of(each, replace(column, name=metric.name))
                 for each, column in zip(self._samples, found[number :: len(metrics)], strict=True)
             ]
-            add_samples(results, self._answer.system, metric.name, columns, "generation")
+            results.add_samples(self._answer.system, metric.name, columns, "generation")
         # what the metrics cannot see in these texts
         notes, n = text_notes(_texts_of(answers), self._gold, metrics), answers.name
         results.notes += [f"{n}: {note}" for note in notes]
@@ -350,7 +355,7 @@ def _ranking_parts(ranking: Ranked, gold: Gold, plan: Plan) -> list[str]:
 
 
 def _pieces(ranking: Ranked) -> Iterator[str | bytes]:
-    if isinstance(ranking.outcomes, Recorded):
+    if isinstance(ranking.outcomes, FileRankings):
         run = ranking.outcomes.run(ranking.name)
         yield from ("recorded", run.starts.tobytes(), run.scores.tobytes())
         for ids in (ranking.outcomes.query_ids, run.query_ids, run.documents):

@@ -59,13 +59,12 @@ def collect_verdicts(
     found: Sequence[Mapping[str, Verdict]],
     *,
     type_name: str,
-    names: Sequence[tuple[str, int]] | None = None,
 ) -> Judged:
     """Turn the verdicts on items into columns of scores.
 
-    Verdicts are looked at one by one, again for the rows. `names`: query and sample of each item.
+    Verdicts are looked at one by one, again for the rows.
     """
-    named = names or Mapped(lambda item: (item.query_id, item.sample), items)
+    named = Mapped(lambda item: (item.query_id, item.sample), items)
     gathered = {rubric.name: _Gathered(len(items)) for rubric in rubrics}
 
     def usages() -> Iterator[Usage]:
