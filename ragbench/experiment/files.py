@@ -40,13 +40,12 @@ from ragbench.data.runs.run_lines import (
 from ragbench.data.runs.run_list import read_commit
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.calls import FileRankings, Outcome
-from ragbench.experiment.costs import format_costs
 from ragbench.experiment.gates import gate_run
 from ragbench.experiment.plan.records import Noun, Plan, Repetition
 from ragbench.experiment.records import Answers, Ranked, Results
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.stages.matching import document_of
-from ragbench.experiment.summary import make_summary
+from ragbench.experiment.summary import format_costs, make_summary
 from ragbench.generate.base import Generator
 from ragbench.records import codec
 from ragbench.records.causes import CauseRow

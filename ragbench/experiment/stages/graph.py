@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ragbench.config.schema import BudgetLimits
-from ragbench.experiment.costs import spending_of, with_costs
 from ragbench.experiment.plan.components import build_executor
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Results
@@ -22,6 +21,7 @@ from ragbench.experiment.stages.model_judgements import Judgements
 from ragbench.experiment.stages.preferences import JudgePairs
 from ragbench.experiment.stages.retrieval import Rank, Retrieve
 from ragbench.experiment.stages.scores import ScoreAnswers, ScoreRanking, Scorers
+from ragbench.experiment.summary import costs_of, spending_of
 from ragbench.files import cache_folder
 from ragbench.llm import Estimate
 from ragbench.store.items import StageStore
@@ -96,7 +96,8 @@ def run_stages(workspace: Workspace) -> Results:
                 stage.pay_for(rows)
     for stage in stages:
         stage.collect(results)
-    results.work, results.systems = workspace.work, with_costs(results)
+    results.work = workspace.work
+    results.systems = [replace(s, costs=costs_of(results, s.name)) for s in results.systems]
     results.spending = spending_of(plan, results, workspace.budget)
     return results
 
