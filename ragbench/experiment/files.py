@@ -39,14 +39,13 @@ from ragbench.data.runs.run_lines import (
 )
 from ragbench.data.runs.run_list import read_commit
 from ragbench.data.runs.scored_systems import SystemScores
-from ragbench.experiment.calls import FileRankings, Outcome
+from ragbench.experiment.calls import FileRankings
 from ragbench.experiment.gates import gate_run
 from ragbench.experiment.plan.records import Noun, Plan, Repetition
 from ragbench.experiment.records import Answers, Ranked, Results
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.summary import format_costs, make_summary
-from ragbench.generate.base import Generator
 from ragbench.records import codec
 from ragbench.records.causes import CauseRow
 from ragbench.records.codec import Record, cleaned
@@ -66,7 +65,7 @@ from ragbench.report.ci import render_junit
 from ragbench.report.markdown import render_markdown
 from ragbench.report.page.html import write_page
 from ragbench.secrets import redactor
-from ragbench.types import Cause, Document, Prediction, ScoreColumn, ScoredDocument
+from ragbench.types import Cause, Document, ScoreColumn, ScoredDocument
 from ragbench.types.rows import Mapped
 
 _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
@@ -202,7 +201,7 @@ def _query_files(
     """Return the files of a run folder with lines for queries, answers or texts, by path."""
     ids = plan.ids
     contents: dict[str, str | Iterable[str]] = {
-        "per_query.csv": _per_query(plan, results.systems),
+        "per_query.csv": _per_query(ids, results.systems),
         "costs.csv": format_costs(results.systems, ids),
         FINGERPRINTS_FILE: _fingerprints(plan, results),
         QUESTIONS_FILE: _lines(_question_rows(plan, results), clean),
@@ -221,7 +220,13 @@ def _query_files(
     for name, answers in results.answers.items():
         lines = _lines(_predictions(plan, answers), clean)
         contents[f"predictions/{file_name(name)}.jsonl"] = lines
-    for path, rows in _judgements(plan, results):
+    verdicts: dict[str, Iterable[VerdictRow]] = {
+        file_name(name): chain.from_iterable(rows) for name, rows in results.judgements.items()
+    }
+    verdicts |= {f"pairs/{file_name(each.judge)}": each.rows for each in results.preferences}
+    if results.filled is not None and plan.fill is not None:
+        verdicts[f"passages/{file_name(plan.fill.name)}"] = results.filled.rows
+    for path, rows in verdicts.items():
         contents[f"judgements/{path}.jsonl"] = _lines(rows, clean)
     if results.prompts:
         # sorted: stored ones are found in another order than they were made in
@@ -241,22 +246,12 @@ def _ranking_lines(ranking: Ranked) -> Iterator[str]:
     yield from run_lines(ranking.run)
 
 
-def _judgements(plan: Plan, results: Results) -> Iterator[tuple[str, Iterable[VerdictRow]]]:
-    for name, rows in results.judgements.items():
-        yield file_name(name), chain.from_iterable(rows)
-    for preferences in results.preferences:
-        yield f"pairs/{file_name(preferences.judge)}", preferences.rows
-    if results.filled is not None and plan.fill is not None:
-        yield f"passages/{file_name(plan.fill.name)}", results.filled.rows
-
-
-def _per_query(plan: Plan, systems: Sequence[SystemScores]) -> Iterator[str]:
+def _per_query(ids: Sequence[str], systems: Sequence[SystemScores]) -> Iterator[str]:
     names = list(dict.fromkeys(name for system in systems for name in system.columns))
-    ids = plan.ids
+    columns_of = ((system.name, system.columns) for system in systems)
     tables = (
-        [system.name, ids, *(own[name].values if name in own else None for name in names)]
-        for system in systems
-        if (own := system.columns) is not None
+        [system, ids, *(columns[name].values if name in columns else None for name in names)]
+        for system, columns in columns_of
     )
     return csv_tables(["system", "query_id", *names], len(ids), tables)
 
@@ -274,77 +269,64 @@ def _fingerprints(plan: Plan, results: Results) -> Iterator[str]:
 
 
 def _unscored(plan: Plan, results: Results) -> Iterator[UnscoredRow]:
-    """The queries without a score, and the answers without one, also of queries that have one."""
-    for system in results.systems:
-        for name, column in system.columns.items():
-            yield from _unscored_in(plan, system.name, name, column)
-    for answered, scores in results.samples.items():
-        for name, columns in scores.items():
-            for sample, column in enumerate(columns):
-                yield from _unscored_in(plan, answered, name, column, sample)
-
-
-def _unscored_in(
-    plan: Plan, system: str, name: str, column: ScoreColumn, sample: int | None = None
-) -> Iterator[UnscoredRow]:
-    for row in np.flatnonzero(column.causes != Cause.SCORED).tolist():
-        cause = Cause(int(column.causes[row]))
-        yield UnscoredRow(
-            system=system,
-            query_id=plan.ids[row],
-            measure=name,
-            status=cause.status,
-            cause=cause.word,
-            detail=column.details.get(row, ""),
-            sample=sample,
-        )
+    """Yield the queries without a score, then the answers without one, whatever their query has."""
+    columns: list[tuple[str, str, ScoreColumn, int | None]] = [
+        (system.name, name, column, None)
+        for system in results.systems
+        for name, column in system.columns.items()
+    ]
+    columns += [
+        (system, name, column, sample)
+        for system, scores in results.samples.items()
+        for name, samples in scores.items()
+        for sample, column in enumerate(samples)
+    ]
+    for system, name, column, sample in columns:
+        for row in np.flatnonzero(column.causes != Cause.SCORED).tolist():
+            cause = Cause(int(column.causes[row]))
+            yield UnscoredRow(
+                system=system,
+                query_id=plan.ids[row],
+                measure=name,
+                status=cause.status,
+                cause=cause.word,
+                detail=column.details.get(row, ""),
+                sample=sample,
+            )
 
 
 def _predictions(plan: Plan, answers: Answers) -> Iterator[PredictionRow | FailedPrediction]:
-    """The answers, those to one query together, numbered where there are several."""
+    """Yield the answers, those to one query together, numbered where there are several."""
     samples = answers.each()
     generator = plan.generators.get(plan.system(answers.name).generator or "")
     for row, query in enumerate(plan.queries):
         for number, sample in enumerate(samples):
-            numbered = number if len(samples) > 1 else None
-            outcome = sample.outcomes[row]
-            told = None
-            if generator is not None and outcome.value is not None:
-                told = told_by(generator, query.text, outcome.value.contexts or ())
-            yield _predicted(query.id, numbered, outcome, told)
-
-
-def told_by(generator: Generator, question: str, passages: Sequence[Document]) -> str | None:
-    """Return the prompt with `[[passage 1]]` in the place of each text, which is stored beside it.
-
-    None where the generator has none that is known here.
-    """
-    # texts that nobody writes, so that it is seen where each one goes
-    named = [replace(p, text=f"[[passage {n}]]") for n, p in enumerate(passages, start=1)]
-    return generator.told(question, named)
-
-
-def _predicted(
-    query_id: str, sample: int | None, outcome: Outcome[Prediction], told: str | None
-) -> PredictionRow | FailedPrediction:
-    prediction = outcome.value
-    if prediction is None:
-        cause, detail = outcome.cause.word, outcome.detail
-        return FailedPrediction(query_id=query_id, sample=sample, cause=cause, detail=detail)
-    contexts = prediction.contexts
-    return PredictionRow(
-        query_id=query_id,
-        sample=sample,
-        answer=prediction.answer,
-        contexts=None
-        if contexts is None
-        else tuple(Passage(id=c.id, title=c.title, text=c.text) for c in contexts),
-        queries=tuple(prediction.queries or ()),
-        tool_calls=None if prediction.tool_calls is None else tuple(prediction.tool_calls),
-        prompt=told,
-        usage=prediction.usage,
-        latency_ms=None if outcome.latency_ms is None else round(outcome.latency_ms, 3),
-    )
+            outcome, numbered = sample.outcomes[row], number if len(samples) > 1 else None
+            prediction, ms = outcome.value, outcome.latency_ms
+            if prediction is None:
+                yield FailedPrediction(
+                    query_id=query.id,
+                    sample=numbered,
+                    cause=outcome.cause.word,
+                    detail=outcome.detail,
+                )
+                continue
+            contexts, calls = prediction.contexts, prediction.tool_calls
+            # texts that nobody writes stand for the passages, which are stored beside the prompt
+            marks = [replace(p, text=f"[[passage {n}]]") for n, p in enumerate(contexts or (), 1)]
+            yield PredictionRow(
+                query_id=query.id,
+                sample=numbered,
+                answer=prediction.answer,
+                contexts=None
+                if contexts is None
+                else tuple(Passage(id=c.id, title=c.title, text=c.text) for c in contexts),
+                queries=tuple(prediction.queries or ()),
+                tool_calls=None if calls is None else tuple(calls),
+                prompt=None if generator is None else generator.told(query.text, marks),
+                usage=prediction.usage,
+                latency_ms=None if ms is None else round(ms, 3),
+            )
 
 
 def _question_rows(plan: Plan, results: Results) -> Iterator[QuestionRow]:
