@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from ragbench.config.schema import RetrievalMetrics
@@ -20,24 +20,10 @@ from ragbench.score.judge.base import Item
 from ragbench.score.judge.judged import Judged
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.retrieval.ranking import ranked_documents
-from ragbench.types import Document, Qrels, Query
+from ragbench.types import Document, Qrels
 
 _NOT_ITS_OWN = ("queries", "gold", "v")
 """Parts of a judge's signature that fingerprints of the grades stand for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Gold:
-    """What rankings are judged by."""
-
-    queries: Sequence[Query]
-    """The queries that were asked: the rows of every column."""
-    qrels: Qrels | None
-    answers: Mapping[str, Sequence[str]]
-    corpus: Mapping[str, Document]
-    """The documents whose text a hit without one has."""
-    source: str | None = None
-    """What signatures say of the judgements where a model has a part in them; None: people's."""
 
 
 def _pool(
@@ -51,22 +37,16 @@ def _pool(
         found: dict[str, str] = {}
         for ranking, order in zip(rankings, orders, strict=True):
             best = order.get(query.id, [])[:depth]
-            texts = _texts(ranking, row, corpus)
+            # id -> text of the hits: the corpus' where it has them, else the retriever's
+            texts, value = dict[str, str](), ranking.outcomes[row].value
+            for hit in reversed([] if value is None else value.documents):
+                passage = corpus.get(hit.id) or document_of(hit, corpus)
+                texts[hit.id] = "" if passage is None else passage.full_text
             for document in best:
                 # a retriever may return ids alone where another one brings the text
                 found[document] = found.get(document) or texts.get(document, "")
         for document, text in found.items():
             yield document, Item(query.text, None, [text], query_id=query.id, turns=query.turns)
-
-
-def _texts(ranking: Ranked, row: int, corpus: Mapping[str, Document]) -> dict[str, str]:
-    """Id -> text of the hits of a query: the corpus' where it has them, else the retriever's."""
-    value = ranking.outcomes[row].value
-    texts = {}
-    for hit in reversed([] if value is None else value.documents):
-        document = corpus.get(hit.id) or document_of(hit, corpus)
-        texts[hit.id] = "" if document is None else document.full_text
-    return texts
 
 
 def _graded(document: str, row: VerdictRow, fill: PlannedFill) -> VerdictRow:
@@ -135,12 +115,15 @@ class Judgements(Stage):
         super().__init__(workspace, "" if fill is None else f"judge passages ({fill.name})")
         self._ranks = ranks
 
-    @cached_property
-    def gold(self) -> Gold:
+    @property
+    def qrels(self) -> Qrels | None:
         """The judgements of people, with those of a model where it makes some."""
-        plan, filled = self.plan, self.filled
-        gold = Gold(plan.queries, plan.qrels, plan.collection.answers, plan.corpus)
-        return gold if filled is None else replace(gold, qrels=filled.qrels, source=filled.source)
+        return self.plan.qrels if self.filled is None else self.filled.qrels
+
+    @property
+    def source(self) -> str | None:
+        """The origin of judgements that a model has a part in, for signatures; None: people."""
+        return None if self.filled is None else self.filled.source
 
     @cached_property
     def filled(self) -> Filled | None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from ragbench.config.schema import RetrievalMetrics
 from ragbench.errors import DataError
 from ragbench.executors.base import Executor
 from ragbench.experiment.calls import FileRankings, without_value
-from ragbench.experiment.plan.records import Plan, System
+from ragbench.experiment.plan.records import System
 from ragbench.experiment.records import (
     Answers,
     Ranked,
@@ -26,7 +24,7 @@ from ragbench.experiment.stages.base import Keep, Node, Slot, StoredStage, Works
 from ragbench.experiment.stages.item_json import read_column, write_column
 from ragbench.experiment.stages.keys import KEY_DIGITS, code_in, versions_of
 from ragbench.experiment.stages.matching import document_of
-from ragbench.experiment.stages.model_judgements import Gold, Judgements
+from ragbench.experiment.stages.model_judgements import Judgements
 from ragbench.experiment.stages.retrieval import Rank
 from ragbench.records.codec import Record, from_json, to_json
 from ragbench.records.score import RunCounts
@@ -39,11 +37,9 @@ from ragbench.score.text.base import CallRows, Metric
 from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.notation import text_notes
 from ragbench.signature import fingerprint, fingerprint_json
-from ragbench.store.items import StageItems
-from ragbench.types import Cause, Document, Qrels, ScoreColumn
+from ragbench.types import Cause, Qrels, ScoreColumn
 from ragbench.types.byte_ids import ByteIds, as_bytes
 from ragbench.types.conversation import Json
-from ragbench.types.packed_documents import ids_of
 from ragbench.types.rows import Mapped
 
 _LIBRARIES = ("rouge-score", "sacrebleu", "nltk", "bert-score", "sentence-transformers", "torch")
@@ -59,102 +55,8 @@ class _Stored(Record):
     warnings: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class RankingScores:
-    """What a retriever's rankings are worth."""
-
-    ranked: Ranked
-    gold: Gold
-    rules: RetrievalMetrics
-    columns: dict[str, ScoreColumn] = field(default_factory=dict)
-    """Measure -> its column, one row per query in the order of the queries."""
-    counts: RunCounts | None = None
-    """How the run was read; None without qrels."""
-    warnings: list[str] = field(default_factory=list)
-
-    def score(self, measures: Sequence[Measure]) -> None:
-        """Add the columns of some measures."""
-        of_texts = [measure for measure in measures if measure.spec.reads == "passages"]
-        of_ids = [measure for measure in measures if measure.spec.reads != "passages"]
-        if of_ids and self.gold.qrels is not None:
-            self._score_ids(self.gold.qrels, of_ids)
-        if of_texts:
-            self._score_texts(of_texts)
-        failed = dict(without_value(self.ranked.outcomes))
-        for measure in measures:
-            column = self.columns[measure.written]
-            if measure.k is None:
-                signature = column.signature.with_parts(top_k=self.rules.top_k)
-                column = replace(column, signature=signature)
-            self.columns[measure.written] = with_failures(column, failed)
-
-    def _score_ids(self, qrels: Qrels, measures: Sequence[Measure]) -> None:
-        rules = self.rules
-        scored = score_run(
-            self.ranked.run,
-            qrels,
-            measures,
-            missing=rules.missing,
-            no_relevant=rules.no_relevant,
-            ties=rules.ties,
-            trec_eval=rules.trec_eval,
-        )
-        if scored.ranked is not None:
-            self.ranked.note_ranks(qrels, scored.ranked)
-        row_of = {query_id: row for row, query_id in enumerate(scored.query_ids)}
-        names = ids_of(self.gold.queries)
-        rows = np.array([row_of.get(name, -1) for name in names], dtype=np.int64)
-        for column in scored.columns:
-            signature = column.signature.with_parts(match=rules.match.rule)
-            if self.gold.source is not None:
-                signature = signature.replacing(qrels=self.gold.source)
-            self.columns[column.name] = replace(_aligned(column, rows), signature=signature)
-        self.counts = scored.counts
-
-    def _score_texts(self, measures: Sequence[Measure]) -> None:
-        """Look into passages as they were retrieved, whatever judgements call a document."""
-        rules, names = self.rules, ids_of(self.gold.queries)
-        run = self.ranked.run if self.ranked.unmatched is None else self.ranked.unmatched
-        order = ranked_documents(run, ties=rules.ties, trec_eval=rules.trec_eval)
-        passages = [
-            [texts.get(document) for document in order.get(name, ())]
-            for name, texts in zip(names, _texts(self.ranked, self.gold.corpus), strict=True)
-        ]
-        deepest = max((measure.k or rules.top_k) for measure in measures)
-        looked_at = [text for texts in passages for text in texts[:deepest]]
-        if unknown := sum(text is None for text in looked_at):
-            what = f"{self.ranked.name}: {unknown} of {len(looked_at)} passages have no text"
-            if unknown == len(looked_at):
-                allowed = "a retriever that returns texts, or a data set with these documents"
-                raise DataError(f"{what} for {measures[0].written}", allowed=allowed)
-            self.warnings.append(f"{what}: {measures[0].written} cannot find an answer in them")
-        retrieved = RetrievedPassages(
-            [[text or "" for text in texts] for texts in passages],
-            [self.gold.answers.get(name, ()) for name in names],
-        )
-        missing = [row for row, name in enumerate(names) if name not in order]
-        kept = Rules(rules.ties, rules.trec_eval, rules.missing, rules.no_relevant)
-        for column in score_passages(retrieved, measures, kept, missing=missing):
-            self.columns[column.name] = column
-
-
-def _aligned(column: ScoreColumn, rows: np.ndarray[Any, np.dtype[np.int64]]) -> ScoreColumn:
-    """The column with its rows in another order; -1 is a query without judgements."""
-    values = np.append(column.values, np.nan)[rows]
-    causes = np.append(column.causes, np.uint8(Cause.NO_JUDGEMENTS))[rows]
-    return replace(column, values=values, causes=causes)
-
-
-def _texts(ranked: Ranked, corpus: Mapping[str, Document]) -> Iterator[dict[str, str]]:
-    """Yield for each query: id of a hit -> its text, as a generator reads it."""
-    for outcome in ranked.outcomes:
-        hits = [] if outcome.value is None else outcome.value.documents
-        found = {hit.id: document_of(hit, corpus) for hit in reversed(hits)}
-        yield {name: doc.full_text for name, doc in found.items() if doc is not None}
-
-
 class ScoreRanking(StoredStage):
-    """What a ranking is worth by every measure of the plan."""
+    """Score a ranking by every measure of the plan."""
 
     kind, version = "score", 2
     unit = "measures"
@@ -165,12 +67,6 @@ class ScoreRanking(StoredStage):
         super().__init__(workspace, f"score {system.name}", rank.under)
         self.system, self._rank, self._judgements = system, rank, judgements
 
-    @cached_property
-    def _stored_items(self) -> StageItems:
-        ranking = self._ranking
-        parts = _ranking_parts(ranking, self._judgements.gold, self.plan)
-        return self.items_of(ranking.name, parts)
-
     @property
     def _ranking(self) -> Ranked:
         if self._rank.ranking is None:
@@ -179,18 +75,108 @@ class ScoreRanking(StoredStage):
 
     def slots(self) -> list[Slot | None]:
         """One for each measure."""
-        return [Slot(self._stored_items, name, row) for row, name in enumerate(self.plan.measures)]
+        items = self.items_of(self._ranking.name, self._key_parts())
+        return [Slot(items, name, row) for row, name in enumerate(self.plan.measures)]
+
+    def _key_parts(self) -> list[str]:
+        """Return all that the scores of a ranking depend on but the measures."""
+        ranking, judgements = self._ranking, self._judgements
+        rules = self.plan.config.metrics.retrieval
+        fingerprint_of = self.plan.collection.fingerprint
+        return [
+            code_in("ragbench.score.retrieval"),
+            repr(replace(rules, measures=None)),
+            ranking.name,
+            fingerprint(_pieces(ranking), KEY_DIGITS),
+            fingerprint(_columns_of(as_bytes(ranking.run.query_ids))),
+            "none" if judgements.qrels is None else judgements.qrels.fingerprint(),
+            repr(judgements.source),
+            fingerprint_of("answers") or "none",
+            fingerprint_of("corpus") or "none",
+        ]
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Score by all measures that are missing."""
-        names = [self.plan.measures[at] for at in todo]
-        rules = self.plan.config.metrics.retrieval
-        found = RankingScores(self._ranking, self._judgements.gold, rules)
-        found.score(parse_measures(names))
-        for at, name in zip(todo, names, strict=True):
-            column, said = write_column(found.columns[name]), tuple(found.warnings)
-            keep(at, to_json(_Stored(column=column, counts=found.counts, warnings=said)))
+        measures = parse_measures([self.plan.measures[at] for at in todo])
+        by_id = [measure for measure in measures if measure.spec.reads != "passages"]
+        by_text = [measure for measure in measures if measure.spec.reads == "passages"]
+        columns, counts, warnings = dict[str, ScoreColumn](), None, tuple[str, ...]()
+        if by_id and self._judgements.qrels is not None:
+            columns, counts = self._score_ids(self._judgements.qrels, by_id)
+        if by_text:
+            of_texts, warnings = self._score_texts(by_text)
+            columns |= of_texts
+        failed = dict(without_value(self._ranking.outcomes))
+        for at, measure in zip(todo, measures, strict=True):
+            column = columns[measure.written]
+            if measure.k is None:
+                top_k = self.plan.config.metrics.retrieval.top_k
+                column = replace(column, signature=column.signature.with_parts(top_k=top_k))
+            stored = write_column(with_failures(column, failed))
+            keep(at, to_json(_Stored(column=stored, counts=counts, warnings=warnings)))
         advance(len(todo))
+
+    def _score_ids(
+        self, qrels: Qrels, measures: Sequence[Measure]
+    ) -> tuple[dict[str, ScoreColumn], RunCounts | None]:
+        """Return the columns of measures that read ids, a row per query, and how it was read."""
+        rules, columns = self.plan.config.metrics.retrieval, dict[str, ScoreColumn]()
+        scored = score_run(
+            self._ranking.run,
+            qrels,
+            measures,
+            missing=rules.missing,
+            no_relevant=rules.no_relevant,
+            ties=rules.ties,
+            trec_eval=rules.trec_eval,
+        )
+        if scored.ranked is not None:
+            self._ranking.note_ranks(qrels, scored.ranked)
+        row_of = {query_id: row for row, query_id in enumerate(scored.query_ids)}
+        # -1 is a query without judgements
+        rows = np.array([row_of.get(name, -1) for name in self.plan.ids], dtype=np.int64)
+        for column in scored.columns:
+            signature = column.signature.with_parts(match=rules.match.rule)
+            if self._judgements.source is not None:
+                signature = signature.replacing(qrels=self._judgements.source)
+            columns[column.name] = replace(
+                column,
+                values=np.append(column.values, np.nan)[rows],
+                causes=np.append(column.causes, np.uint8(Cause.NO_JUDGEMENTS))[rows],
+                signature=signature,
+            )
+        return columns, scored.counts
+
+    def _score_texts(
+        self, measures: Sequence[Measure]
+    ) -> tuple[dict[str, ScoreColumn], tuple[str, ...]]:
+        """Look into passages as they were retrieved, whatever judgements call a document."""
+        plan, ranking, warnings = self.plan, self._ranking, tuple[str, ...]()
+        rules = plan.config.metrics.retrieval
+        run = ranking.run if ranking.unmatched is None else ranking.unmatched
+        order = ranked_documents(run, ties=rules.ties, trec_eval=rules.trec_eval)
+        passages = []
+        for name, outcome in zip(plan.ids, ranking.outcomes, strict=True):
+            hits = [] if outcome.value is None else outcome.value.documents
+            texts = {hit.id: document_of(hit, plan.corpus) for hit in reversed(hits)}
+            ranked = (texts.get(document) for document in order.get(name, ()))
+            passages.append([None if d is None else d.full_text for d in ranked])
+        deepest = max((measure.k or rules.top_k) for measure in measures)
+        looked_at = [text for texts in passages for text in texts[:deepest]]
+        if unknown := sum(text is None for text in looked_at):
+            what = f"{ranking.name}: {unknown} of {len(looked_at)} passages have no text"
+            if unknown == len(looked_at):
+                allowed = "a retriever that returns texts, or a data set with these documents"
+                raise DataError(f"{what} for {measures[0].written}", allowed=allowed)
+            warnings = (f"{what}: {measures[0].written} cannot find an answer in them",)
+        retrieved = RetrievedPassages(
+            [[text or "" for text in texts] for texts in passages],
+            [plan.collection.answers.get(name, ()) for name in plan.ids],
+        )
+        missing = [row for row, name in enumerate(plan.ids) if name not in order]
+        kept = Rules(rules.ties, rules.trec_eval, rules.missing, rules.no_relevant)
+        columns = score_passages(retrieved, measures, kept, missing=missing)
+        return {column.name: column for column in columns}, warnings
 
     def read(self, stored: object) -> tuple[ScoreColumn, _Stored]:
         """Return the column, and how the ranking was read."""
@@ -275,13 +261,13 @@ class ScoreAnswers(StoredStage):
     def shown(self, todo: Sequence[int]) -> tuple[int, str]:
         """As many steps as the metrics have, some of which load a model."""
         n, missing = len(self.plan.queries), self._missing(todo).values()
-        return sum(self._scorers.of(self._metrics(each)).steps(n) for each in missing), "scores"
+        return sum(self._scorers[self._metrics(each)].steps(n) for each in missing), "scores"
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Score each sample by the metrics that are missing."""
         n_metrics = len(self.plan.metrics)
         for sample, numbers in self._missing(todo).items():
-            scorer = self._scorers.of(self._metrics(numbers))
+            scorer = self._scorers[self._metrics(numbers)]
             answers = self._samples[sample]
             texts = [*_texts_of(answers)]
             columns = scorer.score(texts, self._gold, advance, self._calls(answers))
@@ -318,40 +304,21 @@ class ScoreAnswers(StoredStage):
         return self.node(len(self.plan.metrics) * self._answer.samples)
 
 
-class Scorers:
-    """What scores texts, with its models, kept for the next system."""
+class Scorers(dict[tuple[Metric, ...], TextScorer]):
+    """Scorers of texts by their metrics, kept with their models for the next system."""
 
     def __init__(self, executor: Executor | None = None) -> None:
+        super().__init__()
         self._executor = executor
-        self._made: dict[tuple[Metric, ...], TextScorer] = {}
 
-    def of(self, metrics: tuple[Metric, ...]) -> TextScorer:
-        """Return what computes some metrics."""
-        if metrics not in self._made:
-            self._made[metrics] = TextScorer(metrics, self._executor)
-        return self._made[metrics]
+    def __missing__(self, metrics: tuple[Metric, ...]) -> TextScorer:
+        self[metrics] = TextScorer(metrics, self._executor)
+        return self[metrics]
 
 
 def _texts_of(answers: Answers) -> Sequence[str | None]:
     """The answers, each read when somebody looks at it."""
     return Mapped(lambda o: None if o.value is None else o.value.answer, answers.outcomes)
-
-
-def _ranking_parts(ranking: Ranked, gold: Gold, plan: Plan) -> list[str]:
-    """All that the scores of a ranking depend on but the measures."""
-    rules, fingerprint_of = plan.config.metrics.retrieval, plan.collection.fingerprint
-    qrels = "none" if gold.qrels is None else gold.qrels.fingerprint()
-    return [
-        code_in("ragbench.score.retrieval"),
-        repr(replace(rules, measures=None)),
-        ranking.name,
-        fingerprint(_pieces(ranking), KEY_DIGITS),
-        fingerprint(_columns_of(as_bytes(ranking.run.query_ids))),
-        qrels,
-        repr(gold.source),
-        fingerprint_of("answers") or "none",
-        fingerprint_of("corpus") or "none",
-    ]
 
 
 def _pieces(ranking: Ranked) -> Iterator[str | bytes]:
