@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 
 from ragbench.config.schema import BudgetLimits
@@ -20,10 +21,11 @@ from ragbench.experiment.stages.judging import JudgeAnswers
 from ragbench.experiment.stages.model_judgements import Judgements
 from ragbench.experiment.stages.preferences import JudgePairs
 from ragbench.experiment.stages.retrieval import Rank, Retrieve
-from ragbench.experiment.stages.scores import ScoreAnswers, ScoreRanking, Scorers
+from ragbench.experiment.stages.scores import ScoreAnswers, ScoreRanking
 from ragbench.experiment.summary import costs_of, spending_of
 from ragbench.files import cache_folder
 from ragbench.llm import Estimate
+from ragbench.score.text.columns import TextScorer
 from ragbench.store.items import StageStore
 
 _ROUNDS = 10
@@ -36,7 +38,9 @@ def stages_of(workspace: Workspace) -> list[Stage]:
     then system by system in the order of the tables.
     """
     plan, top_k = workspace.plan, workspace.plan.config.metrics.retrieval.top_k
-    scorers, made = Scorers(workspace.executor), dict[tuple[str, int], Retrieve]()
+    made = dict[tuple[str, int], Retrieve]()
+    # kept with their models for the next system
+    scorer_of = cache(partial(TextScorer, executor=workspace.executor))
     retrieve = {
         name: made.get((name, top_k)) or Retrieve(workspace, name, top_k, made)
         for name in plan.retrieving
@@ -59,20 +63,15 @@ def stages_of(workspace: Workspace) -> list[Stage]:
         if system.name in ranks:
             found.append(ScoreRanking(workspace, system, ranks[system.name], judgements))
         if system.name in answers:
-            found += _of_answers(workspace, answers[system.name], scorers)
+            answer = answers[system.name]
+            found.append(answer)
+            # of what only retrieves there is nothing to score
+            if not answer.only_retrieves:
+                found.append(ScoreAnswers(workspace, answer, scorer_of))
+                judges = [name for name, judge in plan.judges.items() if judge.rubrics]
+                found += [JudgeAnswers(workspace, answer, name) for name in judges]
     found += [JudgePairs(workspace, name) for name, judge in plan.judges.items() if judge.pairwise]
     return [*found, Compare(workspace), FindCauses(workspace)]
-
-
-def _of_answers(workspace: Workspace, answer: Answer, scorers: Scorers) -> Iterator[Stage]:
-    """Answers with all that scores them; of what only retrieves there is nothing to score."""
-    yield answer
-    if answer.only_retrieves:
-        return
-    yield ScoreAnswers(workspace, answer, scorers)
-    for name, judge in workspace.plan.judges.items():
-        if judge.rubrics:
-            yield JudgeAnswers(workspace, answer, name)
 
 
 def _answer(workspace: Workspace, system: System, retrieve: dict[str, Retrieve]) -> Answer:

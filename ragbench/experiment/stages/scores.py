@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 
 from ragbench.errors import DataError
-from ragbench.executors.base import Executor
 from ragbench.experiment.calls import FileRankings, without_value
 from ragbench.experiment.plan.records import System
 from ragbench.experiment.records import (
@@ -37,6 +37,7 @@ from ragbench.score.text.base import CallRows, Metric
 from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.notation import text_notes
 from ragbench.signature import fingerprint, fingerprint_json
+from ragbench.store.items import StageItems
 from ragbench.types import Cause, Qrels, ScoreColumn
 from ragbench.types.byte_ids import ByteIds, as_bytes
 from ragbench.types.conversation import Json
@@ -209,11 +210,16 @@ class ScoreAnswers(StoredStage):
     kind, version = ScoreRanking.kind, ScoreRanking.version
     unit = "metrics"
 
-    def __init__(self, workspace: Workspace, answer: Answer, scorers: Scorers) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        answer: Answer,
+        scorer_of: Callable[[tuple[Metric, ...]], TextScorer],
+    ) -> None:
         # the ranking of an app is scored as well
         title = f"score {answer.system.name}{' (answers)' if isinstance(answer, AskApp) else ''}"
         super().__init__(workspace, title, None if answer.is_recorded else answer)
-        self._answer, self._scorers = answer, scorers
+        self._answer, self._scorer_of = answer, scorer_of
 
     @cached_property
     def _samples(self) -> list[Answers]:
@@ -227,19 +233,18 @@ class ScoreAnswers(StoredStage):
 
     def slots(self) -> list[Slot | None]:
         """One for each sample and metric; equal texts share it, whichever system wrote them."""
-        places = []
+        slots = list[Slot | None]()
         for sample in self._samples:
-            parts: dict[str, str] = {}
+            items = dict[str, StageItems]()
             for metric in self.plan.metrics:
                 reads = metric.declaration.reads
-                if reads not in parts and reads == "texts":
-                    parts[reads] = _texts_parts(_texts_of(sample), self._gold)
-                elif reads not in parts:
-                    parts[reads] = _calls_parts(self._calls(sample))
-                part = parts[reads]
-                file = self.items_of(sample.name, [part])
-                places.append((file, _metric_key(metric)))
-        return [Slot(file, key, row) for row, (file, key) in enumerate(places)]
+                if reads not in items and reads == "texts":
+                    part = _texts_parts(_texts_of(sample), self._gold)
+                    items[reads] = self.items_of(sample.name, [part])
+                elif reads not in items:
+                    items[reads] = self.items_of(sample.name, [_calls_parts(self._calls(sample))])
+                slots.append(Slot(items[reads], _metric_key(metric), len(slots)))
+        return slots
 
     def _calls(self, answers: Answers) -> CallRows:
         expected = self.plan.collection.expected_tool_calls
@@ -248,31 +253,26 @@ class ScoreAnswers(StoredStage):
             [*map(expected.get, self.plan.ids)],
         )
 
-    def _missing(self, todo: Sequence[int]) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = {}
-        for at in todo:
-            sample, metric = divmod(at, len(self.plan.metrics))
-            found.setdefault(sample, []).append(metric)
-        return found
-
-    def _metrics(self, numbers: Sequence[int]) -> tuple[Metric, ...]:
-        return tuple(self.plan.metrics[number] for number in numbers)
+    def _groups(self, todo: Sequence[int]) -> Iterator[tuple[int, list[int], TextScorer]]:
+        """Yield each sample with the numbers of its missing metrics, and their scorer."""
+        metrics = self.plan.metrics
+        for sample, positions in groupby(todo, lambda at: at // len(metrics)):
+            numbers = [at % len(metrics) for at in positions]
+            yield sample, numbers, self._scorer_of(tuple(metrics[number] for number in numbers))
 
     def shown(self, todo: Sequence[int]) -> tuple[int, str]:
         """As many steps as the metrics have, some of which load a model."""
-        n, missing = len(self.plan.queries), self._missing(todo).values()
-        return sum(self._scorers[self._metrics(each)].steps(n) for each in missing), "scores"
+        n = len(self.plan.queries)
+        return sum(scorer.steps(n) for _, _, scorer in self._groups(todo)), "scores"
 
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Score each sample by the metrics that are missing."""
-        n_metrics = len(self.plan.metrics)
-        for sample, numbers in self._missing(todo).items():
-            scorer = self._scorers[self._metrics(numbers)]
+        for sample, numbers, scorer in self._groups(todo):
             answers = self._samples[sample]
             texts = [*_texts_of(answers)]
             columns = scorer.score(texts, self._gold, advance, self._calls(answers))
             for number, column in zip(numbers, columns, strict=True):
-                keep(sample * n_metrics + number, write_column(column))
+                keep(sample * len(self.plan.metrics) + number, write_column(column))
 
     read = staticmethod(read_column)
 
@@ -302,18 +302,6 @@ class ScoreAnswers(StoredStage):
         if self._answer.is_known:
             self.items()
         return self.node(len(self.plan.metrics) * self._answer.samples)
-
-
-class Scorers(dict[tuple[Metric, ...], TextScorer]):
-    """Scorers of texts by their metrics, kept with their models for the next system."""
-
-    def __init__(self, executor: Executor | None = None) -> None:
-        super().__init__()
-        self._executor = executor
-
-    def __missing__(self, metrics: tuple[Metric, ...]) -> TextScorer:
-        self[metrics] = TextScorer(metrics, self._executor)
-        return self[metrics]
 
 
 def _texts_of(answers: Answers) -> Sequence[str | None]:
