@@ -33,7 +33,7 @@ from ragbench.experiment.plan.components import build_judge, connected
 from ragbench.experiment.plan.plan import load_collection
 from ragbench.experiment.records import totals_of
 from ragbench.experiment.reproduce import check_trust
-from ragbench.files import cache_folder, write_file
+from ragbench.files import write_file
 from ragbench.records import codec
 from ragbench.records.certificate import Certificate, ProbeFound, ProbeReport
 from ragbench.report.calibration import render_certificate, render_probes
@@ -207,7 +207,7 @@ def _ask_judges(
             )
             for key in keys
         }
-        with resumable(), connected({name: planned}, cache_folder(), replay=False):
+        with resumable(), connected({name: planned}):
             asked = probe_position(
                 planned.judge,
                 [score.rubric for score in own],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,14 @@ from ragbench.data.runs.run_folder import check_output
 from ragbench.experiment.files import write_run
 from ragbench.experiment.plan.components import build_executor, connected, workers_of
 from ragbench.experiment.plan.plan import load_collection, make_plan
-from ragbench.experiment.plan.records import LiveComponents, Plan, Repetition
+from ragbench.experiment.plan.records import LiveComponents, Repetition
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.session import Progress, Silent, new_session, run_in
 from ragbench.experiment.stages.base import Workspace
 from ragbench.experiment.stages.graph import run_stages
 from ragbench.files import cache_folder
-from ragbench.llm import Budget, Replies
+from ragbench.llm import Budget
 from ragbench.records.manifest import Choices
-from ragbench.secrets import redactor
 from ragbench.store.items import StageStore
 
 
@@ -73,13 +72,29 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
     config = _checked(source, overrides or {}, live, own_data=dataset is not None)
     progress, choices = progress or Silent(), choices or Choices()
     started = time.time()
-    plan = _planned(config, choices, live, progress, dataset)
+    with progress.stage("load", 1, "data sets") as stage:
+        collection = (
+            load_collection(config, keep=True) if dataset is None else collection_of(dataset)
+        )
+        stage.advance()
+    plan = make_plan(config, collection, choices, live)
+    if build_executor(config) is not None:
+        for name, generator in plan.generators.items():
+            generator.is_elsewhere = generator.computes and name in config.generators
     experiment_folder = Path(config.output) / config.name
     check_output(experiment_folder if repetition is None else repetition.runs)
     with ExitStack() as stack:
         limits = config.budget
         budget = Budget(usd=limits.usd, tokens=limits.tokens, minutes=limits.minutes)
-        replies = stack.enter_context(_connected(plan, budget, replay=choices.judge_replay))
+        replies = stack.enter_context(
+            connected(
+                plan.asked_judges,
+                plan.config,
+                plan.generators,
+                replay=choices.judge_replay,
+                budget=budget,
+            )
+        )
         if repetition is None:
             session = stack.enter_context(run_in(experiment_folder))
             made = StageStore(cache_folder(config.cache), config.cache_also)
@@ -101,42 +116,6 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
             stage.advance()
         session.finished = results.spending is None or not results.spending.reached
     return experiment
-
-
-def _planned(
-    config: ExperimentConfig,
-    choices: Choices,
-    live: LiveComponents,
-    progress: Progress,
-    dataset: object = None,
-) -> Plan:
-    with progress.stage("load", 1, "data sets") as stage:
-        collection = (
-            load_collection(config, keep=True) if dataset is None else collection_of(dataset)
-        )
-        stage.advance()
-    return make_plan(config, collection, choices, live)
-
-
-def _connected(
-    plan: Plan, budget: Budget, *, replay: bool
-) -> AbstractContextManager[Replies | None]:
-    generators = {
-        name: (plan.component("generator", name), generator)
-        for name, generator in plan.generators.items()
-    }
-    if build_executor(plan.config) is not None:
-        for component, generator in generators.values():
-            generator.is_elsewhere = generator.computes and component is not None
-    return connected(
-        plan.asked_judges,
-        cache_folder(plan.config.cache),
-        plan.config.cache_also,
-        replay=replay,
-        budget=budget,
-        generators=generators,
-        clean=redactor(plan.config.secrets) if plan.config.secrets else None,
-    )
 
 
 def _checked(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from ragbench.config.schema import (
@@ -37,6 +38,7 @@ from ragbench.experiment.plan.stand_ins import (
     judge_calls_code,
     require_method,
 )
+from ragbench.files import cache_folder
 from ragbench.generate.base import Generator
 from ragbench.generate.python import as_app, as_generator
 from ragbench.generate.python import declared as declared_generator
@@ -52,6 +54,7 @@ from ragbench.score.judge.judge import load_rubrics
 from ragbench.score.judge.python import declared as declared_judge
 from ragbench.score.judge.python import refused
 from ragbench.score.text.base import Metric
+from ragbench.secrets import redactor
 from ragbench.store.database import REPLIES_FILE
 from ragbench.types import Query
 from ragbench.types.packed_documents import ids_of
@@ -92,27 +95,21 @@ def build_retriever(
 ) -> Retriever:
     """Make a retriever from its entry, or adapt a live object; see `stand_ins` for `calls`."""
     owner = f"retriever '{name}'"
-    if component is not None and not calls and calls_code(component):
-        return UncalledRetriever(component)
     if component is None:
         return declared(as_retriever(live, {}, owner))
+    if not calls and calls_code(component):
+        return UncalledRetriever(component)
+    cls, options = component.cls, component.options
     is_own = component.type.startswith(PYTHON)
     if component.retriever is not None:
-        made = (
-            as_reranker(component.cls, component.options, f"reranker '{name}'")
-            if is_own
-            else declared_reranker(_make(component, "retrievers"))
-        )
-        return Reranked(made, component.retriever, component.depth)
-    made = (
-        as_retriever(component.cls, component.options, owner)
-        if is_own
-        else _make(component, "retrievers")
-    )
+        owner = f"reranker '{name}'"
+        reranker = as_reranker(cls, options, owner) if is_own else _make(component, "retrievers")
+        return Reranked(declared_reranker(reranker), component.retriever, component.depth)
+    retriever = as_retriever(cls, options, owner) if is_own else _make(component, "retrievers")
     if component.chunk is None:
-        return declared(made)
+        return declared(retriever)
     try:
-        return with_chunks(made, component.chunk)
+        return with_chunks(retriever, component.chunk)
     except OptionError as error:
         raise _at(error, component.place, f"retrievers.{name}") from error
 
@@ -122,28 +119,28 @@ def build_generator(
 ) -> Generator:
     """Make a generator from its entry, or adapt a live object; see `stand_ins` for `calls`."""
     owner = f"generator '{name}'"
-    if component is not None and not calls and calls_code(component):
-        require_method(component, "generator")
-        return Generator()
     if component is None:
         return declared_generator(as_generator(live, {}, owner))
+    if not calls and calls_code(component):
+        require_method(component, "generator")
+        return Generator()
     if component.type.startswith(PYTHON):
         return declared_generator(as_generator(component.cls, component.options, owner))
-    made = declared_generator(_make(component, "generators"))
+    generator = declared_generator(_make(component, "generators"))
     try:
-        made.check_samples(component.samples)
+        generator.check_samples(component.samples)
     except OptionError as error:
         raise _at(error, component.place, f"generators.{name}") from error
-    return made
+    return generator
 
 
 def build_app(name: str, component: Component | None, live: Any, *, calls: bool = True) -> Any:
     """Make a whole app from its entry, or adapt a live object; see `stand_ins` for `calls`."""
     owner = f"app '{name}'"
-    if component is not None and not calls and calls_code(component):
-        return UncalledApp(component)
     if component is None:
         return as_app(live, {}, owner)
+    if not calls and calls_code(component):
+        return UncalledApp(component)
     if component.type.startswith(PYTHON):
         return as_app(component.cls, component.options, owner)
     return _make(component, "apps")
@@ -191,13 +188,7 @@ def _check(made: Metric | Judge | Generator, place: Place, path: str) -> None:
 
 def _at(error: OptionError, place: Place, owner: str) -> ConfigError:
     path = f"{owner}.{error.option}"
-    return _problem(f"found {error.found!r}", place, path, error.allowed, error.nearest)
-
-
-def _problem(
-    found: str, place: Place, path: str, allowed: str, close: str | None = None
-) -> ConfigError:
-    problem = place.problem(found, path, allowed, close)
+    problem = place.problem(f"found {error.found!r}", path, error.allowed, error.nearest)
     return ConfigError([problem], place.file or "the config")
 
 
@@ -239,12 +230,12 @@ def doubtful_nuggets(name: str, planned: PlannedJudge, queries: Sequence[Query])
     if lacking == len(queries):
         other = f", such as '{min(unknown)}'" if unknown else ""
         block = planned.block
-        raise _problem(
+        problem = block.place.problem(
             f"none of its {len(given)} queries{other}, has nuggets and is in the data set",
-            block.place,
             f"{_path_of(block)}.nuggets",
             f"qid of a query, such as '{names[0]}' (file: {block.nuggets})",
         )
+        raise ConfigError([problem], block.place.file or "the config")
     if lacking or unknown:
         more = f"; {len(unknown)} of {len(given)} queries of the file are not in the data set"
         found.append(
@@ -281,33 +272,38 @@ def calls_of(noun: str, name: str, component: Component | None) -> Calls:
 @contextmanager
 def connected(
     judges: Mapping[str, PlannedJudge],
-    folder: Path,
-    also: Sequence[Path] = (),
+    config: ExperimentConfig | None = None,
+    generators: Mapping[str, Generator] = MappingProxyType({}),
     *,
-    replay: bool,
+    replay: bool = False,
     budget: Budget | None = None,
-    generators: Mapping[str, tuple[Component | None, Generator]] | None = None,
-    clean: Callable[[str], str] | None = None,
 ) -> Iterator[Replies | None]:
     """Connect judges and generators to servers and stored replies for as long as a run takes.
 
-    Yields the stored replies, of `folder` and `also`; None where no model is asked. `clean` keeps
-    secrets out of what is stored.
+    Yields the stored replies of the config's cache, from which its secrets are kept, or those of
+    the default cache; None where no model is asked.
     """
+    cache, also = (None, ()) if config is None else (config.cache, config.cache_also)
+    secrets = {} if config is None else config.secrets
+    components = {} if config is None else config.generators
     with ExitStack() as stack:
-        made = generators or {}
-        asking = any(planned.judge.asks for planned in judges.values())
         replies = None
-        if asking or any(generator.asks is not None for _, generator in made.values()):
-            others = [other / REPLIES_FILE for other in also]
+        asking = [planned.judge.asks for planned in judges.values()]
+        if any(asking) or any(generator.asks is not None for generator in generators.values()):
             replies = stack.enter_context(
-                Replies(folder / REPLIES_FILE, also=others, replay=replay, clean=clean)
+                Replies(
+                    cache_folder(cache) / REPLIES_FILE,
+                    also=[folder / REPLIES_FILE for folder in also],
+                    replay=replay,
+                    clean=redactor(secrets) if secrets else None,
+                )
             )
-        for name, (component, generator) in made.items():
+        for name, generator in generators.items():
             if generator.asks is not None:
                 generator.asks.keep_replies(replies)
                 generator.asks.spend_from(budget)
                 stack.callback(generator.asks.close)
+            component = components.get(name)
             if component is not None and not component.type.startswith(PYTHON):
                 _check(generator, component.place, f"generators.{name}")
         for planned in judges.values():
