@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import abc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 
 from ragbench.comparison.method import IntervalsAndTests, Method
@@ -17,14 +17,12 @@ from ragbench.experiment.plan.groups import cluster_labels, document_id, slicing
 from ragbench.experiment.plan.records import LiveComponents, Plan
 from ragbench.experiment.plan.scores import choose_scores
 from ragbench.experiment.plan.systems import (
-    ChosenSystems,
     build_retrievers,
     check_live_names,
     choose_baseline,
     choose_systems,
     never_compared,
     sample,
-    without_stored,
 )
 from ragbench.files import cache_folder
 from ragbench.gates.base import check_names, read_baselines
@@ -35,7 +33,7 @@ from ragbench.retrieve.base import Retriever
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.store.arrays import ArrayStore
-from ragbench.types import Collection, Document, Qrels, Query
+from ragbench.types import Collection, Qrels, Query
 from ragbench.types.packed_documents import ids_of
 
 _NEAREST_LIMIT = 50_000  # looking for the nearest of more ids would take seconds
@@ -71,7 +69,11 @@ def make_plan(
     Without `calls`, nothing that is not ours is called: components that are made by code of the
     user's get something that stands for them, which cannot be run.
     """
-    config = _matching_texts(config, collection)
+    rules = config.metrics.retrieval
+    if collection.gold_passages and rules.match.level == "id":
+        # judgements of passages that have no ids of a corpus are matched by their words
+        rules = replace(rules, match=Match(level="text"))
+        config = replace(config, metrics=replace(config.metrics, retrieval=rules))
     check_live_names(config, live)
     gate_baselines = read_baselines(config.gates)
     queries, warnings = sample(collection.queries, choices.limit, config.seed)
@@ -81,7 +83,9 @@ def make_plan(
     if calls:
         for measure in parse_measures(scores.measures):
             measure.check()
-    qrels = _subset(collection.qrels, queries)
+    qrels, asked = collection.qrels, frozenset(ids_of(queries))
+    if qrels is not None and not asked.issuperset(qrels.query_ids):
+        qrels = qrels.of_queries(asked)
     warnings += [*scores.warnings, *_check_judgements(config, collection, qrels, scores.measures)]
     clusters, lacking = cluster_labels(config, queries)
     slices = slicings(config, queries, qrels, collection.answers)
@@ -89,11 +93,31 @@ def make_plan(
     skipped = scores.skipped.items()
     warnings += [f"judge {name} was skipped: {why} (when: available)" for name, why in skipped]
     built = build_retrievers(config, collection, chosen.retrievers, live, calls=calls)
-    generators = _make_generators(config, chosen, live, calls)
-    controls, uncontrolled = without_stored(chosen.controls, generators)
-    warnings += [*uncontrolled, *never_compared(chosen.pairs)]
-    warnings += _check_stored(built, generators, collection.queries, queries)
-    warnings += _doubtful_samples(config, generators)
+    entries, passed = config.generators, live.generators
+    generators = {
+        name: build_generator(name, entries.get(name), passed.get(name), calls=calls)
+        for name in dict.fromkeys(generator for _, generator in chosen.pairs)
+    }
+    stored = dict.fromkeys(name for _, name in chosen.controls if generators[name].is_stored)
+    controls = [pair for pair in chosen.controls if pair[1] not in stored]
+    warnings += [
+        f"generator '{name}' has no controls: its answers are stored, whatever passages it gets"
+        for name in stored
+    ]
+    warnings += never_compared(chosen.pairs)
+    parts: list[tuple[str, Mapping[str, Retriever] | Mapping[str, Generator]]]
+    parts = [("retriever", built), ("generator", generators)]
+    for noun, components in parts:
+        for name, component in components.items():
+            owner, stored_ids = f"{noun} '{name}'", component.query_ids
+            warnings += _check_coverage(owner, stored_ids, collection.queries, queries)
+    # answers that may all be the same, before anything is paid for
+    warnings += [
+        f"generator '{name}': samples is {component.samples} at temperature 0, where most "
+        "servers give the same answer each time; set the temperature that is used, such as 0.7"
+        for name, component in config.generators.items()
+        if component.samples > 1 and name in generators and generators[name].temperature == 0
+    ]
     baseline = choose_baseline(config, collection, chosen)
     plan = Plan(
         config=config,
@@ -125,15 +149,6 @@ def make_plan(
     return plan
 
 
-def _matching_texts(config: ExperimentConfig, collection: Collection) -> ExperimentConfig:
-    """Match by words where the judgements are of passages that have no ids of a corpus."""
-    rules = config.metrics.retrieval
-    if not collection.gold_passages or rules.match.level != "id":
-        return config
-    rules = replace(rules, match=Match(level="text"))
-    return replace(config, metrics=replace(config.metrics, retrieval=rules))
-
-
 def _literal_secret(place: str) -> str:
     keys = [key.strip('"') for key in place.split(".")]
     last = next((key for key in reversed(keys) if not key.isdigit()), "")
@@ -142,16 +157,6 @@ def _literal_secret(place: str) -> str:
         f"{place} holds a secret that stands in the config itself: write ${{{name or 'SECRET'}}} "
         "there and set that variable; no file keeps the secret, and reproduce needs it"
     )
-
-
-def _make_generators(
-    config: ExperimentConfig, chosen: ChosenSystems, live: LiveComponents, calls: bool
-) -> dict[str, Generator]:
-    entries, passed = config.generators, live.generators
-    return {
-        name: build_generator(name, entries.get(name), passed.get(name), calls=calls)
-        for name in dict.fromkeys(generator for _, generator in chosen.pairs)
-    }
 
 
 def method_of(plan: Plan) -> Method:
@@ -179,26 +184,6 @@ def _scores(plan: Plan) -> list[str]:
     ]
 
 
-def _subset(qrels: Qrels | None, queries: Sequence[Query]) -> Qrels | None:
-    if qrels is None:
-        return None
-    asked = frozenset(ids_of(queries))
-    return qrels if asked.issuperset(qrels.query_ids) else qrels.of_queries(asked)
-
-
-def _check_stored(
-    retrievers: Mapping[str, Retriever],
-    generators: Mapping[str, Generator],
-    every: Sequence[Query],
-    asked: Sequence[Query],
-) -> list[str]:
-    """Warn of what answers some of the queries only."""
-    stored = {f"retriever '{name}'": made.query_ids for name, made in retrievers.items()}
-    stored |= {f"generator '{name}'": made.query_ids for name, made in generators.items()}
-    found = (_check_coverage(owner, ids, every, asked) for owner, ids in stored.items())
-    return [warning for warnings in found for warning in warnings]
-
-
 def _check_coverage(
     owner: str, stored: abc.Collection[str] | None, every: Sequence[Query], asked: Sequence[Query]
 ) -> list[str]:
@@ -220,20 +205,6 @@ def _check_coverage(
     return [f"{owner} has nothing for {absent} of {len(asked)} queries"]
 
 
-def _doubtful_samples(
-    config: ExperimentConfig, generators: Mapping[str, Generator]
-) -> Iterator[str]:
-    """Warn, before anything is paid for, of answers that may all be the same."""
-    for name, generator in generators.items():
-        component = config.generators.get(name)
-        if component is not None and component.samples > 1 and generator.temperature == 0:
-            yield (
-                f"generator '{name}': samples is {component.samples} at temperature 0, where most "
-                "servers give the same answer each time; set the temperature that is used, such as "
-                "0.7"
-            )
-
-
 def _check_judgements(
     config: ExperimentConfig, collection: Collection, qrels: Qrels | None, measures: Sequence[str]
 ) -> list[str]:
@@ -245,9 +216,17 @@ def _check_judgements(
     if qrels is None or collection.documents is None or not read:
         return []
     match, places = config.metrics.retrieval.match, collection.gold_places
-    known = _findable(collection.documents, match)
-    if known is None:
-        return []
+    documents = collection.documents
+    known: set[str]
+    if match.level == "id":
+        known = set(ids_of(documents))
+    elif match.level == "text":
+        known = {document.id for document in documents if document.full_text.strip()}
+    else:
+        places_of = (document_id(document, match) for document in documents)
+        known = {name for name in places_of if name is not None}
+        if not known:  # only the retrievers say what a passage is of
+            return []
     judged = dict.fromkeys(qrels.documents)
     missing = [document for document in judged if document not in known]
     if not missing:
@@ -270,16 +249,6 @@ def _check_judgements(
         f"{len(missing)} of {len(judged)} judged documents {lacking}, such as {example}; no system "
         "can find them: the judgements look stale"
     ]
-
-
-def _findable(documents: Sequence[Document], match: Match) -> abc.Collection[str] | None:
-    """The ids under which something can be found; None where only the retrievers know."""
-    if match.level == "id":
-        return set(ids_of(documents))
-    if match.level == "text":
-        return {document.id for document in documents if document.full_text.strip()}
-    found = {document_id(document, match) for document in documents} - {None}
-    return {name for name in found if name is not None} or None
 
 
 def _allowed(known: abc.Collection[str], match: Match) -> str:

@@ -203,33 +203,6 @@ def fit_measures(
     ]
 
 
-def _with_contexts(
-    config: ExperimentConfig, collection: Collection, recorded: Sequence[str]
-) -> list[str]:
-    """Return the systems of the records that are rankings: they have contexts, which is asked for.
-
-    Without named measures, what was recorded is judged by its answers alone, unless the judgements
-    know some of it.
-    """
-    measures, given = config.metrics.retrieval.measures, collection.given
-    if measures is None and collection.qrels is not None:
-        known = set(collection.qrels.documents)
-        # what is matched by its words has other ids
-        by_words = bool(collection.gold_passages)
-    elif measures:
-        known, by_words = set(), True
-    else:
-        return []
-    return [
-        name
-        for name in recorded
-        if any(
-            row.contexts is not None and (by_words or any(hit.id in known for hit in row.contexts))
-            for row in given[name]
-        )
-    ]
-
-
 @dataclass(frozen=True, slots=True)
 class ChosenScores:
     """What a run scores by."""
@@ -258,7 +231,21 @@ def choose_scores(
     metrics, judges, skipped = choose_answer_scores(
         config, collection, choices, has_answers=has_answers, calls=calls
     )
-    recorded = _with_contexts(config, collection, chosen.recorded)
+    # systems of the records that are rankings have contexts. Without named measures, they are
+    # judged by their answers alone, unless the judgements know some of their passages
+    named, judged = config.metrics.retrieval.measures, frozenset[str]()
+    if named is None and collection.qrels is not None:
+        judged = frozenset(collection.qrels.documents)
+    # what is matched by its words has other ids
+    by_words = bool(named) or (bool(judged) and bool(collection.gold_passages))
+    recorded = [
+        name
+        for name in chosen.recorded
+        if any(
+            row.contexts is not None and (by_words or any(hit.id in judged for hit in row.contexts))
+            for row in collection.given[name]
+        )
+    ]
     ranked = [*chosen.retrievers, *chosen.apps, *recorded]
     fill, why_not = plan_fill(config, choices, judges, calls=calls)
     fills = fill is not None

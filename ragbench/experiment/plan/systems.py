@@ -14,7 +14,6 @@ from ragbench.data.runs.run_folder import unfit_names
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.plan.components import build_retriever
 from ragbench.experiment.plan.records import LiveComponents, System
-from ragbench.generate.base import Generator
 from ragbench.registry import nearest
 from ragbench.retrieve.base import Retriever
 from ragbench.signature import fingerprint
@@ -105,20 +104,6 @@ def build_retrievers(
     return built
 
 
-def cross(
-    config: ExperimentConfig, retrievers: Sequence[str], live: LiveComponents
-) -> list[tuple[str, str]]:
-    """Pair every retriever with every generator, or with those that the generator names."""
-    allowed = {name: component.retrievers for name, component in config.generators.items()}
-    allowed |= dict.fromkeys(live.generators)
-    return [
-        (retriever, name)
-        for retriever in retrievers
-        for name, named in allowed.items()
-        if named is None or retriever in named
-    ]
-
-
 @dataclass(frozen=True, slots=True)
 class ChosenSystems:
     """What is run, by name, before anything is made."""
@@ -141,27 +126,27 @@ class ChosenSystems:
 
         `controls` are those that can be; `ranked` says which of the records are rankings.
         """
-        found = []
+        systems = []
         for left in self.retrievers:
-            found.append(System(left, left, None, type="retriever", ranking_of=left))
-            found += [
+            systems.append(System(left, left, None, type="retriever", ranking_of=left))
+            systems += [
                 System(f"{left}/{right}", left, right, type="pair", ranking_of=left)
                 for retriever, right in self.pairs
                 if retriever == left
             ]
         for c, right in controls:
             name = f"{c}/{right}"
-            found.append(System(name, c, right, type="control", role="control", control=c))
+            systems.append(System(name, c, right, type="control", role="control", control=c))
         for name in self.apps:
-            found.append(System(name, None, None, type="app", role="app", ranking_of=name))
+            systems.append(System(name, None, None, type="app", role="app", ranking_of=name))
         for name in self.recorded:
-            own = name if name in ranked else None
-            found.append(System(name, None, None, type="recorded", ranking_of=own))
-        by_name = {each.name: each for each in found}
-        others = (baseline_of(each, by_name, baseline) for each in found)
+            ranking = name if name in ranked else None
+            systems.append(System(name, None, None, type="recorded", ranking_of=ranking))
+        by_name = {system.name: system for system in systems}
         return [
-            replace(each, baseline=None if other is None else other.name)
-            for each, other in zip(found, others, strict=True)
+            replace(system, baseline=None if other is None else other.name)
+            for system in systems
+            for other in (baseline_of(system, by_name, baseline),)
         ]
 
 
@@ -170,7 +155,15 @@ def choose_systems(
 ) -> ChosenSystems:
     """Pair retrievers with generators, and keep what `only` names."""
     retrievers = [*config.retrievers, *live.retrievers]
-    pairs = cross(config, retrievers, live)
+    # every retriever with every generator, or with those that the generator names
+    sources = {name: component.retrievers for name, component in config.generators.items()}
+    sources |= dict.fromkeys(live.generators)
+    pairs = [
+        (retriever, name)
+        for retriever in retrievers
+        for name, chosen in sources.items()
+        if chosen is None or retriever in chosen
+    ]
     apps, recorded = [*config.apps, *live.apps], list(collection.given)
     retrievers, pairs, others = narrow(retrievers, pairs, [*apps, *recorded], only)
     apps, recorded = ([name for name in each if name in others] for each in (apps, recorded))
@@ -242,15 +235,3 @@ def control_pairs(
         )
     names = dict.fromkeys(generators)
     return [(control, generator) for generator in names for control in config.controls]
-
-
-def without_stored(
-    controls: Sequence[tuple[Control, str]], generators: Mapping[str, Generator]
-) -> tuple[list[tuple[Control, str]], list[str]]:
-    """Leave out generators that read answers which were made before, whatever they are given."""
-    stored = {name for name, made in generators.items() if made.is_stored}
-    warned = dict.fromkeys(name for _, name in controls if name in stored)
-    return [pair for pair in controls if pair[1] not in stored], [
-        f"generator '{name}' has no controls: its answers are stored, whatever passages it gets"
-        for name in warned
-    ]
