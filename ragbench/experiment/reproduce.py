@@ -34,6 +34,8 @@ from ragbench.records.summary import Summary
 from ragbench.registry import checking_imports
 from ragbench.secrets import MASK
 
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
 
 def check_trust(config: ExperimentConfig, judges: Iterable[str], trusted: Sequence[str]) -> None:
     """Refuse to ask judges with what their run folder names and the user does not.
@@ -46,12 +48,13 @@ def check_trust(config: ExperimentConfig, judges: Iterable[str], trusted: Sequen
     Raises:
         OptionError: The addresses and variables, and the option that trusts them.
     """
-    blocks = {
-        name: block for name, block in (config.metrics.judges or {}).items() if name in judges
-    }
+    every, asked = config.metrics.judges or {}, set(judges)
+    blocks = {name: block for name, block in every.items() if name in asked}
     found, needed = [], []
     for name, block in blocks.items():
-        for address in _addresses(list(block.options.values())):
+        # every address in the options, those of components of other packages included
+        texts = (text.strip() for _, text in texts_of(list(block.options.values())))
+        for address in (text for text in texts if _ADDRESS.match(text)):
             where = address.partition("?")[0].rstrip("/") + "/"
             if any(where.startswith(own.partition("?")[0].rstrip("/") + "/") for own in trusted):
                 continue
@@ -74,13 +77,8 @@ def check_trust(config: ExperimentConfig, judges: Iterable[str], trusted: Sequen
         raise OptionError("--trust", "", "; ".join(found), f"{allowed}, if it is yours")
 
 
-def references(config: ExperimentConfig) -> Iterator[tuple[KeyPath, str]]:
-    """Where a resolved config names variables, and which."""
-    return ((path, name) for path, text in texts_of(config.resolved) for name in names_in(text))
-
-
 def texts_of(value: object, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
-    """Every text of a resolved config, with its place."""
+    """Yield every text of a value of the config, with its place."""
     if isinstance(value, Mapping):
         for key, part in value.items():
             yield from texts_of(part, (*path, str(key)))
@@ -89,17 +87,6 @@ def texts_of(value: object, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]
             yield from texts_of(part, (*path, str(index)))
     elif isinstance(value, str):
         yield path, value
-
-
-def _addresses(value: object) -> Iterator[str]:
-    """Every address in the options of components, those of other packages included."""
-    if isinstance(value, str) and re.match(r"\s*[A-Za-z][A-Za-z0-9+.-]*://", value):
-        yield value.strip()
-    elif isinstance(value, Mapping):
-        yield from _addresses([*value.values()])
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _addresses(part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,22 +191,20 @@ def _require_secrets(
     config: ExperimentConfig, choices: Choices, summary: Summary, folder: Path
 ) -> None:
     """Refuse to run without a secret that a component of the run is given."""
-    for path, name in references(config):
-        if name not in os.environ and _is_used(path, config, choices, summary):
+    for path, text in texts_of(config.resolved):
+        if path[:2] == ("metrics", "judge"):
+            is_used = choices.judge
+        elif path[0] in ("retrievers", "generators", "apps") and choices.only:
+            is_used = any(path[1] in (s.name, s.retriever, s.generator) for s in summary.systems)
+        else:
+            is_used = True
+        missing = [name for name in names_in(text) if name not in os.environ]
+        if is_used and missing:
             raise DataError(
-                f"{dotted(path)} needs the secret {name}, which is not set",
+                f"{dotted(path)} needs the secret {missing[0]}, which is not set",
                 file=folder / "config.yaml",
-                allowed=f"the environment variable {name} with the value that it had",
+                allowed=f"the environment variable {missing[0]} with the value that it had",
             )
-
-
-def _is_used(path: KeyPath, config: ExperimentConfig, choices: Choices, summary: Summary) -> bool:
-    """Return True if the value at a path of a config is part of the run."""
-    if path[:2] == ("metrics", "judge"):
-        return choices.judge
-    if path[0] not in ("retrievers", "generators", "apps") or not choices.only:
-        return True
-    return any(path[1] in (s.name, s.retriever, s.generator) for s in summary.systems)
 
 
 def _environment(
@@ -251,24 +236,26 @@ def _environment(
 
 
 def _surroundings(old: Manifest, new: Manifest) -> Iterator[str]:
-    own = [{"ragbench": m.ragbench, "python": m.python, "platform": m.platform} for m in (old, new)]
-    for was, now in (own, (old.packages, new.packages), (old.data, new.data)):
-        for name in dict.fromkeys([*was, *now]):
-            if was.get(name) != now.get(name):
-                yield f"{name} was {was.get(name)}, is {now.get(name)}"
+    then, now = (
+        {"ragbench": m.ragbench, "python": m.python, "platform": m.platform, **m.packages, **m.data}
+        for m in (old, new)
+    )
+    return _changes(then, now, "{0} was {1}, is {2}")
+
+
+def _changes(old: Mapping[str, Any], new: Mapping[str, Any], words: str) -> Iterator[str]:
+    for name in dict.fromkeys([*old, *new]):
+        if old.get(name) != new.get(name):
+            yield words.format(name, old.get(name), new.get(name))
 
 
 def _numbers(old: Path, new: Path, was: Manifest, now: Manifest) -> Iterator[str]:
-    for name in dict.fromkeys([*was.signatures, *now.signatures]):
-        before, after = was.signatures.get(name), now.signatures.get(name)
-        if before != after:
-            yield f"signature of {name} was {before}, is {after}"
+    yield from _changes(was.signatures, now.signatures, "signature of {0} was {1}, is {2}")
     yield from _scores(read_per_query(old / "per_query.csv"), read_per_query(new / "per_query.csv"))
-    for pattern in ("rankings/*", "passages/*"):
-        for path in sorted(old.glob(pattern)):
-            again = new / path.relative_to(old)
-            if not again.is_file() or again.read_bytes() != path.read_bytes():
-                yield f"{path.relative_to(old)} differs"
+    for path in [*sorted(old.glob("rankings/*")), *sorted(old.glob("passages/*"))]:
+        again = new / path.relative_to(old)
+        if not again.is_file() or again.read_bytes() != path.read_bytes():
+            yield f"{path.relative_to(old)} differs"
 
 
 def _scores(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
