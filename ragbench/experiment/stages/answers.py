@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from types import MappingProxyType
 from typing import Any
 
 from ragbench.config.schema import DEFAULT_PASSAGES, Component
@@ -38,7 +37,7 @@ from ragbench.experiment.stages.keys import passages_key, query_key
 from ragbench.experiment.stages.matching import passages_of
 from ragbench.experiment.stages.retrieval import Retrieve, key_after
 from ragbench.generate import GENERATORS
-from ragbench.generate.base import App, Generator, MissingPrediction
+from ragbench.generate.base import Generator, MissingPrediction
 from ragbench.generate.chat import ChatGenerator
 from ragbench.generate.python import read_answer
 from ragbench.llm import Estimate
@@ -158,27 +157,6 @@ def _retrieved(row: Answered | None) -> Outcome[Retrieved]:
     if row is None or row.contexts is None:
         return Outcome(None, Cause.NO_CONTEXTS)
     return Outcome(Retrieved([_hit(each) for each in row.contexts], row.queries))
-
-
-def ask_app(
-    app: App,
-    queries: Sequence[Query],
-    calls: Calls,
-    corpus: Mapping[str, Document] = MappingProxyType({}),
-) -> Iterator[tuple[int, Outcome[Prediction]]]:
-    """Ask an app every query; yield each query's position and outcome as soon as it is there.
-
-    Of passages of which it tells the id alone, the corpus has the texts.
-    """
-
-    def ask(query: Query) -> Prediction:
-        prediction = read_answer(app.answer(query.text))
-        if prediction.contexts is None:
-            return prediction
-        told = [d if d.full_text else corpus.get(d.id, d) for d in prediction.contexts]
-        return replace(prediction, contexts=told)
-
-    return naming(queries, ((at, as_told(told)) for at, told in calling(ask, queries, calls)))
 
 
 def _ranking(outcome: Outcome[Prediction]) -> Outcome[Retrieved]:
@@ -411,10 +389,22 @@ class AskApp(Answer):
     def make(self, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Ask in random order."""
         order, name = self.workspace.in_random_order(todo), self.system.name
-        asked, calls = [self.plan.queries[row] for row in order], self.workspace.calls("app", name)
-        keep_all(
-            ask_app(self.plan.apps[name], asked, calls, self.plan.corpus), order, keep, advance
+        queries, calls = (
+            [self.plan.queries[row] for row in order],
+            self.workspace.calls("app", name),
         )
+        app, corpus = self.plan.apps[name], self.plan.corpus
+
+        def ask(query: Query) -> Prediction:
+            prediction = read_answer(app.answer(query.text))
+            if prediction.contexts is None:
+                return prediction
+            # of passages of which it tells the id alone, the corpus has the texts
+            contexts = [d if d.full_text else corpus.get(d.id, d) for d in prediction.contexts]
+            return replace(prediction, contexts=contexts)
+
+        answers = ((row, as_told(outcome)) for row, outcome in calling(ask, queries, calls))
+        keep_all(naming(queries, answers), order, keep, advance)
 
     def asked(self, rows: Sequence[int] | None = None) -> Answers:
         """Return the answers."""

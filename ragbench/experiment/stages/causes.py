@@ -244,8 +244,7 @@ class _Answering:
         """Query -> passage -> the id by which it was scored."""
         if self.ranking is None:
             return {}
-        rules = self.plan.config.metrics.retrieval
-        return scored_ids(self.ranking, rules, self.plan.corpus)
+        return scored_ids(self.ranking, self.plan)
 
     def column(self, name: str | None, rubric: str | None = None) -> ScoreColumn | None:
         """Return the score that the config names, or else a rubric of a judge that understands."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import chain, islice
 
-from ragbench.config.schema import Match, RetrievalMetrics
+from ragbench.config.schema import Match
 from ragbench.data.files.rows import encode_spaces
 from ragbench.errors import DataError
 from ragbench.experiment.calls import FileRankings, Outcome
 from ragbench.experiment.plan.groups import document_id, keys_of
+from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import Ranked
 from ragbench.registry import nearest
 from ragbench.retrieve.base import Retriever
@@ -148,12 +149,13 @@ def _notes(run: Run) -> list[str]:
     return notes
 
 
-def refuse_other_ids(ranked: Ranked, qrels: Qrels | None, corpus: Mapping[str, Document]) -> None:
+def refuse_other_ids(ranked: Ranked, plan: Plan) -> None:
     """Refuse hits of which neither judgements nor corpus know one, while they say better.
 
     Raises:
         DataError: The metadata have a key, or the ids a part, that the judgements know.
     """
+    qrels, corpus = plan.qrels, plan.corpus
     if qrels is None or not len(ranked.run):
         return
     judged = set(qrels.documents)
@@ -180,19 +182,14 @@ def refuse_other_ids(ranked: Ranked, qrels: Qrels | None, corpus: Mapping[str, D
             )
 
 
-def match_hits(
-    ranked: Ranked,
-    rules: RetrievalMetrics,
-    measures: Sequence[str],
-    qrels: Qrels | None,
-    corpus: Mapping[str, Document],
-) -> Ranked:
+def match_hits(ranked: Ranked, plan: Plan) -> Ranked:
     """Return a retriever's rankings as they are scored; generators still get its passages."""
-    of_ids = [m for m in parse_measures(measures) if m.spec.reads != "passages"]
+    rules, qrels = plan.config.metrics.retrieval, plan.qrels
+    of_ids = [m for m in parse_measures(plan.measures) if m.spec.reads != "passages"]
     if qrels is None or not of_ids:
         return ranked
     if rules.match.level == "text":
-        return _match_texts(ranked, rules, qrels, corpus)
+        return _match_texts(ranked, qrels, plan)
     if rules.match.level == "id":
         # fold the chunks that we cut ourselves; hits that are documents stay what they are
         if not ranked.is_cut:
@@ -200,7 +197,7 @@ def match_hits(
         return replace(ranked, scored=fold(ranked.run, _chunks_of(ranked)), unmatched=ranked.run)
     # without any cut-off, rankings are looked at as deep as they are kept
     deepest = max((m.k for m in of_ids if m.k is not None), default=rules.top_k)
-    return _fold(ranked, rules, deepest, corpus)
+    return _fold(ranked, deepest, plan)
 
 
 def _chunks_of(ranked: Ranked) -> dict[str, dict[str, str]]:
@@ -210,44 +207,47 @@ def _chunks_of(ranked: Ranked) -> dict[str, dict[str, str]]:
     }
 
 
-def scored_ids(
-    ranked: Ranked, rules: RetrievalMetrics, corpus: Mapping[str, Document]
-) -> Mapping[str, Mapping[str, str]]:
+def scored_ids(ranked: Ranked, plan: Plan) -> Mapping[str, Mapping[str, str]]:
     """Return query -> passage -> the id that it was scored by, of a ranking that was matched.
 
     What is not in it was scored by its own id.
     """
+    rules = plan.config.metrics.retrieval
     if ranked.unmatched is None:
         return {}
     if rules.match.level == "id":
         return _chunks_of(ranked)
     if rules.match.level == "document":
-        found = {
-            query: {hit.id: _document_of_hit(hit, rules.match, corpus) for hit in reversed(hits)}
-            for query, hits in _hits(ranked)
+        return {
+            query: {hit: document for hit, document in documents.items() if document is not None}
+            for query, documents in _documents_of(ranked, plan)
         }
-        return {q: {h: d for h, d in of.items() if d is not None} for q, of in found.items()}
     passages = ranked_documents(ranked.unmatched, ties=rules.ties, trec_eval=rules.trec_eval)
     # each passage is in the place of what it was matched with
     names = ranked_documents(ranked.run)
     return {q: dict(zip(found, names[q], strict=True)) for q, found in passages.items()}
 
 
-def _fold(
-    ranked: Ranked, rules: RetrievalMetrics, k: int, corpus: Mapping[str, Document]
-) -> Ranked:
-    match, documents = rules.match, dict[str, dict[str, str]]()
-    homeless, total = 0, 0
+def _documents_of(ranked: Ranked, plan: Plan) -> Iterator[tuple[str, dict[str, str | None]]]:
+    """Yield each query with its hits by id, and the document of each; None where it is unknown."""
+    match = plan.config.metrics.retrieval.match
     for query, hits in _hits(ranked):
-        found = {hit.id: _document_of_hit(hit, match, corpus) for hit in reversed(hits)}
+        # of a repeated hit the first one counts
+        yield query, {hit.id: _document_of_hit(hit, match, plan.corpus) for hit in reversed(hits)}
+
+
+def _fold(ranked: Ranked, k: int, plan: Plan) -> Ranked:
+    rules, documents = plan.config.metrics.retrieval, dict[str, dict[str, str]]()
+    match, homeless, total = rules.match, 0, 0
+    for query, found in _documents_of(ranked, plan):
         total += len(found)
-        homeless += sum(document is None for document in found.values())
         documents[query] = {hit: doc for hit, doc in found.items() if doc is not None}
+        homeless += len(found) - len(documents[query])
     warnings = list(ranked.warnings)
     if homeless:
         found_in = f"{homeless} of {total} passages have no {match.id}"
         if homeless == total:
-            raise _nowhere(ranked, match, found_in, corpus)
+            raise _nowhere(ranked, match, found_in, plan.corpus)
         warnings.append(f"{ranked.name}: {found_in}; they are counted as documents of their own")
     run = fold(ranked.run, documents)
     warnings += _too_few(ranked, run, k, rules.top_k)
@@ -306,22 +306,21 @@ def _too_few(ranked: Ranked, run: Run, k: int, top_k: int) -> list[str]:
     return [warning]
 
 
-def _match_texts(
-    ranked: Ranked, rules: RetrievalMetrics, qrels: Qrels, corpus: Mapping[str, Document]
-) -> Ranked:
+def _match_texts(ranked: Ranked, qrels: Qrels, plan: Plan) -> Ranked:
+    rules, corpus = plan.config.metrics.retrieval, plan.corpus
     overlap = rules.match.overlap or DEFAULT_OVERLAP
     order = ranked_documents(ranked.run, ties=rules.ties, trec_eval=rules.trec_eval)
-    known: dict[str, PassageWords] = {}  # texts come up again from query to query
+    words_of = cache(PassageWords)  # texts come up again from query to query
     rankings: dict[str, list[str]] = {}
     unknown = several = 0
     for query, hits in _hits(ranked):
         grades = qrels.by_query.get(query, {})
-        gold = {doc: _words(_body(corpus[doc]), known) for doc in grades if doc in corpus}
+        gold = {doc: words_of(_body(corpus[doc])) for doc in grades if doc in corpus}
         by_id = {hit.id: document_of(hit, corpus) for hit in reversed(hits)}
         texts = [by_id[name] for name in order[query]]
         unknown += sum(text is None for text in texts)
         credits = credit(
-            (None if text is None else _words(_body(text), known) for text in texts),
+            (None if text is None else words_of(_body(text)) for text in texts),
             GoldPassages(gold, overlap),
             grades,
         )
@@ -339,12 +338,6 @@ def _match_texts(
         notes.append(f"{ranked.name}: {several} {what}")
     run = replace(Run.from_rankings(rankings, ranked.run.name), duplicates=ranked.run.duplicates)
     return replace(ranked, scored=run, unmatched=ranked.run, warnings=warnings, notes=notes)
-
-
-def _words(text: str, known: dict[str, PassageWords]) -> PassageWords:
-    if text not in known:
-        known[text] = PassageWords(text)
-    return known[text]
 
 
 def _body(document: Document) -> str:

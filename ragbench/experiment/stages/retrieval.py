@@ -353,8 +353,8 @@ class Rank(Stage):
         full = None if limited else rules.top_k
         found = ranked(self.name, retriever, plan.queries, outcomes, known, full, said)
         if rules.match.level == "id":
-            refuse_other_ids(found, plan.qrels, plan.corpus)
-        return match_hits(found, rules, plan.measures, plan.qrels, plan.corpus)
+            refuse_other_ids(found, plan)
+        return match_hits(found, plan)
 
     @property
     def is_known(self) -> bool:
