@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 
 from ragbench.comparison.method import IntervalsAndTests, Method
@@ -17,6 +17,7 @@ from ragbench.experiment.plan.groups import cluster_labels, document_id, slicing
 from ragbench.experiment.plan.records import LiveComponents, Plan
 from ragbench.experiment.plan.scores import choose_scores
 from ragbench.experiment.plan.systems import (
+    ChosenSystems,
     build_retrievers,
     check_live_names,
     choose_baseline,
@@ -69,56 +70,33 @@ def make_plan(
     Without `calls`, nothing that is not ours is called: components that are made by code of the
     user's get something that stands for them, which cannot be run.
     """
-    rules = config.metrics.retrieval
-    if collection.gold_passages and rules.match.level == "id":
-        # judgements of passages that have no ids of a corpus are matched by their words
-        rules = replace(rules, match=Match(level="text"))
-        config = replace(config, metrics=replace(config.metrics, retrieval=rules))
+    config = _matching_texts(config, collection)
     check_live_names(config, live)
     gate_baselines = read_baselines(config.gates)
-    queries, warnings = sample(collection.queries, choices.limit, config.seed)
-    warnings = [*collection.warnings, *warnings]
+    queries, sampled = sample(collection.queries, choices.limit, config.seed)
     chosen = choose_systems(config, collection, choices.only, live)
     scores = choose_scores(config, collection, choices, chosen, calls=calls)
-    if calls:
-        for measure in parse_measures(scores.measures):
-            measure.check()
     qrels, asked = collection.qrels, frozenset(ids_of(queries))
     if qrels is not None and not asked.issuperset(qrels.query_ids):
         qrels = qrels.of_queries(asked)
-    warnings += [*scores.warnings, *_check_judgements(config, collection, qrels, scores.measures)]
+    warnings = [*collection.warnings, *sampled, *scores.warnings]
+    warnings += _check_judgements(config, collection, qrels, scores.measures)
     clusters, lacking = cluster_labels(config, queries)
-    slices = slicings(config, queries, qrels, collection.answers)
     warnings += [*lacking, *map(_literal_secret, config.literal_secrets)]
-    skipped = scores.skipped.items()
-    warnings += [f"judge {name} was skipped: {why} (when: available)" for name, why in skipped]
     built = build_retrievers(config, collection, chosen.retrievers, live, calls=calls)
     entries, passed = config.generators, live.generators
     generators = {
         name: build_generator(name, entries.get(name), passed.get(name), calls=calls)
         for name in dict.fromkeys(generator for _, generator in chosen.pairs)
     }
-    stored = dict.fromkeys(name for _, name in chosen.controls if generators[name].is_stored)
-    controls = [pair for pair in chosen.controls if pair[1] not in stored]
-    warnings += [
-        f"generator '{name}' has no controls: its answers are stored, whatever passages it gets"
-        for name in stored
-    ]
-    warnings += never_compared(chosen.pairs)
-    parts: list[tuple[str, Mapping[str, Retriever] | Mapping[str, Generator]]]
-    parts = [("retriever", built), ("generator", generators)]
-    for noun, components in parts:
-        for name, component in components.items():
-            owner, stored_ids = f"{noun} '{name}'", component.query_ids
-            warnings += _check_coverage(owner, stored_ids, collection.queries, queries)
-    # answers that may all be the same, before anything is paid for
-    warnings += [
-        f"generator '{name}': samples is {component.samples} at temperature 0, where most "
-        "servers give the same answer each time; set the temperature that is used, such as 0.7"
-        for name, component in config.generators.items()
-        if component.samples > 1 and name in generators and generators[name].temperature == 0
-    ]
+    warnings += _doubtful_generators(config, generators, chosen)
+    warnings += _check_coverage("retriever", built, collection.queries, queries)
+    warnings += _check_coverage("generator", generators, collection.queries, queries)
     baseline = choose_baseline(config, collection, chosen)
+    apps = {
+        name: build_app(name, config.apps.get(name), live.apps.get(name), calls=calls)
+        for name in chosen.apps
+    }
     plan = Plan(
         config=config,
         choices=choices,
@@ -126,12 +104,9 @@ def make_plan(
         queries=queries,
         qrels=qrels,
         retrievers=built,
-        systems=chosen.systems(controls, scores.recorded_rankings, baseline),
+        systems=chosen.systems(generators, scores.recorded_rankings, baseline),
         generators=generators,
-        apps={
-            name: build_app(name, config.apps.get(name), live.apps.get(name), calls=calls)
-            for name in chosen.apps
-        },
+        apps=apps,
         measures=scores.measures,
         metrics=scores.metrics,
         judges=scores.judges,
@@ -139,7 +114,7 @@ def make_plan(
         fill=scores.fill,
         baseline=baseline,
         clusters=clusters,
-        slicings=slices,
+        slicings=slicings(config, queries, qrels, collection.answers),
         warnings=warnings,
         gate_baselines=gate_baselines,
     )
@@ -147,6 +122,35 @@ def make_plan(
         answering = [each.name for each in plan.answering if each.type != "control"]
         check_names(config.gates, _scores(plan), [*plan.retrieving, *answering])
     return plan
+
+
+def _matching_texts(config: ExperimentConfig, collection: Collection) -> ExperimentConfig:
+    """Match by words where the judgements are of passages that have no ids of a corpus."""
+    rules = config.metrics.retrieval
+    if not collection.gold_passages or rules.match.level != "id":
+        return config
+    rules = replace(rules, match=Match(level="text"))
+    return replace(config, metrics=replace(config.metrics, retrieval=rules))
+
+
+def _doubtful_generators(
+    config: ExperimentConfig, generators: Mapping[str, Generator], chosen: ChosenSystems
+) -> Iterator[str]:
+    """Warn, before anything is paid for, of answers that may all be the same."""
+    for name in dict.fromkeys(name for _, name in chosen.controls):
+        if generators[name].is_stored:
+            yield (
+                f"generator '{name}' has no controls: its answers are stored, whatever passages "
+                "it gets"
+            )
+    yield from never_compared(chosen.pairs)
+    for name, component in config.generators.items():
+        if component.samples > 1 and name in generators and generators[name].temperature == 0:
+            yield (
+                f"generator '{name}': samples is {component.samples} at temperature 0, where most "
+                "servers give the same answer each time; set the temperature that is used, such as "
+                "0.7"
+            )
 
 
 def _literal_secret(place: str) -> str:
@@ -185,24 +189,29 @@ def _scores(plan: Plan) -> list[str]:
 
 
 def _check_coverage(
-    owner: str, stored: abc.Collection[str] | None, every: Sequence[Query], asked: Sequence[Query]
-) -> list[str]:
-    """Warn where a component has something stored for some of the queries only; None: for any.
+    noun: str,
+    components: Mapping[str, Retriever] | Mapping[str, Generator],
+    every: Sequence[Query],
+    asked: Sequence[Query],
+) -> Iterator[str]:
+    """Warn where a component has results stored for some of the queries only.
 
     What it has are ids, or texts of questions; nothing for any query of the data set is an error.
     """
-    if stored is None:
-        return []
-    if not any(query.id in stored or query.text in stored for query in every):
-        example = min(stored, default="nothing")
-        raise DataError(
-            f"{owner} has none of the {len(every)} queries of the data set; it has '{example}'",
-            allowed=f"queries such as '{every[0].id}'",
-        )
-    absent = sum(query.id not in stored and query.text not in stored for query in asked)
-    if not absent:
-        return []
-    return [f"{owner} has nothing for {absent} of {len(asked)} queries"]
+    for name, component in components.items():
+        stored = component.query_ids
+        if stored is None:  # it answers any query
+            continue
+        if not any(query.id in stored or query.text in stored for query in every):
+            example = min(stored, default="nothing")
+            raise DataError(
+                f"{noun} '{name}' has none of the {len(every)} queries of the data set; it has "
+                f"'{example}'",
+                allowed=f"queries such as '{every[0].id}'",
+            )
+        absent = sum(query.id not in stored and query.text not in stored for query in asked)
+        if absent:
+            yield f"{noun} '{name}' has nothing for {absent} of {len(asked)} queries"
 
 
 def _check_judgements(

@@ -250,8 +250,13 @@ def choose_scores(
     fill, why_not = plan_fill(config, choices, judges, calls=calls)
     fills = fill is not None
     measures = choose_measures(config, collection, ranked, fills=fills, why_not=why_not)
+    for measure in parse_measures(measures) if calls else ():
+        measure.check()
     fill, remarks = fit_measures(fill, measures, config.metrics.retrieval.top_k)
     warnings = [*([why_not] if why_not and ranked else []), *remarks]
     for name, judge in judges.items():
         warnings += doubtful_nuggets(name, judge, collection.queries)
+    warnings += [
+        f"judge {name} was skipped: {why} (when: available)" for name, why in skipped.items()
+    ]
     return ChosenScores(measures, metrics, judges, skipped, fill, recorded, warnings)

@@ -14,6 +14,7 @@ from ragbench.data.runs.run_folder import unfit_names
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.plan.components import build_retriever
 from ragbench.experiment.plan.records import LiveComponents, System
+from ragbench.generate.base import Generator
 from ragbench.registry import nearest
 from ragbench.retrieve.base import Retriever
 from ragbench.signature import fingerprint
@@ -118,13 +119,14 @@ class ChosenSystems:
 
     def systems(
         self,
-        controls: Sequence[tuple[Control, str]],
+        generators: Mapping[str, Generator],
         ranked: abc.Collection[str],
         baseline: str | None,
     ) -> list[System]:
         """Return what is scored, in the order of the tables, with what it is compared with.
 
-        `controls` are those that can be; `ranked` says which of the records are rankings.
+        A generator whose answers are stored has no controls. `ranked` are the records that are
+        rankings.
         """
         systems = []
         for left in self.retrievers:
@@ -134,7 +136,9 @@ class ChosenSystems:
                 for retriever, right in self.pairs
                 if retriever == left
             ]
-        for c, right in controls:
+        for c, right in self.controls:
+            if generators[right].is_stored:
+                continue
             name = f"{c}/{right}"
             systems.append(System(name, c, right, type="control", role="control", control=c))
         for name in self.apps:
