@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import platform
 import secrets
 import sys
@@ -20,7 +19,7 @@ from ragbench import __version__
 from ragbench.config.dump import dump_config
 from ragbench.data.files.trec_files import run_lines
 from ragbench.data.loaders.python import PASSED
-from ragbench.data.runs.query_view import PROMPTS_FILE, QUESTIONS_FILE, TEXTS_FILE, QueryViews
+from ragbench.data.runs.query_view import PROMPTS_FILE, QUESTIONS_FILE, TEXTS_FILE
 from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
     csv_tables,
@@ -47,7 +46,6 @@ from ragbench.experiment.result import Experiment
 from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.summary import format_costs, make_summary
 from ragbench.records import codec
-from ragbench.records.causes import CauseRow
 from ragbench.records.codec import Record, cleaned
 from ragbench.records.manifest import (
     FailedPrediction,
@@ -159,40 +157,11 @@ def write_run(
     }
 
     def finish(folder: Path) -> None:
-        views = _page_views(folder, plan, results)
-        write_page(folder / "report.html", summary, results.comparisons, views)
+        # read from the folder, as `ragbench report` does: both write the same page
+        write_page(folder / "report.html", summary, results.comparisons, folder)
 
     folder = write_run_folder(home, run_id, contents, finish=finish, is_latest=repetition is None)
     return Experiment(folder, summary, results.comparisons)
-
-
-def _page_views(folder: Path, plan: Plan, results: Results) -> QueryViews:
-    """Open a run folder for its page, with the values per query that are still in memory."""
-    ids = plan.ids
-    columns = {
-        system.name: {
-            name: np.where(np.isfinite(column.values), column.values, np.nan)
-            for name, column in system.columns.items()
-        }
-        for system in results.systems
-    }
-    causes = {
-        name: {
-            query: CauseRow(system=name, query_id=query, cause=lost.cause, why=lost.why)
-            for query, lost in zip(ids, own.lost, strict=True)
-        }
-        for name, own in results.causes.items()
-    }
-    latency = {
-        system.name: {
-            query: ms
-            for query, ms in zip(ids, system.costs["latency_ms"].tolist(), strict=True)
-            if not math.isnan(ms)
-        }
-        for system in results.systems
-        if system.costs
-    }
-    return QueryViews(folder, bare=True, ids=ids, columns=columns, causes=causes, latency=latency)
 
 
 def _query_files(

@@ -147,23 +147,12 @@ class QueryViews:
         ['right', 'right']
     """
 
-    def __init__(
-        self,
-        run: str | Path,
-        *,
-        bare: bool = False,
-        ids: Sequence[str] | None = None,
-        columns: Mapping[str, Mapping[str, FloatArray]] | None = None,
-        causes: Mapping[str, Mapping[str, CauseRow]] | None = None,
-        latency: Mapping[str, Mapping[str, float]] | None = None,
-    ) -> None:
+    def __init__(self, run: str | Path, *, bare: bool = False) -> None:
         """Open a run folder, or the newest run of an experiment's folder.
 
         If `bare`, its queries are without rankings, scores and causes, and have of its systems
         only those that answered: `columns`, `causes` and `hits` have those of all at much less
-        cost. `ids` and `columns` are those of `per_query.csv`, `causes` those of `causes.csv` and
-        `latency` those of `costs.csv` if a run has them in memory: reading them again would take a
-        fifth of an experiment over run files.
+        cost.
 
         Raises:
             DataError: There is no run, or one of its files is not what it should be.
@@ -173,14 +162,6 @@ class QueryViews:
         self._files: dict[str, Lines] = {}
         self._judges: dict[str, list[str]] = {}  # folder of `judgements/` -> its judges
         self._read: dict[Path, RankingFile] = {}
-        if ids:
-            self.ids = ids
-        if columns is not None:
-            self.columns = columns
-        if causes is not None:
-            self._causes = causes
-        if latency is not None:
-            self._latency = latency
 
     @cached_property
     def ids(self) -> Sequence[str]:

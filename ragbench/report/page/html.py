@@ -35,7 +35,7 @@ def write_page(
     path: Path,
     summary: Summary,
     comparisons: Comparisons,
-    run: Path | QueryViews | None = None,
+    run: Path | None = None,
     **limits: int,
 ) -> None:
     """Write the page, with the queries of a run folder if there is one.
@@ -44,8 +44,7 @@ def write_page(
     no request. Every foreign text is escaped, or set as text by the script. `limits` are those of
     `pack_queries`.
     """
-    views = QueryViews(run, bare=True) if isinstance(run, Path) else run
-    data = None if views is None else pack_queries(views, **limits)
+    data = None if run is None else pack_queries(QueryViews(run, bare=True), **limits)
     _write(path, render_html(summary, comparisons, data))
 
 
