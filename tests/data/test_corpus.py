@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.data.files.collection import empty_note, read_corpus, read_documents
+from ragbench.data.files.collection import corpus_notes, read_corpus, read_documents
 from ragbench.data.files.rows import encode_spaces
 from ragbench.errors import MissingExtra
 from ragbench.types import Document
@@ -109,10 +109,10 @@ def test_encoded_names_survive_a_split(name):
 def test_empty_documents_are_counted():
     full, blank = Document("f", "text"), [Document(f"e{n}", " ") for n in range(7)]
 
-    assert empty_note([full]) is None
-    assert empty_note([full, blank[0]]) == "1 empty document: e0"
-    assert empty_note(blank) == "7 empty documents: e0, e1, e2, e3, e4, ..."
-    assert empty_note([Document("t", "", "a title")]) is None
+    assert corpus_notes([full]) == corpus_notes(None) == []
+    assert corpus_notes([full, blank[0]]) == ["1 empty document: e0"]
+    assert corpus_notes(blank) == ["7 empty documents: e0, e1, e2, e3, e4, ..."]
+    assert corpus_notes([Document("t", "", "a title")]) == []
 
 
 def pdf(*pages):

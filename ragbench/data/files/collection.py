@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from ragbench.data.files.fields import content_id
+from ragbench.data.files.fields import content_id, counted
 from ragbench.data.files.lines import plain_suffix, text_lines
 from ragbench.data.files.rows import (
     ID_ALLOWED,
@@ -97,17 +97,17 @@ def read_metadata(entry: Entry, fields: frozenset[str]) -> dict[str, object]:
     return {**extra, **(metadata or {})}
 
 
-def empty_note(documents: Sequence[Document]) -> str | None:
-    """Say how many documents have neither title nor text, and which; None if there are none."""
+def corpus_notes(documents: Sequence[Document] | None, missing: str = "") -> list[str]:
+    """Return a note with the documents that have neither title nor text, or `missing` for None."""
+    if documents is None:
+        return [missing] if missing else []
     empty = (
         documents.empty
         if isinstance(documents, PackedDocuments)
         else [document.id for document in documents if not document.full_text.strip()]
     )
-    if not empty:
-        return None
     shown = ", ".join(empty[:_SHOWN]) + (", ..." if len(empty) > _SHOWN else "")
-    return f"{len(empty)} empty document{'s' if len(empty) != 1 else ''}: {shown}"
+    return [f"{counted(len(empty), 'empty document')}: {shown}"] if empty else []
 
 
 def read_queries(path: Path) -> list[Query]:
@@ -230,7 +230,7 @@ def read_corpus(path: Path, keep: Keep = in_memory) -> Corpus:
         allowed = f"{SUFFIXES}, or a folder of .txt and .md files"
         raise DataError(f"'{path.name}' is no corpus", file=path, allowed=allowed)
     documents, odd = keep(path.parent, [Path(path.name)], lambda odd: _read_rows(path, odd))
-    return Corpus(documents, notes=[*([note] if (note := empty_note(documents)) else []), *odd])
+    return Corpus(documents, notes=[*corpus_notes(documents), *odd])
 
 
 def _read_rows(path: Path, odd: list[str]) -> Iterator[Document]:
@@ -280,9 +280,7 @@ def _read_folder(folder: Path, keep: Keep) -> Corpus:
         )
         notes.append(f"files of {folder} that are no documents: {kinds}")
     documents, _ = keep(folder, wanted, lambda odd: (_read_file(folder, path) for path in wanted))
-    if note := empty_note(documents):
-        notes.append(note)
-    return Corpus(documents, folder.resolve().name, notes)
+    return Corpus(documents, folder.resolve().name, [*notes, *corpus_notes(documents)])
 
 
 def _read_file(folder: Path, path: Path) -> Document:

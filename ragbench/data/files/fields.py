@@ -340,5 +340,11 @@ def talk_notes(
 
 
 def counted(n: int, noun: str) -> str:
-    """Return a number with its noun, of which there are several."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+    """Return a number with its noun in the singular or plural.
+
+    Example:
+        >>> counted(1, "query"), counted(2, "query"), counted(0, "topic")
+        ('1 query', '2 queries', '0 topics')
+    """
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{n} {noun if n == 1 else plural}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar
 
@@ -19,7 +19,7 @@ from ragbench.json_yaml import load_json
 from ragbench.registry import Option, nearest
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
-from ragbench.types import Answered, Collection, Document, Query, ToolCall
+from ragbench.types import Answered, Collection, Document, ToolCall, Turn
 from ragbench.types.packed_documents import (
     Content,
     ContentHash,
@@ -97,30 +97,25 @@ def draw_test_set(query_ids: Iterable[str], split: RandomSplit) -> frozenset[str
     return frozenset(by_hash[: max(1, round(len(by_hash) * split.test))])
 
 
-def keep_queries(collection: Collection, wanted: frozenset[str], note: str) -> Collection:
+def keep_queries(collection: Collection, ids: frozenset[str], note: str) -> Collection:
     """Return a data set cut down to some queries, with a note; the corpus stays whole."""
-    given = {
-        name: [answered for answered in answers if answered.query_id in wanted]
+
+    def only(values: Mapping[str, Value]) -> dict[str, Value]:
+        return {query: value for query, value in values.items() if query in ids}
+
+    answers = {
+        name: [answered for answered in answers if answered.query_id in ids]
         for name, answers in collection.given.items()
     }
     return replace(
         collection,
-        queries=only(collection.queries, wanted),
-        qrels=None if collection.qrels is None else collection.qrels.of_queries(wanted),
-        answers=_only(collection.answers, wanted),
-        expected_tool_calls=_only(collection.expected_tool_calls, wanted),
-        given={name: answers for name, answers in given.items() if answers},
+        queries=[query for query in collection.queries if query.id in ids],
+        qrels=None if collection.qrels is None else collection.qrels.of_queries(ids),
+        answers=only(collection.answers),
+        expected_tool_calls=only(collection.expected_tool_calls),
+        given={name: rows for name, rows in answers.items() if rows},
         notes=[*collection.notes, note],
     )
-
-
-def only(queries: Sequence[Query], wanted: Container[str]) -> list[Query]:
-    """Return some queries, in the same order."""
-    return [query for query in queries if query.id in wanted]
-
-
-def _only(values: Mapping[str, Value], wanted: Container[str]) -> dict[str, Value]:
-    return {query: value for query, value in values.items() if query in wanted}
 
 
 def finished(collection: Collection, split: RandomSplit | None) -> Collection:
@@ -132,46 +127,40 @@ def finished(collection: Collection, split: RandomSplit | None) -> Collection:
 
 def split_at_random(collection: Collection, split: RandomSplit) -> Collection:
     """Return a data set with the drawn test queries only."""
-    wanted = draw_test_set(ids_of(collection.queries), split)
-    note = (
-        f"random test set: {len(wanted)} of {len(collection.queries)} queries "
-        f"(test: {split.test:g}, seed: {split.seed})"
-    )
-    return keep_queries(collection, wanted, note)
+    ids = draw_test_set(ids_of(collection.queries), split)
+    share = f"{len(ids)} of {len(collection.queries)} queries"
+    note = f"random test set: {share} (test: {split.test:g}, seed: {split.seed})"
+    return keep_queries(collection, ids, note)
 
 
 def fingerprint_collection(collection: Collection) -> dict[str, str]:
     """Return the fingerprint of every part that a data set has."""
     # without metadata of queries: a CSV file has them as text where JSON has numbers
-    found = {"queries": _rows(map(_query, collection.queries))}
+    queries = ([query.id, query.text, *_digests(query.turns)] for query in collection.queries)
+    prints = {"queries": _rows(queries)}
     if isinstance(collection.documents, PackedDocuments):
-        found["corpus"] = collection.documents.fingerprint
+        prints["corpus"] = collection.documents.fingerprint
     elif collection.documents is not None:
-        found["corpus"] = fingerprint(sorted(map(document_digest, collection.documents)))
+        prints["corpus"] = fingerprint(sorted(map(document_digest, collection.documents)))
     if collection.qrels is not None:
-        found["qrels"] = collection.qrels.fingerprint()
+        prints["qrels"] = collection.qrels.fingerprint()
     if collection.answers:
-        found["answers"] = _rows([q, *sorted(gold)] for q, gold in collection.answers.items())
+        prints["answers"] = _rows([q, *sorted(gold)] for q, gold in collection.answers.items())
     if collection.expected_tool_calls:
-        expected = collection.expected_tool_calls.items()
-        found["expected_tool_calls"] = _rows([query, *_calls(gold)] for query, gold in expected)
+        calls = collection.expected_tool_calls.items()
+        prints["expected_tool_calls"] = _rows([query, *_digests(gold)] for query, gold in calls)
     if collection.given:
         systems = collection.given.items()
-        found["given"] = _rows([name, *sorted(map(_answered, given))] for name, given in systems)
-    return found
+        prints["given"] = _rows([name, *sorted(map(_answered, given))] for name, given in systems)
+    return prints
 
 
 def _rows(rows: Iterable[list[str]]) -> str:
     return fingerprint(sorted(fingerprint(row, _WHOLE) for row in rows))
 
 
-def _query(query: Query) -> list[str]:
-    turns = [fingerprint_json(turn.to_dict(), _WHOLE) for turn in query.turns]
-    return [query.id, query.text, *turns]
-
-
-def _calls(calls: Iterable[ToolCall]) -> list[str]:
-    return [fingerprint_json(call.to_dict(), _WHOLE) for call in calls]
+def _digests(records: Iterable[Turn | ToolCall]) -> list[str]:
+    return [fingerprint_json(record.to_dict(), _WHOLE) for record in records]
 
 
 def document_digest(document: Document) -> str:
@@ -187,7 +176,7 @@ def _answered(answered: Answered) -> str:
     passages = ["none"] if contexts is None else ["contexts", *map(document_digest, contexts)]
     pieces = [fingerprint(part, _WHOLE) for part in (answer, passages, answered.queries)]
     if answered.tool_calls is not None:
-        pieces.append(fingerprint(_calls(answered.tool_calls), _WHOLE))
+        pieces.append(fingerprint(_digests(answered.tool_calls), _WHOLE))
     if answered.error is not None:
         pieces.append(fingerprint(["error", answered.error], _WHOLE))
     return fingerprint([answered.query_id, *pieces], _WHOLE)
@@ -209,8 +198,8 @@ class CorpusReader:
         what was kept of them taken.
         """
         sources = [folder / file for file in files]
-        before = _states(sources) if all(source.is_file() for source in sources) else []
-        if self.arrays is None or sum(size for size, *_ in before) < WORTH_KEEPING:
+        states = _states(sources) if all(source.is_file() for source in sources) else []
+        if self.arrays is None or sum(size for size, *_ in states) < WORTH_KEEPING:
             return in_memory(folder, files, read)
         names = [file.as_posix() for file in files]
         key = fingerprint([_FORMAT, *_code(type(self)), *names, *map(_digest, sources)], 32)
@@ -220,33 +209,33 @@ class CorpusReader:
             _pack(read(odd), writer)
             if odd:
                 writer.add_texts(_ODD, odd)
-            if _states(sources) != before:
+            if _states(sources) != states:
                 raise DataError("was changed while it was read", file=sources[0])
 
-        kept = _kept(self.arrays, ", ".join(names)[:200], key, write)
-        if kept is None:
+        arrays = _stored(self.arrays, ", ".join(names)[:200], key, write)
+        if arrays is None:
             return in_memory(folder, files, read)
-        return _unpacked(kept), [] if kept.get(_ODD) is None else [*kept.texts(_ODD)]
+        return _unpacked(arrays), [] if arrays.get(_ODD) is None else [*arrays.texts(_ODD)]
 
     def packed_again(self, documents: Iterable[Document], of: str) -> Sequence[Document]:
         """Return documents that come from no file of ours: mapped where they are many.
 
         They are kept under a hash of all of them, so that the next run keeps no second copy.
         """
-        passed = list(documents)
-        size = sum(len(document.full_text) for document in passed)
+        corpus = list(documents)
+        size = sum(len(document.full_text) for document in corpus)
         if self.arrays is None or size < WORTH_KEEPING:
-            return passed
-        key = fingerprint([_FORMAT, "passed", *map(document_digest, passed)], 32)
-        kept = _kept(self.arrays, of, key, lambda writer: _pack(passed, writer))
-        return passed if kept is None else _unpacked(kept)
+            return corpus
+        key = fingerprint([_FORMAT, "passed", *map(document_digest, corpus)], 32)
+        arrays = _stored(self.arrays, of, key, lambda writer: _pack(corpus, writer))
+        return corpus if arrays is None else _unpacked(arrays)
 
 
 class _Unpackable(Exception):
     """A document whose metadata JSON does not hold."""
 
 
-def _kept(
+def _stored(
     arrays: ArrayStore, of: str, key: str, write: Callable[[ArrayWriter], None]
 ) -> Arrays | None:
     with suppress(_Unpackable):
@@ -257,45 +246,36 @@ def _kept(
 def _pack(documents: Iterable[Document], writer: ArrayWriter) -> None:
     import numpy as np
 
-    def packed() -> Iterator[Document]:
-        for document in documents:
-            taken.add(document)
-            digests.append(document_digest(document).encode())
-            if not document.full_text.strip():
-                empty.append(document.id)
-            yield document
+    def append(name: str, texts: Iterable[str]) -> None:
+        data, lengths = packed_bytes(texts)
+        arrays[name].append(np.frombuffer(data, np.uint8))
+        arrays[f"{name}_ends"].append(sizes[name] + np.cumsum(lengths, dtype=np.int64))
+        sizes[name] += len(data)
 
-    taken, digests, empty = ContentHash(), list[bytes](), list[str]()
-    stream, ends = packed(), {"ids": 0, "parts": 0}
-    with (
-        writer.growing("ids") as ids,
-        writer.growing("ids_ends") as ids_ends,
-        writer.growing("parts") as parts,
-        writer.growing("parts_ends") as parts_ends,
-    ):
-        grown = {"ids": (ids, ids_ends), "parts": (parts, parts_ends)}
+    content_hash, digests, empty = ContentHash(), list[bytes](), list[str]()
+    stream, sizes = iter(documents), {"ids": 0, "parts": 0}
+    with ExitStack() as stack:
+        names = ("ids", "ids_ends", "parts", "parts_ends")
+        arrays = {name: stack.enter_context(writer.growing(name)) for name in names}
         while block := list(islice(stream, _AT_ONCE)):
-            texts = {
-                "ids": [document.id for document in block],
-                "parts": [part for document in block for part in _parts(document)],
-            }
-            for name, (data, places) in grown.items():
-                joined, lengths = packed_bytes(texts[name])
-                data.append(np.frombuffer(joined, np.uint8))
-                places.append(ends[name] + np.cumsum(lengths, dtype=np.int64))
-                ends[name] += len(joined)
-    content, whole = taken.content(), fingerprint(sorted(digests))
+            append("ids", (document.id for document in block))
+            parts = (
+                (document.title, document.text, _json(document.metadata)) for document in block
+            )
+            append("parts", chain.from_iterable(parts))
+            for document in block:
+                content_hash.add(document)
+                digests.append(document_digest(document).encode())
+                if not document.full_text.strip():
+                    empty.append(document.id)
+    content, whole = content_hash.content(), fingerprint(sorted(digests))
     writer.add_texts("facts", [content.key, str(content.size), whole, *empty])
 
 
-def _unpacked(kept: Arrays) -> PackedDocuments:
-    key, size, whole, *empty = kept.texts("facts")
+def _unpacked(arrays: Arrays) -> PackedDocuments:
+    key, size, whole, *empty = arrays.texts("facts")
     content = Content(key, int(size))
-    return PackedDocuments(kept.texts("ids"), kept.texts("parts"), content, whole, empty)
-
-
-def _parts(document: Document) -> tuple[str, str, str]:
-    return document.title, document.text, _json(document.metadata)
+    return PackedDocuments(arrays.texts("ids"), arrays.texts("parts"), content, whole, empty)
 
 
 def _json(metadata: Mapping[str, object]) -> str:
@@ -325,8 +305,7 @@ def _digest(source: Path) -> bytes:
 
 
 def _code(loader: type) -> list[bytes]:
-    """The code that reads: what it made of a file once need not be what it makes now."""
-    folder = Path(files.__file__).parent
-    own = Path(__file__).parent / f"{loader.__module__.rpartition('.')[2]}.py"
-    modules = [*sorted(folder.glob("*.py")), own]
-    return [path.read_bytes() for path in modules if path.is_file()]
+    """Return the source of the readers: another version may read a file in another way."""
+    readers = sorted(Path(files.__file__).parent.glob("*.py"))
+    module = Path(__file__).parent / f"{loader.__module__.rpartition('.')[2]}.py"
+    return [path.read_bytes() for path in [*readers, module] if path.is_file()]

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from ragbench.data.files.collection import check_unique, empty_note, read_documents, read_queries
+from ragbench.data.files.collection import check_unique, corpus_notes, read_documents, read_queries
+from ragbench.data.files.fields import counted
 from ragbench.data.files.judgements import Judgements, dangling, merge_judgements, read_judgements
 from ragbench.data.files.lines import find_file
 from ragbench.data.files.rows import Entry, read_jsonl
@@ -15,7 +16,7 @@ from ragbench.data.loaders.base import CorpusReader, finished, parse_split
 from ragbench.errors import DataError
 from ragbench.records.codec import kind
 from ragbench.registry import Option, nearest
-from ragbench.types import Collection, Document, Query
+from ragbench.types import Collection, Query
 
 _TEST = "test"
 
@@ -57,9 +58,15 @@ class Beir(CorpusReader):
             name = Path(corpus.name)
             documents, _ = self.keep(self._path, [name], lambda odd: read_documents(corpus))
         judgements = self._judgements(queries)
+        notes = corpus_notes(documents, "no corpus.jsonl: only stored rankings can be scored")
         judged = queries
-        if judgements is not None:
+        if judgements is None:
+            notes.append("no judgements: all queries are taken")
+        else:
             judged = [query for query in queries if query.id in judgements.grades]
+            if n := len(queries) - len(judged):
+                notes.append(f"{counted(n, 'query')} without a judgement in the split left out")
+            notes += judgements.notes()
         answers_file = find_file(self._path, "answers.jsonl")
         answers = read_answers(answers_file, queries) if answers_file else {}
         kept = {query.id for query in judged}
@@ -68,7 +75,7 @@ class Beir(CorpusReader):
             documents=documents,
             qrels=None if judgements is None else judgements.qrels(),
             answers={query: gold for query, gold in answers.items() if query in kept},
-            notes=_notes(documents, judgements, len(queries) - len(judged)),
+            notes=notes,
         )
         return finished(collection, self._random)
 
@@ -101,22 +108,6 @@ class Beir(CorpusReader):
         raise DataError(
             f"no {wanted}{note}", file=self._path, allowed=", ".join(found) or None, nearest=close
         )
-
-
-def _notes(
-    documents: Sequence[Document] | None, judgements: Judgements | None, left_out: int
-) -> list[str]:
-    notes = []
-    if documents is None:
-        notes.append("no corpus.jsonl: only stored rankings can be scored")
-    elif note := empty_note(documents):
-        notes.append(note)
-    if judgements is None:
-        notes.append("no judgements: all queries are taken")
-    elif left_out:
-        noun = "query" if left_out == 1 else "queries"
-        notes.append(f"{left_out} {noun} without a judgement in the split left out")
-    return notes if judgements is None else [*notes, *judgements.notes()]
 
 
 def read_answers(path: Path, queries: Sequence[Query]) -> dict[str, list[str]]:

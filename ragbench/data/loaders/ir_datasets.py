@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any
 
+from ragbench.data.files.fields import counted
 from ragbench.data.loaders.base import SplitOption, finished, parse_split
 from ragbench.data.loaders.python import as_collection
 from ragbench.errors import DataError, MissingExtra, OptionError
@@ -46,6 +47,11 @@ class IrDatasets:
             found = f"cannot be read: {type(error).__name__}: {reason}"
             raise DataError(found, file=self._name, allowed="a collection that is here") from error
         known = {query.query_id for query in judged}
+        notes = []
+        if n := len(queries) - len(judged):
+            notes.append(f"{counted(n, 'query')} without a judgement left out")
+        if qrels is not None and (n := len(qrels) - len(known)):
+            notes.append(f"judgements of {n} queries that the collection lacks left out")
         collection = Collection(
             queries=list(map(_query, judged)),
             documents=documents,
@@ -53,7 +59,7 @@ class IrDatasets:
             if qrels is None
             else Qrels.from_dict({query: qrels[query] for query in qrels if query in known}),
             answers={query.query_id: gold for query in judged if (gold := _answers(query))},
-            notes=_notes(len(queries) - len(judged), len(qrels or ()) - len(known)),
+            notes=notes,
         )
         collection = as_collection(collection, f"ir_datasets {self._name}")
         return collection if self._split is None else finished(collection, self._split)
@@ -94,10 +100,9 @@ def _metadata(record: Any) -> dict[str, Any]:
 
 
 def _answers(record: Any) -> list[str]:
-    found = getattr(record, "answers", None)
-    if isinstance(found, str):
-        found = [found]
-    return [text for text in found or () if isinstance(text, str) and text.strip()]
+    answers = getattr(record, "answers", None) or ()
+    texts = [answers] if isinstance(answers, str) else answers
+    return [text for text in texts if isinstance(text, str) and text.strip()]
 
 
 def _qrels(records: Iterable[Any]) -> dict[str, dict[str, Any]]:
@@ -111,13 +116,3 @@ def _qrels(records: Iterable[Any]) -> dict[str, dict[str, Any]]:
         else:
             judged.setdefault(record.doc_id, {})[subtopic] = int(record.relevance)
     return grades
-
-
-def _notes(unjudged: int, unasked: int) -> list[str]:
-    notes = []
-    if unjudged:
-        noun = "query" if unjudged == 1 else "queries"
-        notes.append(f"{unjudged} {noun} without a judgement left out")
-    if unasked > 0:
-        notes.append(f"judgements of {unasked} queries that the collection lacks left out")
-    return notes

@@ -15,7 +15,7 @@ from collections.abc import Collection as Container
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ragbench.data.files.collection import empty_note
+from ragbench.data.files.collection import corpus_notes
 from ragbench.data.files.fields import failing
 from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem
 from ragbench.data.loaders.base import CorpusReader, Loader, fingerprint_collection, finished
@@ -121,9 +121,7 @@ def as_collection(value: Any, owner: str, keep: Keep = _listed) -> Collection:
     if not value.queries:
         raise DataError("no queries", file=owner, allowed="at least one")
     _check(value, owner)
-    notes = list(value.notes)
-    if value.documents is not None and (note := empty_note(value.documents)):
-        notes.append(note)
+    notes = [*value.notes, *corpus_notes(value.documents)]
     checked: Collection = replace(value, fingerprints=fingerprint_collection(value), notes=notes)
     return checked
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from ragbench.data.files.collection import Corpus, empty_note, read_corpus
+from ragbench.data.files.collection import Corpus, corpus_notes, read_corpus
 from ragbench.data.files.columns import (
     Columns,
     Named,
@@ -230,7 +230,7 @@ class RecordTable:
         documents = None if self._corpus is None else self._corpus.documents
         notes = _notes(self._entries, columns, gathered, documents)
         return Collection(
-            queries=gathered.asked,
+            queries=list(gathered.queries.values()),
             documents=documents,
             qrels=Qrels.from_dict(gathered.grades) if gathered.grades else None,
             gold_passages=gold.passages,
@@ -307,9 +307,9 @@ def _notes(
     if "id" not in columns:
         notes.append("ids are hashes of the questions")
     if gathered.again:
-        what = "asks a question" if gathered.again == 1 else "ask questions"
-        made = f"{gathered.again} of the rows {what} again; each counts with an id of its own"
-        notes.append(f"{made}; a column id or system tells rows of one question apart")
+        verb = "asks a question" if gathered.again == 1 else "ask questions"
+        note = f"{gathered.again} of the rows {verb} again; each counts with an id of its own"
+        notes.append(f"{note}; a column id or system tells rows of one question apart")
     if gathered.joined:
         notes.append(f"{gathered.joined} of the rows repeat a question; their gold is put together")
     notes += _asked_twice(gathered)
@@ -320,12 +320,11 @@ def _notes(
         renamed = f" (written '{written}')" if written != name else ""
         notes.append(f"system {name}{renamed}: {len(answers)} of {len(gathered.queries)} questions")
     several = gathered.systems.values() if len(gathered.systems) > 1 else ()
-    answered = [each.query_id for answers in several for each in answers]
+    answered = [answer.query_id for answers in several for answer in answers]
     if answered and len(answered) == len(set(answered)):
         advice = "if they answered the same ones, map id to the question's id, or to null"
         notes.append(f"no question is shared by two systems; {advice}")
-    if documents is not None and (note := empty_note(documents)):
-        notes.append(note)
+    notes += corpus_notes(documents)
     return notes + talk_notes(gathered.queries.values(), gathered.expected, gathered.whole)
 
 
@@ -337,7 +336,7 @@ def _asked_twice(gathered: Gathered) -> list[str]:
     text, count = next(iter(texts.most_common(1)), ("", 0))
     if count < 2:
         return []
-    several = sum(each > 1 for each in texts.values())
+    several = sum(count > 1 for count in texts.values())
     what = f"{several} {'question stands' if several == 1 else 'questions stand'} under several ids"
     advice = "where each row names one of its gold documents, write columns: {id: null}"
     return [f"{what}, such as '{text[:60]}'; {advice}"]

@@ -12,11 +12,12 @@ from typing import Annotated
 from ragbench.data.files.collection import (
     TopicField,
     check_unique,
-    empty_note,
+    corpus_notes,
     read_documents,
     read_topics,
 )
-from ragbench.data.files.judgements import Judgements, read_judgements, trec_id
+from ragbench.data.files.fields import counted
+from ragbench.data.files.judgements import read_judgements, trec_id
 from ragbench.data.files.lines import plain_suffix, read_lines
 from ragbench.data.files.rows import Entry
 from ragbench.data.loaders.base import CorpusReader, SplitOption, finished, parse_split
@@ -71,11 +72,14 @@ class Trec(CorpusReader):
         judgements.require_queries((topic.id for topic in topics), self._topics.name)
         documents = None if self._corpus is None else self._documents(self._corpus)
         judged = [topic for topic in topics if topic.id in judgements.grades]
+        notes = corpus_notes(documents, "no corpus: only stored rankings can be scored")
+        if n := len(topics) - len(judged):
+            notes.append(f"{counted(n, 'topic')} without a judgement left out")
         collection = Collection(
             queries=judged,
             documents=documents,
             qrels=judgements.qrels(),
-            notes=_notes(documents, judgements, len(topics) - len(judged)),
+            notes=[*notes, *judgements.notes()],
         )
         return finished(collection, self._split)
 
@@ -83,20 +87,6 @@ class Trec(CorpusReader):
         folder = corpus if os.path.isdir(corpus) else corpus.parent
         files = [file.relative_to(folder) for file in _files(corpus)]
         return self.keep(folder, files, lambda odd: read_trec_corpus(corpus))[0]
-
-
-def _notes(
-    documents: Sequence[Document] | None, judgements: Judgements, left_out: int
-) -> list[str]:
-    notes = []
-    if documents is None:
-        notes.append("no corpus: only stored rankings can be scored")
-    elif note := empty_note(documents):
-        notes.append(note)
-    if left_out:
-        noun = "topic" if left_out == 1 else "topics"
-        notes.append(f"{left_out} {noun} without a judgement left out")
-    return [*notes, *judgements.notes()]
 
 
 def read_trec_corpus(path: Path) -> Iterator[Document]:

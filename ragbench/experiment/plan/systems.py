@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from ragbench.comparison.systems import baseline_of
 from ragbench.config.schema import Control, ExperimentConfig
-from ragbench.data.loaders.base import only
 from ragbench.data.runs.run_folder import unfit_names
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.plan.components import build_retriever
@@ -32,7 +31,8 @@ def sample(
         raise OptionError("run", "limit", limit, "an integer >= 1")
     by_chance = sorted(ids_of(queries), key=lambda name: fingerprint([str(seed), name]))
     warning = f"a random sample of {limit} of {len(queries)} queries (--limit, seed {seed})"
-    return only(queries, frozenset(by_chance[:limit])), [warning]
+    sample = frozenset(by_chance[:limit])
+    return [query for query in queries if query.id in sample], [warning]
 
 
 def narrow(
