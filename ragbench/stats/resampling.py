@@ -55,8 +55,8 @@ def percentile_bootstrap(
         Efron (1979), Bootstrap methods: another look at the jackknife.
     """
     sample, alpha = _checked("percentile_bootstrap", values, confidence, resamples, seed)
-    if _shows_no_spread(sample):
-        return _point(sample)
+    if (point := _point(sample)) is not None:
+        return point
     return _quantiles(_resampled_means(sample, resamples, seed), alpha, 1 - alpha)
 
 
@@ -84,8 +84,8 @@ def bca_bootstrap(
     from statistics import NormalDist  # only here, as in `mean`
 
     sample, alpha = _checked("bca_bootstrap", values, confidence, resamples, seed)
-    if _shows_no_spread(sample):
-        return _point(sample)
+    if (point := _point(sample)) is not None:
+        return point
     means = _resampled_means(sample, resamples, seed)
     mean = float(sample.mean())
     # A resampled mean that equals the mean but for rounding counts as half below it.
@@ -126,8 +126,8 @@ def studentized_bootstrap(
         Efron and Tibshirani (1993), An introduction to the bootstrap, 12.5.
     """
     sample, alpha = _checked("studentized_bootstrap", values, confidence, resamples, seed)
-    if _shows_no_spread(sample):
-        return _point(sample)
+    if (point := _point(sample)) is not None:
+        return point
     mean = float(sample.mean())
     centred = sample - mean
     # In units of the largest deviation, so that no square overflows or vanishes.
@@ -157,11 +157,10 @@ def _checked(
     return arguments.sample(owner, "values", values), alpha
 
 
-def _shows_no_spread(sample: FloatArray) -> bool:
-    return len(sample) == 0 or bool(sample.min() == sample.max())
-
-
-def _point(sample: FloatArray) -> tuple[float, float]:
+def _point(sample: FloatArray) -> tuple[float, float] | None:
+    """Give the limits of a sample that shows no spread: its one value, NaN without a value."""
+    if len(sample) and sample.min() < sample.max():
+        return None
     value = float(sample[0]) if len(sample) else math.nan
     return value, value
 

@@ -65,20 +65,21 @@ def load_stemmer(name: str, language: str = "en") -> Callable[[str], str]:
         >>> stem("retrieval"), stem("retrieved"), load_stemmer("none")("retrieved")
         ('retriev', 'retriev', 'retrieved')
     """
-    builder = _BUILDERS.get(name)
-    if builder is None:
-        raise OptionError("stemmer", "name", name, ", ".join(_BUILDERS), nearest(name, _BUILDERS))
-    return builder(language_name(language) if name == "snowball" else "")
+    if name not in _STEMMERS:
+        raise OptionError("stemmer", "name", name, ", ".join(_STEMMERS), nearest(name, _STEMMERS))
+    return _stemmer(name, language_name(language) if name == "snowball" else "")
+
+
+_STEMMERS = ("porter", "snowball", "none")
 
 
 @functools.cache
-def _porter(_: str) -> Callable[[str], str]:
-    return Memory(porter_stem).__getitem__
-
-
-@functools.cache
-def _snowball(language: str) -> Callable[[str], str]:
-    # when it is asked for: importing it takes longer than a run that has everything stored
+def _stemmer(name: str, language: str) -> Callable[[str], str]:
+    if name == "none":
+        return str
+    if name == "porter":
+        return Memory(porter_stem).__getitem__
+    # on first use: importing it takes longer than a run that has everything stored
     from nltk.stem.snowball import SnowballStemmer
 
     languages = [known for known in SnowballStemmer.languages if known != "porter"]
@@ -86,13 +87,6 @@ def _snowball(language: str) -> Callable[[str], str]:
         allowed = ", ".join(languages)
         raise OptionError("stemmer", "language", language, allowed, nearest(language, languages))
     return Memory(SnowballStemmer(language).stem).__getitem__
-
-
-_BUILDERS: dict[str, Callable[[str], Callable[[str], str]]] = {
-    "porter": _porter,
-    "snowball": _snowball,
-    "none": lambda _: str,
-}
 
 
 # Beside the paper stands what nltk does otherwise: single words, words of two letters, y after a

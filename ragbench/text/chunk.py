@@ -156,14 +156,13 @@ class Chunker:
         chunking = self.chunking
         size = chunking.size or 1  # there is one: only code can do without
         step = size - chunking.overlap
-        known: dict[str, Callable[[str], list[Span]]] = {
-            "words": functools.partial(pattern_spans, _WORD),
-            "sentences": sentence_spans,
-            "tokens": functools.partial(pattern_spans, _TOKEN),
-        }
-        spans_of = known[chunking.by]
         if chunking.tokenizer is not None:
             spans_of = tokenizer_spans(chunking.tokenizer)
+        elif chunking.by == "sentences":
+            spans_of = sentence_spans
+        else:
+            pattern = _WORD if chunking.by == "words" else _TOKEN
+            spans_of = functools.partial(pattern_spans, pattern)
 
         def cut(text: str) -> list[Chunk]:
             spans = spans_of(text)
@@ -177,33 +176,30 @@ class Chunker:
         return cut
 
     def _by_code(self, code: str) -> Callable[[str], list[Chunk]]:
-        chunking = self.chunking
-        owner = f"chunk: {'factory ' if chunking.factory else ''}{code}"
+        owner = f"chunk: {'factory ' if self.chunking.factory else ''}{code}"
         make = load_object(code)
-        options = splitter_options(make, chunking)
-        if cuts_texts(make):
-            return self._by(functools.partial(make, **options), owner, "the function")
-        try:
-            splitter: Any = make(**options)
-        except Exception as error:  # code of the user's may raise anything
-            raise AdapterError(f"{owner}: {type(error).__name__}: {error}") from error
-        if not callable(getattr(splitter, "split_text", None)):
-            found = f"returned {shown(splitter)}"
-            raise AdapterError(f"{owner}: {found}, allowed: an object with split_text")
-        return self._by(splitter.split_text, owner, "split_text")
-
-    def _by(
-        self, split: Callable[[str], Any], owner: str, named: str
-    ) -> Callable[[str], list[Chunk]]:
-        def cut(text: str) -> list[Chunk]:
+        options = splitter_options(make, self.chunking)
+        split: Any = functools.partial(make, **options)
+        noun = "the function"
+        if not cuts_texts(make):
             try:
-                made = split(text)
+                splitter: Any = make(**options)
             except Exception as error:  # code of the user's may raise anything
                 raise AdapterError(f"{owner}: {type(error).__name__}: {error}") from error
-            pieces = list(made) if isinstance(made, (list, tuple)) else [made]
-            if wrong := [piece for piece in pieces if not isinstance(piece, str)]:
-                found = f"{named} returned {shown(wrong[0])}"
-                raise AdapterError(f"{owner}: {found}, allowed: a list of texts")
+            split, noun = getattr(splitter, "split_text", None), "split_text"
+            if not callable(split):
+                wrong = f"returned {shown(splitter)}"
+                raise AdapterError(f"{owner}: {wrong}, allowed: an object with split_text")
+
+        def cut(text: str) -> list[Chunk]:
+            try:
+                result = split(text)
+            except Exception as error:  # code of the user's may raise anything
+                raise AdapterError(f"{owner}: {type(error).__name__}: {error}") from error
+            pieces = list(result) if isinstance(result, (list, tuple)) else [result]
+            if strangers := [piece for piece in pieces if not isinstance(piece, str)]:
+                wrong = f"{noun} returned {shown(strangers[0])}"
+                raise AdapterError(f"{owner}: {wrong}, allowed: a list of texts")
             return _placed(pieces, text)
 
         return cut
