@@ -1,4 +1,4 @@
-"""What every measure, metric and judge returns, and the options in the name of a score."""
+"""Names of scores with options in parentheses: read and write `rouge1(stemmer=true)`."""
 
 from __future__ import annotations
 
@@ -55,27 +55,27 @@ def read_options(
         {'stemmer': True}
     """
     allowed = ", ".join(f"{name}={option.allowed}" for name, option in declared.items())
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for part in parts:
         key, equals, text = (piece.strip() for piece in part.partition("="))
         if respell is not None:
             key, text = respell(key, text)
         if not equals or key not in declared:
-            wanted = f"options in the form name=value: {allowed}" if allowed else "no options"
-            raise OptionError(owner, "options", part, wanted, nearest(key, declared))
-        if key in given:
-            raise OptionError(owner, key, f"{given[key]} and {text}", "one value")
+            form = f"options in the form name=value: {allowed}" if allowed else "no options"
+            raise OptionError(owner, "options", part, form, nearest(key, declared))
+        if key in values:
+            raise OptionError(owner, key, f"{values[key]} and {text}", "one value")
         if is_secret_option(key) or declared[key].option.secret:
             allowed = (
                 "no secret, for names of scores stand everywhere: read the variable in the code"
             )
             raise OptionError(owner, key, MASK, allowed)
-        given[key] = read_value(owner, declared[key], text)
-    given = {**(implied or {}), **given}
+        values[key] = read_value(owner, declared[key], text)
+    values = {**(implied or {}), **values}
     return {
-        name: given[name]
+        name: values[name]
         for name, option in declared.items()
-        if name in given and given[name] != option.default
+        if name in values and values[name] != option.default
     }
 
 
@@ -86,8 +86,8 @@ def write_options(options: Mapping[str, Any]) -> str:
         >>> write_options({"model": "my models/a", "idf": True})
         '(model="my models/a",idf=true)'
     """
-    written = ",".join(f"{name}={_written(value)}" for name, value in options.items())
-    return f"({written})" if written else ""
+    pairs = ",".join(f"{name}={_format_value(value)}" for name, value in options.items())
+    return f"({pairs})" if pairs else ""
 
 
 def add_option(name: str, option: str, value: str) -> str:
@@ -132,7 +132,7 @@ def _takes_text(option: DeclaredOption) -> bool:
     return str in (option.annotation, *typing.get_args(option.annotation))
 
 
-def _written(value: Any) -> str:
+def _format_value(value: Any) -> str:
     for word, meaning in _WORDS.items():
         if value is meaning:
             return word

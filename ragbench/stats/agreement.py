@@ -33,7 +33,7 @@ FEWEST = 3
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How well two raters agree, and how well they would on all such items."""
+    """Agreement of two raters on n items, with the limits of that on all such items."""
 
     value: float
     """The statistic; NaN where it is undefined, with the reason."""
@@ -105,8 +105,8 @@ def mean_agreement(
     used = [np.count_nonzero(np.isfinite(table), axis=1) >= 2 for table in tables]
     n = int(np.count_nonzero(np.any(used, axis=0)))
     plain = [statistic(table[rows]) for table, rows in zip(tables, used, strict=True)]
-    defined = [place for place, found in enumerate(plain) if not math.isnan(found.value)]
-    reasons = list(dict.fromkeys(found.reason for found in plain if found.reason))
+    defined = [place for place, result in enumerate(plain) if not math.isnan(result.value)]
+    reasons = list(dict.fromkeys(result.reason for result in plain if result.reason))
     if not defined:
         return Agreement(math.nan, math.nan, math.nan, n, level, "undefined", "; ".join(reasons))
     value = float(np.mean([plain[place].value for place in defined]))
@@ -178,10 +178,10 @@ NO_ITEMS = "no item has two ratings"
 def _group_numbers(groups: ArrayLike | None, n: int) -> IntArray:
     if groups is None:
         return np.arange(n)
-    given = np.asarray(groups)
-    if given.shape != (n,):
-        raise OptionError("agreement", "groups", f"shape {given.shape}", f"one for each of {n}")
-    return np.unique(given, return_inverse=True)[1].reshape(n).astype(np.int64)
+    labels = np.asarray(groups)
+    if labels.shape != (n,):
+        raise OptionError("agreement", "groups", f"shape {labels.shape}", f"one for each of {n}")
+    return np.unique(labels, return_inverse=True)[1].reshape(n).astype(np.int64)
 
 
 Weights = Literal["equal", "linear", "quadratic"]
@@ -202,7 +202,7 @@ def cohen_kappa(
     groups: ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> Agreement:
-    """Give how far two raters agree beyond what their habits alone would give.
+    """Give the agreement of two raters beyond the agreement by chance.
 
     1 - (observed disagreement) / (disagreement if each kept his frequencies but rated blindly).
 
@@ -258,9 +258,9 @@ def kappa(table: FloatArray, weights: Weights = "equal") -> resampling.LeftOut:
     expected = float(against_y.sum())
     value = 1 - n * float(observed.sum()) / expected
     # the row with itself is in both sums, and was taken off twice
-    left = expected - against_y - against_x + observed
+    reduced = expected - against_y - against_x + observed
     with np.errstate(divide="ignore", invalid="ignore"):
-        without = 1 - (n - 1) * (observed.sum() - observed) / left
+        without = 1 - (n - 1) * (observed.sum() - observed) / reduced
     # who gives one level to all others makes kappa undefined, though the formula gives 0
     without[_last_of_two(x) | _last_of_two(y)] = np.nan
     return resampling.LeftOut(value, without)
@@ -283,22 +283,22 @@ def confusion_table(x: ArrayLike, y: ArrayLike, levels: ArrayLike) -> IntArray:
     """
     table = arguments.pair_of("confusion_table", x, y)
     table = table[np.isfinite(table).all(axis=1)]
-    known = np.asarray(levels, dtype=np.float64)
-    order = np.argsort(known)
+    all_levels = np.asarray(levels, dtype=np.float64)
+    order = np.argsort(all_levels)
     # a level above all known ones lands behind them; what it is not equal to is strange
-    places = np.searchsorted(known, table, sorter=order).clip(max=len(known) - 1)
+    places = np.searchsorted(all_levels, table, sorter=order).clip(max=len(all_levels) - 1)
     places = order[places]
-    strange = table[known[places] != table]
+    strange = table[all_levels[places] != table]
     if strange.size:
-        allowed = ", ".join(f"{level:g}" for level in known)
+        allowed = ", ".join(f"{level:g}" for level in all_levels)
         raise OptionError("confusion_table", "levels", float(strange[0]), allowed)
-    counts = np.zeros((len(known), len(known)), dtype=np.int64)
+    counts = np.zeros((len(all_levels), len(all_levels)), dtype=np.int64)
     np.add.at(counts, (places[:, 0], places[:, 1]), 1)
     return counts
 
 
 def _last_of_two(column: FloatArray) -> NDArray[np.bool_]:
-    """Whether a rater gives one level to all items but this one."""
+    """Mark the item whose loss leaves a rater with one level for all items."""
     _, of_item, counts = np.unique(column, return_inverse=True, return_counts=True)
     alone: NDArray[np.bool_] = (counts[of_item] == 1) & (len(counts) == 2)
     return alone
@@ -314,8 +314,8 @@ def _apart(x: FloatArray, y: FloatArray, weights: Weights) -> FloatArray:
 def _sums_against(x: FloatArray, y: FloatArray, weights: Weights) -> FloatArray:
     """Give for each x the sum of its disagreement with all y."""
     levels, of_row = np.unique(x, return_inverse=True)
-    others, counts = np.unique(y, return_counts=True)
-    sums = _apart(levels[:, np.newaxis], others[np.newaxis, :], weights) @ counts
+    y_levels, counts = np.unique(y, return_counts=True)
+    sums = _apart(levels[:, np.newaxis], y_levels[np.newaxis, :], weights) @ counts
     return sums[of_row]
 
 
@@ -399,10 +399,10 @@ def _interval_parts(table: FloatArray) -> tuple[FloatArray, float, FloatArray, F
     n, s, q = count.sum(), first.sum(), second.sum()
     total = float(2 * (n * q - s**2))
     left_n = n - count
-    left = 2 * (left_n * (q - second) - (s - first) ** 2)
+    reduced = 2 * (left_n * (q - second) - (s - first) ** 2)
     # where all other ratings are equal, rounding leaves no exact 0, at times a negative number
-    left[left <= 1e-12 * total] = 0.0
-    return observed, total, left, left_n
+    reduced[reduced <= 1e-12 * total] = 0.0
+    return observed, total, reduced, left_n
 
 
 def _by_coincidence(table: FloatArray, level: Level) -> resampling.LeftOut:
@@ -418,9 +418,9 @@ def _by_coincidence(table: FloatArray, level: Level) -> resampling.LeftOut:
     kind_of = kind_of.reshape(len(table))
     frequency = np.bincount(kind_of).astype(np.float64)
     for kind, row in enumerate(kinds):
-        left = frequency.copy()
-        left[kind] -= 1
-        alpha_left = _alpha_of(kinds, kinds.sum(axis=1), marginals - row, level, repeats=left)
+        repeats = frequency.copy()
+        repeats[kind] -= 1
+        alpha_left = _alpha_of(kinds, kinds.sum(axis=1), marginals - row, level, repeats=repeats)
         without[kind_of == kind] = alpha_left
     return resampling.LeftOut(value, without)
 

@@ -1,4 +1,4 @@
-"""What the functions of this package accept: samples, tables, ranges, levels, and clusters."""
+"""Check the arguments of this package: samples, tables, ranges, levels, and clusters."""
 
 from __future__ import annotations
 
@@ -129,11 +129,11 @@ def cluster_sums(differences: ArrayLike, clusters: ArrayLike) -> FloatArray:
     table = matrix("cluster_sums", "differences", differences)
     codes, n_clusters = cluster_codes("cluster_sums", clusters, len(table))
     scored = ~np.isnan(table)
-    known = np.where(scored, table, 0.0)
+    filled = np.where(scored, table, 0.0)
     shape = (n_clusters, table.shape[1])
     sums, sizes, counts = (np.zeros(shape) for _ in range(3))
-    np.add.at(sums, codes, known)
-    np.add.at(sizes, codes, np.abs(known))
+    np.add.at(sums, codes, filled)
+    np.add.at(sizes, codes, np.abs(filled))
     np.add.at(counts, codes, scored)
     sums[np.abs(sums) <= _NO_CHANGE * sizes] = 0.0
     sums[counts == 0] = np.nan
@@ -148,12 +148,12 @@ def cluster_codes(owner: str, clusters: ArrayLike | None, n: int) -> tuple[NDArr
     labels: NDArray[Any] = np.arange(n) if clusters is None else np.asarray(clusters)
     if labels.ndim != 1 or len(labels) != n:
         raise OptionError(owner, "clusters", f"shape {labels.shape}", f"{n} labels, one per query")
-    found, codes = np.unique(labels, return_inverse=True)
-    return codes.reshape(-1), len(found)
+    distinct, codes = np.unique(labels, return_inverse=True)
+    return codes.reshape(-1), len(distinct)
 
 
 def cluster_units(d: FloatArray, codes: NDArray[np.intp], n_clusters: int) -> FloatArray:
-    """Give one value per cluster with the mean of d, that vary as much as the clusters do.
+    """Give a value per cluster: their mean is that of d, their spread that of the clusters.
 
     The mean of d is a ratio, sum over size, of which both vary from cluster to cluster; the
     values are its linearisation, so that their standard error is the ratio's.
@@ -169,5 +169,5 @@ def cluster_units(d: FloatArray, codes: NDArray[np.intp], n_clusters: int) -> Fl
 
 
 def constant(column: FloatArray) -> bool:
-    """Whether all values of a column are equal."""
+    """Return True if all values of a column are equal."""
     return bool(column.min() == column.max())

@@ -47,7 +47,7 @@ class Strengths:
 def bradley_terry_strengths(
     outcomes: ArrayLike, pairs: Sequence[tuple[int, int]], *, confidence: float = 0.95
 ) -> Strengths:
-    """Give each system a strength from the outcomes of its comparisons.
+    """Estimate the strength of each system from the outcomes of its comparisons.
 
     The queries are the sample: comparisons on one query may depend on each other, as those of one
     system with two others do, and the intervals allow for that. They are made with one tie more in
@@ -94,10 +94,10 @@ def bradley_terry_strengths(
     for group in groups:
         if len(group) == 1:
             continue
-        own = np.ix_(group, group)
-        centre = _maximum(with_ties[own])
+        of_group = np.ix_(group, group)
+        centre = _maximum(with_ties[of_group])
         centres[list(group)] = centre
-        values[list(group)] = _maximum(wins[own]) if connected else centre
+        values[list(group)] = _maximum(wins[of_group]) if connected else centre
     spread = _standard_errors(table, ends, centres, wins + wins.T)
     half = t_quantile((1 + confidence) / 2, n + 1) * spread
     return Strengths(
@@ -122,24 +122,24 @@ def win_matrix(table: FloatArray, pairs: Sequence[tuple[int, int]]) -> FloatArra
     size = 1 + max((max(pair) for pair in pairs), default=-1)
     wins = np.zeros((size, size))
     for (first, second), column in zip(pairs, table.T, strict=True):
-        known = column[~np.isnan(column)]
-        wins[first, second] += known.sum()
-        wins[second, first] += len(known) - known.sum()
+        outcomes = column[~np.isnan(column)]
+        wins[first, second] += outcomes.sum()
+        wins[second, first] += len(outcomes) - outcomes.sum()
     return wins
 
 
 def _checked(pairs: Sequence[tuple[int, int]], columns: int) -> list[tuple[int, int]]:
-    found = [(int(first), int(second)) for first, second in pairs]
-    if len(found) != columns:
-        raise OptionError(_OWNER, "pairs", f"{len(found)} pairs", f"one per column: {columns}")
-    for first, second in found:
+    ends = [(int(first), int(second)) for first, second in pairs]
+    if len(ends) != columns:
+        raise OptionError(_OWNER, "pairs", f"{len(ends)} pairs", f"one per column: {columns}")
+    for first, second in ends:
         if first == second or min(first, second) < 0:
             raise OptionError(_OWNER, "pairs", (first, second), "two different systems, from 0 on")
-    return found
+    return ends
 
 
 def _reached(edges: BoolArray) -> BoolArray:
-    """Return which systems can be reached from which, in any number of steps."""
+    """Mark the pairs of systems that a path of edges joins, of any length."""
     reached = edges | np.eye(len(edges), dtype=bool)
     while True:
         further = (reached.astype(np.int64) @ reached.astype(np.int64)) > 0

@@ -89,7 +89,7 @@ def spearman(
 def kendall_tau_b(
     x: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None, confidence: float = 0.95
 ) -> Agreement:
-    """Give how many more pairs of items stand in the same order than in the opposite one.
+    """Give the excess of pairs in the same order over pairs in the opposite order.
 
     A pair that is tied in x or y is in neither; the divisor is the geometric mean of the pairs
     that are not tied in x, and in y. Arguments and result are those of `pearson`. The time is
@@ -162,13 +162,13 @@ def mean_correlation(
     parts = np.split(rows, np.cumsum(sizes)[:-1]) if len(rows) else []
     several = [part for part in parts if len(part) > 1]
     flat = [[_flat(column) for column in part.T] for part in several]
-    found = [
+    coefficients = [
         statistic(part).value
         for part, (in_x, in_y) in zip(several, flat, strict=True)
         if not (in_x or in_y)
     ]
     return GroupedCorrelation(
-        mean=_mean_over_groups(np.array(found), level, confidence),
+        mean=_mean_over_groups(np.array(coefficients), level, confidence),
         constant_x=sum(in_x for in_x, _ in flat),
         constant_y=sum(in_y and not in_x for in_x, in_y in flat),
         single=len(parts) - len(several),
@@ -195,8 +195,8 @@ def _mean_over_groups(values: FloatArray, level: Level, confidence: float) -> Ag
     if n < FEWEST:
         why = f"{n} groups with a correlation: {FEWEST} are the fewest for an interval"
         return Agreement(value, math.nan, math.nan, n, level, "undefined", why)
-    found = mean_interval(values.clip(-1.0, 1.0), range=(-1.0, 1.0), confidence=confidence)
-    return Agreement(value, found.lower, found.upper, n, level, "mean")
+    interval = mean_interval(values.clip(-1.0, 1.0), range=(-1.0, 1.0), confidence=confidence)
+    return Agreement(value, interval.lower, interval.upper, n, level, "mean")
 
 
 def product_moment(table: FloatArray) -> LeftOut:
@@ -212,10 +212,10 @@ def product_moment(table: FloatArray) -> LeftOut:
     value = _correlation(float(products.sum()), *map(float, squares))
     # sums of squares about the mean of the others: each item takes n / (n - 1) of its own square
     share = n / (n - 1)
-    left = squares - share * d**2
-    without = _ratio(products.sum() - share * products, left[:, 0], left[:, 1])
+    reduced = squares - share * d**2
+    without = _ratio(products.sum() - share * products, reduced[:, 0], reduced[:, 1])
     # a far item was nearly all of the sum: what is left is rounding, and is computed afresh
-    for row in np.flatnonzero((left < _FAR * squares).any(axis=1)):
+    for row in np.flatnonzero((reduced < _FAR * squares).any(axis=1)):
         without[row] = _without(np.delete(table, row, axis=0))
     # a straight line but for rounding is one: else rounding would pass for spread
     without = np.where(np.abs(without) > 1 - _ROUNDING, np.sign(without), without)
@@ -223,7 +223,7 @@ def product_moment(table: FloatArray) -> LeftOut:
 
 
 def _flat(column: FloatArray) -> bool:
-    """Whether all values are equal but for rounding."""
+    """Return True if all values are equal but for rounding."""
     far = float(np.abs(column - column.mean()).max())
     return far <= _ROUNDING * float(np.abs(column).max())
 
@@ -238,13 +238,13 @@ def _without(table: FloatArray) -> float:
 def _deviations(table: FloatArray) -> FloatArray:
     """Deviations from the means, the largest of each column 1, so that no square underflows."""
     d = table - table.mean(axis=0)
-    found: FloatArray = d / np.abs(d).max(axis=0)
-    return found
+    scaled: FloatArray = d / np.abs(d).max(axis=0)
+    return scaled
 
 
 def _correlation(product: float, x_square: float, y_square: float) -> float:
-    found = product / math.sqrt(x_square * y_square)
-    return math.copysign(1.0, found) if abs(found) > 1 - _ROUNDING else found
+    value = product / math.sqrt(x_square * y_square)
+    return math.copysign(1.0, value) if abs(value) > 1 - _ROUNDING else value
 
 
 def rank_rho(table: FloatArray) -> LeftOut:
@@ -258,10 +258,10 @@ def rank_rho(table: FloatArray) -> LeftOut:
     (x, y), both, untied, by = _signs(table)
     product, x_square, y_square = x @ y, x @ x, y @ y
     value = _cosine(float(product), float(x_square), float(y_square))
-    left = product - x * y + by[0, 1] + by[1, 0] + both
+    reduced = product - x * y + by[0, 1] + by[1, 0] + both
     x_left = x_square - x**2 + 2 * by[0, 0] + untied[0]
     y_left = y_square - y**2 + 2 * by[1, 1] + untied[1]
-    return LeftOut(value, _ratio(left, x_left, y_left))
+    return LeftOut(value, _ratio(reduced, x_left, y_left))
 
 
 def rank_tau(table: FloatArray) -> LeftOut:
@@ -319,12 +319,12 @@ def _cosine(product: float, x_square: float, y_square: float) -> float:
     return min(max(product / math.sqrt(x_square * y_square), -1.0), 1.0)
 
 
-def _ratio(left: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
+def _ratio(products: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
     """Divide by the geometric mean; NaN where nothing is left to be ordered."""
     below = np.sqrt(np.maximum(x, 0) * np.maximum(y, 0))
-    found = np.full(len(left), np.nan)
-    np.divide(left, below, out=found, where=below > 0)
-    return found
+    ratios = np.full(len(products), np.nan)
+    np.divide(products, below, out=ratios, where=below > 0)
+    return ratios
 
 
 def roc_auc(
@@ -386,9 +386,9 @@ def roc_area(table: FloatArray) -> LeftOut:
     return LeftOut(total / (n_good * n_bad), without)
 
 
-def _higher_than(scores: FloatArray, others: FloatArray) -> FloatArray:
+def _higher_than(scores: FloatArray, rivals: FloatArray) -> FloatArray:
     """Count for each score the others below it, those equal to it as half."""
-    order = np.sort(others)
+    order = np.sort(rivals)
     below = np.searchsorted(order, scores, side="left")
     upto = np.searchsorted(order, scores, side="right")
     return (below + upto) / 2

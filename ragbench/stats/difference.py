@@ -66,7 +66,7 @@ class DifferenceInterval:
 
     @property
     def n_units(self) -> int:
-        """What `sd` is the spread of: clusters where there are any, else queries."""
+        """Number of units that `sd` is the spread of: clusters, or queries without clusters."""
         return self.n if self.n_clusters is None else self.n_clusters
 
 
@@ -134,14 +134,14 @@ def difference_interval(
     arguments.probability(owner, "confidence", confidence)
     if method not in ("default", "percentile", "bca"):
         raise OptionError(owner, "method", method, "default, percentile or bca")
-    given = arguments.sample(owner, "differences", differences)
+    sample = arguments.sample(owner, "differences", differences)
     width = high - low
     if math.isfinite(width):
-        arguments.within(owner, "differences", given, -width, width)
+        arguments.within(owner, "differences", sample, -width, width)
 
     # In units of the largest possible difference, or of the largest one found.
-    unit = width if math.isfinite(width) else float(np.abs(given).max(initial=0.0)) or 1.0
-    d = given / unit
+    unit = width if math.isfinite(width) else float(np.abs(sample).max(initial=0.0)) or 1.0
+    d = sample / unit
     d[np.abs(d) <= _UNCHANGED] = 0.0
     units, n_units_changed, n_clusters = _units(owner, d, clusters)
     n, n_changed = len(d), int(np.count_nonzero(d))

@@ -39,7 +39,7 @@ class Increase(NamedTuple):
 
 
 def queries_for(quantile: float | None) -> int:
-    """Return how many queries a quantile needs; None is the total.
+    """Return the number of queries that a quantile needs; None is the total.
 
     Example:
         >>> queries_for(None), queries_for(0.5), queries_for(0.95)
@@ -94,30 +94,30 @@ def increase_interval(
         Cochran (1977), Sampling techniques, 6.3, for the ratio of totals.
     """
     owner = "increase_interval"
-    now = arguments.sample(owner, "system", system)
-    before = arguments.sample(owner, "baseline", baseline)
-    arguments.within(owner, "system", now, 0.0, math.inf)
-    arguments.within(owner, "baseline", before, 0.0, math.inf)
+    ours = arguments.sample(owner, "system", system)
+    theirs = arguments.sample(owner, "baseline", baseline)
+    arguments.within(owner, "system", ours, 0.0, math.inf)
+    arguments.within(owner, "baseline", theirs, 0.0, math.inf)
     tail = (1 - arguments.probability(owner, "confidence", confidence)) / 2
-    point, n = _amount(before, quantile), len(now)
+    point, n = _amount(theirs, quantile), len(ours)
     if not point > 0:
-        is_free = bool(n) and not now.any() and not before.any()
+        is_free = bool(n) and not ours.any() and not theirs.any()
         ends = (0.0, 0.0, 0.0) if is_free else (math.nan, math.nan, math.nan)
         return Increase(*ends, n, "same_factor" if is_free else "undefined")
-    ratio = _amount(now, quantile) / point
-    residuals = now - ratio * before
-    if (np.abs(residuals) <= _SAME * np.maximum(now, ratio * before)).all():
+    ratio = _amount(ours, quantile) / point
+    residuals = ours - ratio * theirs
+    if (np.abs(residuals) <= _SAME * np.maximum(ours, ratio * theirs)).all():
         return Increase(ratio - 1, ratio - 1, ratio - 1, n, "same_factor")
     if quantile is None:
-        found = difference_interval(
+        interval = difference_interval(
             residuals, range=(-math.inf, math.inf), confidence=confidence, clusters=clusters,
             resamples=resamples, seed=seed,
         )  # fmt: skip
-        low, high = ratio + found.lower / point, ratio + found.upper / point
+        low, high = ratio + interval.lower / point, ratio + interval.upper / point
     elif n < queries_for(quantile):
         low = high = math.nan
     else:
-        drawn = _resampled_ratios(now, before, quantile, clusters, resamples, seed)
+        drawn = _resampled_ratios(ours, theirs, quantile, clusters, resamples, seed)
         low, high = np.quantile(drawn, [tail, 1 - tail], method="inverted_cdf").tolist()
         low, high = min(low, ratio), max(high, ratio)
     if not math.isfinite(high - low):  # few queries, or resamples of which the baseline's is 0
@@ -133,25 +133,25 @@ def _amount(values: FloatArray, quantile: float | None) -> float:
 
 
 def _resampled_ratios(
-    now: FloatArray,
-    before: FloatArray,
+    ours: FloatArray,
+    theirs: FloatArray,
     quantile: float,
     clusters: ArrayLike | None,
     resamples: int,
     seed: int,
 ) -> FloatArray:
     """The ratio of the quantiles in each resample; the rows do not depend on the block's size."""
-    codes, n_units = cluster_codes("increase_interval", clusters, len(now))
-    rng, rows = np.random.default_rng(seed), max(1, _BLOCK_BYTES // (8 * len(now)))
-    found = []
+    codes, n_units = cluster_codes("increase_interval", clusters, len(ours))
+    rng, rows = np.random.default_rng(seed), max(1, _BLOCK_BYTES // (8 * len(ours)))
+    ratios = []
     for start in range(0, resamples, rows):
         drawn = rng.integers(0, n_units, size=(min(rows, resamples - start), n_units))
         counts = np.zeros((len(drawn), n_units))
         np.add.at(counts, (np.arange(len(drawn))[:, np.newaxis], drawn), 1.0)
         weights = counts[:, codes]
         with np.errstate(divide="ignore", invalid="ignore"):
-            found.append(_weighted(now, weights, quantile) / _weighted(before, weights, quantile))
-    return np.concatenate(found)
+            ratios.append(_weighted(ours, weights, quantile) / _weighted(theirs, weights, quantile))
+    return np.concatenate(ratios)
 
 
 def _weighted(values: FloatArray, weights: FloatArray, quantile: float) -> FloatArray:
@@ -159,5 +159,5 @@ def _weighted(values: FloatArray, weights: FloatArray, quantile: float) -> Float
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[:, order], axis=1)
     first = (reached >= quantile * reached[:, -1:] - _SAME).argmax(axis=1)
-    found: FloatArray = values[order][first]
-    return found
+    quantiles: FloatArray = values[order][first]
+    return quantiles

@@ -321,13 +321,13 @@ def ppi_difference(
         (0.25, 100)
     """
     pairs = []
-    named = {"labels": labels, "judged": judged, "unlabelled": unlabelled}
-    for option, (system, baseline) in named.items():
+    samples = {"labels": labels, "judged": judged, "unlabelled": unlabelled}
+    for option, (system, baseline) in samples.items():
         b = arguments.sample("ppi_difference", option, system)
         a = arguments.sample("ppi_difference", option, baseline)
         if len(a) != len(b):
-            found = f"{len(b)} for the system, {len(a)} for the baseline"
-            raise OptionError("ppi_difference", option, found, "the same queries for both")
+            sizes = f"{len(b)} for the system, {len(a)} for the baseline"
+            raise OptionError("ppi_difference", option, sizes, "the same queries for both")
         pairs.append(b - a)
     width = range[1] - range[0]
     return ppi_mean(*pairs, random=random, range=(-width, width), confidence=confidence)

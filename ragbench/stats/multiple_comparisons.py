@@ -101,7 +101,7 @@ def resamples_needed(n_comparisons: int, *, alpha: float = 0.05) -> int:
 
 
 def can_reject(resamples: int, n_comparisons: int, *, alpha: float = 0.05) -> bool:
-    """Tell whether that many random resamples can ever reject one of a family after Holm.
+    """Return True if so many random resamples can reject one of a family after Holm.
 
     Example:
         >>> can_reject(10_000, 500), can_reject(10_000, 501)
@@ -185,8 +185,8 @@ def max_t_p_values(
     elif _sums is None:
         blocks = random_flips(d, resamples, seed)
     else:
-        known = (_sums(np.flatnonzero(scored)) / largest / norm)[:, order]
-        blocks = iter([-known if side == "lower" else known])
+        block = (_sums(np.flatnonzero(scored)) / largest / norm)[:, order]
+        blocks = iter([-block if side == "lower" else block])
     extreme, total = np.zeros(d.shape[1]), 0
     for sums in blocks:
         highest = _highest(np.abs(sums, out=sums) if side == "both" else sums, steps)
@@ -272,13 +272,13 @@ class SystemPairs:
         """The differences of all pairs, a row for each query or cluster."""
         return self._by_unit(self._table[:, self.first], self._table[:, self.second])
 
-    def _by_unit(self, systems: FloatArray, others: FloatArray) -> FloatArray:
-        found = paired_differences(systems, others)
-        return found if self._clusters is None else cluster_sums(found, self._clusters)
+    def _by_unit(self, systems: FloatArray, rivals: FloatArray) -> FloatArray:
+        differences = paired_differences(systems, rivals)
+        return differences if self._clusters is None else cluster_sums(differences, self._clusters)
 
     @cached_property
     def p_values(self) -> FloatArray:
-        """What `max_t_p_values` gives for all pairs."""
+        """P-values of all pairs by `max_t_p_values`."""
         return max_t_p_values(
             self.differences,
             resamples=self._resamples,
@@ -301,13 +301,13 @@ class SystemPairs:
         return tied & scored
 
     def sums(
-        self, systems: Sequence[int] | NDArray[np.intp], others: Sequence[int] | NDArray[np.intp]
+        self, systems: Sequence[int] | NDArray[np.intp], rivals: Sequence[int] | NDArray[np.intp]
     ) -> FloatArray:
         """Return the sums of systems minus others, pair by pair, under the flips of the seed.
 
         Shape (resamples, pairs); the same as those of `random_flips`, rounding aside.
         """
-        one, other = np.asarray(systems, np.intp), np.asarray(others, np.intp)
+        one, other = np.asarray(systems, np.intp), np.asarray(rivals, np.intp)
         low, high = np.minimum(one, other), np.maximum(one, other)
         n_systems = self._table.shape[1]
         places = low * (2 * n_systems - low - 1) // 2 + high - low - 1  # among all combinations

@@ -100,7 +100,7 @@ class _FlippedSums:
 
 
 def tolerance(differences: FloatArray) -> FloatArray:
-    """Give how much rounding may move a sum of each column: ties within it count as ties.
+    """Give the rounding error of a sum of each column: sums within it count as ties.
 
     Without it tied flips are lost to rounding, and p is too small for every seed.
     """
@@ -157,13 +157,13 @@ def randomization_p_values(
         p_values[column] = _count_extreme(all_flips(changed), changed)[0] / 2 ** len(changed)
     many = n_changed > EXACT_UP_TO
     if many.any():
-        own = d[:, many]
+        columns = d[:, many]
         blocks = (
-            random_flips(own, resamples, seed)
+            random_flips(columns, resamples, seed)
             if _sums is None
             else iter([_sums(np.flatnonzero(many))])
         )
-        extreme = _count_extreme(blocks, own)
+        extreme = _count_extreme(blocks, columns)
         p_values[many] = (extreme + 1) / (resamples + 1)
     return p_values
 

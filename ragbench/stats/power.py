@@ -166,11 +166,11 @@ def noncentral_t_sf(t: float, df: float, noncentrality: float) -> float:
         ends += [w for w in (step - breadth, step, step + breadth) if ends[0] < w < ends[1]]
     ends.sort()
     total = mass = 0.0
-    for left, right in pairwise(ends):
-        w = left + (right - left) * (_NODES + 1) / 2
+    for start, end in pairwise(ends):
+        w = start + (end - start) * (_NODES + 1) / 2
         # The density up to a constant, which the division by its mass makes needless.
         density = np.exp((df - 1) * np.log(w / max(mode, 0.5)) - df / 2 * (w**2 - mode**2))
-        density *= _WEIGHTS * (right - left)
+        density *= _WEIGHTS * (end - start)
         exceeds = [_NORMAL.cdf(noncentrality - t * float(x)) for x in w]
         total += float(np.dot(density, exceeds))
         mass += float(density.sum())

@@ -218,7 +218,7 @@ def undefined(reason: str) -> LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How a statistic moves when groups of items are left out, on the scale from -1 to 1."""
+    """Shifts of a statistic when groups of items are left out, on the scale from -1 to 1."""
 
     value: float
     """The statistic."""
@@ -232,7 +232,7 @@ class Spread:
     @classmethod
     def of(
         cls,
-        found: Sequence[LeftOut],
+        results: Sequence[LeftOut],
         used: Sequence[np.ndarray[Any, Any]],
         groups: np.ndarray[Any, np.dtype[np.int64]],
         span: tuple[float, float],
@@ -240,12 +240,12 @@ class Spread:
         """Collect the mean over several tables."""
         unit = 2 / (span[1] - span[0])
         shifts = np.zeros(len(groups))
-        for each, rows in zip(found, used, strict=True):
-            shifts[rows] += unit * (each.without - each.value) / len(found)
+        for result, rows in zip(results, used, strict=True):
+            shifts[rows] += unit * (result.without - result.value) / len(results)
         present = np.any(used, axis=0)
         every: FloatArray = np.bincount(groups[present], weights=shifts[present]).astype(float)
         sums = every[np.unique(groups[present])]
-        value = unit * (float(np.mean([each.value for each in found])) - span[0]) - 1
+        value = unit * (float(np.mean([result.value for result in results])) - span[0]) - 1
         return cls(value, sums, int(present.sum()), span)
 
     @property
@@ -292,8 +292,8 @@ def plus_two(
         alike = statistic(table[keep]).value < centre
         padded.append(_with_opposites(table, keep, alike=alike))
         rows.append(np.concatenate((keep, [True, True])))
-    found = [statistic(table[keep]) for table, keep in zip(padded, rows, strict=True)]
-    return Spread.of(found, rows, np.concatenate((groups, groups.max() + np.array([1, 2]))), span)
+    results = [statistic(table[keep]) for table, keep in zip(padded, rows, strict=True)]
+    return Spread.of(results, rows, np.concatenate((groups, groups.max() + np.array([1, 2]))), span)
 
 
 def _with_opposites(table: FloatArray, used: np.ndarray[Any, Any], *, alike: bool) -> FloatArray:

@@ -157,15 +157,15 @@ def _tail(lost: int, gained: int, n: int, difference: float, tie: float) -> floa
     b = _reached(n, p_lost, lost)[:, np.newaxis]
     c = _reached(n, p_gained, gained)[np.newaxis, :]
     z = score_statistic(b, c, n, np.array(difference))[0]
-    rest = n - b - c
+    unchanged = n - b - c
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = (
             float(_log_factorial(np.array([float(n)]))[0])
             + _log_power(b, p_lost)
             + _log_power(c, p_gained)
-            + _log_power(np.maximum(rest, 0.0), max(1 - p_lost - p_gained, 0.0))
+            + _log_power(np.maximum(unchanged, 0.0), max(1 - p_lost - p_gained, 0.0))
         )
-    probability = np.where(rest >= 0, np.exp(logs), 0.0)
+    probability = np.where(unchanged >= 0, np.exp(logs), 0.0)
     tied = np.abs(z - observed) <= _TIED * np.maximum(np.abs(observed), 1.0)
     weight = np.where(tied, tie, z > observed)
     return float((weight * probability).sum())
@@ -240,21 +240,21 @@ def tilting_interval(
     if not 0 < largest < math.inf:
         raise OptionError(owner, "largest", largest, "a finite number above 0")
     alpha = (1 - arguments.probability(owner, "confidence", confidence)) / 2
-    given = arguments.sample(owner, "differences", differences)
-    arguments.within(owner, "differences", given, -largest, largest)
-    if len(given) < 2:
-        return (-largest, largest) if len(given) else (math.nan, math.nan)
-    d = given / largest
+    sample = arguments.sample(owner, "differences", differences)
+    arguments.within(owner, "differences", sample, -largest, largest)
+    if len(sample) < 2:
+        return (-largest, largest) if len(sample) else (math.nan, math.nan)
+    d = sample / largest
     return largest * _tilted_lower(d, alpha), -largest * _tilted_lower(-d, alpha)
 
 
 def _tilted_lower(d: FloatArray, alpha: float) -> float:
     """Give the lower limit of the mean of differences in [-1, 1]."""
-    seen = float(np.abs(d).max())
+    largest = float(np.abs(d).max())
     if d.mean() > 0:
-        above = 2 * _above((d / seen + 1) / 2, alpha) - 1
+        above = 2 * _above((d / largest + 1) / 2, alpha) - 1
         if above > 0:
-            return round(seen * above, _DIGITS)
+            return round(largest * above, _DIGITS)
     return round(2 * _above((d + 1) / 2, alpha) - 1, _DIGITS)
 
 
@@ -337,7 +337,7 @@ def _above(values: FloatArray, alpha: float) -> float:
 
 
 def tail_distance(null: Tilted, mean: float, n: int) -> float:
-    """Say how far out in the upper tail a mean of n draws is, in standard normal deviates.
+    """Give the distance of a mean of n draws in the upper tail, in standard normal deviates.
 
     It lies between the mean of `null`, from which they are drawn, and the largest value there.
 
@@ -396,23 +396,23 @@ def crossing(
         >>> round(crossing(lambda x: x**3 - 2.0, 0.0, 8.0, guess=1.0, within=1e-9), 6)
         1.259921
     """
-    left = right = 0.0  # the values at both ends, 0 where not known
+    low_rise = high_rise = 0.0  # the values at both ends, 0 where not known
     place, step = guess, max((high - guess) / 8, within)
     for count in range(_CROSSING_STEPS):
         if not low < place < high:
             place = low + (high - low) / 2
         value = rises(place)
         if value < 0:
-            low, left = place, value
+            low, low_rise = place, value
         else:
-            high, right = place, value
+            high, high_rise = place, value
         if high - low <= within:
             break
-        if left == 0 or right == 0:  # on one side of the root so far: away from the guess
+        if low_rise == 0 or high_rise == 0:  # on one side of the root so far: away from the guess
             place, step = (place + step if value < 0 else place - step), 2 * step
         elif count % 3 == 2:  # halve now and then: a jump cannot hold it up
             place = low + (high - low) / 2
         else:  # not nearer to an end than the answer has to be, so that both ends move
-            place = low - left * (high - low) / (right - left)
+            place = low - low_rise * (high - low) / (high_rise - low_rise)
             place = min(max(place, low + within / 2), high - within / 2)
     return low + (high - low) / 2

@@ -110,12 +110,12 @@ def _two_tails(t: float, df: float) -> float:
         return 1.0
     a, b = df / 2, 0.5
     # x and 1 - x apart, each without cancellation: either may be close to 1.
-    x, rest = 1 / (1 + square / df), 1 / (1 + df / square)
-    log_power = -a * math.log1p(square / df) + b * math.log(rest)
+    x, complement = 1 / (1 + square / df), 1 / (1 + df / square)
+    log_power = -a * math.log1p(square / df) + b * math.log(complement)
     front = math.exp(log_power + _log_gamma_ratio(a) - 0.5 * math.log(math.pi))
     if x < (a + 1) / (a + b + 2):
         return front * _continued_fraction(a, b, x) / a
-    return 1 - front * _continued_fraction(b, a, rest) / b
+    return 1 - front * _continued_fraction(b, a, complement) / b
 
 
 def _log_gamma_ratio(a: float) -> float:

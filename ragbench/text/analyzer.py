@@ -33,9 +33,9 @@ class Analyzer:
         A language without a stemmer or without stop words goes without them.
         """
         name = language_name(language)
-        known = name in LANGUAGES.values()
+        has_stemmer = name in LANGUAGES.values()
         return cls(
-            stemmer="porter" if name == "english" else "snowball" if known else "none",
+            stemmer="porter" if name == "english" else "snowball" if has_stemmer else "none",
             stopwords=name if name in built_in() else "none",
             language=language,
         )
@@ -51,8 +51,8 @@ class Analyzer:
     def __call__(self, text: str) -> list[str]:
         """Return the terms of a text, in order."""
         dropped, stem = self._stopwords, self._stem
-        kept = [word for word in words(text, self._language) if word not in dropped]
-        return kept if stem is None else [stem(word) for word in kept]
+        terms = [word for word in words(text, self._language) if word not in dropped]
+        return terms if stem is None else [stem(word) for word in terms]
 
 
 def load_stemmer(name: str, language: str = "en") -> Callable[[str], str]:
@@ -82,7 +82,7 @@ def _stemmer(name: str, language: str) -> Callable[[str], str]:
     # on first use: importing it takes longer than a run that has everything stored
     from nltk.stem.snowball import SnowballStemmer
 
-    languages = [known for known in SnowballStemmer.languages if known != "porter"]
+    languages = [spoken for spoken in SnowballStemmer.languages if spoken != "porter"]
     if language not in languages:
         allowed = ", ".join(languages)
         raise OptionError("stemmer", "language", language, allowed, nearest(language, languages))
@@ -142,11 +142,11 @@ def porter_stem(word: str) -> str:
 
 def _shape(stem: str) -> str:
     """A `v` for each vowel and a `c` for each consonant; y is a vowel after a consonant."""
-    shape, before = "", "v"
+    shape, previous = "", "v"
     for letter in stem:
-        is_vowel = letter in "aeiou" or (letter == "y" and before == "c")
-        before = "v" if is_vowel else "c"
-        shape += before
+        is_vowel = letter in "aeiou" or (letter == "y" and previous == "c")
+        previous = "v" if is_vowel else "c"
+        shape += previous
     return shape
 
 
@@ -156,7 +156,7 @@ def _measure(stem: str) -> int:
 
 
 def _is_short(stem: str) -> bool:
-    """Whether it ends as `hop` does, or is as `at`: Porter's *o."""
+    """Return True if a stem ends as `hop` does, or is as `at`: Porter's *o."""
     shape = _shape(stem)
     return shape == "vc" or (shape.endswith("cvc") and stem[-1] not in "wxy")
 
@@ -204,6 +204,6 @@ def _replaced(word: str, endings: Mapping[str, str], least: int) -> str:
         if (ending := word[-length:]) in endings:
             stem = word[: len(word) - len(ending)]
             # -ion goes behind s and t alone: -sion, -tion
-            kept = ending == "ion" and not stem.endswith(("s", "t"))
-            return word if kept or _measure(stem) <= least else stem + endings[ending]
+            is_stem = ending == "ion" and not stem.endswith(("s", "t"))
+            return word if is_stem or _measure(stem) <= least else stem + endings[ending]
     return word

@@ -38,7 +38,7 @@ _BY = ("words", "sentences", "tokens", "langchain")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunking:
-    """How documents are cut into chunks."""
+    """Options of cutting documents into chunks."""
 
     by: Annotated[
         Literal["words", "sentences", "tokens", "langchain"] | str,
@@ -106,7 +106,7 @@ class Chunking:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One piece of a text."""
+    """Piece of a text and its place."""
 
     text: str
     """The piece, as it stands in the text."""
@@ -144,13 +144,13 @@ class Chunker:
         Each has the title and the metadata of the document, besides them `chunk_start` and
         `chunk_end`. A document without text is one chunk, so that its title can be found.
         """
-        made = []
+        parts = []
         for number, chunk in enumerate(self(document.text) or [Chunk("", 0, 0)]):
             place = {"chunk_start": chunk.start, "chunk_end": chunk.end}
             identifier = f"{document.id}{SEPARATOR}{number}"
             metadata = {**document.metadata, **place}
-            made.append(Document(identifier, chunk.text, document.title, metadata))
-        return made
+            parts.append(Document(identifier, chunk.text, document.title, metadata))
+        return parts
 
     def _by_spans(self) -> Callable[[str], list[Chunk]]:
         chunking = self.chunking
@@ -205,48 +205,49 @@ class Chunker:
         return cut
 
 
-def cuts_texts(named: object) -> bool:
-    """Whether code that is named cuts a text itself: a function of one text, no factory."""
-    if not inspect.isfunction(named):
+def cuts_texts(code: object) -> bool:
+    """Return True if code cuts a text itself: a function of one text, no factory."""
+    if not inspect.isfunction(code):
         return False
-    parameters = inspect.signature(named).parameters
+    parameters = inspect.signature(code).parameters
     needed = [
-        each.name
-        for each in parameters.values()
-        if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD
+        p.name
+        for p in parameters.values()
+        if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD
     ]
     return len(needed) == 1 and needed[0] != "chunk_size"
 
 
-def splitter_options(named: Any, chunking: Chunking) -> dict[str, object]:
-    """Return what code that is named is called with, besides the text.
+def splitter_options(code: Any, chunking: Chunking) -> dict[str, object]:
+    """Return the arguments of code that cuts or makes a splitter, besides the text.
 
     Raises:
         OptionError: The block says what a function does not take, or lacks a size.
     """
-    own: dict[str, object] = {**(chunking.args or {})}
-    if not cuts_texts(named):
-        if not callable(named):
+    options: dict[str, object] = {**(chunking.args or {})}
+    if not cuts_texts(code):
+        if not callable(code):
             raise OptionError("chunk", "by", chunking.by, "a function of a text, or a splitter")
         if chunking.size is None:
             raise OptionError("chunk", "size", None, "an integer >= 1, for a splitter that is made")
-        return {"chunk_size": chunking.size, "chunk_overlap": chunking.overlap, **own}
-    taken = inspect.signature(named).parameters
-    given = {"size": chunking.size, "overlap": chunking.overlap or None}
-    for name, value in given.items():
-        if value is not None and name in taken:
-            own[name] = value
+        return {"chunk_size": chunking.size, "chunk_overlap": chunking.overlap, **options}
+    accepted = inspect.signature(code).parameters
+    sizes = {"size": chunking.size, "overlap": chunking.overlap or None}
+    for name, value in sizes.items():
+        if value is not None and name in accepted:
+            options[name] = value
         elif value is not None and chunking.by != "langchain":
-            allowed = f"left out: {named.__name__} does not take it"
+            allowed = f"left out: {code.__name__} does not take it"
             raise OptionError("chunk", name, value, allowed)
-    _, signature = plain_signature(named, f"chunk: {named.__name__}", (1,), "(text)")
+    _, signature = plain_signature(code, f"chunk: {code.__name__}", (1,), "(text)")
     declared = declared_options(_as_declared(signature))
     try:
-        check_values("chunk", declared, own)
+        check_values("chunk", declared, options)
     except OptionError as error:
-        at = "" if error.option == "options" else f"{error.option}: "
-        raise OptionError("chunk", "args", own, f"{at}{error.allowed}", error.nearest) from error
-    return own
+        place = "" if error.option == "options" else f"{error.option}: "
+        allowed = f"{place}{error.allowed}"
+        raise OptionError("chunk", "args", options, allowed, error.nearest) from error
+    return options
 
 
 def _as_declared(signature: inspect.Signature) -> Callable[..., None]:
@@ -300,14 +301,14 @@ def sentence_spans(text: str) -> list[Span]:
 
 
 def tokenizer_spans(name: str) -> Callable[[str], list[Span]]:
-    """Return what finds the tokens of a model, special ones left out."""
+    """Return a function that finds the places of a model's tokens, without special ones."""
     tokenizer = _tokenizer(name)
 
     def spans(text: str) -> list[Span]:
-        found = tokenizer(
+        encoding = tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
         )
-        return [(start, end) for start, end in found["offset_mapping"] if end > start]
+        return [(start, end) for start, end in encoding["offset_mapping"] if end > start]
 
     return spans
 
@@ -326,5 +327,5 @@ def _tokenizer(name: str) -> Callable[..., dict[str, list[Span]]]:
         raise OptionError("chunk", "tokenizer", name, allowed) from error
     if not tokenizer.is_fast:
         raise OptionError("chunk", "tokenizer", name, "a fast tokenizer, which tells places")
-    made: Callable[..., dict[str, list[Span]]] = tokenizer
-    return made
+    callable_tokenizer: Callable[..., dict[str, list[Span]]] = tokenizer
+    return callable_tokenizer

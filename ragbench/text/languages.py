@@ -38,7 +38,7 @@ _PARTING = frozenset(
     "\u1361\u1362\u1363\u1364\u1365\u1366\u1367\u1368\u17d4\u17d5\u17d6"
 )
 # 10² is not 102, and ½ not 12: these compatibility forms mean something else
-_KEPT = ("<super>", "<sub>", "<fraction>")
+_OTHER_MEANING = ("<super>", "<sub>", "<fraction>")
 _TATWEEL = "\u0640"  # lengthens the line between two Arabic letters; no letter
 _PICTURES = 0x2300  # symbols from here on are pictures (emoji, dingbats), below signs such as ©
 
@@ -78,7 +78,7 @@ def fold(code: int) -> str:
     character = chr(code)
     if unicodedata.category(character) == "Cf" or character == _TATWEEL or 0xFE00 <= code <= 0xFE0F:
         return ""
-    if unicodedata.decomposition(character).startswith(_KEPT):
+    if unicodedata.decomposition(character).startswith(_OTHER_MEANING):
         return character
     # twice: folding may leave a form that is not composed
     folded = unicodedata.normalize("NFKC", character).casefold()
@@ -101,7 +101,7 @@ class _Table(dict[int, str]):
 
 
 def _parts(character: str) -> bool:
-    """Whether punctuation parts words although no space stands beside it."""
+    """Return True if punctuation parts words although no space stands beside it."""
     return character in _PARTING or unicodedata.east_asian_width(character) in "WF"
 
 
@@ -146,7 +146,7 @@ def marks() -> str:
 
 @cache
 def _token() -> re.Pattern[str]:
-    """One character of a script without spaces, with its marks, or else all up to a space."""
+    """Compile a pattern: a character without spaces around and its marks, or all up to a space."""
     return re.compile(rf"[{UNSPACED}][{marks()}]*|[^\s{UNSPACED}]+")
 
 
@@ -176,7 +176,7 @@ def unicode_words(text: str) -> list[str]:
 
 
 def is_latin(text: str) -> bool:
-    """Whether at least half of the words of a text have a Latin letter; so if it has no words.
+    """Return True if at least half of the words of a text have a Latin letter, or it has none.
 
     Numbers and emoji do not count.
 

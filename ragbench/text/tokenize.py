@@ -61,17 +61,17 @@ def words(text: str, language: str = "en") -> list[str]:
         text = text.replace("I", "\u0131").replace("\u0130", "i")
     text = text.lower()
     if text.isascii():
-        found = _ASCII_WORD.findall(text)
+        pieces = _ASCII_WORD.findall(text)
     else:
         text = unicodedata.normalize("NFC", text.translate(_CLEAN))
-        found = _unicode_word().findall(text)
+        pieces = _unicode_word().findall(text)
         if _HAS_UNSPACED.search(text):
-            found = [piece for word in found for piece in _pairs(word)]
-    return _split_apostrophes(found, language) if "'" in text else found
+            pieces = [piece for word in pieces for piece in _pairs(word)]
+    return _split_apostrophes(pieces, language) if "'" in text else pieces
 
 
 def has_unspaced_words(text: str) -> bool:
-    """Whether a text has letters side by side of a script that parts words by no space.
+    """Return True if a text has adjacent letters of a script that parts words by no space.
 
     Example:
         >>> has_unspaced_words("in 東京"), has_unspaced_words("в Москве")
@@ -87,12 +87,12 @@ def _pairs(word: str) -> list[str]:
     return [word[i : i + 2] for i in range(len(word) - 1)]
 
 
-def _split_apostrophes(found: list[str], language: str) -> list[str]:
+def _split_apostrophes(pieces: list[str], language: str) -> list[str]:
     if language in _ELIDING:
-        return [part for word in found for part in word.split("'")]
+        return [part for word in pieces for part in word.split("'")]
     if language == "en":
-        return [word.removesuffix("'s") for word in found]
-    return found
+        return [word.removesuffix("'s") for word in pieces]
+    return pieces
 
 
 @functools.cache
@@ -125,21 +125,21 @@ def sentences(text: str) -> list[str]:
     """
     # Where nothing is in upper case, a lower-case start says nothing.
     cased = not text.islower()
-    found, start = [], 0
+    pieces, start = [], 0
     for boundary in _BOUNDARY.finditer(text):
         end = boundary.end()
         if boundary.group() and not _ends(text, start, end, cased):
             continue
         if piece := text[start:end].strip():
-            found.append(piece)
+            pieces.append(piece)
         start = end
     if piece := text[start:].strip():
-        found.append(piece)
-    return found
+        pieces.append(piece)
+    return pieces
 
 
 def _ends(text: str, start: int, end: int, cased: bool) -> bool:
-    """Whether the punctuation before `end` ends the sentence that began at `start`."""
+    """Return True if the punctuation before `end` ends the sentence that began at `start`."""
     following = _NEXT_WORD.match(text, end)
     next_word = following.group(1) if following else ""
     if cased and next_word[:1].islower():

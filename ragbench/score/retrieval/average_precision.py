@@ -66,20 +66,20 @@ def _tied_total(ranked: RankedGrades, hit: NDArray[np.bool_], k: int | None) -> 
     b + 1 + (i - 1)(r - 1)/(m - 1) hits down to it, on average, and each place is as likely.
     """
     ties = ranked.ties
-    before, tied = _hits_by_group(ranked, hit)
-    others = (tied - 1) / np.maximum(ties.size - 1, 1)
+    hits_above, tied = _hits_by_group(ranked, hit)
+    other_hits = (tied - 1) / np.maximum(ties.size - 1, 1)
     # sum of 1/rank and of (i - 1)/rank = 1 - first/rank over the places of the group
     inverse = ties.mean(lambda rank: 1.0 / rank, k)
     places = ties.mean(np.ones_like, k) - ties.first * inverse
-    return ranked.sum(hit * ((before + 1) * inverse + others * places))
+    return ranked.sum(hit * ((hits_above + 1) * inverse + other_hits * places))
 
 
 def _hits_by_group(ranked: RankedGrades, hit: NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
     """Count, for each row, the hits of its query before its tie group, and those in the group."""
     edges, group = number_groups(ranked.query, ranked.ties.first)
     count = np.concatenate(([0], np.cumsum(hit)))
-    before = count[edges[group]] - count[ranked.starts[ranked.query]]
-    return before, count[edges[group + 1]] - count[edges[group]]
+    hits_above = count[edges[group]] - count[ranked.starts[ranked.query]]
+    return hits_above, count[edges[group + 1]] - count[edges[group]]
 
 
 # version 2: the logarithm itself; the mean was exp of the arithmetic mean in version 1

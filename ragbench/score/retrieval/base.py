@@ -1,4 +1,4 @@
-"""What every retrieval measure is: a function of a record, which `@measure` declares.
+"""Retrieval measures: functions of a record, declared by `@measure`.
 
 It returns an array of shape (n,): a value for each query, within the declared range, and NaN where
 it does not apply, for the cause that `nan_means` names. A bad option is refused before it runs. Its
@@ -88,7 +88,7 @@ class RankedGrades:
 
     @property
     def n_queries(self) -> int:
-        """How many queries are judged."""
+        """Number of judged queries."""
         return len(self.query_ids)
 
     @functools.cached_property
@@ -213,7 +213,7 @@ class RankedSubtopics:
 
 @dataclass(frozen=True)
 class RetrievedPassages:
-    """What n queries retrieved, as texts, and the answers that they should have found."""
+    """Texts of the passages that n queries retrieved, and the gold answers of the queries."""
 
     passages: Sequence[Sequence[str]]
     """Query -> the texts of its passages, best first."""
@@ -230,7 +230,7 @@ class RetrievedPassages:
 
 @dataclass(frozen=True)
 class MeasureSpec:
-    """What `@measure` declares about a measure; notation, list, report and docs read it."""
+    """Properties of a measure that `@measure` declares; notation, report and docs read them."""
 
     name: str
     """The canonical name: `ndcg`."""
@@ -270,7 +270,7 @@ class MeasureSpec:
 
     @property
     def needs(self) -> str:
-        """What the data must have for its record, in words."""
+        """Name the data that its record is made of."""
         return _NEEDS[self.reads]
 
 
@@ -311,7 +311,7 @@ def plain_measure(name: str, function: Callable[..., Any]) -> Callable[..., Floa
     owner = f"measure '{name}'"
     _, signature = plain_signature(function, owner, (2,), "(retrieved, judged)")
     cutoff = inspect.Parameter("k", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Cutoff)
-    parameters = [each for each in signature.parameters.values() if each.name != "k"]
+    parameters = [p for p in signature.parameters.values() if p.name != "k"]
 
     def kernel(ranked: RankedGrades, *, k: int | None = None, **options: Any) -> FloatArray:
         values = np.full(ranked.n_queries, np.nan)
@@ -325,18 +325,18 @@ def plain_measure(name: str, function: Callable[..., Any]) -> Callable[..., Floa
             try:
                 value = function(grades[:k].tolist(), judged, **options)
             except Exception as error:  # code of the user's may raise anything
-                what = f"{type(error).__name__}: {error}"
-                raise AdapterError(f"{owner}: {query}: {what}") from error
+                reason = f"{type(error).__name__}: {error}"
+                raise AdapterError(f"{owner}: {query}: {reason}") from error
             if not isinstance(value, (int, float)) or not 0 <= value < np.inf:
-                found = f"{query}: {value!r}"
+                wrong = f"{query}: {value!r}"
                 allowed = "a number >= 0; @measure declares another range"
-                raise AdapterError(f"{owner}: found {found}, allowed: {allowed}")
+                raise AdapterError(f"{owner}: found {wrong}, allowed: {allowed}")
             values[position] = value
         return values
 
     kernel.__name__, kernel.__doc__ = getattr(function, "__name__", name), function.__doc__
     kernel.__dict__["__signature__"] = inspect.Signature([*parameters, cutoff])
-    kernel.__annotations__ = {each.name: each.annotation for each in (*parameters, cutoff)}
+    kernel.__annotations__ = {p.name: p.annotation for p in (*parameters, cutoff)}
     declare = measure(
         name,
         range=(0.0, np.inf),
@@ -348,7 +348,7 @@ def plain_measure(name: str, function: Callable[..., Any]) -> Callable[..., Floa
 
 
 def no_average(name: str) -> OptionError:
-    """Say that a measure has no closed form over the orders of tied documents, and which have."""
+    """Return the error of a measure that cannot average over ties; it names those that can."""
     from ragbench.score.retrieval import MEASURES
 
     specs = ((other, spec_of(MEASURES.load(other))) for other in MEASURES.table)
@@ -357,6 +357,6 @@ def no_average(name: str) -> OptionError:
 
 
 def spec_of(kernel: Callable[..., Any]) -> MeasureSpec | None:
-    """Return what `@measure` declared about a function; None where it is not a measure."""
+    """Return the properties of a function that `@measure` declared; None for others."""
     spec = getattr(kernel, "measure_spec", None)
     return spec if isinstance(spec, MeasureSpec) else None

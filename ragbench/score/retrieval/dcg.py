@@ -218,7 +218,7 @@ def ndcg(
 
 
 def discounts(rank: IntArray, discount: str = "log2", base: float = 2) -> FloatArray:
-    """Return what the gain at each rank is divided by."""
+    """Return the divisor of the gain at each rank."""
     if discount == "log2":
         divisors: FloatArray = np.log2(rank + 1.0)
         return divisors
@@ -296,8 +296,8 @@ def rndcg(ranked: RankedGrades, *, gains: Gains | None = None, rel: Grade = 1) -
     """
     gained = Gained.of("rndcg", ranked, gains=gains)
     last = np.flatnonzero(_last_of_its_gain(gained))
-    query, at = ranked.judged_query[last], ranked.judged_rank[last]
-    at_changes = _ndcg_at(gained, query, at, _dcg_down_to(gained, query, at))
+    query, ranks = ranked.judged_query[last], ranked.judged_rank[last]
+    at_changes = _ndcg_at(gained, query, ranks, _dcg_down_to(gained, query, ranks))
     total = np.bincount(query, at_changes, minlength=ranked.n_queries)
     # one rank beyond the best ranking is not yet an end of its own: so trec_eval counts
     end = ranked.n_retrieved > gained.n_gaining + 1
@@ -363,12 +363,12 @@ def normalized_gain(ranked: RankedGrades, *, gains: Gains | None = None) -> Floa
     gained = Gained.of("g", ranked, gains=gains)
     hit = gained.rows > 0
     query, rank = ranked.query[hit], ranked.rank[hit]
-    found = running_sums(gained.rows, ranked.starts)[hit]
+    gained_above = running_sums(gained.rows, ranked.starts)[hit]
     # the best ranking gains at least the least cost at each rank where it gains anything
     least = np.where(gained.ideal > 0, np.maximum(gained.ideal, LEAST_COST), 0.0)
-    best = gained.ideal_down_to(query, rank, least) if len(query) else found
+    best = gained.ideal_down_to(query, rank, least) if len(query) else gained_above
     best = best + LEAST_COST * np.maximum(rank - gained.n_gaining[query], 0)
-    worth = gained.rows[hit] / np.log2(2.0 + best - found)
+    worth = gained.rows[hit] / np.log2(2.0 + best - gained_above)
     total = np.bincount(query, worth, minlength=ranked.n_queries)
     return ranked.divide(total, gained.sum_ideal(gained.ideal))
 

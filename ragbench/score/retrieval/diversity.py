@@ -99,35 +99,35 @@ def redundancy(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None) -
 
 
 def _repeated(relevant: Iterable[Subtopics]) -> int:
-    seen: set[Hashable] = set()
+    covered: set[Hashable] = set()
     repeated = 0
     for covers in relevant:
-        repeated += covers <= seen
-        seen |= covers
+        repeated += covers <= covered
+        covered |= covers
     return repeated
 
 
 def _discounted(ranking: Iterable[Subtopics], alpha: float) -> float:
     """Add up the gains of a ranking, each over log2(rank + 1)."""
-    seen: Counter[Hashable] = Counter()
+    covered: Counter[Hashable] = Counter()
     total = 0.0
     for rank, covers in enumerate(ranking, 1):
-        total += _gain(covers, seen, alpha) / log2(rank + 1)
-        seen.update(covers)
+        total += _gain(covers, covered, alpha) / log2(rank + 1)
+        covered.update(covers)
     return total
 
 
 def _best_order(judged: Sequence[Subtopics], alpha: float, k: int | None) -> list[Subtopics]:
     """Rank the relevant documents greedily by what they gain; the first of equals goes first."""
-    left, order = list(judged), list[Subtopics]()
-    seen: Counter[Hashable] = Counter()
-    while left and (k is None or len(order) < k):
-        best = max(left, key=lambda covers: _gain(covers, seen, alpha))
-        left.remove(best)
+    candidates, order = list(judged), list[Subtopics]()
+    covered: Counter[Hashable] = Counter()
+    while candidates and (k is None or len(order) < k):
+        best = max(candidates, key=lambda covers: _gain(covers, covered, alpha))
+        candidates.remove(best)
         order.append(best)
-        seen.update(best)
+        covered.update(best)
     return order
 
 
-def _gain(covers: Subtopics, seen: Counter[Hashable], alpha: float) -> float:
-    return float(sum((1.0 - alpha) ** seen[topic] for topic in covers))
+def _gain(covers: Subtopics, covered: Counter[Hashable], alpha: float) -> float:
+    return float(sum((1.0 - alpha) ** covered[topic] for topic in covers))

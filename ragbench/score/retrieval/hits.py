@@ -68,21 +68,21 @@ def join(hits: Keyed, judged: Keyed) -> tuple[IntArray, IntArray]:
     pairs = _neighbours(hits.keys if some is None else hits.keys[some], judged.keys)
     if pairs is None:
         return _compared(hits, judged)
-    rows, found = pairs if some is None else (some[pairs[0]], pairs[1])
+    rows, gold = pairs if some is None else (some[pairs[0]], pairs[1])
     # two ids may share a hash: only the same bytes are the same document
-    same = hits.documents.take(rows).equal(judged.documents.take(found))
-    return rows[same], found[same]
+    same = hits.documents.take(rows).equal(judged.documents.take(gold))
+    return rows[same], gold[same]
 
 
-def _neighbours(keys: HashArray, wanted: HashArray) -> tuple[IntArray, IntArray] | None:
+def _neighbours(keys: HashArray, gold_keys: HashArray) -> tuple[IntArray, IntArray] | None:
     """Return the pairs of rows that share the upper bits of their key; None where three do.
 
     The lower bits hold the number of the row, since NumPy sorts numbers several times as fast as
     it finds the order that sorts them.
     """
     n = len(keys)
-    bits = np.uint64((n + len(wanted)).bit_length())
-    numbered = np.concatenate((keys, wanted)) >> bits << bits
+    bits = np.uint64((n + len(gold_keys)).bit_length())
+    numbered = np.concatenate((keys, gold_keys)) >> bits << bits
     numbered |= np.arange(len(numbered), dtype=np.uint64)
     numbered.sort()
     upper = numbered >> bits
@@ -101,18 +101,18 @@ def _compared(hits: Keyed, judged: Keyed) -> tuple[IntArray, IntArray]:
     """Join one by one: for the rare block in which ids share a hash."""
     table = {(query, judged.documents[row]): row for row, query in enumerate(judged.query.tolist())}
     places = enumerate(hits.query.tolist())
-    found = [table.get((query, hits.documents[row]), -1) for row, query in places]
-    columns = np.array(found, np.int64)
+    judgements = [table.get((query, hits.documents[row]), -1) for row, query in places]
+    columns = np.array(judgements, np.int64)
     rows = np.flatnonzero(columns >= 0)
     return rows, columns[rows]
 
 
-def _possible(keys: HashArray, wanted: HashArray) -> IntArray:
+def _possible(keys: HashArray, gold_keys: HashArray) -> IntArray:
     """Return the rows whose key may be wanted: a few too many, quickly."""
-    bits = min(max(_FEWEST_BITS, len(wanted).bit_length() + 3), _MOST_BITS)
+    bits = min(max(_FEWEST_BITS, len(gold_keys).bit_length() + 3), _MOST_BITS)
     shift = np.uint64(64 - bits)
     marked: NDArray[np.bool_] = np.zeros(1 << bits, bool)
-    marked[(wanted >> shift).view(np.int64)] = True
+    marked[(gold_keys >> shift).view(np.int64)] = True
     return np.flatnonzero(marked[(keys >> shift).view(np.int64)])
 
 
@@ -130,12 +130,12 @@ class Hits:
     """Row -> the row of the qrels that judges it."""
 
     @classmethod
-    def at(
+    def from_places(
         cls, places: IntArray, groups: Groups, starts: IntArray, query: IntArray, judged: IntArray
     ) -> Hits:
         """Turn places among all lists into ranks; `starts`: where the list of each hit begins."""
-        before = starts - 1
-        return cls(query, places - before, groups.first - before, groups.end - starts, judged)
+        offset = starts - 1
+        return cls(query, places - offset, groups.first - offset, groups.end - starts, judged)
 
     @classmethod
     def joined(cls, parts: Sequence[Hits]) -> Hits:
@@ -149,10 +149,10 @@ class Hits:
         )
 
     def down_to(self, depth: int) -> Hits:
-        """Return those of the first `depth` ranks."""
-        seen = self.rank <= depth
-        last = np.minimum(self.last[seen], depth)
-        return Hits(self.query[seen], self.rank[seen], self.first[seen], last, self.judged[seen])
+        """Return the hits of the first `depth` ranks."""
+        near = self.rank <= depth
+        last = np.minimum(self.last[near], depth)
+        return Hits(self.query[near], self.rank[near], self.first[near], last, self.judged[near])
 
 
 def find_hits(lists: LookedUp, judged: Qrels, *, stable: bool, singles: bool) -> Hits:
@@ -176,10 +176,12 @@ def find_hits(lists: LookedUp, judged: Qrels, *, stable: bool, singles: bool) ->
         tied_ids = map(lists.judged.__getitem__, rows[tied].tolist())
         first, end = members.first, members.first + (groups.end - groups.first)[tied]
         # a walk through each tie group: quicker than a table of all ids, for 1,000 that tie too
-        at = [*map(texts.index, tied_ids, first.tolist(), end.tolist())]
+        member = [*map(texts.index, tied_ids, first.tolist(), end.tolist())]
         places = members.by_row() if stable else members.by_id(ByteIds.of(texts))
-        place[tied] = places[at]
-    return Hits.at(place, groups, lists.starts[query], query + lists.first, rows + int(starts[0]))
+        place[tied] = places[member]
+    return Hits.from_places(
+        place, groups, lists.starts[query], query + lists.first, rows + int(starts[0])
+    )
 
 
 def join_hits(
@@ -201,4 +203,4 @@ def join_hits(
     query = hits.query[hit]
     groups = lists.groups_of(hit, query, scores[hit])
     place = lists.places(hit, groups, None if stable else hits.documents)
-    return Hits.at(place, groups, block.starts[query], codes[query], rows[gold])
+    return Hits.from_places(place, groups, block.starts[query], codes[query], rows[gold])

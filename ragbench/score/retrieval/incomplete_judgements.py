@@ -1,4 +1,4 @@
-"""Where not all is judged: `bpref`, `gm_bpref`; how much is: `judged@k`; and counts: `num_ret`."""
+"""Measures for incomplete judgements: `bpref`, `gm_bpref`, `judged@k`; counts: `num_ret`."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ def judged(ranked: RankedGrades, *, k: Cutoff | None = None) -> FloatArray:
         >>> judged(rank({"q": {"a": 0, "b": 1}}, {"q": {"a": 9, "new": 8}}), k=10)
         array([0.5])
     """
-    seen = ranked.query if k is None else ranked.query[ranked.rank <= k]
+    rows = ranked.query if k is None else ranked.query[ranked.rank <= k]
     depth = ranked.n_retrieved if k is None else np.minimum(ranked.n_retrieved, k)
-    return ranked.divide(np.bincount(seen, minlength=ranked.n_queries), depth)
+    return ranked.divide(np.bincount(rows, minlength=ranked.n_queries), depth)
 
 
 @_share_of_list("unjudged", aliases=("unj",), direction="lower", averages_ties=True)

@@ -26,10 +26,10 @@ def as_qrels(qrels: Qrels | Mapping[str, Mapping[str, int]]) -> Qrels:
         if grades is not None:
             documents = [*chain.from_iterable(qrels.values())]
             with suppress(TypeError):  # an id that is not text
-                known = {"document_ids": ByteIds.of(documents), "by_query": qrels}
-                found = Qrels(tuple(qrels), starts, documents, grades)
-                vars(found).update(known)  # what its cached properties would make anew
-                return found
+                cached = {"document_ids": ByteIds.of(documents), "by_query": qrels}
+                columns = Qrels(tuple(qrels), starts, documents, grades)
+                vars(columns).update(cached)  # what its cached properties would make anew
+                return columns
     return Qrels.from_dict(qrels)
 
 

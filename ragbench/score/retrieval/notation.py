@@ -94,7 +94,7 @@ class Measure:
 
     @property
     def of_nothing(self) -> float:
-        """What a query without a relevant document gets where those count."""
+        """Value of a query without a relevant document, with `no_relevant: zero`."""
         return self.spec.low if self.spec.of_nothing is None else self.spec.of_nothing
 
     def check(self) -> None:
@@ -102,7 +102,7 @@ class Measure:
         self.score(_NO_QUERIES[self.spec.reads])
 
     def score(self, record: Any) -> FloatArray:
-        """Return one value per query; NaN where the measure does not apply."""
+        """Score each query of a record; NaN where the measure does not apply."""
         cutoff = {} if self.k is None else {"k": self.k}
         return self.kernel(record, **self.options, **cutoff)
 
@@ -129,11 +129,11 @@ def parse_measure(name: object) -> Measure:
         >>> parse_measure("nDCG(dcg='exp-log2')@10").name
         'ndcg(gain=exp)@10'
     """
-    found = _parse(_text(name))
-    if len(found) > 1:
-        names = ", ".join(measure.written for measure in found)
+    measures = _parse(_text(name))
+    if len(measures) > 1:
+        names = ", ".join(measure.written for measure in measures)
         raise OptionError("measure", "", str(name), f"one measure; this names {names}")
-    return found[0]
+    return measures[0]
 
 
 def parse_measures(
@@ -163,36 +163,38 @@ def parse_measures(
     """
     if isinstance(names, (Measure, str)) or not isinstance(names, Iterable):
         names = [names]
-    found: list[Measure] = []
-    asked = [name if isinstance(name, Measure) else _text(name) for name in names]
-    own = {part.family for name in asked if isinstance(name, str) for part in read_parameters(name)}
-    for name in asked:
+    measures: list[Measure] = []
+    entries = [name if isinstance(name, Measure) else _text(name) for name in names]
+    texts = [name for name in entries if isinstance(name, str)]
+    families = {part.family for text in texts for part in read_parameters(text)}
+    for name in entries:
         if isinstance(name, Measure):
-            found.append(name)
+            measures.append(name)
             continue
-        wanted = expand(name, own=own, trec_eval=trec_eval) if trec_eval_defaults else (name,)
-        found += [measure for each in wanted for measure in _parse(each, implied or {})]
-    return found
+        words = expand(name, replaced=families, trec_eval=trec_eval)
+        for word in words if trec_eval_defaults else (name,):
+            measures += _parse(word, implied or {})
+    return measures
 
 
 def _text(name: object) -> str:
-    """Return how a measure is written; objects of ir_measures write themselves."""
+    """Return the text of a measure's name; objects of ir_measures print theirs."""
     theirs = str(getattr(name, "NAME", ""))
     if theirs in FALSE_FRIENDS:
         raise OptionError("measure", "", str(name), FALSE_FRIENDS[theirs])
     return str(name).strip()
 
 
-def _parse(written: str, implied: Mapping[str, Any] = MappingProxyType({})) -> list[Measure]:
-    if asked := read_parameters(written):
-        spelt = [(each, _spelt(each.family.casefold())) for each in asked]
+def _parse(text: str, implied: Mapping[str, Any] = MappingProxyType({})) -> list[Measure]:
+    if parts := read_parameters(text):
+        spelt = [(part, _spelt(part.family.casefold())) for part in parts]
         return [_measure(e.written, ours, e.options, e.k, implied) for e, ours in spelt]
-    match = _FORM.fullmatch(written)
-    if match is None or written.isdecimal():
+    match = _FORM.fullmatch(text)
+    if match is None or text.isdecimal():
         raise OptionError(
             "measure",
             "",
-            written,
+            text,
             "a name such as ndcg@10 or precision(rel=2)@5; "
             'quote a name with a comma in a YAML flow list: ["ndcg(gain=exp,discount=jk)@10"]',
         )
@@ -200,15 +202,15 @@ def _parse(written: str, implied: Mapping[str, Any] = MappingProxyType({})) -> l
     if match["behind"] is not None:
         if match["options"] is not None:
             once = f"{name}({','.join(filter(None, [options, match['behind']]))})@{k.strip()}"
-            raise OptionError("measure", "", written, "options in one place", once)
+            raise OptionError("measure", "", text, "options in one place", once)
         options = match["behind"]
     uncut = CUT_ONLY.get(name.casefold())
     if uncut and k is None:
         raise OptionError(name, "k", None, f"a cut-off, as in {name}_10; uncut it is {uncut}")
     if instead := not_here(name):
-        raise OptionError("measure", "", written, instead)
+        raise OptionError("measure", "", text, instead)
     ours = WITH_OPTIONS.get(name.casefold()) if options else None
-    return [_measure(written, ours or _spelt(name), options, k, implied)]
+    return [_measure(text, ours or _spelt(name), options, k, implied)]
 
 
 def _spelt(name: str) -> str:
@@ -227,10 +229,10 @@ def _built_in_names() -> Mapping[str, str]:
 
 
 def _measure(
-    written: str, spelling: str, options: str, k: str | None, implied: Mapping[str, Any]
+    text: str, spelling: str, options: str, k: str | None, implied: Mapping[str, Any]
 ) -> Measure:
     name, _, spelt = spelling.rstrip(")").partition("(")
-    kernel = _load(name, written)
+    kernel = _load(name, text)
     if (spec := spec_of(kernel)) is None and name.startswith(PYTHON):
         kernel = plain_measure(name, kernel)
         spec = spec_of(kernel)
@@ -240,30 +242,30 @@ def _measure(
     declared = declared_options(kernel)
     declared.pop(spec.at, None)
     # those at their default are left out, the others come in their order
-    given = read_options(spec.name, parts, declared, _respell, implied)
+    values = read_options(spec.name, parts, declared, _respell, implied)
     cutoff = _cutoff(spec, kernel, k)
-    at = {} if cutoff is None else {spec.at: cutoff}
-    inside = ",".join(f"{option}={value}" for option, value in given.items())
-    shown = f"{spec.name}({inside})" if inside else spec.name
-    canonical = shown if cutoff is None else f"{shown}@{cutoff}"
+    last = {} if cutoff is None else {spec.at: cutoff}
+    inside = ",".join(f"{option}={value}" for option, value in values.items())
+    call = f"{spec.name}({inside})" if inside else spec.name
+    canonical = call if cutoff is None else f"{call}@{cutoff}"
     if isinstance(cutoff, int) and spec.at == "k":
-        made = Measure(canonical, written, spec, kernel, given, cutoff)
+        measure = Measure(canonical, text, spec, kernel, values, cutoff)
     else:
-        made = Measure(canonical, written, spec, kernel, given | at)
+        measure = Measure(canonical, text, spec, kernel, values | last)
     if name in MEASURES.table:  # code of the user's is not called before a run
-        made.check()
-    return made
+        measure.check()
+    return measure
 
 
-def _load(name: str, written: str) -> Callable[..., FloatArray]:
+def _load(name: str, text: str) -> Callable[..., FloatArray]:
     """Load a measure; the error for an unknown one lists them all, and the nearest spelling."""
-    known = name in MEASURES.table or name.startswith(PYTHON)
-    if not known and name not in MEASURES.names():
+    registered = name in MEASURES.table or name.startswith(PYTHON)
+    if not registered and name not in MEASURES.names():
         close = nearest(name, [*_built_in_names(), *SPELLINGS])
-        whole = written.replace(name, close, 1) if close else None
-        specs = ((each, spec_of(MEASURES.load(each))) for each in MEASURES.names())
-        forms = (f"{each}@{s.at}" if s and s.cutoff == "required" else each for each, s in specs)
-        raise OptionError("measure", "", written, ", ".join(forms), whole)
+        whole = text.replace(name, close, 1) if close else None
+        specs = ((entry, spec_of(MEASURES.load(entry))) for entry in MEASURES.names())
+        forms = (f"{entry}@{s.at}" if s and s.cutoff == "required" else entry for entry, s in specs)
+        raise OptionError("measure", "", text, ", ".join(forms), whole)
     kernel: Callable[..., FloatArray] = MEASURES.load(name)
     return kernel
 
@@ -287,6 +289,6 @@ def _cutoff(spec: MeasureSpec, kernel: Callable[..., Any], k: str | None) -> Any
     if spec.at != "k":
         return read_value(spec.name, declared_options(kernel)[spec.at], digits)
     if not (digits.isascii() and digits.isdigit() and int(digits) >= 1):
-        found: object = int(k) if re.fullmatch(r"-?\d+", k) else k
-        raise OptionError(spec.name, "k", found, "an integer >= 1")
+        value: object = int(k) if re.fullmatch(r"-?\d+", k) else k
+        raise OptionError(spec.name, "k", value, "an integer >= 1")
     return int(digits)

@@ -80,19 +80,19 @@ def read_gains(owner: str, text: str | None, gain: str = "linear") -> dict[int, 
         raise OptionError(owner, "gains", text, "no gains with gain=exp")
     allowed = "pairs such as {1:3,2:9}: each grade once, an integer >= 0, with a gain >= 0"
     refused = OptionError(owner, "gains", text, allowed)
-    found: dict[int, float] = {}
+    gain_of: dict[int, float] = {}
     inside = text.strip()
     if not (inside.startswith("{") and inside.endswith("}")):
         raise refused
     for pair in inside[1:-1].split(","):
         grade, _, value = (part.strip() for part in pair.partition(":"))
-        if not (grade.isascii() and grade.isdigit()) or int(grade) in found:
+        if not (grade.isascii() and grade.isdigit()) or int(grade) in gain_of:
             raise refused
         try:
-            found[int(grade)] = float(value)
+            gain_of[int(grade)] = float(value)
         except ValueError:
             raise refused from None
     # below 0 a score would leave its range, which the intervals rest on
-    if not all(math.isfinite(gain) and gain >= 0 for gain in found.values()):
+    if not all(math.isfinite(gain) and gain >= 0 for gain in gain_of.values()):
         raise refused
-    return found
+    return gain_of

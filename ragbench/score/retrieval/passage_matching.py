@@ -28,17 +28,17 @@ class PassageWords:
     """The words of a text, lower-cased, without punctuation; made once, read many times."""
 
     def __init__(self, text: str) -> None:
-        found = words(text)
-        self.counts = Counter(found)
+        tokens = words(text)
+        self.counts = Counter(tokens)
         """Word -> how often it occurs."""
-        self.total = len(found)
+        self.total = len(tokens)
         """How many words there are."""
-        self._found = found
+        self._tokens = tokens
 
     @cached_property
     def line(self) -> str:
         """The words with a space around each, so that what is found in it are whole words."""
-        return f" {' '.join(self._found)} "
+        return f" {' '.join(self._tokens)} "
 
 
 class GoldPassages:
@@ -65,8 +65,8 @@ class GoldPassages:
         """
         shared: Counter[str] = Counter()
         for word, count in passage.counts.items():
-            for document, wanted in self._holding.get(word, ()):
-                shared[document] += min(count, wanted)
+            for document, gold_count in self._holding.get(word, ()):
+                shared[document] += min(count, gold_count)
         return [
             document
             for document, text in self._texts.items()
@@ -81,7 +81,7 @@ class GoldPassages:
 
 @dataclass(frozen=True, slots=True)
 class Credits:
-    """Which gold passage each retrieved one of a query counts for."""
+    """Gold passages that the retrieved passages of a query count for."""
 
     documents: list[str | None]
     """Rank - 1 -> the gold passage; None where it counts for none."""
@@ -110,8 +110,8 @@ def credit(
     documents: list[str | None] = []
     several = 0
     for passage in passages:
-        found = [] if passage is None else gold.found_in(passage)
-        candidates = [document for document in found if document in still_open]
+        matches = [] if passage is None else gold.found_in(passage)
+        candidates = [document for document in matches if document in still_open]
         several += len(candidates) > 1
         best = max(candidates, key=grades.__getitem__, default=None)
         documents.append(best)

@@ -41,7 +41,7 @@ class SortedLists:
 
     @cached_property
     def _ties(self) -> tuple[IntArray, IntArray]:
-        """Where the tie groups of two or more places start and end, ascending."""
+        """Starts and ends of the tie groups of two or more places, ascending."""
         as_next = _within_lists(self.scores[1:] == self.scores[:-1], self.starts)
         links = np.flatnonzero(as_next)  # runs of them are the groups
         first, last = np.ones((2, len(links)), bool)
@@ -49,7 +49,7 @@ class SortedLists:
         return links[first], links[last] + 2
 
     def groups(self, query: IntArray, scores: FloatArray) -> Groups:
-        """Return where the tie group of each score starts and ends in the list of its query.
+        """Return the start and the end of each score's tie group in the list of its query.
 
         By bisection, all scores at once: hits x log(retrieved).
         """
@@ -72,7 +72,7 @@ class SortedLists:
         return Groups(first, end, tied)
 
     def places(self, rows: IntArray, groups: Groups, ids: ByteIds | None) -> IntArray:
-        """Return where rows stand among all of their lists.
+        """Return the places of rows among all lists.
 
         Ids break ties, falling as bytes; without them ties stay as listed.
         """
@@ -82,21 +82,21 @@ class SortedLists:
             return places
         members = TiedMembers.of(groups, self)
         if self.order is None:
-            at = members.first + rows[tied] - places[tied]
+            member = members.first + rows[tied] - places[tied]
         else:
             by_row = np.argsort(members.rows)
-            at = by_row[np.searchsorted(members.rows[by_row], rows[tied])]
+            member = by_row[np.searchsorted(members.rows[by_row], rows[tied])]
         order = members.by_row() if ids is None else members.by_id(ids.take(members.rows))
-        places[tied] = order[at]
+        places[tied] = order[member]
         return places
 
-    def _bisect(self, low: IntArray, high: IntArray, wanted: FloatArray) -> IntArray:
+    def _bisect(self, low: IntArray, high: IntArray, target: FloatArray) -> IntArray:
         """Return the first place in each span whose score is not above the wanted one."""
         for _ in range(int((high - low).max(initial=0)).bit_length()):
             middle = (low + high) >> 1
             # spans that are done have middle == high, which may lie behind the last place
             inside = middle < high
-            right = (self.scores[np.minimum(middle, len(self.scores) - 1)] > wanted) & inside
+            right = (self.scores[np.minimum(middle, len(self.scores) - 1)] > target) & inside
             low, high = np.where(right, middle + 1, low), np.where(right, high, middle)
         return low
 
@@ -120,8 +120,8 @@ def _falling_order(scores: FloatArray, starts: IntArray, rises: NDArray[np.bool_
         return np.argsort((query << 32) + numbered(-scores))
     order = np.arange(len(scores))
     # how often scores rise before each list: equal at both ends of one that is sorted
-    before = np.concatenate(([0, 0], np.cumsum(rises)))[starts]
-    unsorted = np.flatnonzero(before[1:] > before[:-1])
+    rises_before = np.concatenate(([0, 0], np.cumsum(rises)))[starts]
+    unsorted = np.flatnonzero(rises_before[1:] > rises_before[:-1])
     for start, end in zip(starts[unsorted].tolist(), starts[unsorted + 1].tolist(), strict=True):
         order[start:end] = np.argsort(-scores[start:end]) + start
     return order
@@ -229,7 +229,7 @@ class TieGroups:
         """
         depth = int(self.last.max(initial=0))
         sums = np.concatenate(([0.0], np.cumsum(weight(np.arange(1, depth + 1)))))
-        before, until = self.first - 1, self.last
+        start, until = self.first - 1, self.last
         if k is not None:
-            before, until = np.minimum(before, k), np.minimum(until, k)
-        return (sums[until] - sums[before]) / self.size
+            start, until = np.minimum(start, k), np.minimum(until, k)
+        return (sums[until] - sums[start]) / self.size

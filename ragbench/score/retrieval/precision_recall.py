@@ -189,10 +189,10 @@ def iprec_at_recall(
     """
     hit = ranked.grades >= rel
     so_far = ranked.hits_so_far(hit)
-    wanted = _documents(recall, ranked.count_relevant(rel), ranked.trec_eval)
-    seen = hit & (so_far >= wanted[ranked.query])
+    n_needed = _documents(recall, ranked.count_relevant(rel), ranked.trec_eval)
+    deep = hit & (so_far >= n_needed[ranked.query])
     best = np.zeros(ranked.n_queries)
-    np.maximum.at(best, ranked.query[seen], so_far[seen] / ranked.rank[seen])
+    np.maximum.at(best, ranked.query[deep], so_far[deep] / ranked.rank[deep])
     return ranked.where_relevant(best, rel)
 
 
@@ -227,13 +227,13 @@ def eleven_point_average(
 def _levels(text: str) -> tuple[float, ...]:
     """Read `{0.2,0.5,0.8}`."""
     try:
-        found = tuple(map(float, text.strip().removeprefix("{").removesuffix("}").split(",")))
+        levels = tuple(map(float, text.strip().removeprefix("{").removesuffix("}").split(",")))
     except ValueError:
-        found = (-1.0,)
-    if not all(0.0 <= level <= 1.0 for level in found):
+        levels = (-1.0,)
+    if not all(0.0 <= level <= 1.0 for level in levels):
         allowed = "numbers from 0 to 1 in braces, such as {0.2,0.5,0.8}"
         raise OptionError("11pt_avg", "levels", text, allowed)
-    return found
+    return levels
 
 
 def _documents(recall: float, relevant: IntArray, trec_eval: int) -> IntArray:
@@ -336,7 +336,7 @@ def set_f(ranked: RankedGrades, *, beta: Beta = 1.0, rel: Grade = 1) -> FloatArr
 Hit = Annotated[float, Option("Value of a relevant document that was retrieved.")]
 FalseAlarm = Annotated[float, Option("Value of another document that was retrieved.")]
 Miss = Annotated[float, Option("Value of a relevant document that was not retrieved.")]
-Rest = Annotated[float, Option("Value of another document that was not retrieved.")]
+TrueNegative = Annotated[float, Option("Value of another document that was not retrieved.")]
 Documents = Annotated[int, Option("Documents in the collection: -N of ragbench score.", ge=1)]
 
 
@@ -349,7 +349,7 @@ def utility(
     a: Hit = 1.0,
     b: FalseAlarm = -1.0,
     c: Miss = 0.0,
-    d: Rest = 0.0,
+    d: TrueNegative = 0.0,
     documents: Documents | None = None,
     rel: Grade = 1,
 ) -> FloatArray:
@@ -374,7 +374,7 @@ def utility(
         allowed = "the number of documents in the collection where d is not 0: -N, or documents="
         raise OptionError("utility", "documents", None, allowed)
     hits, relevant = ranked.count_hits(rel), ranked.count_relevant(rel)
-    others = ranked.n_retrieved - hits
-    rest = (documents or 0) - relevant - others
-    worth: FloatArray = a * hits + b * others + c * (relevant - hits) + d * rest
+    false_alarms = ranked.n_retrieved - hits
+    passed_over = (documents or 0) - relevant - false_alarms
+    worth: FloatArray = a * hits + b * false_alarms + c * (relevant - hits) + d * passed_over
     return worth.astype(np.float64)

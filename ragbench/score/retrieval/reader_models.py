@@ -1,4 +1,4 @@
-"""How far a reader goes: to the first hit (`hit_rate@k`, `mrr`), with patience (`rbp`, `err`)."""
+"""Models of a reader who stops at the first hit (`hit_rate@k`, `mrr`) or later (`rbp`, `err`)."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def hit_rate(ranked: RankedGrades, *, k: Cutoff | None = None, rel: Grade = 1) -
     """
     if ranked.averaged:
         return ranked.where_relevant(expect_at_first_hit(ranked, rel, np.ones_like, k), rel)
-    found = np.minimum(ranked.count_hits(rel, k), 1.0)
-    return ranked.where_relevant(found, rel)
+    hits = np.minimum(ranked.count_hits(rel, k), 1.0)
+    return ranked.where_relevant(hits, rel)
 
 
 @measure(
@@ -91,9 +91,9 @@ def expect_at_first_hit(
     """
     total = np.zeros(ranked.n_queries)
     hits = np.flatnonzero(ranked.grades >= rel)
-    queries, at = np.unique(ranked.query[hits], return_index=True)
-    first, size = ranked.ties.first[hits[at]], ranked.ties.size[hits[at]]
-    same = ranked.ties.first[hits] == np.repeat(first, np.diff(np.append(at, len(hits))))
+    queries, first_hits = np.unique(ranked.query[hits], return_index=True)
+    first, size = ranked.ties.first[hits[first_hits]], ranked.ties.size[hits[first_hits]]
+    same = ranked.ties.first[hits] == np.repeat(first, np.diff(np.append(first_hits, len(hits))))
     n_hits = np.bincount(ranked.query[hits][same], minlength=ranked.n_queries)[queries]
     still = np.ones(len(queries))
     # over the places of the largest group, all queries at once; none is left behind place

@@ -42,7 +42,7 @@ NoRelevant = Literal["skip", "zero"]
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What a run and its judgements hold, in each form that a measure asked for reads."""
+    """Records of a run and its judgements, one for each kind that measures read."""
 
     grades: RankedGrades
     """The grades in rank order; the rules for queries without a value read them too."""
@@ -66,12 +66,12 @@ def subtopics_read_by(measures: Sequence[Measure], qrels: Qrels, ties: Ties) -> 
             raise OptionError("measure", "", measure.written, allowed)
         if ties == "average" and not measure.spec.averages_ties:
             raise no_average(measure.spec.name)
-    named = next((measure for measure in measures if measure.spec.reads == "subtopics"), None)
-    if named is None:
+    reader = next((measure for measure in measures if measure.spec.reads == "subtopics"), None)
+    if reader is None:
         return None
     if qrels.subtopics is None:
-        found = f"{named.written} needs subtopics, and the judgements have none"
-        raise DataError(found, allowed=SUBTOPICS_ALLOWED)
+        problem = f"{reader.written} needs subtopics, and the judgements have none"
+        raise DataError(problem, allowed=SUBTOPICS_ALLOWED)
     return qrels
 
 
@@ -118,19 +118,19 @@ def without_unjudged(ranked: RankedGrades) -> RankedGrades:
         >>> found.rank, found.n_retrieved
         (array([1, 2]), array([2]))
     """
-    kept = np.flatnonzero(ranked.grades >= 0)
-    query = ranked.query[kept]
+    rows = np.flatnonzero(ranked.grades >= 0)
+    query = ranked.query[rows]
     counts = np.bincount(query, minlength=ranked.n_queries)
     starts = borders(counts.tolist(), ranked.n_queries)
-    rank = np.arange(1, len(kept) + 1) - starts[query]
+    rank = np.arange(1, len(rows) + 1) - starts[query]
     # tied documents still stand together: their group is what is left of it
-    edges, group = number_groups(query, ranked.ties.first[kept])
+    edges, group = number_groups(query, ranked.ties.first[rows])
     return replace(
         ranked,
         query=query,
         rank=rank,
-        grades=ranked.grades[kept],
-        rows=ranked.rows[kept],
+        grades=ranked.grades[rows],
+        rows=ranked.rows[rows],
         starts=starts,
         n_retrieved=counts,
         ties=TieGroups(rank[edges[:-1]][group], rank[edges[1:] - 1][group]),
@@ -154,7 +154,7 @@ class ScoredRun:
 
 @dataclass(frozen=True, slots=True)
 class ScoringRules:
-    """How a ranking is scored, as a config says it; see `rank` and `score_run`."""
+    """Rules of scoring that a config sets; see `rank` and `score_run`."""
 
     ties: Annotated[Ties, Option("Order of documents with equal scores.")] = "docid"
     trec_eval: Annotated[TrecEval, Option("Version of trec_eval whose rounding is used.")] = 10
@@ -266,7 +266,7 @@ def score_ranked(
 def column_of(
     measure: Measure, values: FloatArray, causes: CauseArray, **parts: Any
 ) -> ScoreColumn:
-    """Return what a measure says, with everything that it depends on in the signature."""
+    """Return the score column of a measure, signed with all that its values depend on."""
     name = measure.spec.name if measure.k is None else f"{measure.spec.name}@{measure.k}"
     return ScoreColumn(
         measure.written,

@@ -175,7 +175,7 @@ def dcg(
     discount: Discount = "log2",
     base: Base = 2,
 ) -> float:
-    """Return what the first k documents gain, less the deeper they stand.
+    """Return the sum of the gains of the first k documents, discounted by rank.
 
     Example:
         3 / log2(2) + 2 / log2(4).
@@ -217,7 +217,7 @@ def ndcg(
 
 @_measure("bpref")
 def bpref(retrieved: Iterable[Hashable], judged: Judged, *, rel: Grade = 1) -> float:
-    """Return how rarely a document judged not relevant precedes a relevant one.
+    """Return the mean share of judged non-relevant documents that rank below a relevant one.
 
     Example:
         Nothing precedes `a`, one of two precedes `b`: (1 + 1/2) / 2.
@@ -246,7 +246,7 @@ def rbp(
     p: Persistence = 0.8,
     rel: Grade = 1,
 ) -> float:
-    """Return what a reader finds who leaves after each rank with chance 1 - p.
+    """Return the relevance that a reader meets who leaves after each rank with chance 1 - p.
 
     Example:
         Hits at ranks 1 and 3: 0.5 * (1 + 0.5^2).

@@ -75,7 +75,7 @@ NOT_HERE: Mapping[str, str] = {
 
 
 def not_here(name: str) -> str | None:
-    """Say what there is instead of a measure that needs judgements of another form.
+    """Return advice for a measure that needs judgements of another form; None for others.
 
     Example:
         >>> not_here("prefs_simp_ret") == not_here("prefs_simp_ret.1"), not_here("map")
@@ -87,23 +87,24 @@ def not_here(name: str) -> str | None:
     return NOT_HERE.get(word)
 
 
-def expand(name: str, *, own: Collection[str] = (), trec_eval: int = 10) -> tuple[str, ...]:
+def expand(name: str, *, replaced: Collection[str] = (), trec_eval: int = 10) -> tuple[str, ...]:
     """Return the names that trec_eval takes a name for: its default cut-offs, or a whole set.
 
-    `own` are families that were asked for with parameters, which replace the default ones.
+    `replaced` are families that are asked for with parameters, without their default ones.
 
     Example:
         >>> expand("success"), expand("ndcg_cut_10"), len(expand("official"))
         (('success_1', 'success_5', 'success_10'), ('ndcg_cut_10',), 28)
-        >>> len(expand("official", own=["P"]))
+        >>> len(expand("official", replaced=["P"]))
         19
     """
     names = SETS.get(name, (name,))
     return tuple(
-        f"{each}_{cutoff}" if cutoff else each
-        for each in names
-        if each not in own and not (trec_eval == 9 and name in SETS and each in ONLY_IN_10)
-        for cutoff in FAMILIES.get(each, ("",))
+        f"{measure}_{cutoff}" if cutoff else measure
+        for measure in names
+        if measure not in replaced
+        and not (trec_eval == 9 and name in SETS and measure in ONLY_IN_10)
+        for cutoff in FAMILIES.get(measure, ("",))
     )
 
 
@@ -118,7 +119,7 @@ _PAIRS = rf"\d+={_SIGNED}(?:,\d+={_SIGNED})*"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One measure that was asked for in trec_eval's way."""
+    """Parts of a measure's name in trec_eval's notation."""
 
     written: str
     """How trec_eval prints it, or as it was written where it is one measure."""
@@ -155,7 +156,7 @@ _WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 """Option of ours that trec_eval has too -> how it prints the parameters, given all options."""
 
 
-def read_parameters(written: str) -> list[Asked]:
+def read_parameters(text: str) -> list[Asked]:
     """Read a name with parameters; several cut-offs are several measures.
 
     Returns nothing where it is not written in trec_eval's way.
@@ -166,22 +167,22 @@ def read_parameters(written: str) -> list[Asked]:
         >>> read_parameters("utility.1,-1,0,0")[0].options
         'a=1,b=-1,c=0,d=0'
     """
-    if match := _CUTOFFS.fullmatch(written):
+    if match := _CUTOFFS.fullmatch(text):
         family, parameters = match[1], match[2].split(",")
-        names = [written] if len(parameters) == 1 else [f"{family}_{k}" for k in parameters]
+        names = [text] if len(parameters) == 1 else [f"{family}_{k}" for k in parameters]
         beta = family.casefold() == "set_f"
         return [
             Asked(name, family, f"beta={k}") if beta else Asked(name, family, "", k)
             for name, k in zip(names, parameters, strict=True)
         ]
     for pattern, options in _OPTIONS:
-        if match := pattern.fullmatch(written):
-            return [Asked(written, match[1], options(match[2]))]
+        if match := pattern.fullmatch(text):
+            return [Asked(text, match[1], options(match[2]))]
     return []
 
 
 def print_parameters(
-    written: str, options: Mapping[str, Any], all_options: Mapping[str, Any]
+    text: str, options: Mapping[str, Any], all_options: Mapping[str, Any]
 ) -> str | None:
     """Return the parameters as trec_eval prints them behind the name: as they were written.
 
@@ -195,12 +196,12 @@ def print_parameters(
     """
     if any(option not in _WORDS for option in options):
         return None
-    asked = read_parameters(written)
-    if len(asked) == 1 and asked[0].options:
-        return written[len(asked[0].family) + 1 :]
+    parts = read_parameters(text)
+    if len(parts) == 1 and parts[0].options:
+        return text[len(parts[0].family) + 1 :]
     # the four weights of `utility` are one parameter: each of them writes all
-    found = {_WORDS[option](all_options) for option in options}
-    return found.pop() if len(found) == 1 else None if found else ""
+    parameters = {_WORDS[option](all_options) for option in options}
+    return parameters.pop() if len(parameters) == 1 else None if parameters else ""
 
 
 _ZERO, _LARGE, _NOT_IN_POOL, _NOT_JUDGED = map(ord, "0>-.")
@@ -221,10 +222,10 @@ def relevance_strings(ranked: RankedGrades, length: int = 10) -> list[str]:
     lengths = np.minimum(ranked.n_retrieved, length)
     # `initial`: without queries there is no largest length
     characters = np.full((ranked.n_queries, int(lengths.max(initial=0))), _NOT_IN_POOL, np.uint8)
-    shown = ranked.rank <= length
-    grades = ranked.grades[shown]
+    near = ranked.rank <= length
+    grades = ranked.grades[near]
     codes = np.where(grades > 9, _LARGE, np.where(grades < 0, _NOT_JUDGED, _ZERO + grades))
-    characters[ranked.query[shown], ranked.rank[shown] - 1] = codes
+    characters[ranked.query[near], ranked.rank[near] - 1] = codes
     return [
         row[:end].tobytes().decode("ascii")
         for row, end in zip(characters, lengths.tolist(), strict=True)

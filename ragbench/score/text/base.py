@@ -1,4 +1,4 @@
-"""What a metric is: a function of a prediction and its references, declared with `@metric`.
+"""Metrics of answers: functions of a prediction and its references, declared by `@metric`.
 
     @metric("ends_politely", version=1, needs_reference=False)
     def ends_politely(prediction: str, references: Sequence[str]) -> float: ...
@@ -50,7 +50,7 @@ class OverlapScore(NamedTuple):
 
 
 class RougeScore(OverlapScore):
-    """One ROUGE type of one prediction, each value 0..1."""
+    """Precision, recall and F of a prediction by a ROUGE type, each 0..1."""
 
     __slots__ = ()
 
@@ -179,7 +179,7 @@ class WeighsReferences(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What `@metric` says about a function."""
+    """Properties of a metric, declared by `@metric`."""
 
     names: tuple[str, ...]
     """The metrics that the function computes."""
@@ -238,7 +238,7 @@ class Metric:
 
     @property
     def canonical(self) -> str:
-        """The one spelling of this score: equal for equal scores."""
+        """Name without needless spelling: equal for equal scores."""
         return f"{self.base}{write_options(self.chosen)}{self._part}"
 
     @property
@@ -279,7 +279,7 @@ def metric(*names: str, **declared: Any) -> Callable[[Function], Function]:
 
 
 def declaration_of(function: object) -> Declaration | None:
-    """Return what `@metric` declared about a function; None where it is not a metric."""
+    """Return the properties of a function that `@metric` declared; None for others."""
     declared = getattr(function, "declaration", None)
     return declared if isinstance(declared, Declaration) else None
 
@@ -303,7 +303,7 @@ def plain_metric(name: str, function: Callable[..., Any]) -> Declaration:
         return float(value) if isinstance(value, bool) else value
 
     run.__doc__ = function.__doc__
-    run.__annotations__ = {each.name: each.annotation for each in signature.parameters.values()}
+    run.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()}
     run.__dict__["__signature__"] = signature
     return Declaration(
         (name,),
@@ -324,9 +324,9 @@ def _with_texts_checked(owner: str, function: Callable[..., Any]) -> Callable[..
     def run(*args: Any, **options: Any) -> Any:
         # two texts, or a text and a list, are nearly all calls: they pay for three looks
         if len(args) < 2 or type(args[0]) is not str or type(args[1]) is not str:
-            given = dict(zip(names, args, strict=False)) | options
-            if all(name in given for name in names):  # else Python says which one is missing
-                _check_texts(owner, names[1], given[names[0]], given[names[1]])
+            inputs = dict(zip(names, args, strict=False)) | options
+            if all(name in inputs for name in names):  # else Python says which one is missing
+                _check_texts(owner, names[1], inputs[names[0]], inputs[names[1]])
         return function(*args, **options)
 
     return run
@@ -350,14 +350,14 @@ def takes_options_of(other: Callable[..., Any], **defaults: Any) -> Callable[[Fu
     """Declare that a function takes the options of another one, some with other defaults."""
 
     def declare(function: Function) -> Function:
-        own = inspect.signature(function)
-        inputs = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        signature = inspect.signature(function)
+        inputs = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
         options = [
             parameter.replace(default=defaults.get(name, parameter.default))
             for name, parameter in inspect.signature(other).parameters.items()
             if parameter.kind is parameter.KEYWORD_ONLY
         ]
-        function.__dict__["__signature__"] = own.replace(parameters=[*inputs, *options])
+        function.__dict__["__signature__"] = signature.replace(parameters=[*inputs, *options])
         function.__annotations__ = inspect.unwrap(other).__annotations__ | function.__annotations__
         return function
 

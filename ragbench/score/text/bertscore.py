@@ -69,7 +69,7 @@ def layer_table() -> dict[str, int]:
 
 
 def table_name(model: str) -> str:
-    """Return how bert-score's tables call a model: `roberta-large` for `FacebookAI/roberta-large`.
+    """Return a model's name in bert-score's tables: `roberta-large`, without its owner on the hub.
 
     Example:
         >>> table_name("google-bert/bert-base-uncased"), table_name("microsoft/deberta-base")
@@ -119,15 +119,16 @@ def read_baseline(path: Path, layer: int) -> BertScore:
     try:
         with path.open(encoding="utf-8", newline="") as stream:
             rows = list(csv.DictReader(stream))
-        found = [BertScore(*(float(row[key]) for key in "PRF")) for row in rows]
+        layers = [BertScore(*(float(row[key]) for key in "PRF")) for row in rows]
     except (OSError, ValueError, KeyError, TypeError) as error:
         allowed = "the form of bert-score: LAYER,P,R,F, then a line per layer"
         raise DataError("cannot be read as a baseline", file=path, allowed=allowed) from error
-    if layer >= len(found):
-        raise DataError(f"no layer {layer}", file=path, allowed=f"0 to {len(found) - 1}")
-    if max(found[layer]) >= 1:
-        raise DataError(f"layer {layer}: found {tuple(found[layer])}", file=path, allowed="below 1")
-    return found[layer]
+    if layer >= len(layers):
+        raise DataError(f"no layer {layer}", file=path, allowed=f"0 to {len(layers) - 1}")
+    values = layers[layer]
+    if max(values) >= 1:
+        raise DataError(f"layer {layer}: found {tuple(values)}", file=path, allowed="below 1")
+    return values
 
 
 DEFAULT_MODEL = "roberta-large"
@@ -191,15 +192,15 @@ class BERTScorer:
 
     @property
     def limit(self) -> int | None:
-        """How many tokens the model can read; None where any number."""
+        """Most tokens that the model can read; None without a limit."""
         return self._encoder.limit
 
     def count_truncated(self, texts: Sequence[str]) -> int:
-        """Return how many of the texts are longer than the model can read."""
+        """Count the texts that are longer than the model can read."""
         return sum(tokens.truncated for tokens in self._encoder.tokenize(texts))
 
     def weights(self, references: Sequence[Sequence[str]]) -> TokenWeights:
-        """Return how much tokens count: by how rare they are in the references, if by `idf`."""
+        """Return the weights of tokens: with `idf`, by their rarity in the references."""
         if not self._idf:
             return TokenWeights(dict.fromkeys(self._encoder.outer_tokens, 0.0))
         texts = [text for gold in references for text in gold]
@@ -214,7 +215,7 @@ class BERTScorer:
         scores = [NOTHING] * len(rows)
         with self._lock:
             tokens = self._texts.tokens([text for row in rows for text in (row[0], *row[1])])
-            weight_of = {text: weights(found) for text, found in tokens.items() if not found.empty}
+            weight_of = {text: weights(ids) for text, ids in tokens.items() if not ids.empty}
             for block, vectors in self._texts.blocks(rows, tokens):
                 for position in block:
                     prediction, references = (
@@ -229,8 +230,8 @@ class BERTScorer:
 
     def _best(self, prediction: WeightedTokens, references: list[WeightedTokens]) -> BertScore:
         """The largest precision, recall and F, each for itself, as bert-score has it; rescaled."""
-        found = [match(prediction, reference) for reference in references]
-        best = BertScore(*map(max, zip(*found, strict=True)))
+        pairs = [match(prediction, reference) for reference in references]
+        best = BertScore(*map(max, zip(*pairs, strict=True)))
         if self._baseline is None:
             return best
         return BertScore(*((x - b) / (1 - b) for x, b in zip(best, self._baseline, strict=True)))

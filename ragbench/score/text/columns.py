@@ -62,7 +62,7 @@ class TextScorer:
         self._print_of_gold = fingerprint([])
 
     def steps(self, n_rows: int) -> int:
-        """How often `advance` of `score` will have counted for so many rows."""
+        """Return the number of steps that `score` reports to `advance` for so many rows."""
         return n_rows * len(self._groups)
 
     def score(
@@ -155,7 +155,7 @@ def _row_values(component: _Component, rows: list[Row]) -> list[tuple[float, ...
 
 
 def _facts(metrics: Sequence[Metric]) -> Facts:
-    """Return what the values of some metrics depend on: options, versions, models."""
+    """Return the options, versions and models that the values of metrics depend on."""
     return {"metrics": [f"{m.signed_name}|{Signature('', _signed(m, '').parts)}" for m in metrics]}
 
 
@@ -242,8 +242,8 @@ def _reader(metrics: Sequence[Metric], options: Options) -> RowReader:
         values = [getattr(result, m.part) if m.part else result for m in metrics]
         for metric, value in zip(metrics, values, strict=True):
             if isinstance(value, bool) or not isinstance(value, (int, float)):
-                found = f"metric '{metric.name}': found {value!r}"
-                raise AdapterError(f"{found}, allowed: a number")
+                wrong = f"metric '{metric.name}': found {value!r}"
+                raise AdapterError(f"{wrong}, allowed: a number")
         return values
 
     return read
@@ -259,8 +259,8 @@ def _as_texts(row: int, item: Sequence[str] | None) -> Sequence[str]:
 
 def _check_predictions(predictions: Sequence[str | None], n_references: int) -> None:
     if len(predictions) != n_references:
-        found = f"{len(predictions)} predictions and {n_references} lists of references"
-        raise DataError(found, allowed="one list of references for each prediction")
+        sizes = f"{len(predictions)} predictions and {n_references} lists of references"
+        raise DataError(sizes, allowed="one list of references for each prediction")
     for row, text in enumerate(predictions):
         if text is not None and not isinstance(text, str):
             raise DataError(f"predictions[{row}]: found {text!r}", allowed="a text, or None")
@@ -306,14 +306,14 @@ def _compared_calls(
         raise OptionError("metric", "name", metric.name, allowed)
     causes = np.zeros(len(predictions), dtype=np.uint8)
     rows: list[Row] = []
-    for index, (made, gold) in enumerate(zip(calls.made, calls.expected, strict=True)):
+    for index, (actual, gold) in enumerate(zip(calls.made, calls.expected, strict=True)):
         if gold is None:
             causes[index] = Cause.NO_EXPECTED_CALLS
-        elif made is None:
+        elif actual is None:
             no_answer = predictions[index] is None
             causes[index] = Cause.NO_ANSWER if no_answer else Cause.NO_TOOL_CALLS
         else:
-            rows.append(cast("Row", (made, gold)))
+            rows.append(cast("Row", (actual, gold)))
     print_of_gold = fingerprint_json(
         [None if gold is None else [call.to_dict() for call in gold] for gold in calls.expected]
     )

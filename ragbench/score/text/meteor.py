@@ -123,8 +123,8 @@ def find_wordnet(owner: str, folder: str | None = None) -> Path:
 
 
 def _places() -> Iterator[Path]:
-    if named := os.environ.get("WNSEARCHDIR"):
-        yield Path(named)
+    if root := os.environ.get("WNSEARCHDIR"):
+        yield Path(root)
     if home := os.environ.get("WNHOME"):
         yield Path(home) / "dict"
     # the folders in which nltk looks, without the second that importing it takes

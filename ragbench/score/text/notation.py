@@ -55,31 +55,31 @@ def parse_metric(name: str | Metric) -> Metric:
     options = {option.name: option.default for option in declared.values()} | chosen
     parts = declaration.parts
     if part and part not in parts:
-        allowed = ", ".join(f"{base}.{known}" for known in parts) or base
+        allowed = ", ".join(f"{base}.{part_name}" for part_name in parts) or base
         close = nearest(part, parts)
         raise OptionError("metric", "name", name, allowed, close and f"{base}.{close}")
     return Metric(name, base, part or (parts[0] if parts else ""), options, chosen, declaration)
 
 
-def _split_part(written: str) -> tuple[str, str]:
+def _split_part(text: str) -> tuple[str, str]:
     """Our name for the metric, and its part; `bleu.corpus` is a name of its own."""
-    name, _, part = (written, "", "") if written.startswith(PYTHON) else written.partition(".")
-    for whole in (ALIASES.get(written, written), written):
+    name, _, part = (text, "", "") if text.startswith(PYTHON) else text.partition(".")
+    for whole in (ALIASES.get(text, text), text):
         if whole in METRICS.table:
             return whole, ""
     return ALIASES.get(name, name), part
 
 
-def _load(base: str, written: str) -> Declaration:
+def _load(base: str, text: str) -> Declaration:
     if not base.startswith(PYTHON) and base not in METRICS.names():
         names = METRICS.names()
-        raise OptionError("metric", "name", written, ", ".join(names), nearest(base, names))
+        raise OptionError("metric", "name", text, ", ".join(names), nearest(base, names))
     function = METRICS.load(base)
     declaration = declaration_of(function)
     if declaration is None and base.startswith(PYTHON):
         return plain_metric(base, function)
     if declaration is None:
-        raise AdapterError(f"metric '{written}': {function!r} is not declared with @metric")
+        raise AdapterError(f"metric '{text}': {function!r} is not declared with @metric")
     return declaration
 
 
@@ -88,17 +88,17 @@ def text_notes(
     references: Sequence[Sequence[str]],
     metrics: Sequence[str | Metric],
 ) -> list[str]:
-    """Say what the metrics cannot see in these texts: each metric's own notes, each once.
+    """Return notes on words that the metrics cannot see in these texts, without repeats.
 
     Example:
         >>> len(text_notes(["東京です"], [["東京"]], ["bleu"])), text_notes(["a"], [], ["bleu"])
         (1, [])
     """
     parsed = [parse_metric(name) for name in metrics]
-    asked = {(id(m.declaration), repr(m.options)): m for m in parsed}
-    if not asked:
+    distinct = {(id(m.declaration), repr(m.options)): m for m in parsed}
+    if not distinct:
         return []
     texts = [text for text in predictions if text]
     texts += [text for gold in references for text in gold if text]
-    notes = [note for m in asked.values() for note in m.declaration.notes(texts, m.options)]
+    notes = [note for m in distinct.values() for note in m.declaration.notes(texts, m.options)]
     return list(dict.fromkeys(notes))

@@ -55,7 +55,7 @@ RougeTokenizer = Annotated[
 @functools.cache
 def _tokenizer(name: str, stemmer: bool) -> Tokenize:
     """Return the tokenizer of that name; only ASCII words have stems."""
-    others = (AUTO, ROUGE, UNICODE)
+    extra = (AUTO, ROUGE, UNICODE)
     split: Tokenize
     if name == ROUGE:
         # not rouge_score's `tokenizers`, which imports nltk even without a stemmer
@@ -65,7 +65,7 @@ def _tokenizer(name: str, stemmer: bool) -> Tokenize:
     elif name == UNICODE:
         split = unicode_words
     else:
-        split = tokenizer("rouge", name, lowercase=True, others=others)
+        split = tokenizer("rouge", name, lowercase=True, extra=extra)
     if stemmer:
         split = _with_stems(split)
     return by_word(split) if name == ROUGE else split
@@ -99,7 +99,7 @@ class _Tokenizers:
 
 
 def _is_seen(text: str, tokens: Sequence[str]) -> bool:
-    """Whether most words of a text are Latin, and rouge-score sees some, these tokens of it."""
+    """Return True if most words of a text are Latin, and rouge-score has tokens of it."""
     n_beyond = len(text) - len(text.encode("ascii", "ignore"))
     # each character beyond ASCII splits one word at most, or is one in other letters
     first = tokens[: 4 * n_beyond]
@@ -126,7 +126,7 @@ def _open(options: Options) -> Scorer:
 
 
 def _notes(texts: Sequence[str], options: Options) -> list[str]:
-    """Say what rouge-score's tokens leave out of these texts."""
+    """Return notes on words of these texts that rouge-score drops or splits."""
     name = options["tokenize"]
     if name not in (AUTO, ROUGE):
         return []

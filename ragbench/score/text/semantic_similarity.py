@@ -75,8 +75,8 @@ class SemanticSimilarity:
             texts = dict.fromkeys(text for row in rows for text in (row[0], *row[1]))
             new = [text for text in texts if text.strip() and text not in self._gold]
             report = _in_rows(advance, len(new), len(rows))
-            found = self._embedder.encode(new, prompt=self._prompt, advance=report)
-            vectors = {**self._gold, **dict(zip(new, found, strict=True))}
+            encoded = self._embedder.encode(new, prompt=self._prompt, advance=report)
+            vectors = {**self._gold, **dict(zip(new, encoded, strict=True))}
             # references alone: they come again with the next system, predictions do not
             self._gold.update((text, vectors[text]) for text in gold if text in vectors)
         # nothing was encoded, so that nobody has told that the rows are done
@@ -85,7 +85,7 @@ class SemanticSimilarity:
         return [_best_cosine(prediction, texts, vectors) for prediction, texts in rows]
 
     def count_truncated(self, texts: Sequence[str]) -> int:
-        """Return how many of the texts are longer than the model can read."""
+        """Count the texts that are longer than the model can read."""
         return count_longer(self._embedder.count_tokens(texts, prompt=self._prompt), self.limit)
 
 
@@ -103,7 +103,7 @@ def _best_cosine(
 
 
 def _in_rows(advance: Advance | None, n_texts: int, n_rows: int) -> Callable[[int], None]:
-    """Return what is told of texts and tells `advance` of rows, in proportion.
+    """Return a function that counts encoded texts and reports rows to `advance`, in proportion.
 
     Example:
         >>> told = []

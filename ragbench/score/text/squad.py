@@ -47,7 +47,7 @@ Tokens = Callable[[str], "tuple[str, ...]"]
 
 
 def answer_tokens(owner: str, tokenize: str = AUTO, articles: str = "en") -> Tokens:
-    """Return what splits an answer into its words, without case, punctuation and articles.
+    """Return a function that splits an answer into words without case, punctuation and articles.
 
     Example:
         >>> answer_tokens("contains")("The year 1889!"), answer_tokens("contains")("北京。")
@@ -63,18 +63,18 @@ def _tokens(owner: str, tokenize: str, articles: str, text: str) -> tuple[str, .
 
 @functools.cache
 def _splitter(owner: str, name: str) -> Callable[[str], list[str]]:
-    return split_unspaced if name == AUTO else tokenizer(owner, name, others=(AUTO,))
+    return split_unspaced if name == AUTO else tokenizer(owner, name, extra=(AUTO,))
 
 
-def holds_run(tokens: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Whether the wanted tokens stand in a row among the others; none is nowhere.
+def holds_run(tokens: Sequence[str], run: Sequence[str]) -> bool:
+    """Return True if the tokens of a run stand side by side in a text; no text has an empty run.
 
     Example:
         >>> holds_run(("i", "say", "no"), ("no",)), holds_run(("i", "know"), ("no",))
         (True, False)
     """
     # no token has a space in it
-    return bool(wanted) and f" {' '.join(wanted)} " in f" {' '.join(tokens)} "
+    return bool(run) and f" {' '.join(run)} " in f" {' '.join(tokens)} "
 
 
 def _check(owner: str, options: Options) -> None:
@@ -82,12 +82,12 @@ def _check(owner: str, options: Options) -> None:
 
 
 def _notes(owner: str, texts: Sequence[str], options: Options) -> list[str]:
-    found = []
+    notes = []
     if options["tokenize"] in ("none", "13a", "intl") and owner != "exact_match":
-        found = note_unspaced(owner, texts, f"{owner}(tokenize=auto) splits them")
+        notes = note_unspaced(owner, texts, f"{owner}(tokenize=auto) splits them")
     if options["articles"] == "en" and owner != "contains":
-        found += note_articles(owner, texts)
-    return found + note_only_articles(owner, texts, options["articles"])
+        notes += note_articles(owner, texts)
+    return notes + note_only_articles(owner, texts, options["articles"])
 
 
 _EQUALS = "the SQuAD script on ASCII; beyond it, letters of every script are normalised"

@@ -32,8 +32,8 @@ class EncodedTexts:
     def tokens(self, texts: Sequence[str]) -> dict[str, Tokens]:
         """Return text -> tokens."""
         new = [text for text in dict.fromkeys(texts) if text not in self._tokens]
-        found = dict(zip(new, self._encoder.tokenize(new), strict=True))
-        return {text: found.get(text) or self._tokens[text] for text in texts}
+        new_tokens = dict(zip(new, self._encoder.tokenize(new), strict=True))
+        return {text: new_tokens.get(text) or self._tokens[text] for text in texts}
 
     def blocks(
         self, rows: Sequence[Row], tokens: Mapping[str, Tokens]
@@ -92,7 +92,7 @@ def _texts(row: Row) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class TokenWeights:
-    """How much a token counts."""
+    """Weights of tokens by their ids."""
 
     weight_of: Mapping[int, float]
     """Id of a token -> its weight."""

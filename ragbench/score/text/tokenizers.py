@@ -44,7 +44,7 @@ def note_unspaced(metric: str, texts: Sequence[str], instead: str) -> list[str]:
 
 
 def note_not_english(metric: str, texts: Sequence[str]) -> list[str]:
-    """Say how many texts have letters, but none of English, so that its word forms are no help.
+    """Return a note on texts without English letters, where English word forms do not help.
 
     Example:
         >>> note_not_english("meteor", ["Москва", "Moscow", "3"])[0][:52]
@@ -79,7 +79,7 @@ as an English article; exact_match(articles=none) keeps it"]
 
 
 def note_only_articles(metric: str, texts: Sequence[str], articles: str) -> list[str]:
-    """Say which texts have no word but articles, as the answer "A" to a choice of A, B and C.
+    """Return a note on texts of articles alone, as the answer "A" to a choice of A, B and C.
 
     Example:
         >>> note_only_articles("token_f1", ["A", "B", "the cat"], "en")
@@ -112,7 +112,7 @@ def is_frequent(count: int, texts: Sequence[str]) -> bool:
 
 
 def has_accented_words(text: str) -> bool:
-    """Whether a text has a letter beyond a-z."""
+    """Return True if a text has a letter beyond a-z."""
     return not text.isascii() and any(map(str.isalpha, _BEYOND_ASCII.findall(text)))
 
 
@@ -138,19 +138,19 @@ _LOOKS_ACROSS_WORDS = ("<skipped>", "-\n", "&")  # the rules of 13a that a singl
 
 
 def tokenizer(
-    owner: str, name: str, lowercase: bool = False, others: tuple[str, ...] = ()
+    owner: str, name: str, lowercase: bool = False, extra: tuple[str, ...] = ()
 ) -> Tokenize:
     """Return sacrebleu's tokenizer of that name; `others` are further names of the owner."""
-    split = _tokenizer(owner, name, others)
+    split = _tokenizer(owner, name, extra)
     return (lambda text: split(text.lower())) if lowercase else split
 
 
 @functools.cache
-def _tokenizer(owner: str, name: str, others: tuple[str, ...]) -> Tokenize:
+def _tokenizer(owner: str, name: str, extra: tuple[str, ...]) -> Tokenize:
     from sacrebleu.metrics.bleu import BLEU
 
     if name not in BLEU.TOKENIZERS:
-        names = (*others, *BLEU.TOKENIZERS)
+        names = (*extra, *BLEU.TOKENIZERS)
         raise OptionError(owner, "tokenize", name, ", ".join(names), nearest(name, names))
     peer = _load(f"{owner}(tokenize={name})", name, BLEU)
 
@@ -227,7 +227,7 @@ def overlap(tokens: Sequence[str], counts: Counts, n: int, *, distinct: bool = F
     if distinct or not matching:
         return len(set(matching))
     total = 0
-    for gram, here in Counter(matching).items():
-        there = counts[gram]
-        total += here if here < there else there
+    for gram, count in Counter(matching).items():
+        limit = counts[gram]
+        total += count if count < limit else limit
     return total

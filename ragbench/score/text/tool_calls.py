@@ -60,7 +60,7 @@ class CallScores(NamedTuple):
 def tool_call_accuracy(
     calls: Calls, expected: Calls, *, order: Order = "strict", arguments: Arguments = "share"
 ) -> float:
-    """Return how right the arguments are where the right tools were called, else 0.
+    """Return the mean share of correct arguments if the tools are the gold ones, else 0.
 
     0 unless the names of the tools are the gold ones, as many, and in their order. Then the mean
     over the gold calls of the share of its arguments that the call in its place gives with the
@@ -79,17 +79,16 @@ def tool_call_accuracy(
     References:
         ragas, Tool Call Accuracy.
     """
-    made, gold = _read(calls, "calls"), _read(expected, "expected")
+    actual, gold = _read(calls, "calls"), _read(expected, "expected")
     if order == "any":
-        made, gold = sorted(made, key=_sort_key), sorted(gold, key=_sort_key)
-    if [call.name for call in made] != [call.name for call in gold]:
+        actual, gold = sorted(actual, key=_sort_key), sorted(gold, key=_sort_key)
+    if [call.name for call in actual] != [call.name for call in gold]:
         return 0.0
     if not gold:
         return 1.0
     worth = _ACCURACY[arguments]
-    return sum(
-        worth(want.arguments, call.arguments) for want, call in zip(gold, made, strict=True)
-    ) / len(gold)
+    pairs = zip(gold, actual, strict=True)
+    return sum(worth(want.arguments, call.arguments) for want, call in pairs) / len(gold)
 
 
 @metric(
@@ -116,14 +115,14 @@ def tool_call_f1(calls: Calls, expected: Calls, *, arguments: SetArguments = "ex
     References:
         ragas, Tool Call F1.
     """
-    made = {_identity(call, arguments) for call in _read(calls, "calls")}
+    actual = {_identity(call, arguments) for call in _read(calls, "calls")}
     gold = {_identity(call, arguments) for call in _read(expected, "expected")}
-    if not made and not gold:
+    if not actual and not gold:
         return CallScores(1.0, 1.0, 1.0)
-    both = len(made & gold)
+    both = len(actual & gold)
     if not both:
         return CallScores(0.0, 0.0, 0.0)
-    return CallScores(2 * both / (len(made) + len(gold)), both / len(made), both / len(gold))
+    return CallScores(2 * both / (len(actual) + len(gold)), both / len(actual), both / len(gold))
 
 
 @metric(
@@ -160,19 +159,19 @@ def tool_call_correctness(
     References:
         deepeval, Tool Correctness.
     """
-    made, gold = _read(calls, "calls"), _read(expected, "expected")
+    actual, gold = _read(calls, "calls"), _read(expected, "expected")
     worth = _CORRECTNESS[arguments]
 
     def value(want: ToolCall, call: ToolCall) -> float:
         return worth(want.arguments, call.arguments) if want.name == call.name else 0.0
 
     if order == "exact":
-        pairs = zip(gold, made, strict=False)
-        return float(len(made) == len(gold) and all(value(*pair) == 1 for pair in pairs))
+        pairs = zip(gold, actual, strict=False)
+        return float(len(actual) == len(gold) and all(value(*pair) == 1 for pair in pairs))
     if not gold:
-        return float(not made)
-    total = _in_order(gold, made, value) if order == "strict" else _taken(gold, made, value)
-    return total / len(gold)
+        return float(not actual)
+    match = _in_order if order == "strict" else _best_matches
+    return match(gold, actual, value) / len(gold)
 
 
 _Value = Callable[[ToolCall, ToolCall], float]
@@ -180,31 +179,31 @@ _Worth = Callable[[Entries, Entries], float]
 """What arguments count: those of the gold call first."""
 
 
-def _taken(gold: Sequence[ToolCall], made: Sequence[ToolCall], value: _Value) -> float:
-    """Each gold call takes the best call that is left, the first of equals."""
-    left, total = list(made), 0.0
+def _best_matches(gold: Sequence[ToolCall], actual: Sequence[ToolCall], value: _Value) -> float:
+    """Match each gold call with the best remaining call, the first of equals; sum the values."""
+    candidates, total = list(actual), 0.0
     for want in gold:
-        best = max(range(len(left)), key=lambda at: value(want, left[at]), default=None)
-        if best is not None and (worth := value(want, left[best])) > 0:
-            total += worth
-            del left[best]
+        values = [value(want, call) for call in candidates]
+        if (best := max(values, default=0.0)) > 0:
+            total += best
+            del candidates[values.index(best)]
     return total
 
 
-def _in_order(gold: Sequence[ToolCall], made: Sequence[ToolCall], value: _Value) -> float:
+def _in_order(gold: Sequence[ToolCall], actual: Sequence[ToolCall], value: _Value) -> float:
     """The largest sum over pairs that stand in the same order on both sides."""
-    before = [0.0] * (len(made) + 1)
+    previous = [0.0] * (len(actual) + 1)
     for want in gold:
         row = [0.0]
-        for at, call in enumerate(made, start=1):
-            row.append(max(before[at], row[-1], before[at - 1] + value(want, call)))
-        before = row
-    return before[-1]
+        for place, call in enumerate(actual, start=1):
+            row.append(max(previous[place], row[-1], previous[place - 1] + value(want, call)))
+        previous = row
+    return previous[-1]
 
 
 def _read(calls: Calls, name: str) -> list[ToolCall]:
-    def fail(found: str, allowed: str) -> DataError:
-        return DataError(f"'{name}': {found}", allowed=allowed)
+    def fail(problem: str, allowed: str) -> DataError:
+        return DataError(f"'{name}': {problem}", allowed=allowed)
 
     return list(read_tool_calls(calls, fail))
 
@@ -223,9 +222,9 @@ def _canonical(value: Json) -> str:
 
 def _numbers(value: Json) -> Json:
     if isinstance(value, Mapping):
-        return {key: _numbers(each) for key, each in value.items()}
+        return {key: _numbers(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_numbers(each) for each in value]
+        return [_numbers(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -239,34 +238,34 @@ def _sort_key(call: ToolCall) -> tuple[str, ...]:
     return (call.name, *pairs)
 
 
-def _share_of_gold(gold: Entries, given: Entries) -> float:
+def _share_of_gold(gold: Entries, called: Entries) -> float:
     """The share of the gold arguments that are given with their value."""
     if not gold:
-        return float(not given)
-    return sum(name in given and _same(gold[name], given[name]) for name in gold) / len(gold)
+        return float(not called)
+    return sum(name in called and _same(gold[name], called[name]) for name in gold) / len(gold)
 
 
-def _share_of_gold_names(gold: Entries, given: Entries) -> float:
-    return len(gold.keys() & given.keys()) / len(gold) if gold else float(not given)
+def _share_of_gold_names(gold: Entries, called: Entries) -> float:
+    return len(gold.keys() & called.keys()) / len(gold) if gold else float(not called)
 
 
-def _share_of_both(gold: Entries, given: Entries) -> float:
+def _share_of_both(gold: Entries, called: Entries) -> float:
     """The share of the arguments of either that both have with one value; objects in part."""
-    if _same(gold, given):
+    if _same(gold, called):
         return 1.0
     total = 0.0
-    for name in gold.keys() & given.keys():
-        one, other = gold[name], given[name]
+    for name in gold.keys() & called.keys():
+        one, other = gold[name], called[name]
         if isinstance(one, Mapping) and isinstance(other, Mapping):
             total += _share_of_both(one, other)
         else:
             total += _same(one, other)
-    return total / len(gold.keys() | given.keys())
+    return total / len(gold.keys() | called.keys())
 
 
-def _share_of_both_names(gold: Entries, given: Entries) -> float:
-    either = gold.keys() | given.keys()
-    return len(gold.keys() & given.keys()) / len(either) if either else 1.0
+def _share_of_both_names(gold: Entries, called: Entries) -> float:
+    either = gold.keys() | called.keys()
+    return len(gold.keys() & called.keys()) / len(either) if either else 1.0
 
 
 _ACCURACY: dict[str, _Worth] = {
