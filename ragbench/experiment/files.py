@@ -292,7 +292,7 @@ def _predictions(plan: Plan, answers: Answers) -> Iterator[PredictionRow | Faile
                 else tuple(Passage(id=c.id, title=c.title, text=c.text) for c in contexts),
                 queries=tuple(prediction.queries or ()),
                 tool_calls=None if calls is None else tuple(calls),
-                prompt=None if generator is None else generator.told(query.text, marks),
+                prompt=None if generator is None else generator.prompt_text(query.text, marks),
                 usage=prediction.usage,
                 latency_ms=None if ms is None else round(ms, 3),
             )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
-from ragbench.llm import Budget, Replies, Totals
+from ragbench.llm import Budget, Replies
 from ragbench.types import Document, Prediction, Query
 
 
@@ -14,6 +14,7 @@ class Generator:
 
     Built-in generators inherit it. One of the user's own need not: it is any object with `generate`
     or `generate_for` and what it has of the rest, and `ragbench.generate.python.declared` wraps it.
+    `generate` may be called from many threads at once.
     """
 
     is_opaque: bool = False
@@ -30,6 +31,8 @@ class Generator:
     """Whether workers do, so that it need not load its model; set before `check`."""
     is_stored: bool = False
     """Whether its answers were made before, whatever passages it gets."""
+    asks: bool = False
+    """Whether it asks models: their replies are kept, and paid from a budget."""
     query_ids: Collection[str] | None = None
     """The only queries that it has an answer to, by id or by text; None answers any."""
 
@@ -43,14 +46,18 @@ class Generator:
         """The environment variable that must hold a key and does not."""
         return None
 
-    @property
-    def asks(self) -> AskingGenerator | None:
-        """What asks models for replies, where it does."""
+    def prompt_text(self, question: str, contexts: Sequence[Document]) -> str | None:
+        """Return the prompt for a question and its passages; None where it is not known here."""
         return None
 
-    def told(self, question: str, contexts: Sequence[Document]) -> str | None:
-        """Return the prompt for a question and what was read; None where it is not known here."""
-        return None
+    def keep_replies(self, replies: Replies | None) -> None:
+        """Set where replies are kept and looked up; before the first question."""
+
+    def spend_from(self, budget: Budget | None) -> None:
+        """Set what all calls may cost together; before the first question."""
+
+    def close(self) -> None:
+        """Give back connections, after the last question."""
 
     def check(self) -> None:
         """See that nothing is missing, before anything is asked."""
@@ -82,33 +89,6 @@ class Generator:
         A subclass has this method, or `generate` where it answers a question in one way alone.
         """
         return self.generate(query.text, contexts)
-
-
-@runtime_checkable
-class AskingGenerator(Protocol):
-    """A generator that asks models for replies, which can be kept; the names are those of `Judge`.
-
-    Who runs it calls `keep_replies` and `check` before the first question and `close` after the
-    last one. `generate` may be called from many threads at once.
-    """
-
-    def signature_parts(self) -> Mapping[str, Any]:
-        """Return what answers depend on besides question and passages: model, prompt hash, ..."""
-
-    def keep_replies(self, replies: Replies | None) -> None:
-        """Set where replies are kept and looked up; before the first question."""
-
-    def spend_from(self, budget: Budget | None) -> None:
-        """Set what all calls may cost together; before the first question."""
-
-    def check(self) -> None:
-        """Connect, so that a missing key or package is said before anything is asked."""
-
-    def totals(self) -> Totals:
-        """Return a copy of what has been sent and paid so far."""
-
-    def close(self) -> None:
-        """Give back the connections."""
 
 
 class MissingPrediction(LookupError):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ragbench.errors import DataError, OptionError
-from ragbench.generate.base import AskingGenerator, Generator
+from ragbench.generate.base import Generator
 from ragbench.json_yaml import YamlError, load_yaml
 from ragbench.llm import (
     CallFailure,
@@ -235,7 +235,9 @@ class AnswerOptions:
 
 
 class ChatGenerator(Connected, Generator):
-    """Answers questions by one chat model; see `AskingGenerator` for who keeps its replies."""
+    """Answers questions by one chat model."""
+
+    asks = True
 
     def __init__(
         self,
@@ -249,6 +251,8 @@ class ChatGenerator(Connected, Generator):
     ) -> None:
         super().__init__(connect, limits=limits, prices=prices)
         self.prompt, self._request, self._context_tokens = prompt, request, context_tokens
+        self.prompt_hash: str | None = prompt.hash
+        """A short hash of the prompt; None where another one's code has it."""
         self._left_out: set[str] = set()
 
     @property
@@ -256,17 +260,7 @@ class ChatGenerator(Connected, Generator):
         """The randomness that is asked for; None leaves it to the server."""
         return self._request.temperature
 
-    @property
-    def asks(self) -> AskingGenerator:
-        """Itself: its replies are kept."""
-        return self
-
-    @property
-    def prompt_hash(self) -> str | None:
-        """A short hash of the prompt; None where another one's code has it."""
-        return self.prompt.hash
-
-    def told(self, question: str, contexts: Sequence[Document]) -> str | None:
+    def prompt_text(self, question: str, contexts: Sequence[Document]) -> str | None:
         """Return the prompt; None where another one's code has it."""
         return None if self.prompt_hash is None else self.prompt.text(question, contexts)
 

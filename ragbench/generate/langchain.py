@@ -13,7 +13,7 @@ from ragbench.adapters import templates
 from ragbench.adapters.libraries import Factory, HitReader, IdField, SyncOrAsync, resolve_client
 from ragbench.errors import AdapterError, OptionError
 from ragbench.generate.chat import AnswerOptions, ChatGenerator, PromptOptions, load_prompt
-from ragbench.llm import ChatRequest, LangchainChat, Totals
+from ragbench.llm import ChatRequest, LangchainChat
 from ragbench.llm.completions import read_text
 from ragbench.llm.langchain import read_usage
 from ragbench.llm.server import CallOptions
@@ -23,7 +23,7 @@ from ragbench.types import Document, Prediction, Query, ToolCall, Usage
 from ragbench.types.records import add_usage
 
 
-class Heard:
+class ChainRecorder:
     """The passages, queries, tools and tokens of one answer, as callbacks of langchain tell them.
 
     Passages are those of the outermost retrievers: one that asks others (an ensemble, several
@@ -33,64 +33,51 @@ class Heard:
     def __init__(self, question: str, hits: HitReader) -> None:
         self._question, self._hits = question, hits
         self._parents: dict[Any, Any] = {}
-        self._retrievers: set[Any] = set()
-        self._passages: dict[str, Document] = {}
+        self.retrievers: set[Any] = set()
+        self.passages: dict[str, Document] = {}
         self._queries: dict[str, None] = {}
         self._calls: dict[object, ToolCall] = {}
         self._usages: list[Usage] = []
 
-    def on_chain_start(
-        self, *given: Any, run_id: Any, parent_run_id: Any = None, **told: Any
-    ) -> None:
+    def on_chain_start(self, *details: Any, run_id: Any, **more: Any) -> None:
         """Note which run is inside which."""
-        self._parents[run_id] = parent_run_id
+        self._parents[run_id] = more.get("parent_run_id")
 
-    def on_retriever_start(
-        self, serialized: Any, query: str, *, run_id: Any, parent_run_id: Any = None, **told: Any
-    ) -> None:
-        """Note a retriever and what it was asked."""
-        self._parents[run_id] = parent_run_id
-        self._retrievers.add(run_id)
+    def on_retriever_start(self, serialized: Any, query: str, *, run_id: Any, **more: Any) -> None:
+        """Note a retriever and its query."""
+        self._parents[run_id] = more.get("parent_run_id")
+        self.retrievers.add(run_id)
         if query.strip() != self._question.strip():
             self._queries[query] = None
 
-    def on_retriever_end(self, documents: Any, *, run_id: Any, **told: Any) -> None:
-        """Note what a retriever returned, unless another one asked it."""
-        above = self._parents.get(run_id)
-        while above is not None:
-            if above in self._retrievers:
+    def on_retriever_end(self, documents: Any, *, run_id: Any, **more: Any) -> None:
+        """Note the documents of a retriever, unless another one asked it."""
+        parent = self._parents.get(run_id)
+        while parent is not None:
+            if parent in self.retrievers:
                 return
-            above = self._parents.get(above)
+            parent = self._parents.get(parent)
         self.add(documents)
 
-    def on_tool_start(
-        self,
-        serialized: Mapping[str, object] | None,
-        input_str: str,
-        *,
-        run_id: object,
-        parent_run_id: object = None,
-        inputs: object = None,
-        **told: object,
-    ) -> None:
-        """Note a tool and what it was given: arguments, or a text."""
-        self._parents[run_id] = parent_run_id
-        name = str((serialized or {}).get("name") or told.get("name") or "unknown")
-        given = input_str if inputs is None else inputs
-        arguments = dict(given) if isinstance(given, Mapping) else {"input": given}
+    def on_tool_start(self, serialized: Any, input_str: str, *, run_id: Any, **more: Any) -> None:
+        """Note a tool and its arguments, or the text that it got."""
+        self._parents[run_id] = more.get("parent_run_id")
+        name = str((serialized or {}).get("name") or more.get("name") or "unknown")
+        inputs = input_str if more.get("inputs") is None else more["inputs"]
+        arguments = dict(inputs) if isinstance(inputs, Mapping) else {"input": inputs}
         self._calls[run_id] = ToolCall(name, arguments)
 
-    def on_tool_end(self, output: object, *, run_id: object, **told: object) -> None:
+    def on_tool_end(self, output: object, *, run_id: object, **more: object) -> None:
         """Note what a tool returned."""
         content = getattr(output, "content", output)
         if run_id in self._calls and content is not None:
             text = content if isinstance(content, str) else json.dumps(content, default=str)
             self._calls[run_id] = replace(self._calls[run_id], output=text)
 
-    def on_llm_end(self, response: Any, **told: Any) -> None:
+    def on_llm_end(self, response: Any, **more: Any) -> None:
         """Count the tokens of the replies of a model."""
-        for generation in [part for row in response.generations for part in row]:
-            self.answered(getattr(generation, "message", None))
+        for generation in itertools.chain.from_iterable(response.generations):
+            self.count(getattr(generation, "message", None))
 
     def add(self, documents: Sequence[Any]) -> None:
         """Take over passages, each once."""
@@ -102,117 +89,42 @@ class Heard:
                 score=None,
             )
             passage = Document(hit.id, hit.text or "", hit.title or "", hit.metadata)
-            self._passages.setdefault(hit.id, passage)
+            self.passages.setdefault(hit.id, passage)
 
-    def answered(self, message: Any) -> None:
-        """Count the tokens of a model's reply; what it does not say is unknown."""
-        told = getattr(message, "usage_metadata", None) or {}
-        tokens = read_usage(told)
-        about = getattr(message, "response_metadata", None) or {}
-        price = llm.Prices.load().of(str(about.get("model_name") or about.get("model") or ""))
-        usd = None if price is None else price.cost_usd(tokens)
+    def count(self, message: Any) -> None:
+        """Count the tokens of a model's reply; unknown where it does not say."""
+        tokens = read_usage(getattr(message, "usage_metadata", None) or {})
+        details = getattr(message, "response_metadata", None) or {}
+        model = str(details.get("model_name") or details.get("model") or "")
+        usd = llm.Prices.load().cost_usd(model, tokens)
         self._usages.append(
             Usage(tokens.input_tokens, tokens.output_tokens, usd, tokens.reasoning_tokens)
         )
 
-    @property
-    def passages(self) -> list[Document] | None:
-        """What was retrieved, best first; None where nothing was heard of any retriever."""
-        return list(self._passages.values()) if self._passages or self._retrievers else None
-
-    @property
-    def queries(self) -> list[str]:
-        """What retrievers were asked, apart from the question itself."""
-        return list(self._queries)
-
-    @property
-    def tool_calls(self) -> tuple[ToolCall, ...] | None:
-        """The tools that were called, in order; None where nothing was heard of any."""
-        return tuple(self._calls.values()) or None
+    def prediction(self, answer: str) -> Prediction:
+        """Return the answer with the records; None where no retriever or no tool ran."""
+        passages = list(self.passages.values()) if self.passages or self.retrievers else None
+        calls = tuple(self._calls.values()) or None
+        return Prediction(answer, passages, self.usage, list(self._queries), tool_calls=calls)
 
     @property
     def usage(self) -> Usage:
-        """The sum over all replies; unknown where no model was heard."""
+        """The sum over all replies; unknown where no model ran."""
         return add_usage(self._usages) if self._usages else Usage()
 
 
-def _listener(question: str, hits: HitReader) -> tuple[Heard, list[Heard]]:
+def _listener(question: str, hits: HitReader) -> tuple[ChainRecorder, list[ChainRecorder]]:
     """Return what hears a chain, and the callbacks to give it; none without langchain."""
     try:
         from langchain_core.callbacks import BaseCallbackHandler
     except ImportError:  # an object that only looks like a chain
-        return Heard(question, hits), []
-    heard = type("Listener", (Heard, BaseCallbackHandler), {})(question, hits)
-    return heard, [heard]
+        return ChainRecorder(question, hits), []
+    recorder = type("Listener", (ChainRecorder, BaseCallbackHandler), {})(question, hits)
+    return recorder, [recorder]
 
 
 _ANSWERS = ("answer", "output", "result", "output_text", "text")
 _CONTEXTS = ("context", "source_documents", "documents", "contexts")
-
-
-class Chain:
-    """Calls a chain and reads its answer, the passages that it retrieved, and its tokens.
-
-    `template` is a text, or a mapping of them, with places; `answer` the path to the answer in what
-    comes back, None looks for it; `id_field` the key of the passages' metadata with their ids.
-    """
-
-    def __init__(
-        self, target: Any, template: Any, *, answer: str | None, id_field: str | None, owner: str
-    ) -> None:
-        self._invoke = SyncOrAsync(target, "invoke")
-        self._template, self._id_field = template, id_field
-        self._answer = None if answer is None else templates.JsonPath(answer, "langchain", "answer")
-        if not self._invoke:
-            allowed = "an object with invoke or ainvoke"
-            raise AdapterError(f"{owner}: found {shown(target)}, allowed: {allowed}")
-
-    def ask(self, question: str, values: Mapping[str, Any]) -> Prediction:
-        """Return the answer to a question.
-
-        The contexts are what its retrievers returned, heard through callbacks; else the documents
-        in its answer; None where there is neither.
-        """
-        heard, callbacks = _listener(question, HitReader(self._id_field))
-        given = templates.fill(self._template, {"question": question, **values})
-        if self._invoke.takes("config"):
-            result = self._invoke(given, config={"callbacks": callbacks})
-        else:
-            result = self._invoke(given)
-        if heard.passages is None and (documents := _documents_in(result)):
-            heard.add(documents)
-        return Prediction(
-            self._text(result, heard),
-            heard.passages,
-            heard.usage,
-            heard.queries,
-            tool_calls=heard.tool_calls,
-        )
-
-    def _text(self, result: Any, heard: Heard) -> str:
-        found = result if self._answer is None else self._answer.one(result)
-        if self._answer is None and isinstance(result, Mapping):
-            found = next((result[key] for key in _ANSWERS if key in result), result)
-        content = getattr(found, "content", found)
-        if content is not found and heard.usage == Usage():
-            heard.answered(found)  # a message, of a model that tells no callbacks
-        if isinstance(content, str):
-            return content.strip()
-        if isinstance(content, list) and content is not found:
-            return read_text(content).strip()
-        hint = "text, a message, or a mapping with answer; else answer: a path to it"
-        raise AdapterError(f"found {shown(result)} instead of an answer, allowed: {hint}")
-
-
-def _documents_in(result: Any) -> Sequence[Any]:
-    """The documents that a chain returns beside its answer, under one of the usual names."""
-    if not isinstance(result, Mapping):
-        return ()
-    for key in _CONTEXTS:
-        found = result.get(key)
-        if isinstance(found, list) and found and all(hasattr(d, "page_content") for d in found):
-            return found
-    return ()
 
 
 _DEFAULT_INPUT = {"question": "{question}", "context": "{context}"}
@@ -235,6 +147,66 @@ class ChainOptions:
     id_field: Annotated[
         str | None, Option("Metadata key with the ids of the passages of a chain.")
     ] = None
+
+
+class Chain:
+    """Calls a chain and reads its answer, the passages that it retrieved, and its tokens.
+
+    Its input may name `places`. Without a path to the answer it looks for one in the output.
+    """
+
+    def __init__(
+        self, target: Any, options: ChainOptions, places: Sequence[str], owner: str
+    ) -> None:
+        path = options.answer
+        self._template = _DEFAULT_INPUT if options.input is None else options.input
+        templates.check_template(self._template, places, "langchain", "input")
+        self._invoke, self._id_field = SyncOrAsync(target, "invoke"), options.id_field
+        self._answer = None if path is None else templates.JsonPath(path, "langchain", "answer")
+        if not self._invoke:
+            allowed = "an object with invoke or ainvoke"
+            raise AdapterError(f"{owner}: found {shown(target)}, allowed: {allowed}")
+
+    def ask(self, question: str, values: Mapping[str, Any]) -> Prediction:
+        """Return the answer to a question.
+
+        The contexts are what its retrievers returned, heard through callbacks; else the documents
+        in its answer; None where there is neither.
+        """
+        recorder, callbacks = _listener(question, HitReader(self._id_field))
+        given = templates.fill(self._template, {"question": question, **values})
+        if self._invoke.takes("config"):
+            result = self._invoke(given, config={"callbacks": callbacks})
+        else:
+            result = self._invoke(given)
+        if not recorder.retrievers and (documents := _documents_in(result)):
+            recorder.add(documents)
+        return recorder.prediction(self._text(result, recorder))
+
+    def _text(self, result: Any, recorder: ChainRecorder) -> str:
+        found = result if self._answer is None else self._answer.one(result)
+        if self._answer is None and isinstance(result, Mapping):
+            found = next((result[key] for key in _ANSWERS if key in result), result)
+        content = getattr(found, "content", found)
+        if content is not found and recorder.usage == Usage():
+            recorder.count(found)  # a message, of a model that tells no callbacks
+        if isinstance(content, str):
+            return content.strip()
+        if isinstance(content, list) and content is not found:
+            return read_text(content).strip()
+        hint = "text, a message, or a mapping with answer; else answer: a path to it"
+        raise AdapterError(f"found {shown(result)} instead of an answer, allowed: {hint}")
+
+
+def _documents_in(result: Any) -> Sequence[Any]:
+    """The documents that a chain returns beside its answer, under one of the usual names."""
+    if not isinstance(result, Mapping):
+        return ()
+    for key in _CONTEXTS:
+        found = result.get(key)
+        if isinstance(found, list) and found and all(hasattr(d, "page_content") for d in found):
+            return found
+    return ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,18 +250,8 @@ class LangchainGenerator(ChatGenerator):
             _refuse("a chat model", chosen, ChainOptions)
             return
         _refuse("a chain", chosen, PromptOptions, AnswerOptions)
-        template = _DEFAULT_INPUT if chosen.input is None else chosen.input
-        templates.check_template(
-            template, ("question", *templates.PASSAGE_PLACES), "langchain", "input"
-        )
-        self._chain = Chain(
-            made, template, answer=chosen.answer, id_field=chosen.id_field, owner=owner
-        )
-
-    @property
-    def prompt_hash(self) -> str | None:
-        """A short hash of the prompt; None where a chain has its own."""
-        return super().prompt_hash if self._chain is None else None
+        self.prompt_hash = None  # a chain has a prompt of its own
+        self._chain = Chain(made, chosen, ("question", *templates.PASSAGE_PLACES), owner)
 
     def signature_parts(self) -> Mapping[str, Any]:
         """Return what answers depend on besides question and passages."""
@@ -299,10 +261,6 @@ class LangchainGenerator(ChatGenerator):
         """Connect to a chat model; a chain is ready."""
         if self._chain is None:
             super().check()
-
-    def totals(self) -> Totals:
-        """Return what a chat model has cost; a chain's calls are in the usage of its answers."""
-        return super().totals() if self._chain is None else Totals()
 
     def generate_sample(
         self, query: Query, contexts: Sequence[Document], sample: int
@@ -359,8 +317,8 @@ class LangchainApp:
     ) -> None:
         owner = "app 'langchain'"
         made = resolve_client(client, factory, args, owner)
-        templates.check_template(input, ("question",), "langchain", "input")
-        self._chain = Chain(made, input, answer=answer, id_field=id_field, owner=owner)
+        chain = ChainOptions(input=input, answer=answer, id_field=id_field)
+        self._chain = Chain(made, chain, ("question",), owner)
 
     def answer(self, question: str) -> Prediction:
         """Ask the chain."""

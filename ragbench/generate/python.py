@@ -13,9 +13,9 @@ from typing import Any
 
 from ragbench.adapters.libraries import HitReader, checked_id
 from ragbench.errors import AdapterError
-from ragbench.generate.base import App, AskingGenerator, Generator
+from ragbench.generate.base import App, Generator
 from ragbench.generate.langchain import LangchainApp
-from ragbench.registry import OwnComponent, adapt, shown
+from ragbench.registry import OwnComponent, adapt, has_method, shown
 from ragbench.types import Document, Prediction, Query, ScoredDocument, Usage
 from ragbench.types.conversation import read_tool_calls
 
@@ -36,21 +36,19 @@ class CallableGenerator(Generator):
         return self._function(question, contexts)
 
 
+_ASKING = ("signature_parts", "keep_replies", "spend_from", "check", "totals", "close")
+"""Methods that a generator of the user's own has which asks models for replies."""
+
+
 class OwnGenerator(OwnComponent, Generator):
     """An object of the user's own as a generator."""
 
-    takes = frozenset(
-        ("query_ids", "temperature", "missing_key", "check", "check_samples", "signature_parts")
-    )
+    takes = frozenset((*_ASKING, "query_ids", "temperature", "missing_key", "check_samples"))
 
     def __init__(self, made: Any) -> None:
         super().__init__(made)
         self.is_stored = not hasattr(made, "generate")
-
-    @property
-    def asks(self) -> AskingGenerator | None:
-        """The object, where it asks models for replies."""
-        return self.made if isinstance(self.made, AskingGenerator) else None
+        self.asks = all(has_method(made, [name]) for name in _ASKING)
 
     def generate_for(self, query: Query, contexts: Sequence[Document]) -> Any:
         """Ask the object."""

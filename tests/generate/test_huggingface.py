@@ -89,7 +89,7 @@ def test_reasoning_is_no_answer(tiny_gpt, monkeypatch):
     made = generator(tiny_gpt)
     made.check()
     texts = iter([("<think>which ?</think>\n\nio", 5), ("<think>which", 5)])
-    monkeypatch.setattr(type(made._model), "continued", lambda *a, **o: next(texts))
+    monkeypatch.setattr(made, "_continue", lambda *a, **o: next(texts))
 
     assert made.generate("which moon ?", PASSAGES).answer == "io"
     with pytest.raises(CallFailure, match="all 5 tokens of the reply are reasoning") as caught:

@@ -10,7 +10,6 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
 from ragbench.errors import AdapterError, OptionError
-from ragbench.generate.base import AskingGenerator
 from ragbench.generate.langchain import LangchainApp, LangchainGenerator
 from ragbench.llm import Replies
 from ragbench.types import Document, Query, Usage
@@ -50,7 +49,7 @@ def test_a_chat_model_is_told_the_prompt_and_its_replies_are_kept(tmp_path):
             made.close()
 
     assert answers == ["Io.", "Io."]
-    assert isinstance(made, AskingGenerator)
+    assert made.asks
     assert made.prompt_hash is not None
 
 

@@ -289,7 +289,7 @@ def connected(
     with ExitStack() as stack:
         replies = None
         asking = [planned.judge.asks for planned in judges.values()]
-        if any(asking) or any(generator.asks is not None for generator in generators.values()):
+        if any(asking) or any(generator.asks for generator in generators.values()):
             replies = stack.enter_context(
                 Replies(
                     cache_folder(cache) / REPLIES_FILE,
@@ -299,10 +299,10 @@ def connected(
                 )
             )
         for name, generator in generators.items():
-            if generator.asks is not None:
-                generator.asks.keep_replies(replies)
-                generator.asks.spend_from(budget)
-                stack.callback(generator.asks.close)
+            if generator.asks:
+                generator.keep_replies(replies)
+                generator.spend_from(budget)
+                stack.callback(generator.close)
             component = components.get(name)
             if component is not None and not component.type.startswith(PYTHON):
                 _check(generator, component.place, f"generators.{name}")

@@ -261,11 +261,12 @@ def refusal_notes(plan: Plan, results: Results) -> list[str]:
         judge = plan.fill.judge.judge
         add(f"judge {plan.fill.name}", results.filled.use.left_out, judge.options)
     for system in results.systems:
-        asks = plan.generators[system.generator].asks if system.generator else None
-        if asks is not None and (answers := results.answers.get(system.name)) is not None:
+        generator = plan.generators.get(system.generator or "")
+        answers = results.answers.get(system.name)
+        if generator is not None and generator.asks and answers is not None:
             values = [outcome.value for outcome in answers.outcomes]
             lacking = {name for value in values if value is not None for name in value.left_out}
-            add(f"generator {system.generator}", lacking, asks.signature_parts())
+            add(f"generator {system.generator}", lacking, generator.signature_parts())
     return [
         f"{who}: the model refuses {', '.join(_refused(name, options) for name in sorted(names))}; "
         "requests go without"
