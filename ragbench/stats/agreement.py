@@ -284,16 +284,13 @@ def confusion_table(x: ArrayLike, y: ArrayLike, levels: ArrayLike) -> IntArray:
     table = arguments.pair_of("confusion_table", x, y)
     table = table[np.isfinite(table).all(axis=1)]
     all_levels = np.asarray(levels, dtype=np.float64)
-    order = np.argsort(all_levels)
-    # a level above all known ones lands behind them; what it is not equal to is strange
-    places = np.searchsorted(all_levels, table, sorter=order).clip(max=len(all_levels) - 1)
-    places = order[places]
-    strange = table[all_levels[places] != table]
+    is_level = table[:, :, np.newaxis] == all_levels
+    strange = table[~is_level.any(axis=2)]
     if strange.size:
         allowed = ", ".join(f"{level:g}" for level in all_levels)
         raise OptionError("confusion_table", "levels", float(strange[0]), allowed)
     counts = np.zeros((len(all_levels), len(all_levels)), dtype=np.int64)
-    np.add.at(counts, (places[:, 0], places[:, 1]), 1)
+    np.add.at(counts, tuple(is_level.argmax(axis=2).T), 1)
     return counts
 
 

@@ -82,7 +82,13 @@ def bradley_terry_strengths(
     arguments.probability(_OWNER, "confidence", confidence)
     table = arguments.matrix(_OWNER, "outcomes", outcomes)
     arguments.within(_OWNER, "outcomes", table[~np.isnan(table)], 0.0, 1.0)
-    ends = _checked(pairs, table.shape[1])
+    ends = [(int(first), int(second)) for first, second in pairs]
+    if len(ends) != table.shape[1]:
+        allowed = f"one per column: {table.shape[1]}"
+        raise OptionError(_OWNER, "pairs", f"{len(ends)} pairs", allowed)
+    for first, second in ends:
+        if first == second or min(first, second) < 0:
+            raise OptionError(_OWNER, "pairs", (first, second), "two different systems, from 0 on")
     wins = win_matrix(table, ends)
     n = int(np.count_nonzero(~np.isnan(table).all(axis=1)))
     groups = _groups(wins)
@@ -126,16 +132,6 @@ def win_matrix(table: FloatArray, pairs: Sequence[tuple[int, int]]) -> FloatArra
         wins[first, second] += outcomes.sum()
         wins[second, first] += len(outcomes) - outcomes.sum()
     return wins
-
-
-def _checked(pairs: Sequence[tuple[int, int]], columns: int) -> list[tuple[int, int]]:
-    ends = [(int(first), int(second)) for first, second in pairs]
-    if len(ends) != columns:
-        raise OptionError(_OWNER, "pairs", f"{len(ends)} pairs", f"one per column: {columns}")
-    for first, second in ends:
-        if first == second or min(first, second) < 0:
-            raise OptionError(_OWNER, "pairs", (first, second), "two different systems, from 0 on")
-    return ends
 
 
 def _reached(edges: BoolArray) -> BoolArray:

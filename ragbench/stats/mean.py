@@ -256,7 +256,14 @@ def ppi_mean(
     y = arguments.sample(owner, "labels", labels)
     f = arguments.sample(owner, "judged", judged)
     other = arguments.sample(owner, "unlabelled", unlabelled)
-    _check(owner, y, f, other, random)
+    if not random:
+        raise OptionError(owner, "random", random, "labels of items that were drawn at random")
+    if len(y) < FEWEST_LABELS:
+        raise OptionError(owner, "labels", len(y), f"{FEWEST_LABELS} labels or more")
+    if len(f) != len(y):
+        raise OptionError(owner, "judged", len(f), f"{len(y)} scores, one for each label")
+    if len(other) < 2:
+        raise OptionError(owner, "unlabelled", len(other), "two scores or more")
     n, n_other = len(y), len(other)
 
     alone = mean_interval(y, range=range, confidence=confidence)
@@ -331,14 +338,3 @@ def ppi_difference(
         pairs.append(b - a)
     width = range[1] - range[0]
     return ppi_mean(*pairs, random=random, range=(-width, width), confidence=confidence)
-
-
-def _check(owner: str, y: FloatArray, f: FloatArray, other: FloatArray, random: bool) -> None:
-    if not random:
-        raise OptionError(owner, "random", random, "labels of items that were drawn at random")
-    if len(y) < FEWEST_LABELS:
-        raise OptionError(owner, "labels", len(y), f"{FEWEST_LABELS} labels or more")
-    if len(f) != len(y):
-        raise OptionError(owner, "judged", len(f), f"{len(y)} scores, one for each label")
-    if len(other) < 2:
-        raise OptionError(owner, "unlabelled", len(other), "two scores or more")

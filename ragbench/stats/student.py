@@ -85,22 +85,19 @@ def _upper_quantile(tail: float, df: float) -> float:
     while _two_tails(high, df) / 2 > tail:
         low, high = high, 2 * high
     t = (low + high) / 2
+    log_scale = _log_gamma_ratio(df / 2) - 0.5 * math.log(df * math.pi)
     for _ in range(200):
         area = _two_tails(t, df) / 2
         low, high = (t, high) if area > tail else (low, t)
         # Newton on the logarithm of the tail, which is nearly straight where the tail itself
         # is flat; bisection wherever a step would leave the bracket.
-        newton = t + math.log(area / tail) * area / _density(t, df)
+        density = math.exp(log_scale - (df + 1) / 2 * math.log1p(t * t / df))
+        newton = t + math.log(area / tail) * area / density
         step_to = newton if low < newton < high else (low + high) / 2
         if abs(step_to - t) <= 1e-15 * t:
             break
         t = step_to
     return t
-
-
-def _density(t: float, df: float) -> float:
-    log_scale = _log_gamma_ratio(df / 2) - 0.5 * math.log(df * math.pi)
-    return math.exp(log_scale - (df + 1) / 2 * math.log1p(t * t / df))
 
 
 def _two_tails(t: float, df: float) -> float:

@@ -177,8 +177,7 @@ def find_hits(lists: LookedUp, judged: Qrels, *, stable: bool, singles: bool) ->
         first, end = members.first, members.first + (groups.end - groups.first)[tied]
         # a walk through each tie group: quicker than a table of all ids, for 1,000 that tie too
         member = [*map(texts.index, tied_ids, first.tolist(), end.tolist())]
-        places = members.by_row() if stable else members.by_id(ByteIds.of(texts))
-        place[tied] = places[member]
+        place[tied] = members.in_order(None if stable else ByteIds.of(texts))[member]
     return Hits.from_places(
         place, groups, lists.starts[query], query + lists.first, rows + int(starts[0])
     )

@@ -92,11 +92,6 @@ class Measure:
     k: int | None = None
     """The cut-off; None looks at whole rankings."""
 
-    @property
-    def of_nothing(self) -> float:
-        """Value of a query without a relevant document, with `no_relevant: zero`."""
-        return self.spec.low if self.spec.of_nothing is None else self.spec.of_nothing
-
     def check(self) -> None:
         """See that the options go together: a measure over no queries costs nothing."""
         self.score(_NO_QUERIES[self.spec.reads])

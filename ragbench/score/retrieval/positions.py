@@ -86,7 +86,7 @@ class SortedLists:
         else:
             by_row = np.argsort(members.rows)
             member = by_row[np.searchsorted(members.rows[by_row], rows[tied])]
-        order = members.by_row() if ids is None else members.by_id(ids.take(members.rows))
+        order = members.in_order(None if ids is None else ids.take(members.rows))
         places[tied] = order[member]
         return places
 
@@ -171,15 +171,13 @@ class TiedMembers:
         number = np.repeat(np.arange(len(starts)), sizes)
         return cls(places, rows, number, (np.cumsum(sizes) - sizes)[which])
 
-    def by_id(self, ids: ByteIds) -> IntArray:
-        """Return the place of each member where ids fall, as bytes: trec_eval's rule."""
-        return self._placed(ids.falling_order(self.group))
+    def in_order(self, ids: ByteIds | None) -> IntArray:
+        """Return the place of each member where ids fall, as bytes: trec_eval's rule.
 
-    def by_row(self) -> IntArray:
-        """Return the place of each member where those that tie keep their order."""
-        return self._placed(np.argsort((self.group << 32) + self.rows))
-
-    def _placed(self, order: IntArray) -> IntArray:
+        Without ids, members that tie keep their order.
+        """
+        by_row = (self.group << 32) + self.rows
+        order = np.argsort(by_row) if ids is None else ids.falling_order(self.group)
         places = np.empty(len(self.places), np.int64)
         places[order] = self.places
         return places

@@ -20,7 +20,6 @@ Ties = Literal["docid", "stable", "average"]
 TrecEval = Literal[9, 10]
 
 _FEW_JUDGED = 3000  # with fewer judgements a join has hardly begun to pay
-_FEW_GRADES = 20
 _GRADE_BITS = 33  # hold LARGEST_GRADE minus any grade
 
 
@@ -134,14 +133,8 @@ def _in_rank_order(
 
 def ideal_order(grades: IntArray, starts: IntArray) -> IntArray:
     """Sort the grades of each query, the best first."""
-    best, lowest = int(grades.max(initial=0)), int(grades.min(initial=0))
-    n, n_grades = len(starts) - 1, best - lowest + 1
-    if n_grades <= _FEW_GRADES:  # counting them is several times as quick as sorting them
-        number = np.repeat(np.arange(n, dtype=np.int64) * n_grades + best, np.diff(starts))
-        counts = np.bincount(number - grades, minlength=n * n_grades)
-        return np.tile(np.arange(best, lowest - 1, -1, dtype=np.int64), n).repeat(counts)
     # sorted as one number: the query, and below it the grade, the largest first
-    query = np.repeat(np.arange(n, dtype=np.int64) << _GRADE_BITS, np.diff(starts))
+    query = np.repeat(np.arange(len(starts) - 1) << _GRADE_BITS, np.diff(starts))
     ideal: IntArray = np.sort(query + (LARGEST_GRADE - grades))
     return LARGEST_GRADE - (ideal & ((1 << _GRADE_BITS) - 1))
 

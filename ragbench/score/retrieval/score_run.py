@@ -327,15 +327,15 @@ def score_passages(
 def _values(measure: Measure, evidence: Evidence, rules: Rules) -> tuple[FloatArray, CauseArray]:
     """Apply the rules to what a measure says: a value or a cause for every query."""
     ranked = evidence.grades
-    is_diversity = measure.spec.reads == "subtopics"
-    values, causes = _scored(measure, evidence.subtopics if is_diversity else ranked)
+    spec = measure.spec
+    values, causes = _scored(measure, evidence.subtopics if spec.reads == "subtopics" else ranked)
     if rules.no_relevant == "zero":
         irrelevant = causes == Cause.NO_RELEVANT
-        values[irrelevant] = measure.of_nothing
+        values[irrelevant] = spec.low if spec.of_nothing is None else spec.of_nothing
         causes[irrelevant] = Cause.SCORED
     if rules.missing == "skip":
         causes[list(ranked.missing)] = Cause.MISSING_QUERY
-    elif rules.trec_eval == 9 and measure.spec.low == -np.inf:
+    elif rules.trec_eval == 9 and spec.low == -np.inf:
         # version 9 divides by all queries and adds nothing; version 10 scores an empty ranking
         values[list(ranked.missing)] = 0.0
     causes[np.diff(ranked.judged_starts) == 0] = Cause.NO_JUDGEMENTS

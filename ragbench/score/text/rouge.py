@@ -11,7 +11,6 @@ from typing import Annotated
 from ragbench.errors import OptionError
 from ragbench.registry import Option, nearest
 from ragbench.score.text.base import (
-    NO_OVERLAP,
     Metric,
     Options,
     RougeScore,
@@ -225,7 +224,8 @@ def _score(
         mine, theirs = texts(prediction), texts(reference)
         for name in types:
             if name == "rougeL":
-                score = _score_subsequence(mine, theirs)
+                common = lcs_length(theirs.tokens, mine.tokens)
+                score = RougeScore.of_counts(common, len(mine.tokens), len(theirs.tokens))
             elif name == "rougeLsum":
                 score = _score_lines(_lines(prediction, tokenize), _lines(reference, tokenize))
             else:
@@ -237,18 +237,9 @@ def _score(
 
 def _score_ngrams(mine: TokenizedText, theirs: TokenizedText, n: int) -> RougeScore:
     n_mine, n_theirs = len(mine.tokens) - n + 1, len(theirs.tokens) - n + 1
-    if n_mine < 1 or n_theirs < 1:
-        return NO_OVERLAP
     counts = theirs.counts(n)
     hits = overlap(mine.tokens, counts, n, distinct=len(counts) == n_theirs)
     return RougeScore.of_counts(hits, n_mine, n_theirs)
-
-
-def _score_subsequence(mine: TokenizedText, theirs: TokenizedText) -> RougeScore:
-    if not mine.tokens or not theirs.tokens:
-        return NO_OVERLAP
-    common = lcs_length(theirs.tokens, mine.tokens)
-    return RougeScore.of_counts(common, len(mine.tokens), len(theirs.tokens))
 
 
 def _lines(text: str, tokenize: Tokenize) -> list[list[str]]:
@@ -260,8 +251,6 @@ def _score_lines(mine: list[list[str]], theirs: list[list[str]]) -> RougeScore:
     left_mine = Counter(token for line in mine for token in line)
     left_theirs = Counter(token for line in theirs for token in line)
     n_mine, n_theirs = left_mine.total(), left_theirs.total()
-    if not n_mine or not n_theirs:
-        return NO_OVERLAP
     hits = 0
     for reference in theirs:
         union = set[int]().union(*(lcs_positions(reference, line) for line in mine))

@@ -53,9 +53,14 @@ class EncodedTexts:
             self._vectors.update(zip(new, vectors, strict=True))
             yield block, self._vectors
             waiting.subtract(texts)
-            for text in texts:
-                if not waiting[text] and text not in self._kept:
-                    self._keep_or_drop(text, tokens[text], text in references)
+            for text in [t for t in texts if not waiting[t] and t not in self._kept]:
+                size = self._vectors[text].nbytes if text in self._vectors else 0
+                if text in references and size <= self._room:
+                    self._room -= size
+                    self._kept.add(text)
+                    self._tokens[text] = tokens[text]
+                else:
+                    self._vectors.pop(text, None)
 
     def _plan(self, rows: Sequence[Row], tokens: Mapping[str, Tokens]) -> Iterator[list[int]]:
         """Cut the rows into blocks of some batches' worth of tokens."""
@@ -74,16 +79,6 @@ class EncodedTexts:
                 block, n_tokens = [], 0
         if block:
             yield block
-
-    def _keep_or_drop(self, text: str, tokens: Tokens, is_reference: bool) -> None:
-        vectors = self._vectors.get(text)
-        size = 0 if vectors is None else vectors.nbytes
-        if is_reference and size <= self._room:
-            self._room -= size
-            self._kept.add(text)
-            self._tokens[text] = tokens
-        else:
-            self._vectors.pop(text, None)
 
 
 def _texts(row: Row) -> tuple[str, ...]:
