@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 
 import numpy as np
 
-from ragbench.comparison.same_queries import MOVING, SHOWN, hold_together
-from ragbench.data.runs.run_scores import QUERIES
+from ragbench.comparison.same_queries import SHOWN, compare_queries
+from ragbench.comparison.spelling import find_score
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError, OptionError
 from ragbench.records.score import RunCounts
 from ragbench.registry import PYTHON, nearest
-from ragbench.score.retrieval.notation import parse_measure
 from ragbench.signature import Signature
 from ragbench.types import Cause
 
@@ -79,11 +77,10 @@ def meet(
     }
     if not common:
         raise DataError(_set_difference(sources, judged, "; nothing is common"))
-    found = hold_together(sources, members, chosen, common)
-    # what moves with the query set was looked at query by query
-    tolerated = MOVING if left_out or intersect else found.same
-    problems = _other_signatures(members, chosen, tolerated)
-    if intersect and (left_out or found.left_out):
+    queries = compare_queries(sources, members, chosen, common)
+    # fingerprints of all queries together move with the query set
+    problems = _other_signatures(members, chosen, queries.compared)
+    if intersect and (left_out or queries.left_out):
         problems += [
             f"{name} cannot be compared: it is of all queries together, and not all are common"
             for name in chosen
@@ -92,21 +89,21 @@ def meet(
                 for _, system in members
             )
         ]
-    if intersect and found.refused:
-        raise DataError("\n".join([*found.refused, *problems]))
+    if intersect and queries.refused:
+        raise DataError("\n".join([*queries.refused, *problems]))
     if not intersect:
         sets = [_set_difference(sources, judged)] if left_out else []
-        whole = [] if left_out else _other_questions(sources)
-        problems = [*sets, *whole, *found.lines, *problems]
+        problems = [*sets, *queries.lines, *problems]
     if problems:
         raise DataError("\n".join([*dict.fromkeys(problems), *_advice(chosen, problems, measures)]))
-    same = [query for query in common if query not in found.left_out]
+    left_out_by_part = queries.left_out
+    same = [query for query in common if query not in left_out_by_part]
     taken = tuple(
         source.take(np.array([rows[query] for query in same], np.int64))
         for source, rows in zip(sources, judged, strict=True)
     )
-    notes = (*_notes(sources, groups, left_out), *found.notes())
-    return Met(taken, chosen, groups, left_out, found.differing, notes)
+    notes = (*_notes(sources, groups, left_out), *queries.notes())
+    return Met(taken, chosen, groups, left_out, queries.differing, notes)
 
 
 def _judged(source: ScoredSystems, measures: Sequence[str]) -> dict[str, int]:
@@ -140,18 +137,6 @@ def _set_difference(
                     f"{there.source}: {names}"
                 )
     return "\n".join([*lines, f"the query sets differ{end}"])
-
-
-def _other_questions(sources: Sequence[ScoredSystems]) -> list[str]:
-    """Say which sources were asked other questions, where it is not known which questions."""
-    asked = [(source, source.data.get(QUERIES)) for source in sources]
-    return [
-        f"the questions differ: fingerprint {mine} in {one.source}, {theirs} in {other.source}"
-        for (one, mine), (other, theirs) in combinations(asked, 2)
-        if None not in (mine, theirs)
-        and mine != theirs
-        and not ("question" in one.fingerprints and "question" in other.fingerprints)
-    ]
 
 
 def _other_signatures(
@@ -283,28 +268,18 @@ def choose_measures(
 
 
 def find_measure(name: str, shared: Sequence[str], having: Collection[str] = ()) -> str:
-    """Find a measure among the shared ones, however it is spelt; `having` are those of any side.
+    """Return the shared measure that a name means; `having` are those of any side.
 
     Example:
         >>> find_measure("nDCG@10", ["map", "ndcg@10"])
         'ndcg@10'
     """
-    if name in shared:
-        return name
-    known = {_canonical(each): each for each in shared}
-    if (canonical := _canonical(name)) in known:
-        return known[canonical]
+    # code that a name stands for is not imported
+    is_code = name.startswith(PYTHON) and name not in shared
+    measure = None if is_code else find_score(name, shared)
+    if measure is not None:
+        return measure
     listed = ", ".join(shared) or "none is common"
     if name in having:
         raise DataError(f"only one side has '{name}'", allowed=listed)
     raise OptionError("measure", "", name, listed, nearest(name, shared))
-
-
-def _canonical(name: str) -> str:
-    """Our name of a retrieval measure however it is spelt; other names as they are."""
-    if name.startswith(PYTHON):  # names stand in run folders, which are data: nothing is imported
-        return name
-    try:
-        return parse_measure(name).name
-    except OptionError:
-        return name

@@ -124,16 +124,6 @@ def test_signatures_are_compared_part_by_part_and_all_at_once():
     assert met.measures == ("mrr",)
 
 
-def test_other_questions_under_the_same_ids_are_refused():
-    base = source("a", system("s", column([1])), data={"queries": "1a"})
-    other = source("b", system("s", column([1])), data={"queries": "2b"})
-    unknown = source("c", system("s", column([1])))
-
-    with pytest.raises(DataError, match="the questions differ: fingerprint 1a in a, 2b in b"):
-        meet(base, [other])
-    assert meet(base, [unknown]).measures == ("mrr",)
-
-
 @pytest.mark.parametrize("asked", ["nDCG@10", "ndcg_cut_10", "ndcg@10"])
 def test_a_measure_is_found_however_it_is_spelt(asked):
     one, other = (source(x, system("s", column([1], "ndcg@10"), column([1]))) for x in "ab")

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from ragbench import evaluate_run, evaluate_texts
 from ragbench.comparison.matching import meet
 from ragbench.comparison.sources import from_evaluation
-from ragbench.data.loaders.base import fingerprint_collection
 from ragbench.data.runs.run_lines import fingerprint_queries
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
-from ragbench.types import Collection, Qrels, Query
+from ragbench.types import Qrels, Query
 from tests.comparison.scored_systems import column, source, system
 
 IDS = [f"q{n}" for n in range(7)]
@@ -41,8 +40,8 @@ SAME = Asked("Who?", (("d1", 1),), ("Io",))
 DATA = st.dictionaries(st.sampled_from(IDS), st.just(SAME) | QUERIES, min_size=1)
 
 
-def scored(where, data, *, texts=True, whole=True, by_query=True):
-    """Score one system on data; the flags say what of the data the source keeps."""
+def scored(where, data, *, texts=True):
+    """Score one system on data; without texts as a run file, which has no questions."""
     queries = [Query(name, asked.question) for name, asked in data.items()]
     qrels = Qrels.from_dict({name: dict(asked.judgements) for name, asked in data.items()})
     answers = {name: list(asked.answers) for name, asked in data.items()}
@@ -50,7 +49,6 @@ def scored(where, data, *, texts=True, whole=True, by_query=True):
     answered = evaluate_texts(["Io"] * len(data), [*answers.values()], ["exact_match"])
     columns = {**ranked.columns, **answered.columns}
     kinds = {"mrr": "retrieval", "exact_match": "generation"}
-    known = Collection(queries, qrels=qrels, answers=answers)
     prints = dict(fingerprint_queries(queries, qrels, answers))
     if not texts:
         del prints["question"]
@@ -58,8 +56,7 @@ def scored(where, data, *, texts=True, whole=True, by_query=True):
         where,
         {"s": SystemScores("s", "s", None, columns, kinds)},
         list(data),
-        data=fingerprint_collection(known) if whole else {},
-        fingerprints=prints if by_query else {},
+        fingerprints=prints,
     )
 
 
@@ -84,8 +81,7 @@ def test_what_is_compared_is_the_same_in_all_sources(data, measures, silent):
     """`silent` is the source that keeps no texts, as a run file does."""
     said = [place != silent for place in range(len(data))]
     sources = [
-        scored(f"source {place}", each, texts=said[place], whole=said[place])
-        for place, each in enumerate(data)
+        scored(f"source {place}", each, texts=said[place]) for place, each in enumerate(data)
     ]
     common, differing = differ(measures, *data)
     asked = [{data[place][name].question for place in compress(range(3), said)} for name in common]
@@ -103,28 +99,6 @@ def test_what_is_compared_is_the_same_in_all_sources(data, measures, silent):
     assert [*met.sources[0].query_ids] == [name for name in common if name not in apart]
     assert dict(met.differing) == differing
     assert all(each.query_ids == met.sources[0].query_ids for each in met.sources)
-
-
-@given(DATA, DATA, MEASURES, st.booleans(), st.booleans())
-@example({"q0": SAME}, {"q0": SAME, "q1": SAME}, ("mrr",), True, False)
-def test_what_kept_no_fingerprint_of_each_query_is_compared_as_a_whole(
-    mine, theirs, measures, intersect, both
-):
-    base = scored("base.json", mine, by_query=not both)
-    run = scored("runs/old", theirs, by_query=False)
-
-    try:
-        met = meet(base, [run], measures=measures, intersect=intersect)
-    except DataError as error:
-        refused = str(error)
-        assert (mine, [*mine]) != (theirs, [*theirs])
-        what_to_do = "run the experiment again with this version"
-        assert what_to_do in refused or not intersect or not mine.keys() & theirs.keys()
-        return
-
-    common, differing = differ(measures, mine, theirs, texts=True)
-    assert [*met.sources[0].query_ids] == common
-    assert not differing
 
 
 @given(DATA, DATA, MEASURES)
@@ -186,14 +160,10 @@ def test_what_nobody_asked_is_said():
 
     unknown = "the questions of a.trec are not known and were not compared"
     assert unknown in meet(run, rankings[:1]).notes
-    # of two run files with the same judgements that goes without saying
-    same = meet(rankings[0], rankings[:1]).notes
-    other = meet(rankings[0], rankings[1:], intersect=True).notes
-    assert [note for note in same if "not known" in note] == []
-    assert [note for note in other if "not known" in note] == [
-        f"the questions of {name} are not known and were not compared"
-        for name in ("a.trec", "b.trec")
-    ]
+    # of two run files that goes without saying: both have the judgements of --qrels
+    for other in rankings:
+        notes = meet(rankings[0], [other], intersect=True).notes
+        assert [note for note in notes if "not known" in note] == []
 
 
 def test_the_order_of_the_records_is_no_other_data():
@@ -228,23 +198,17 @@ def test_weights_of_tokens_are_of_all_references():
         meet(base, [run], intersect=True)
 
 
-def test_judgements_that_a_model_filled_in_are_not_those_of_the_data():
-    """Of the same qrels, models that saw other rankings made other judgements."""
-
+def test_judgements_without_fingerprints_of_each_query_have_to_be_the_same_as_a_whole():
     def sides(*signed):
         return [
-            source(
-                name,
-                system("s", column([1] * n, signature={"qrels": qrels})),
-                data={"queries": "1a", "qrels": "2b"},
-            )
+            source(name, system("s", column([1] * n, signature={"qrels": qrels})))
             for name, n, qrels in zip("ab", (3, 2), signed, strict=True)
         ]
 
-    base, run = sides("3c", "4d")
+    base, run = sides("3c", "3c")
     assert len(meet(base, [run], intersect=True).sources[0].query_ids) == 2
-    base, run = sides("people+model(x,grades=3c)", "people+model(x,grades=4d)")
-    with pytest.raises(DataError, match="judgements of the common queries may differ, and cannot"):
+    base, run = sides("3c", "people+model(x,grades=4d)")
+    with pytest.raises(DataError, match="mrr cannot be compared: qrels is 3c in a and people"):
         meet(base, [run], intersect=True)
 
 
@@ -268,5 +232,3 @@ def test_the_order_of_the_questions_in_the_data_is_no_difference():
     met = meet(scored("old", data), [scored("new", turned)], measures=["exact_match"])
 
     assert met.sources[1].query_ids == ["q1", "q2"]
-    with pytest.raises(DataError, match="exact_match cannot be compared: gold is "):
-        meet(scored("old", data), [scored("new", turned, by_query=False)], measures=["exact_match"])
