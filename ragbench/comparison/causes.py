@@ -1,10 +1,10 @@
-"""Where answers are lost: what gold answers tell without a judge, how many queries, which moved."""
+"""Compare answers with gold answers by their words; count causes, and queries that moved."""
 
 from __future__ import annotations
 
 import functools
 import sys
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -23,20 +23,18 @@ SHORT = 4
 """Up to so many content words, all numbers of a gold answer must be there."""
 _MOST = 2 / 3
 _YES_OR_NO = frozenset([("yes",), ("no",), ("true",), ("false",)])
-_REMEMBERED = 200_000
-"""Characters of texts whose words are kept: about 4 MB. A count of texts would bound nothing."""
 _TOKENS = answer_tokens("contains")
 
 
 class Share(NamedTuple):
-    """How much of the best gold answer a text has."""
+    """The share of the best gold answer that a text has."""
 
-    found: int
-    of: int
+    n_found: int
+    n_gold: int
     """Content words of the gold answer beyond those of the question."""
     whole: bool
     """Whether a gold answer stands in the text, word by word."""
-    own: int = 0
+    n_text: int = 0
     """Content words of the text beyond those of the question."""
     is_short: bool = False
     """Whether the gold answer is a name, a number, a few words."""
@@ -44,16 +42,16 @@ class Share(NamedTuple):
     """Whether a short gold answer has a number that the text lacks."""
 
     def reaches(self, least: float) -> bool:
-        """Whether it is enough: a whole gold answer, or a share of its words.
+        """Return True for a whole gold answer, or for a share of its words.
 
         Of a short one most words: half a name is another name, unless the text says nothing else.
         """
-        if self.whole or not self.found:
+        if self.whole or not self.n_found:
             return self.whole
         if not self.is_short:
-            return self.found >= least * self.of
-        f1 = 2 * self.found / (self.own + self.of)
-        enough = self.found >= max(least, _MOST) * self.of or f1 >= _MOST
+            return self.n_found >= least * self.n_gold
+        f1 = 2 * self.n_found / (self.n_text + self.n_gold)
+        enough = self.n_found >= max(least, _MOST) * self.n_gold or f1 >= _MOST
         return enough and not self.lacks_number
 
     @property
@@ -62,7 +60,7 @@ class Share(NamedTuple):
         if self.whole:
             return "has a gold answer word by word"
         lacks = ", lacks a number" if self.lacks_number else ""
-        return f"has {self.found} of {self.of} words of the gold answer{lacks}"
+        return f"has {self.n_found} of {self.n_gold} words of the gold answer{lacks}"
 
 
 class GoldWords:
@@ -78,36 +76,42 @@ class GoldWords:
     """
 
     def __init__(self, answers: Sequence[str], question: str) -> None:
-        self._asked = asked = terms(question)
+        self._question = question_terms = terms(question)
         contents = [(terms(answer), tuple(_TOKENS(answer))) for answer in answers]
-        self._gold = [(content - asked or content, tokens) for content, tokens in contents]
+        self._gold = [(words - question_terms or words, tokens) for words, tokens in contents]
         # where one says it in few words, most words of a sentence that says it are others
-        short = [each for each in self._gold if 0 < len(each[0]) <= SHORT]
+        short = [answer for answer in self._gold if 0 < len(answer[0]) <= SHORT]
         self._by_words = short or self._gold
 
     @property
     def can_be_found(self) -> bool:
         """Whether a passage can have it: `yes` and `no` stand in no passage as an answer."""
-        return any(own and tokens not in _YES_OR_NO for own, tokens in self._gold)
+        return any(words and tokens not in _YES_OR_NO for words, tokens in self._gold)
 
     def share(self, text: str) -> Share:
-        """Return how much of the gold answer, of several the best, a text has."""
-        own, tokens = terms(text), _TOKENS(text)
-        found = [self._one(each, own, tokens) for each in self._by_words]
-        best = max(found, key=lambda s: (s.whole, not s.lacks_number, s.found / max(s.of, 1)))
-        is_whole = any(_is_whole(wanted, tokens) for _, wanted in self._gold)
+        """Return the share of the gold answer, of several the best, that a text has."""
+        words, tokens = terms(text), _TOKENS(text)
+        shares = [self._share_of(answer, words, tokens) for answer in self._by_words]
+        best = max(
+            shares, key=lambda s: (s.whole, not s.lacks_number, s.n_found / max(s.n_gold, 1))
+        )
+        is_whole = any(_is_whole(gold_tokens, tokens) for _, gold_tokens in self._gold)
         return best._replace(whole=is_whole)
 
-    def _one(
-        self, gold: tuple[frozenset[str], Sequence[str]], own: frozenset[str], tokens: Sequence[str]
+    def _share_of(
+        self,
+        gold: tuple[frozenset[str], Sequence[str]],
+        words: frozenset[str],
+        tokens: Sequence[str],
     ) -> Share:
-        content, wanted = gold
-        whole = _is_whole(wanted, tokens)
-        if tuple(wanted) in _YES_OR_NO:
+        gold_words, gold_tokens = gold
+        whole = _is_whole(gold_tokens, tokens)
+        if tuple(gold_tokens) in _YES_OR_NO:
             return Share(int(whole), 1, whole)
-        short, both = len(content) <= SHORT, content & own
-        lacks = short and not numbers_in(content) <= own
-        return Share(len(both), len(content), whole, len(own - self._asked | both), short, lacks)
+        short, both = len(gold_words) <= SHORT, gold_words & words
+        lacks = short and not numbers_in(gold_words) <= words
+        n_text = len(words - self._question | both)
+        return Share(len(both), len(gold_words), whole, n_text, short, lacks)
 
     def rank_in(self, texts: Iterable[str | None], least: float) -> int:
         """Return the rank of the first text that has enough of a gold answer; 0 if none has."""
@@ -117,11 +121,11 @@ class GoldWords:
         return 0
 
 
-def _is_whole(wanted: Sequence[str], tokens: Sequence[str]) -> bool:
-    """Whether a gold answer stands in a text; `no`, which stands in many, comes first in it."""
-    if tuple(wanted) in _YES_OR_NO:
-        return tuple(tokens[:1]) == tuple(wanted)
-    return holds_run(tokens, wanted)
+def _is_whole(gold: Sequence[str], tokens: Sequence[str]) -> bool:
+    """Return True if a gold answer stands in a text; `no`, which stands in many, comes first."""
+    if tuple(gold) in _YES_OR_NO:
+        return tuple(tokens[:1]) == tuple(gold)
+    return holds_run(tokens, gold)
 
 
 @functools.cache
@@ -129,29 +133,12 @@ def _analyzer() -> Analyzer:
     return Analyzer()
 
 
-class Terms:
-    """The content words of texts as stems, remembered: passages come up again."""
-
-    def __init__(self, characters: int = _REMEMBERED) -> None:
-        self._room = characters
-        self.known: OrderedDict[str, frozenset[str]] = OrderedDict()
-
-    def __call__(self, text: str) -> frozenset[str]:
-        """Return the content words of a text as stems."""
-        if text in self.known:
-            self.known.move_to_end(text)
-            return self.known[text]
-        # one copy of each stem for all texts
-        found = frozenset(map(sys.intern, terms_of(text, _analyzer())))
-        self._room -= len(text)
-        while self._room < 0 and self.known:
-            self._room += len(self.known.popitem(last=False)[0])
-        self.known[text] = found
-        return found
-
-
-terms = Terms()
-"""Return the content words of a text as stems."""
+# passages come up again, for other questions and systems
+@functools.lru_cache(maxsize=200)
+def terms(text: str) -> frozenset[str]:
+    """Return the content words of a text as stems."""
+    # one copy of each stem for all texts
+    return frozenset(map(sys.intern, terms_of(text, _analyzer())))
 
 
 def refuses(answer: str) -> str | None:
@@ -184,51 +171,51 @@ class SystemCauses:
 
     def counts(self) -> dict[AnswerCause, int]:
         """Return how many queries have each cause; they add up to the queries."""
-        found = Counter(each.cause for each in self.lost)
-        return {cause: found[cause] for cause in CAUSES}
+        counter = Counter(lost.cause for lost in self.lost)
+        return {cause: counter[cause] for cause in CAUSES}
 
     def shares(
         self, confidence: float, clusters: Sequence[str] | None = None
     ) -> dict[AnswerCause, CauseShare]:
         """Return the share of each cause that occurs, with its interval."""
-        causes = np.array([each.cause for each in self.lost], dtype=object)
-        found: dict[AnswerCause, CauseShare] = {}
+        causes = np.array([lost.cause for lost in self.lost], dtype=object)
+        shares: dict[AnswerCause, CauseShare] = {}
         for cause, count in self.counts().items():
             if count:
                 hits = (causes == cause).astype(np.float64)
                 limits = mean_interval(hits, confidence=confidence, clusters=clusters)
-                found[cause] = CauseShare(
+                shares[cause] = CauseShare(
                     count=count, share=count / len(self.lost), interval=(limits.lower, limits.upper)
                 )
-        return found
+        return shares
 
     def by_slice(self, slicings: Sequence[Slicing]) -> dict[str, dict[str, dict[AnswerCause, int]]]:
         """Return field -> slice -> how many of its queries have each cause that occurs there."""
-        found: dict[str, dict[str, dict[AnswerCause, int]]] = {}
+        fields: dict[str, dict[str, dict[AnswerCause, int]]] = {}
         for slicing in slicings:
             counts: dict[str, Counter[AnswerCause]] = {name: Counter() for name in slicing.names}
             for labels, lost in zip(slicing.labels, self.lost, strict=True):
                 for label in labels:
                     counts[label][lost.cause] += 1
-            found[slicing.field] = {
+            fields[slicing.field] = {
                 name: {cause: count[cause] for cause in CAUSES if count[cause]}
                 for name, count in counts.items()
             }
-        return found
+        return fields
 
 
 def cause_flows(
-    found: Mapping[str, SystemCauses],
-    against: Iterable[tuple[str, str | None]],
+    causes: Mapping[str, SystemCauses],
+    baselines: Iterable[tuple[str, str | None]],
     query_ids: Sequence[str],
 ) -> tuple[CauseFlow, ...]:
-    """Say which queries moved from which cause to which, from each baseline to its systems."""
-    flows = []
-    for system, baseline in against:
-        if baseline is not None:
-            before, after = ([e.cause for e in found[name].lost] for name in (baseline, system))
-            flows.append(flow_of(system, baseline, before, after, query_ids))
-    return tuple(flows)
+    """Return the moves of queries between causes, from each baseline to its systems."""
+    of_queries = {name: [lost.cause for lost in each.lost] for name, each in causes.items()}
+    return tuple(
+        flow_of(system, baseline, of_queries[baseline], of_queries[system], query_ids)
+        for system, baseline in baselines
+        if baseline is not None
+    )
 
 
 def flow_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from functools import cache
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from ragbench.records.comparison import (
 )
 from ragbench.records.manifest import QuestionRow
 from ragbench.stats.multiple_comparisons import SystemPairs
-from ragbench.types import Run, ScoreColumn
+from ragbench.types import ScoreColumn
 
 _LETTERS = "abcdefghijklmnoprstuvwxyz"  # without q, which has no superscript in most fonts
 _RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
@@ -43,7 +43,7 @@ DEPTH = 5
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One of the systems that are compared."""
+    """A system that is compared, with the marks of tables."""
 
     letter: str
     """Stands for it in marks: `a`, `b`, and after `z` `a1`."""
@@ -54,36 +54,41 @@ class Row:
     group: str
     """What it is compared with has the same group: the name of the system in the base."""
     scores: SystemScores
-    """Its columns of the measures and over the queries that are compared, under its own name."""
+    """The columns of the compared measures, over the compared queries, under the system's name."""
 
 
 def rows_of(met: Met) -> list[Row]:
     """Name the systems, those that are compared with each other side by side."""
-    found = [
-        (group, place, _compared(met.sources[place].systems[name], met))
+    places = [
+        (group, place, met.sources[place].systems[name])
         for group, names in met.groups.items()
         for place, name in enumerate(names)
         if name is not None
     ]
-    having = [tuple(system.columns) for _, _, system in found]
+    columns = [
+        {name: system.columns[name] for name in met.measures if name in system.columns}
+        for _, _, system in places
+    ]
     # those with the same measures stand together, so that the letters of a table have no gaps
-    kinds = [names for names in dict.fromkeys(having) if names]
-    found = [f for kind in kinds for f, names in zip(found, having, strict=True) if names == kind]
-    names = [system.name for _, _, system in found]
+    kinds = list(dict.fromkeys(map(tuple, columns)))
+    order = [row for kind in kinds if kind for row, c in enumerate(columns) if tuple(c) == kind]
+    names = [places[row][2].name for row in order]
     tails = short_names([source.source for source in met.sources])
-    labels = [
-        system.name if names.count(system.name) == 1 else f"{system.name} ({tails[place]})"
-        for _, place, system in found
-    ]
-    return [
-        Row(_letter(i), label, place, group, system)
-        for i, (label, (group, place, system)) in enumerate(zip(labels, found, strict=True))
-    ]
-
-
-def _compared(system: SystemScores, met: Met) -> SystemScores:
-    columns = system.columns
-    return replace(system, columns={m: columns[m] for m in met.measures if m in columns})
+    rows = []
+    for i, row in enumerate(order):
+        group, place, system = places[row]
+        turn, letter = divmod(i, len(_LETTERS))
+        is_unique = names.count(system.name) == 1
+        rows.append(
+            Row(
+                letter=f"{_LETTERS[letter]}{turn or ''}",
+                label=system.name if is_unique else f"{system.name} ({tails[place]})",
+                source=place,
+                group=group,
+                scores=replace(system, columns=columns[row]),
+            )
+        )
+    return rows
 
 
 def short_names(sources: Sequence[str]) -> list[str]:
@@ -104,11 +109,6 @@ def short_names(sources: Sequence[str]) -> list[str]:
     return [f"{source} #{place}" for place, source in enumerate(sources, start=1)]
 
 
-def _letter(i: int) -> str:
-    turn, place = divmod(i, len(_LETTERS))
-    return f"{_LETTERS[place]}{turn or ''}"
-
-
 def compare_met(met: Met, method: Method, clusters: Sequence[str] | None = None) -> ComparedRuns:
     """Compare the systems of sources that may be compared.
 
@@ -120,22 +120,37 @@ def compare_met(met: Met, method: Method, clusters: Sequence[str] | None = None)
     systems = [_relabelled(row, met) for row in rows]
     base, several = met.sources[0], len(met.sources) > 1
     tested = TestedPairs(systems, method, clusters)
-    found = compare_systems(systems, "0" if several else base.baseline, method, clusters, tested)
+    baseline = "0" if several else base.baseline
+    comparisons = compare_systems(systems, baseline, method, clusters, tested)
     return ComparedRuns(
         baseline=base.source if several else base.baseline,
         **asdict(method),
-        measures=tuple(_whole(family, rows, met, tested) for family in found.measures),
+        measures=tuple(_with_all_pairs(f, rows, met, tested) for f in comparisons.measures),
         sources=tuple(source.source for source in met.sources),
         queries=len(base.query_ids),
         left_out=dict(met.left_out),
         differing=dict(met.differing),
-        systems=tuple(_described(row, met, method, clusters) for row in rows),
+        systems=tuple(
+            ComparedSystem(
+                name=row.label,
+                letter=row.letter,
+                system=row.scores.name,
+                source=met.sources[row.source].source,
+                retriever=row.scores.retriever,
+                generator=row.scores.generator,
+                scores={
+                    name: summarize(column, confidence=method.confidence, clusters=clusters)
+                    for name, column in row.scores.columns.items()
+                },
+            )
+            for row in rows
+        ),
         notes=met.notes,
     )
 
 
 def _relabelled(row: Row, met: Met) -> SystemScores:
-    """The row as `compare_systems` pairs it: sources are its retrievers, groups its generators."""
+    """Return the row as `compare_systems` pairs it: sources as retrievers, groups as generators."""
     if len(met.sources) == 1:
         return row.scores
     return replace(
@@ -148,47 +163,32 @@ def _relabelled(row: Row, met: Met) -> SystemScores:
     )
 
 
-def _whole(
+def _with_all_pairs(
     family: MeasureComparison, rows: Sequence[Row], met: Met, tested: TestedPairs
 ) -> MeasureComparison:
+    """Return the comparisons of a measure with the tests of all pairs, and failures counted."""
     name, query_ids = family.measure, met.sources[0].query_ids
-    having = {row.label: row.scores.columns[name] for row in rows if name in row.scores.columns}
-    better = better_than(having, tested.of(name), tested.method.confidence)
+    columns = {row.label: row.scores.columns[name] for row in rows if name in row.scores.columns}
+    better = better_than(columns, tested.of(name), tested.method.confidence)
 
-    def with_failed(made: Difference) -> Difference:
-        pairs = PairedScores(having[made.system], having[made.baseline], query_ids)
-        return replace(made, n_failed=int(pairs.failed.sum()))
+    def with_failed(difference: Difference) -> Difference:
+        system, baseline = columns[difference.system], columns[difference.baseline]
+        n_failed = int(PairedScores(system, baseline, query_ids).failed.sum())
+        return replace(difference, n_failed=n_failed)
 
     return replace(
         family,
-        better_than={system: tuple(others) for system, others in better.items()},
+        better_than={system: tuple(worse) for system, worse in better.items()},
         comparisons=tuple(map(with_failed, family.comparisons)),
     )
 
 
-def _described(
-    row: Row, met: Met, method: Method, clusters: Sequence[str] | None
-) -> ComparedSystem:
-    return ComparedSystem(
-        name=row.label,
-        letter=row.letter,
-        system=row.scores.name,
-        source=met.sources[row.source].source,
-        retriever=row.scores.retriever,
-        generator=row.scores.generator,
-        scores={
-            name: summarize(column, confidence=method.confidence, clusters=clusters)
-            for name, column in row.scores.columns.items()
-        },
-    )
-
-
-def with_changes(found: ComparedRuns, met: Met) -> ComparedRuns:
+def with_changes(compared: ComparedRuns, met: Met) -> ComparedRuns:
     """Add what run folders tell beyond scores: what changed in config and data, and in causes.
 
-    What has no config, such as a baseline file, is not said to have changed.
+    A source without a config, such as a baseline file, is not said to have changed.
     """
-    folders = (source.folder for source in met.sources)
+    folders = [source.folder for source in met.sources]
     facts = [
         read_facts(folder) if folder is not None and (folder / CONFIG_FILE).is_file() else None
         for folder in folders
@@ -197,47 +197,48 @@ def with_changes(found: ComparedRuns, met: Met) -> ComparedRuns:
     runs = tuple(
         RunSince(
             source=source.source,
-            started=own.manifest.started,
-            commit=own.manifest.commit,
-            changed=() if own is first else changes(first, own),
+            started=run.manifest.started,
+            commit=run.manifest.commit,
+            changed=() if run is first else changes(first, run),
         )
-        for source, own in zip(met.sources, facts, strict=True)
-        if first is not None and own is not None
+        for source, run in zip(met.sources, facts, strict=True)
+        if first is not None and run is not None
     )
-    flows = tuple(_flows(found, met))
-    asked = _questions(met)
+    flows = tuple(_flows(compared, met))
+    question_of = _questions(met)
     moved = dict.fromkeys(q for flow in flows for move in flow.moves for q in move.queries)
-    questions = {query: text for query in moved if (text := asked(query))}
-    return replace(found, runs=runs, causes=flows, questions=questions)
+    questions = {query: text for query in moved if (text := question_of(query))}
+    return replace(compared, runs=runs, causes=flows, questions=questions)
 
 
-def _flows(found: ComparedRuns, met: Met) -> Iterator[CauseFlow]:
-    """From which cause to which the queries moved, for each comparison of run folders."""
-    by_label = {row.label: row for row in rows_of(met)}
-    folders = (source.folder for source in met.sources)
-    causes = [{} if folder is None else read_causes(folder / CAUSES_FILE) for folder in folders]
-    made = (c for family in found.measures for c in family.comparisons)
-    for system, baseline in dict.fromkeys((c.system, c.baseline) for c in made):
-        after, before = (
-            causes[row.source].get(row.scores.name, {})
-            for row in (by_label[system], by_label[baseline])
+def _flows(compared: ComparedRuns, met: Met) -> Iterator[CauseFlow]:
+    """Yield the moves of queries between causes, for each comparison of run folders."""
+    rows = {row.label: row for row in rows_of(met)}
+    causes = [
+        {} if source.folder is None else read_causes(source.folder / CAUSES_FILE)
+        for source in met.sources
+    ]
+    pairs = ((c.system, c.baseline) for family in compared.measures for c in family.comparisons)
+    for system, baseline in dict.fromkeys(pairs):
+        new, old = (
+            causes[row.source].get(row.scores.name, {}) for row in (rows[system], rows[baseline])
         )
-        ids = [query for query in met.sources[0].query_ids if query in before and query in after]
+        ids = [query for query in met.sources[0].query_ids if query in old and query in new]
         if ids:
-            old, new = [before[query].cause for query in ids], [after[query].cause for query in ids]
-            yield flow_of(system, baseline, old, new, ids)
+            before, after = ([side[query].cause for query in ids] for side in (old, new))
+            yield flow_of(system, baseline, before, after, ids)
 
 
 def pairs_of(
     comparison: Comparisons, met: Met, measure: str, clusters: Sequence[str] | None = None
 ) -> Iterator[tuple[Row, Row, PairedScores]]:
     """Yield (system, baseline, both columns) for each comparison of a measure."""
-    by_label = {row.label: row for row in rows_of(met)}
+    rows = {row.label: row for row in rows_of(met)}
     family = comparison.measure(measure)
-    for made in () if family is None else family.comparisons:
-        system, base = by_label[made.system], by_label[made.baseline]
-        columns = (system.scores.columns[measure], base.scores.columns[measure])
-        yield system, base, PairedScores(*columns, met.sources[0].query_ids, clusters)
+    for difference in () if family is None else family.comparisons:
+        pair = rows[difference.system], rows[difference.baseline]
+        system, baseline = (row.scores.columns[measure] for row in pair)
+        yield *pair, PairedScores(system, baseline, met.sources[0].query_ids, clusters)
 
 
 def better_than(
@@ -257,78 +258,70 @@ def better_than(
         {'bm25': [], 'dense': ['bm25']}
     """
     names = list(columns)
-    found: dict[str, list[str]] = {name: [] for name in names}
+    worse: dict[str, list[str]] = {name: [] for name in names}
     if len(names) < 2 or next(iter(columns.values())).aggregate == "sum":
-        return found
+        return worse
     up = columns[names[0]].direction == "higher"
     tests = zip(pairs.first, pairs.second, pairs.differences.T, pairs.p_values, strict=True)
     for first, second, d, p in tests:
         if p <= 1 - confidence:
             x, y = names[first], names[second]
             winner, loser = (x, y) if (np.nansum(d) > 0) == up else (y, x)
-            found[winner].append(loser)
-    return {name: sorted(others, key=names.index) for name, others in found.items()}
+            worse[winner].append(loser)
+    return {name: sorted(losers, key=names.index) for name, losers in worse.items()}
 
 
 def moved_most(comparison: Comparisons, met: Met, measure: str, n: int) -> tuple[MovedQueries, ...]:
-    """Find, for each comparison of a measure, the `n` queries that moved most, up or down."""
-    readers: dict[Path, Run] = {}
-    asked = _questions(met)
-    found = []
-    for system, base, pairs in pairs_of(comparison, met, measure):
+    """Return, for each comparison of a measure, the `n` queries that moved most, up or down."""
+    read, question_of = cache(read_run), _questions(met)
+
+    def top(row: Row, query: str) -> tuple[str, ...] | None:
+        """Return the first documents of a query; None if no rankings are at hand."""
+        file = met.sources[row.source].rankings.get(row.scores.name)
+        if file is None:
+            return None
+        return tuple(document for document, _ in read(file).ranking(query)[:DEPTH])
+
+    moved = []
+    for system, baseline, pairs in pairs_of(comparison, met, measure):
         d = pairs.differences()
-        rankings = [met.sources[row.source].rankings.get(row.scores.name) for row in (system, base)]
-        found.append(
+        order = np.argsort(-np.abs(np.nan_to_num(d)), kind="stable")[:n]
+        queries = []
+        for position in order[np.nan_to_num(d)[order] != 0].tolist():
+            query = pairs.query_ids[position]
+            score, before = (c.values[position] for c in (pairs.system, pairs.baseline))
+            queries.append(
+                MovedQuery(
+                    query_id=query,
+                    score=float(score),
+                    baseline_score=float(before),
+                    difference=float(score - before),
+                    question=question_of(query),
+                    ranking=top(system, query),
+                    baseline_ranking=top(baseline, query),
+                )
+            )
+        moved.append(
             MovedQueries(
                 measure=measure,
                 system=system.label,
-                baseline=base.label,
+                baseline=baseline.label,
                 up=int(np.count_nonzero(d > 0)),
                 down=int(np.count_nonzero(d < 0)),
                 same=int(np.count_nonzero(d == 0)),
-                queries=tuple(
-                    replace(query, question=asked(query.query_id))
-                    for query in _queries(pairs, n, rankings, readers)
-                ),
+                queries=tuple(queries),
             )
         )
-    return tuple(found)
+    return tuple(moved)
 
 
 def _questions(met: Met) -> Callable[[str], str]:
-    """What gives the text of a query: the first run folder that has its questions."""
+    """Return a function from a query to its text, by the first run folder that has it."""
     folders = [source.folder for source in met.sources if source.folder is not None]
-    found = [Lines(folder / QUESTIONS_FILE) for folder in folders]
+    files = [Lines(folder / QUESTIONS_FILE) for folder in folders]
 
-    def asked(query: str) -> str:
-        rows = (row for lines in found for row in lines.read(QuestionRow, query))
+    def question_of(query: str) -> str:
+        rows = (row for lines in files for row in lines.read(QuestionRow, query))
         return next((row.question for row in rows), "")
 
-    return asked
-
-
-def _queries(
-    pairs: PairedScores, n: int, files: list[Path | None], readers: dict[Path, Run]
-) -> Iterator[MovedQuery]:
-    d = np.nan_to_num(pairs.differences())
-    order = np.argsort(-np.abs(d), kind="stable")[:n]
-    for row in order[d[order] != 0].tolist():
-        query = pairs.query_ids[row]
-        first, second = (_top(file, query, readers) for file in files)
-        yield MovedQuery(
-            query_id=query,
-            score=float(pairs.system.values[row]),
-            baseline_score=float(pairs.baseline.values[row]),
-            difference=float(pairs.system.values[row] - pairs.baseline.values[row]),
-            ranking=first,
-            baseline_ranking=second,
-        )
-
-
-def _top(file: Path | None, query: str, readers: dict[Path, Run]) -> tuple[str, ...] | None:
-    """The first documents of a query; None where no rankings are at hand."""
-    if file is None:
-        return None
-    if file not in readers:
-        readers[file] = read_run(file)
-    return tuple(document for document, _ in readers[file].ranking(query)[:DEPTH])
+    return question_of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -19,19 +18,6 @@ if TYPE_CHECKING:
 
 Test = Literal["randomization", "t", "wilcoxon", "mcnemar"]
 Correction = Literal["holm", "benjamini_hochberg", "bh", "max_t", "none"]
-
-# by name: `ragbench score` needs none of them, and is started as often as anything
-_WITHOUT_RESAMPLES: Mapping[str, str] = {
-    "t": "t_test_p_values",
-    "wilcoxon": "wilcoxon_p_values",
-    "mcnemar": "mcnemar_p_values",
-}
-
-_ADJUSTMENTS: Mapping[str, str] = {
-    "holm": "holm_p_values",
-    "benjamini_hochberg": "benjamini_hochberg_p_values",
-    "bh": "benjamini_hochberg_p_values",
-}
 
 Families = Literal["measure", "all"]
 """What is corrected for together: the comparisons by one measure, or by all."""
@@ -90,13 +76,13 @@ class Method(IntervalsAndTests):
 
 @dataclass(frozen=True, slots=True)
 class FamilyResult:
-    """What the tests of one family give, an entry per comparison."""
+    """The results of the tests of one family, an entry per comparison."""
 
     p: FloatArray
     """P-values before adjustment; NaN where nothing could be compared."""
     adjusted: FloatArray
     tests: list[Test]
-    """Which test each p-value is of."""
+    """The test of each p-value."""
     resamples: int
     """Sign flips that were drawn; more than asked for where the family needs them."""
 
@@ -120,8 +106,8 @@ def adjust_family(
     `sums` gives the sums of columns under as many flips as were asked for, where these are known.
 
     Example:
-        >>> found = adjust_family(np.array([[0.1, 0.3]] * 6), correction="holm")
-        >>> found.p.tolist(), found.adjusted.tolist(), found.tests[0]
+        >>> result = adjust_family(np.array([[0.1, 0.3]] * 6), correction="holm")
+        >>> result.p.tolist(), result.adjusted.tolist(), result.tests[0]
         ([0.03125, 0.03125], [0.0625, 0.0625], 'randomization')
     """
     m = differences.shape[1]
@@ -132,14 +118,25 @@ def adjust_family(
         resamples = max(resamples, needed)
     tests = [_fitting(test, column) for column in differences.T]
     p = np.full(m, np.nan)
-    for each in dict.fromkeys(tests):
-        columns = np.flatnonzero([word == each for word in tests])
-        own = None if sums is None else partial(_some, sums, columns)
-        p[columns] = _p_values(each, differences[:, columns], resamples, seed, own)
+    for kind in dict.fromkeys(tests):
+        columns = np.flatnonzero([name == kind for name in tests])
+        if kind == "randomization":
+            p[columns] = stats.randomization_p_values(
+                differences[:, columns],
+                resamples=resamples,
+                seed=seed,
+                _sums=None if sums is None else partial(_some, sums, columns),
+            )
+        else:
+            name = "t_test" if kind == "t" else kind
+            p[columns] = getattr(stats, f"{name}_p_values")(differences[:, columns])
     if correction == "max_t":
         adjusted = stats.max_t_p_values(differences, resamples=resamples, seed=seed, _sums=sums)
+    elif correction == "none":
+        adjusted = p.copy()
     else:
-        adjusted = p.copy() if correction == "none" else _by_name(_ADJUSTMENTS[correction])(p)
+        procedure = "benjamini_hochberg" if correction == "bh" else correction
+        adjusted = getattr(stats, f"{procedure}_p_values")(p)
     return FamilyResult(p, adjusted, tests, resamples)
 
 
@@ -150,19 +147,6 @@ def _fitting(test: Test, d: FloatArray) -> Test:
 
 def _some(sums: SumsOf, columns: NDArray[np.intp], places: NDArray[np.intp]) -> FloatArray:
     return sums(columns[places])
-
-
-def _p_values(
-    test: Test, differences: FloatArray, resamples: int, seed: int, sums: SumsOf | None
-) -> FloatArray:
-    if test == "randomization":
-        return stats.randomization_p_values(differences, resamples=resamples, seed=seed, _sums=sums)
-    return _by_name(_WITHOUT_RESAMPLES[test])(differences)
-
-
-def _by_name(name: str) -> Callable[[FloatArray], FloatArray]:
-    found: Callable[[FloatArray], FloatArray] = getattr(stats, name)
-    return found
 
 
 Labels = np.ndarray[tuple[int], np.dtype[Any]]
@@ -185,12 +169,12 @@ def paired_interval(
         range: The smallest and the largest possible score of one system.
         clusters: The cluster of each query.
     """
-    kept = ~np.isnan(differences)
+    has_both = ~np.isnan(differences)
     return stats.difference_interval(
-        differences[kept],
+        differences[has_both],
         range=range,
         confidence=method.confidence,
-        clusters=None if clusters is None else clusters[kept],
+        clusters=None if clusters is None else clusters[has_both],
         resamples=method.resamples,
         seed=method.seed,
     )

@@ -17,7 +17,6 @@ from ragbench.comparison.cause_rules import (
 from ragbench.comparison.causes import (
     GoldWords,
     SystemCauses,
-    Terms,
     flow_of,
     has_no_answer,
     refuses,
@@ -271,17 +270,3 @@ def test_counts_add_up_and_flows_keep_every_query(pairs):
     labels = [("even" if number % 2 else "odd",) for number in range(len(ids))]
     sliced = counted.by_slice([Slicing("f", ("even", "odd"), labels)])["f"]
     assert sum(n for counts in sliced.values() for n in counts.values()) == len(ids)
-
-
-def test_words_are_remembered_up_to_so_many_characters():
-    """Passages may be as long as they like: a count of texts would bound no memory."""
-    remembered = Terms(characters=1_000)
-    texts = [f"{word} stands in a text of some length" for word in ("alpha", "beta", "gamma")]
-    first = [remembered(text) for text in texts]
-    assert all(remembered(text) is found for text, found in zip(texts, first, strict=True))
-
-    long = "word " * 1_000
-    assert remembered(long) == Terms()(long) == {"word"}
-    assert list(remembered.known) == [long], "nothing else has room"
-    assert [remembered(text) for text in texts] == first
-    assert list(remembered.known) == texts
