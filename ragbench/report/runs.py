@@ -1,11 +1,10 @@
-"""Several runs: what changed between them and what moved; the runs of a folder in a table."""
+"""Describe what changed and moved between several runs; list the runs of a folder in a table."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from ragbench.comparison.compare_runs import short_names
@@ -24,6 +23,7 @@ from ragbench.report.text import (
     draw,
     flow_lines,
     listed,
+    move_words,
     printable,
     significant,
     sparkline,
@@ -35,178 +35,173 @@ _MOVED = ("system", "measure", "before", "after", "difference", "verdict", "up",
 _CAUSES = ("system", "queries", "from", "to", "which")
 _ORDER: tuple[Outcome, ...] = ("worse", "better", "undecided", "", "not compared", "identical")
 # most systems of an outcome, queries of a move, and changes of a config in one line
-_NAMED, _ASKED, _CHANGES = 3, 5, 5
+_MOST_SYSTEMS, _MOST_QUERIES, _MOST_CHANGES = 3, 5, 5
 
 _HEADS = ("started", "name", "run", "best", "score", "commit", "changed since the run before")
 _TREND = ("system", "trend", "first", "last", "best", "in")
-_SHOWN_CHANGES, _SYSTEMS, _LONGEST = 3, 12, 60
+# most changes in the list of runs; systems, and values of one, in a trend
+_LISTED_CHANGES, _TREND_SYSTEMS, _TREND_VALUES = 3, 12, 60
 
 
-def lay_out_changes(found: ComparedRuns) -> Chapter | None:
+def lay_out_changes(compared: ComparedRuns) -> Chapter | None:
     """Decide what a page of several runs says of their differences; None for a single run."""
-    if len(found.runs) < 2:
+    if len(compared.runs) < 2:
         return None
-    names = short_names(found.sources)
-    grids = [_runs(found, names), _scores(found), _causes(found)]
-    grids += [_queries(moved, found) for moved in found.moved if moved.queries]
+    names = [*map(printable, short_names(compared.sources))]
+    # reversed: a run that is named twice, as both sides, keeps its first name
+    name_of = dict(zip(reversed(compared.sources), reversed(names), strict=True))
+    changes = ["what the others are compared with"]
+    changes += [_first(run.changed, _MOST_CHANGES) or _UNCHANGED for run in compared.runs[1:]]
+    runs = [
+        (name_of[run.source], run.started, (run.commit or MISSING)[:10], text)
+        for run, text in zip(compared.runs, changes, strict=True)
+    ]
+    causes = [
+        (
+            printable(flow.system),
+            str(len(move.queries)),
+            *map(cause_words, (move.before, move.after)),
+            "; ".join(_query_lines(move.queries, compared.questions)),
+        )
+        for flow in compared.causes
+        for move in flow.moves
+    ]
+    moved = "queries whose cause changed since the first run"
+    grids = [
+        Grid("the runs", _RUNS, tuple(runs), words=True),
+        _score_grid(compared),
+        Grid(moved, _CAUSES, tuple(causes), words=True),
+        *(_query_grid(moved, compared) for moved in compared.moved),
+    ]
     return Chapter(
         title="what changed, what moved",
-        headlines=tuple(_sentences(found, names)),
+        headlines=tuple(_sentences(compared, names)),
         labels=(),
         grids=tuple(grid for grid in grids if grid.rows),
     )
 
 
-def changed_lines(found: ComparedRuns) -> list[str]:
+def changed_lines(compared: ComparedRuns) -> list[str]:
     """Say for a terminal what each run changed since the first."""
-    if len(found.runs) < 2:
+    if len(compared.runs) < 2:
         return []
-    base, *others = found.runs
-    lines = [f"changed since {printable(base.source)}"]
-    return lines + [f"  {printable(run.source)}: {_changed(run.changed)}" for run in others]
+    base, *others = compared.runs
+    return [
+        f"changed since {printable(base.source)}",
+        *(
+            f"  {printable(run.source)}: {_first(run.changed, _MOST_CHANGES) or _UNCHANGED}"
+            for run in others
+        ),
+    ]
 
 
-def moved_causes(found: ComparedRuns) -> list[str]:
+def moved_causes(compared: ComparedRuns) -> list[str]:
     """Say for a terminal which questions moved from which cause to which, between runs."""
     lines = []
-    for flow in found.causes if len(found.runs) > 1 else ():
-        head, *_ = flow_lines(flow)
+    for flow in compared.causes if len(compared.runs) > 1 else ():
         if flow.moves:
-            lines += ["", f"causes, {head}"]
+            lines += ["", f"causes, {flow_lines(flow)[0]}"]
         for move in flow.moves:
-            words = f"{cause_words(move.before)} -> {cause_words(move.after)}"
-            lines.append(f"  {len(move.queries)} {words}")
-            lines += [f"    {line}" for line in _asked(move.queries, found.questions)]
+            lines.append(f"  {len(move.queries)} {move_words(move)}")
+            lines += [f"    {line}" for line in _query_lines(move.queries, compared.questions)]
     return lines
 
 
-def _changed(found: Sequence[str]) -> str:
-    shown = "; ".join(map(printable, found[:_CHANGES])) or "nothing in config and data"
-    return shown + (f"; {len(found) - _CHANGES} more" if len(found) > _CHANGES else "")
+_UNCHANGED = "nothing in config and data"
 
 
-def _asked(queries: Sequence[str], questions: Mapping[str, str]) -> list[str]:
-    """The first of some queries in words, and how many more there are."""
-    texts = (f"{query}: {questions[query]}" if query in questions else query for query in queries)
-    lines = [*map(printable, islice(texts, _ASKED))]
-    more = len(queries) - _ASKED
+def _first(texts: Sequence[str], most: int) -> str:
+    """Join the first of some texts, and say how many more there are."""
+    more = [f"{len(texts) - most} more"] if len(texts) > most else []
+    return "; ".join([*map(printable, texts[:most]), *more])
+
+
+def _query_lines(queries: Sequence[str], questions: Mapping[str, str]) -> list[str]:
+    """Return the first of some queries in words, and how many more there are."""
+    lines = [
+        printable(f"{query}: {questions[query]}" if query in questions else query)
+        for query in queries[:_MOST_QUERIES]
+    ]
+    more = len(queries) - _MOST_QUERIES
     return [*lines, f"and {more} more"] if more > 0 else lines
 
 
-def _sentences(found: ComparedRuns, names: Sequence[str]) -> Iterator[str]:
-    """For each further run: what it changed, and what came of it by the first measures."""
-    changed = {run.source: run.changed for run in found.runs}
-    for source, name in zip(found.sources[1:], names[1:], strict=True):
-        own = {system.name for system in found.systems if system.source == source}
-        parts = [
-            f"{printable(family.measure)}: {told}"
-            for family in found.firsts
-            if (
-                told := _outcomes(found, family, [c for c in family.comparisons if c.system in own])
-            )
+def _sentences(compared: ComparedRuns, names: Sequence[str]) -> Iterator[str]:
+    """Say of each further run what it changed, and what came of it by the first measures."""
+    changes = {run.source: run.changed for run in compared.runs}
+    for source, name in zip(compared.sources[1:], names[1:], strict=True):
+        systems = {system.name for system in compared.systems if system.source == source}
+        outcomes = [
+            (family.measure, _outcomes(compared, family, systems)) for family in compared.firsts
         ]
-        head = f"{printable(name)} against {printable(names[0])}"
-        why = _changed(changed.get(source, ()))
-        yield f"{head} ({why}): {'; '.join(parts) or 'no system of both'}"
+        parts = [f"{printable(measure)}: {text}" for measure, text in outcomes if text]
+        change = _first(changes.get(source, ()), _MOST_CHANGES) or _UNCHANGED
+        result = "; ".join(parts) or "no system of both"
+        yield f"{name} against {names[0]} ({change}): {result}"
 
 
-def _outcomes(found: ComparedRuns, family: MeasureComparison, made: Sequence[Difference]) -> str:
-    own = {system.name: system.system for system in found.systems}
-    parts = []
-    for outcome in _ORDER:
-        having = [c for c in made if outcome_of(c, family.direction) == outcome]
-        if len(having) > _NAMED:
-            parts.append(f"{counted(len(having), 'systems')} {outcome}".rstrip())
-        elif having:
-            named = [
-                printable(own[c.system])
-                + ("" if outcome == "identical" else f" ({' -> '.join(_ends(found, family, c))})")
-                for c in having
-            ]
-            parts.append(f"{listed(named)} {outcome}".rstrip())
-    return ", ".join(parts)
+def _outcomes(compared: ComparedRuns, family: MeasureComparison, systems: Container[str]) -> str:
+    """Name or count the systems of each outcome, with both means."""
+    name_of = {system.name: system.system for system in compared.systems}
+    groups: dict[Outcome, list[str]] = {outcome: [] for outcome in _ORDER}
+    for row in family.comparisons:
+        if row.system in systems:
+            outcome, text = outcome_of(row, family.direction), printable(name_of[row.system])
+            if outcome != "identical":
+                text += f" ({' -> '.join(_means(compared, family.measure, row))})"
+            groups[outcome].append(text)
+    return ", ".join(
+        f"{listed(t) if len(t) <= _MOST_SYSTEMS else counted(len(t), 'systems')} {outcome}".rstrip()
+        for outcome, t in groups.items()
+        if t
+    )
 
 
-def _ends(found: ComparedRuns, family: MeasureComparison, made: Difference) -> tuple[str, str]:
-    """Both means, the one before first."""
-    scores = {system.name: system.scores for system in found.systems}
-    before, after = (scores[name][family.measure].mean for name in (made.baseline, made.system))
-    return significant(before), significant(after)
+def _means(compared: ComparedRuns, measure: str, row: Difference) -> list[str]:
+    """Return both means, the one of the first run first."""
+    scores = {system.name: system.scores for system in compared.systems}
+    return [significant(scores[name][measure].mean) for name in (row.baseline, row.system)]
 
 
-def _runs(found: ComparedRuns, names: Sequence[str]) -> Grid:
-    # reversed: a run that is named twice, as both sides, keeps its first name
-    of_source = dict(zip(reversed(found.sources), reversed(names), strict=True))
+def _score_grid(compared: ComparedRuns) -> Grid:
+    counts = {(m.measure, m.system): (m.up, m.down, m.same) for m in compared.moved}
     rows = [
         (
-            printable(of_source[run.source]),
-            run.started,
-            (run.commit or MISSING)[:10],
-            _changed(run.changed) if place else "what the others are compared with",
+            *map(printable, (row.system, family.measure)),
+            *_means(compared, family.measure, row),
+            MISSING
+            if row.difference is None
+            else " ".join(difference(row.difference, row.interval)).rstrip(),
+            outcome_of(row, family.direction),
+            *map(str, counts.get((family.measure, row.system), (MISSING,) * 3)),
         )
-        for place, run in enumerate(found.runs)
+        for family in compared.firsts
+        for row in family.comparisons
     ]
-    return Grid("the runs", _RUNS, tuple(rows), words=True)
-
-
-def _scores(found: ComparedRuns) -> Grid:
-    moved = {(each.measure, each.system): each for each in found.moved}
-    rows = []
-    for family in found.firsts:
-        for made in family.comparisons:
-            counts = moved.get((family.measure, made.system))
-            known = (MISSING,) * 3 if counts is None else (counts.up, counts.down, counts.same)
-            change = difference(made.difference or 0.0, made.interval)
-            rows.append(
-                (
-                    *map(printable, (made.system, family.measure)),
-                    *_ends(found, family, made),
-                    MISSING if made.difference is None else " ".join(change).rstrip(),
-                    outcome_of(made, family.direction),
-                    *map(str, known),
-                )
-            )
     caption = (
         "scores: each system against the one of the same name in the first run, query by query"
     )
     return Grid(caption, _MOVED, tuple(rows))
 
 
-def _causes(found: ComparedRuns) -> Grid:
-    rows = [
-        (
-            printable(flow.system),
-            str(len(move.queries)),
-            cause_words(move.before),
-            cause_words(move.after),
-            "; ".join(_asked(move.queries, found.questions)),
-        )
-        for flow in found.causes
-        for move in flow.moves
-    ]
-    return Grid("queries whose cause changed since the first run", _CAUSES, tuple(rows), words=True)
-
-
-def _queries(moved: MovedQueries, found: ComparedRuns) -> Grid:
+def _query_grid(moved: MovedQueries, compared: ComparedRuns) -> Grid:
     causes = {
-        query: f"{cause_words(move.before)} -> {cause_words(move.after)}"
-        for flow in found.causes
+        query: move_words(move)
+        for flow in compared.causes
         if (flow.system, flow.baseline) == (moved.system, moved.baseline)
         for move in flow.moves
         for query in move.queries
     }
     rows = [
         (
-            printable(each.query_id),
-            printable(each.question),
-            significant(each.baseline_score),
-            significant(each.score),
-            difference(each.difference, None)[0],
-            causes.get(each.query_id, "same"),
+            *map(printable, (row.query_id, row.question)),
+            *map(significant, (row.baseline_score, row.score)),
+            difference(row.difference, None)[0],
+            causes.get(row.query_id, "same"),
         )
-        for each in moved.queries
+        for row in moved.queries
     ]
-    names = (printable(moved.baseline), printable(moved.system))
+    names = map(printable, (moved.baseline, moved.system))
     heads = ("query", "question", *names, "difference", "cause")
     return Grid(moved_head(moved), heads, tuple(rows), words=True)
 
@@ -238,22 +233,36 @@ class Trends:
     """Runs whose score is another number than that of the run before."""
 
     @property
-    def title(self) -> str:
-        """What it is: `ndcg@10 of quickstart over 3 runs, oldest first`."""
-        of = f"{printable(self.score)} of {printable(self.experiment)}"
-        return f"{of} over {counted(len(self.runs), 'runs')}, oldest first"
-
-    @property
     def notes(self) -> list[str]:
-        """What a reader of the line would get wrong."""
-        found = [
+        """Warnings for readers of the trend."""
+        notes = [
             f"{printable(self.score)} of {printable(run)} has other options or judgements than "
             "that of the run before: they are not the same number"
             for run in self.breaks
         ]
         if self.left_out:
-            found.append(f"{counted(self.left_out, 'further systems')} are in --format json")
-        return found
+            notes.append(f"{counted(self.left_out, 'further systems')} are in --format json")
+        return notes
+
+    def grid(self) -> Grid:
+        """Return the trend of each system as a line of text bars, with its first, last and best."""
+        rows = []
+        for system, scores in self.systems.items():
+            known = [(s, run) for s, run in zip(scores, self.runs, strict=True) if s is not None]
+            best, best_run = min(known, key=lambda pair: _rank(pair[0]))
+            means = [None if score is None else score.mean for score in scores]
+            ends = (known[0][0], known[-1][0], best)
+            rows.append(
+                (
+                    printable(system),
+                    sparkline(means[-_TREND_VALUES:]),
+                    *(significant(score.mean) for score in ends),
+                    printable(best_run),
+                )
+            )
+        subject = f"{printable(self.score)} of {printable(self.experiment)}"
+        caption = f"{subject} over {counted(len(self.runs), 'runs')}, oldest first"
+        return Grid(caption, _TREND, tuple(rows))
 
 
 def trends_of(entries: Sequence[RunEntry]) -> list[Trends]:
@@ -262,37 +271,34 @@ def trends_of(entries: Sequence[RunEntry]) -> list[Trends]:
     for entry in entries:
         if entry.problem is None and entry.score is not None:
             by_name.setdefault(entry.name, []).append(entry)
-    found = (_trends(name, runs) for name, runs in by_name.items() if len(runs) > 1)
-    return [trends for trends in found if trends.systems]
+    trends = (_trends(name, runs) for name, runs in by_name.items() if len(runs) > 1)
+    return [trend for trend in trends if trend.systems]
 
 
 def _trends(name: str, runs: Sequence[RunEntry]) -> Trends:
     score = runs[-1].score or ""
     scores = [run.scores if run.score == score else {} for run in runs]
     # newest first: what the newest run lacks stays in the order of the run that had it last
-    every = dict.fromkeys(system for own in reversed(scores) for system in own)
-    ordered = sorted(every, key=lambda system: _rank(scores[-1].get(system)))
-    short = short_names([str(run.path) for run in runs])
+    systems = dict.fromkeys(system for of_run in reversed(scores) for system in of_run)
+    ordered = sorted(systems, key=lambda system: _rank(scores[-1].get(system)))
+    names = short_names([str(run.path) for run in runs])
     breaks = [
-        short[place]
-        for place in range(1, len(runs))
-        if any(
-            scores[place][system].signature != scores[place - 1][system].signature
-            for system in scores[place].keys() & scores[place - 1].keys()
-        )
+        run
+        for run, earlier, later in zip(names[1:], scores, scores[1:], strict=False)
+        if any(later[s].signature != earlier[s].signature for s in later.keys() & earlier.keys())
     ]
     return Trends(
         experiment=name,
         score=score,
-        runs=tuple(short),
-        systems={system: [own.get(system) for own in scores] for system in ordered[:_SYSTEMS]},
-        left_out=max(0, len(ordered) - _SYSTEMS),
+        runs=tuple(names),
+        systems={s: [of_run.get(s) for of_run in scores] for s in ordered[:_TREND_SYSTEMS]},
+        left_out=max(0, len(ordered) - _TREND_SYSTEMS),
         breaks=tuple(breaks),
     )
 
 
 def _rank(score: SystemScore | None) -> tuple[bool, float]:
-    """The best first; what the newest run lacks last."""
+    """Return a key that sorts the best score first, and what the newest run lacks last."""
     if score is None or score.mean is None:
         return True, 0.0
     return False, score.mean if score.direction == "lower" else -score.mean
@@ -302,25 +308,27 @@ def list_lines(entries: Sequence[RunEntry], folder: Path) -> list[str]:
     """Draw the list and the trends for a terminal."""
     rows = [_HEADS, *_rows(entries, folder)]
     lines = draw(list(zip(*rows, strict=True))) if len(rows) > 1 else []
-    lines += _broken(entries, folder)
+    lines += _problems(entries, folder)
     for trends in trends_of(entries):
-        table = [_TREND, *_trend_rows(trends)]
-        lines += ["", trends.title, *draw(list(zip(*table, strict=True)))]
+        grid = trends.grid()
+        lines += ["", grid.caption, *draw(list(zip(grid.heads, *grid.rows, strict=True)))]
         lines += [f"note: {note}" for note in trends.notes]
     return lines
 
 
 def lay_out_list(entries: Sequence[RunEntry], folder: Path) -> tuple[Layout, list[Picture]]:
     """Decide what stands on the page of a list, and draw its trends."""
-    found = trends_of(entries)
-    grids = [Grid("the runs, oldest first", _HEADS, tuple(_rows(entries, folder)), words=True)]
-    grids += [Grid(each.title, _TREND, tuple(_trend_rows(each))) for each in found]
-    notes = (*(note for each in found for note in each.notes), *_broken(entries, folder))
+    all_trends = trends_of(entries)
+    rows = tuple(_rows(entries, folder))
+    grids = [Grid("the runs, oldest first", _HEADS, rows, words=True)] if rows else []
+    grids += [trends.grid() for trends in all_trends]
+    notes = [note for trends in all_trends for note in trends.notes]
     headlines = tuple(_newest(entries))
-    chapter = Chapter("the runs", headlines, notes, tuple(grid for grid in grids if grid.rows))
+    labels = (*notes, *_problems(entries, folder))
+    chapter = Chapter("the runs", headlines, labels, tuple(grids))
     pictures = [
-        trend_picture(f"trend-{n}", f"{each.score} of {each.experiment}", each.runs, each.systems)
-        for n, each in enumerate(found)
+        trend_picture(f"trend-{n}", f"{t.score} of {t.experiment}", t.runs, t.systems)
+        for n, t in enumerate(all_trends)
     ]
     subject = counted(len(entries), "runs")
     return Layout(printable(folder.name), subject, headlines, runs=chapter), pictures
@@ -328,10 +336,10 @@ def lay_out_list(entries: Sequence[RunEntry], folder: Path) -> tuple[Layout, lis
 
 def _newest(entries: Sequence[RunEntry]) -> Iterator[str]:
     """Say of each experiment what its newest run has, and what it changed."""
+    whole = [entry for entry in entries if entry.problem is None]
+    counts = Counter(entry.name for entry in whole)
     # oldest first, so that the last of a name stays
-    newest = {entry.name: entry for entry in entries if entry.problem is None}
-    counts = Counter(entry.name for entry in entries if entry.problem is None)
-    for name, entry in newest.items():
+    for name, entry in {entry.name: entry for entry in whole}.items():
         runs = counted(counts[name], "runs")
         head = f"{printable(name)}: the newest of {runs}, of {entry.started}"
         if entry.value is None:
@@ -339,8 +347,8 @@ def _newest(entries: Sequence[RunEntry]) -> Iterator[str]:
             continue
         value = with_interval(entry.value.mean, entry.value.interval)
         best = f"has {printable(entry.system)} as the best on {printable(entry.score)}, {value}"
-        yield f"{head}, {best}; changed since the run before: {_since(entry)}"
-    if not newest:
+        yield f"{head}, {best}; changed since the run before: {_changes(entry)}"
+    if not whole:
         yield "no whole run"
 
 
@@ -348,38 +356,21 @@ def _rows(entries: Sequence[RunEntry], folder: Path) -> Iterator[tuple[str, ...]
     for entry in entries:
         if entry.problem is not None:
             continue
-        mark = "" if entry.complete else " (incomplete)"
+        place = place_of(entry, folder) + ("" if entry.complete else " (incomplete)")
         score = "nothing scored"
         if entry.value is not None:
             score = f"{entry.score} {with_interval(entry.value.mean, entry.value.interval)}"
-        facts = (entry.started, entry.name, f"{place_of(entry, folder)}{mark}")
-        commit = (entry.commit or MISSING)[:10]
-        found = (*facts, entry.system or MISSING, score, commit, _since(entry))
-        yield tuple(map(printable, found))
+        best, commit = entry.system or MISSING, (entry.commit or MISSING)[:10]
+        cells = (entry.started, entry.name, place, best, score, commit, _changes(entry))
+        yield tuple(map(printable, cells))
 
 
-def _since(entry: RunEntry) -> str:
-    changed = "; ".join(entry.changed[:_SHOWN_CHANGES])
-    if len(entry.changed) > _SHOWN_CHANGES:
-        changed += f"; {len(entry.changed) - _SHOWN_CHANGES} more"
-    return printable(changed) or ("the first run" if entry.is_first else "nothing")
+def _changes(entry: RunEntry) -> str:
+    unchanged = "the first run" if entry.is_first else "nothing"
+    return _first(entry.changed, _LISTED_CHANGES) or unchanged
 
 
-def _trend_rows(trends: Trends) -> Iterator[tuple[str, ...]]:
-    for system, scores in trends.systems.items():
-        known = [(s, run) for s, run in zip(scores, trends.runs, strict=True) if s is not None]
-        best, where = min(known, key=lambda pair: _rank(pair[0]))
-        values = [None if score is None else score.mean for score in scores]
-        yield (
-            printable(system),
-            sparkline(values[-_LONGEST:]),
-            *(significant(known[place][0].mean) for place in (0, -1)),
-            significant(best.mean),
-            printable(where),
-        )
-
-
-def _broken(entries: Sequence[RunEntry], folder: Path) -> list[str]:
+def _problems(entries: Sequence[RunEntry], folder: Path) -> list[str]:
     return [
         f"not a whole run: {printable(place_of(entry, folder))}: {printable(entry.problem)}"
         for entry in entries

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow
+from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow, CauseMove
 
 if TYPE_CHECKING:
     from ragbench.records.summary import SystemSummary
@@ -264,6 +264,11 @@ def cause_words(cause: AnswerCause) -> str:
     return cause.replace("_", " ")
 
 
+def move_words(move: CauseMove) -> str:
+    """Write what queries moved from and to: `not retrieved -> right`."""
+    return f"{cause_words(move.before)} -> {cause_words(move.after)}"
+
+
 def cause_sentence(causes: Mapping[AnswerCause, int]) -> str:
     """Say how many queries have which cause, the usual order first.
 
@@ -314,8 +319,6 @@ def flow_lines(flow: CauseFlow) -> list[str]:
     for move in flow.moves:
         names = [printable(query) for query in move.queries[:_LISTED_MOVES]]
         more = len(move.queries) - len(names)
-        shown = ", ".join(names) + (f" and {more} more" if more else "")
-        lines.append(
-            f"{len(move.queries)} {cause_words(move.before)} -> {cause_words(move.after)}: {shown}"
-        )
+        text = ", ".join(names) + (f" and {more} more" if more else "")
+        lines.append(f"{len(move.queries)} {move_words(move)}: {text}")
     return lines
