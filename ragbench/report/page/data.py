@@ -12,8 +12,7 @@ import io
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -23,9 +22,8 @@ from ragbench.data.runs.query_view import QueryView, QueryViews
 from ragbench.data.runs.run_lines import AnswerView
 from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES
 from ragbench.records.manifest import Passage, TextRow, VerdictRow
-from ragbench.records.summary import Summary
 from ragbench.text.languages import load as load_stopwords
-from ragbench.types import JudgedClaim, Usage
+from ragbench.types import Usage
 from ragbench.types.conversation import Json
 
 MOST_QUERIES = 2_000
@@ -62,21 +60,33 @@ def pack_queries(
     views: QueryViews, *, queries: int = MOST_QUERIES, characters: int = MOST_CHARACTERS
 ) -> PageData:
     """Pack the queries on which systems differ most, at most so many, in the order of the data."""
-    ids, summary = views.ids, views.summary
-    rankings = _rankings(views)
-    passages, texts, size = _Passages(), dict[int, str](), 0
+    ids, summary, packer = views.ids, views.summary, _Packer(views)
+    texts, size = dict[int, str](), 0
     metadata: dict[int, Mapping[str, object]] = {}
     for row in _by_difference(views)[:queries]:
         view = views[ids[row]]
-        text = _as_json(_query(view, views, rankings, passages))
+        text = _as_json(packer.query(view))
         size += len(text)
-        if texts and size + passages.size > characters:
+        if texts and size + packer.size > characters:
             break
         texts[row], metadata[row] = text, view.metadata
     rows = sorted(texts)
-    ranking_of = {name: place for place, owners in enumerate(rankings.values()) for name in owners}
+    scores = {name: score for system in summary.systems for name, score in system.scores.items()}
     index = {
-        **_systems_and_scores(summary),
+        "systems": [
+            {
+                "name": system.name,
+                "role": system.role,
+                "baseline": system.baseline,
+                "retriever": system.retriever,
+                "answers": any(score.kind != "retrieval" for score in system.scores.values()),
+            }
+            for system in summary.systems
+        ],
+        "scores": [
+            {"name": name, "kind": score.kind, "lower": score.direction == "lower"}
+            for name, score in scores.items()
+        ],
         "values": _values(views, rows),
         "facts": _facts([metadata[row] for row in rows]),
         "causeWords": {name: CAUSE_SAYS[name].partition(": ")[2] for name in CAUSES},
@@ -86,9 +96,11 @@ def pack_queries(
             form: [_shortened(prompt.system, "prompt"), _shortened(prompt.user, "prompt")]
             for form, prompt in views.prompts.items()
         },
-        "rankings": list(rankings),
-        "rankingOf": ranking_of,
-        "passages": list(passages.numbers),
+        "rankings": list(packer.rankings),
+        "rankingOf": {
+            name: place for place, owners in enumerate(packer.rankings.values()) for name in owners
+        },
+        "passages": list(packer.passages),
     }
     packed = io.BytesIO()
     # level 6 takes twice the time to save a twentieth
@@ -119,35 +131,6 @@ def _by_difference(views: QueryViews) -> list[int]:
         several = has_value.sum(axis=0) > 1
         spread[several] += np.minimum(highest[several] - lowest[several], 1.0)
     return np.argsort(-spread, kind="stable").tolist()  # type: ignore[no-any-return]
-
-
-def _rankings(views: QueryViews) -> dict[str, list[str]]:
-    """Return ranking -> the systems that have it, its own system first."""
-    rankings: dict[str, list[str]] = {}
-    for system in views.summary.systems:
-        if system.ranking_of is not None and system.name in views.rankings:
-            rankings.setdefault(system.ranking_of, []).append(system.name)
-    return rankings
-
-
-def _systems_and_scores(summary: Summary) -> dict[str, object]:
-    scores = {name: score for system in summary.systems for name, score in system.scores.items()}
-    return {
-        "systems": [
-            {
-                "name": system.name,
-                "role": system.role,
-                "baseline": system.baseline,
-                "retriever": system.retriever,
-                "answers": any(score.kind != "retrieval" for score in system.scores.values()),
-            }
-            for system in summary.systems
-        ],
-        "scores": [
-            {"name": name, "kind": score.kind, "lower": score.direction == "lower"}
-            for name, score in scores.items()
-        ],
-    }
 
 
 def _values(views: QueryViews, rows: Sequence[int]) -> dict[str, dict[str, list[float | None]]]:
@@ -181,128 +164,113 @@ def _facts(metadata: Sequence[Mapping[str, object]]) -> dict[str, list[list[str]
     }
 
 
-@dataclass(slots=True)
-class _Passages:
-    """Number the passages of a page by their id, title and text."""
+class _Packer:
+    """Turn queries into what the page shows of them, each passage stored once."""
 
-    numbers: dict[tuple[str, str, str | None], int] = field(default_factory=dict)
-    size: int = 0
-    """Characters of all passages."""
+    def __init__(self, views: QueryViews) -> None:
+        self.views = views
+        # ranking -> the systems that have it, its own system first
+        self.rankings: dict[str, list[str]] = {}
+        for system in views.summary.systems:
+            if system.ranking_of is not None and system.name in views.rankings:
+                self.rankings.setdefault(system.ranking_of, []).append(system.name)
+        # id, title and text of a passage -> its number on the page
+        self.passages: dict[tuple[str, str, str | None], int] = {}
+        self.size = 0  # characters of all passages
 
     def number(self, passage: Passage | TextRow) -> int | str:
         """Return the number of a passage; its id where neither text nor title is stored."""
-        name = _shortened(passage.id, "word")
-        if passage.text is None and not passage.title:
+        name, text = _shortened(passage.id, "word"), passage.text
+        if text is None and not passage.title:
             return name
-        text = passage.text
         if text is not None:
             is_cut = isinstance(passage, TextRow) and passage.cut
             text = _shortened(text, "passage", goes_on=is_cut)
         row = name, _shortened(passage.title or "", "word"), text
-        if row not in self.numbers:
-            self.numbers[row] = len(self.numbers)
+        if row not in self.passages:
+            self.passages[row] = len(self.passages)
             self.size += sum(len(part or "") for part in row)
-        return self.numbers[row]
+        return self.passages[row]
 
+    def query(self, view: QueryView) -> dict[str, object]:
+        """Return what the page shows of one query."""
+        hits = {ranking: self.views.hits(of[0], view.id) for ranking, of in self.rankings.items()}
+        ranked = [[name for name, _ in of_ranking] for of_ranking in hits.values()]
+        graded = []
+        for verdict in view.graded:
+            name = verdict.document_id or ""
+            passage = self.views.passage(view.id, name) or Passage(id=name)
+            graded.append([self.number(passage), _verdict(verdict)])
+        return {
+            "id": _shortened(view.id, "word"),
+            "text": _shortened(view.question, "question"),
+            "gold": [_shortened(text, "answer") for text in view.answers],
+            "relevant": [
+                (
+                    self.number(TextRow(id=g.id, title=g.title, text=g.text, cut=g.cut)),
+                    g.grade,
+                    [names.index(g.id) + 1 if g.id in names else 0 for names in ranked],
+                )
+                for g in view.gold[:_MOST_RELEVANT]
+            ],
+            "hits": [self._hits(view, name, of[:SHOWN_HITS]) for name, of in hits.items()],
+            "systems": self._systems(view),
+        } | _filled(pairs=[_verdict(row) for row in view.pairs], graded=graded)
 
-def _query(
-    view: QueryView, views: QueryViews, rankings: Mapping[str, list[str]], passages: _Passages
-) -> dict[str, object]:
-    """Return what the page shows of one query."""
-    hits = {name: views.hits(owners[0], view.id) for name, owners in rankings.items()}
-    ranked = [[name for name, _ in of_ranking] for of_ranking in hits.values()]
-    graded = []
-    for verdict in view.graded:
-        name = verdict.document_id or ""
-        passage = views.passage(view.id, name) or Passage(id=name)
-        graded.append([passages.number(passage), _verdict(verdict)])
-    return {
-        "id": _shortened(view.id, "word"),
-        "text": _shortened(view.question, "question"),
-        "gold": [_shortened(text, "answer") for text in view.answers],
-        "relevant": [
-            (
-                passages.number(
-                    TextRow(id=gold.id, title=gold.title, text=gold.text, cut=gold.cut)
-                ),
-                gold.grade,
-                [names.index(gold.id) + 1 if gold.id in names else 0 for names in ranked],
+    def _hits(
+        self, view: QueryView, ranking: str, hits: Sequence[tuple[str, float]]
+    ) -> list[tuple[int | str, Json, int | None]]:
+        """Return passage, score and grade of each hit of a ranking."""
+        system, texts = view.system(self.rankings[ranking][0]), self.views.texts_of(view.id)
+        answers = () if system is None else system.answers
+        contexts = next((a.passages for a in answers if a.passages is not None), ())
+        read = {passage.id: passage for passage in contexts}
+        has_texts = bool(texts)  # run files alone have none: there is nothing to look up
+        rows = []
+        for name, score in hits:
+            passage = read.get(name) or (texts(ranking, name) if has_texts else None)
+            number = _shortened(name, "word") if passage is None else self.number(passage)
+            rows.append((number, _rounded(score), view.judged.get(name)))
+        return rows
+
+    def _systems(self, view: QueryView) -> dict[str, dict[str, object]]:
+        """Return what the page shows of each system for one query: mostly a cause and no more."""
+        failures: dict[str, str] = {}
+        for row in self.views.unscored(view.id):
+            if row.sample is None and row.status == "failed":
+                failures.setdefault(row.system, f"{row.measure}: {row.cause}")
+        systems = {}
+        for system in self.views.summary.systems:
+            cause = self.views.causes().get(system.name, {}).get(view.id)
+            answering = view.system(system.name)
+            systems[system.name] = _filled(
+                cause=cause and cause.cause,
+                why=cause and _shortened(cause.why, "reason"),
+                failed=failures.get(system.name),
+                answers=answering and [self._answer(answer) for answer in answering.answers],
+                verdicts=answering and [_verdict(row) for row in answering.verdicts],
+                ms=_rounded(self.views.ranking_ms(system).get(view.id)),
             )
-            for gold in view.gold[:_MOST_RELEVANT]
-        ],
-        "hits": [
-            _hits(view, views, (name, owners[0]), hits[name][:SHOWN_HITS], passages)
-            for name, owners in rankings.items()
-        ],
-        "systems": _systems(view, views, passages),
-    } | _filled(pairs=[_verdict(row) for row in view.pairs], graded=graded)
+        return {name: entry for name, entry in systems.items() if entry}
 
-
-def _hits(
-    view: QueryView,
-    views: QueryViews,
-    ranking: tuple[str, str],
-    hits: Iterable[tuple[str, float]],
-    passages: _Passages,
-) -> list[tuple[int | str, float | None, int | None]]:
-    """Return passage, score and grade of each hit of a ranking and the system whose it is."""
-    name_of_ranking, owner = ranking
-    system, texts = view.system(owner), views.texts_of(view.id)
-    has_texts = bool(texts)  # run files alone have none: there is nothing to look up
-    answers = () if system is None else system.answers
-    contexts = next((a.passages for a in answers if a.passages is not None), ())
-    read = {passage.id: passage for passage in contexts}
-    if not has_texts and not read:
-        return [(_shortened(n, "word"), _rounded(s), view.judged.get(n)) for n, s in hits]
-    rows = []
-    for name, score in hits:
-        passage = read.get(name) or texts(name_of_ranking, name)
-        number = _shortened(name, "word") if passage is None else passages.number(passage)
-        rows.append((number, _rounded(score), view.judged.get(name)))
-    return rows
-
-
-def _systems(
-    view: QueryView, views: QueryViews, passages: _Passages
-) -> dict[str, dict[str, object]]:
-    """Return what the page shows of each system for one query; most have a cause and no more."""
-    failures: dict[str, str] = {}
-    for row in views.unscored(view.id):
-        if row.sample is None and row.status == "failed":
-            failures.setdefault(row.system, f"{row.measure}: {row.cause}")
-    shown = {}
-    for system in views.summary.systems:
-        cause = views.causes().get(system.name, {}).get(view.id)
-        answering = view.system(system.name)
-        shown[system.name] = _filled(
-            cause=cause and cause.cause,
-            why=cause and _shortened(cause.why, "reason"),
-            failed=failures.get(system.name),
-            answers=answering and [_answer(answer, passages) for answer in answering.answers],
-            verdicts=answering and [_verdict(row) for row in answering.verdicts],
-            ms=_rounded(views.ranking_ms(system).get(view.id)),
+    def _answer(self, view: AnswerView) -> dict[str, object]:
+        row = view.prediction
+        if row is None:
+            return {"cause": view.cause, "detail": _shortened(view.detail, "reason")}
+        usage, contexts = row.usage or Usage(), row.contexts
+        return {"text": None if row.answer is None else _shortened(row.answer, "answer")} | _filled(
+            read=None if contexts is None else [self.number(passage) for passage in contexts],
+            ms=_rounded(row.latency_ms),
+            queries=[_shortened(text, "question") for text in row.queries],
+            prompt=_shortened(row.prompt or "", "prompt"),
+            tokens=[usage.input_tokens, usage.output_tokens],
+            usd=_rounded(usage.usd),
         )
-    return {name: entry for name, entry in shown.items() if entry}
 
 
 def _filled(**values: object) -> dict[str, object]:
     """Return the values that are not empty: most are."""
     return {name: value for name, value in values.items() if value not in (None, "", [], ())}
-
-
-def _answer(view: AnswerView, passages: _Passages) -> dict[str, object]:
-    if view.prediction is None:
-        return {"cause": view.cause, "detail": _shortened(view.detail, "reason")}
-    row = view.prediction
-    usage, contexts = row.usage or Usage(), row.contexts
-    return {"text": None if row.answer is None else _shortened(row.answer, "answer")} | _filled(
-        read=None if contexts is None else [passages.number(passage) for passage in contexts],
-        ms=_rounded(row.latency_ms),
-        queries=[_shortened(text, "question") for text in row.queries],
-        prompt=_shortened(row.prompt or "", "prompt"),
-        tokens=[usage.input_tokens, usage.output_tokens],
-        usd=_rounded(usage.usd),
-    )
 
 
 def _verdict(row: VerdictRow) -> dict[str, object]:
@@ -317,7 +285,17 @@ def _verdict(row: VerdictRow) -> dict[str, object]:
         score=_rounded(row.score),
         level=row.level,
         why=_shortened(row.reasoning, "reason"),
-        claims=[_claim(claim) for claim in row.claims[:_MOST_CLAIMS]],
+        claims=[
+            _filled(
+                text=_shortened(claim.text, "question"),
+                gold=claim.whose == "reference" or None,
+                ruling=claim.ruling,
+                supports=claim.passages,
+                against=claim.against,
+                other=claim.other,
+            )
+            for claim in row.claims[:_MOST_CLAIMS]
+        ],
         more=len(row.claims[_MOST_CLAIMS:]) or None,
         raw=_shortened(row.raw, "reason"),
         cause="" if row.cause == "scored" else row.cause,
@@ -329,17 +307,6 @@ def _verdict(row: VerdictRow) -> dict[str, object]:
             [sent.form, sent.fence, [_shortened(text, "passage") for text in sent.texts], sent.to]
             for sent in row.prompts
         ],
-    )
-
-
-def _claim(row: JudgedClaim) -> dict[str, object]:
-    return _filled(
-        text=_shortened(row.text, "question"),
-        gold=row.whose == "reference" or None,
-        ruling=row.ruling,
-        supports=row.passages,
-        against=row.against,
-        other=row.other,
     )
 
 
