@@ -16,11 +16,6 @@ from ragbench.stats import arguments, resampling
 from ragbench.stats.mean import finite
 from ragbench.types import FloatArray, IntArray
 
-__all__ = [
-    "Agreement", "cohen_kappa", "confusion_table", "krippendorff_alpha", "mean_agreement",
-    "raw_agreement",
-]  # fmt: skip
-
 Level = Literal["nominal", "ordinal", "interval"]
 """What a statistic takes from ratings: whether they are equal, their order, or their distances."""
 

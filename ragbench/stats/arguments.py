@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from ragbench.errors import OptionError
 from ragbench.types import FloatArray
 
-__all__ = ["cluster_sums"]
-
 _ROUNDING = 1e-6
 """A value this far outside its range, relative to the width of the range, is a rounding error:
 cosines in single precision exceed 1 by 1e-7."""

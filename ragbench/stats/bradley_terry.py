@@ -14,8 +14,6 @@ from ragbench.stats import arguments
 from ragbench.stats.student import t_quantile
 from ragbench.types import FloatArray
 
-__all__ = ["Strengths", "bradley_terry_strengths"]
-
 BoolArray = NDArray[np.bool_]
 
 StrengthRule = Literal["mle", "plus_tie"]

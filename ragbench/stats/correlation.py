@@ -16,10 +16,6 @@ from ragbench.stats.mean import mean_interval
 from ragbench.stats.resampling import LeftOut, Statistic, undefined
 from ragbench.types import FloatArray
 
-__all__ = [
-    "GroupedCorrelation", "kendall_tau_b", "mean_correlation", "pearson", "roc_auc", "spearman",
-]  # fmt: skip
-
 Coefficient = Literal["pearson", "spearman", "kendall"]
 
 _BLOCK_BYTES = 16 * 2**20

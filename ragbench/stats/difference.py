@@ -23,11 +23,6 @@ from ragbench.stats.score_intervals import score_interval, tilting_interval
 from ragbench.stats.student import t_quantile
 from ragbench.types import FloatArray
 
-__all__ = [
-    "DifferenceInterval", "difference_interval", "effect_size", "effect_size_interval",
-    "paired_differences",
-]  # fmt: skip
-
 DifferenceMethod = Literal["default", "percentile", "bca"]
 DifferenceRule = Literal[
     "identical", "score", "tilting", "studentized", "percentile", "bca", "undefined"

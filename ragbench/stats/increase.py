@@ -14,8 +14,6 @@ from ragbench.stats.difference import difference_interval
 from ragbench.stats.resampling import RESAMPLES
 from ragbench.types import FloatArray
 
-__all__ = ["Increase", "increase_interval", "queries_for"]
-
 FEW = 20
 """Fewer queries say nothing of an amount without an upper end: the next may cost anything."""
 IN_TAIL = 5

@@ -16,8 +16,6 @@ from ragbench.stats.resampling import RESAMPLES, bca_bootstrap, percentile_boots
 from ragbench.stats.student import t_quantile
 from ragbench.types import FloatArray
 
-__all__ = ["CorrectedMean", "MeanInterval", "mean_interval", "ppi_difference", "ppi_mean"]
-
 MeanMethod = Literal["default", "percentile", "bca"]
 MeanRule = Literal["wilson", "plus_two", "t", "percentile", "bca", "undefined"]
 

@@ -19,11 +19,6 @@ from ragbench.stats.paired_tests import EXACT_UP_TO, SumsOf, all_flips, random_f
 from ragbench.stats.resampling import RESAMPLES
 from ragbench.types import FloatArray
 
-__all__ = [
-    "benjamini_hochberg_p_values", "can_reject", "holm_p_values", "max_t_p_values",
-    "resamples_needed", "tied_with_best",
-]  # fmt: skip
-
 
 def holm_p_values(p_values: ArrayLike) -> FloatArray:
     """Adjust p-values so that the chance of ANY false rejection in the family stays below alpha.

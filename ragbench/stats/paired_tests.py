@@ -22,8 +22,6 @@ from ragbench.stats import arguments
 from ragbench.stats.student import t_sf
 from ragbench.types import FloatArray
 
-__all__ = ["mcnemar_p_values", "randomization_p_values", "t_test_p_values", "wilcoxon_p_values"]
-
 SumsOf: TypeAlias = Callable[[NDArray[np.intp]], NDArray[np.float64]]
 """Returns what `random_flips` would give for some columns, by their places, as one block."""
 

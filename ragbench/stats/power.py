@@ -15,10 +15,6 @@ from ragbench.stats import arguments, score_intervals
 from ragbench.stats.student import t_quantile
 from ragbench.types import FloatArray
 
-__all__ = [
-    "minimum_detectable_difference", "noncentral_t_sf", "queries_needed", "queries_to_exclude",
-]  # fmt: skip
-
 _NORMAL = NormalDist()
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _INDISTINCT = 0.1

@@ -21,8 +21,6 @@ from ragbench.stats import arguments
 from ragbench.stats.student import t_quantile
 from ragbench.types import FloatArray
 
-__all__ = ["bca_bootstrap", "percentile_bootstrap", "studentized_bootstrap"]
-
 RESAMPLES = 10_000
 _BLOCK_BYTES = 8 * 2**20
 _TIE = 1e-12

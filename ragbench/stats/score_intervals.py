@@ -15,8 +15,6 @@ from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.types import FloatArray
 
-__all__ = ["score_interval", "tilting_interval"]
-
 TIE_BEYOND = 0.75
 """How much of the observed counts' own probability a limit counts that lies as far as 0 or beyond,
 which claims that no larger difference is there. With the usual half, a gate passes a drop of

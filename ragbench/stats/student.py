@@ -7,8 +7,6 @@ from functools import lru_cache
 
 from ragbench.errors import OptionError
 
-__all__ = ["t_cdf", "t_quantile", "t_sf"]
-
 _LARGE = 20.0
 _TINY = 1e-300
 
