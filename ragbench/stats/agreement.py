@@ -113,7 +113,7 @@ def mean_agreement(
         return Agreement(value, math.nan, math.nan, n, level, "undefined", why)
 
     tables, used = [tables[place] for place in defined], [used[place] for place in defined]
-    spread = resampling.Spread.of([plain[place] for place in defined], used, labels, span)
+    spread = resampling.JackknifeSpread.of([plain[place] for place in defined], used, labels, span)
     rule: AgreementRule = "jackknife"
     limits = [spread.limits(confidence)]
     if spread.carriers < resampling.CARRIERS and (rare or limits[0] is None):

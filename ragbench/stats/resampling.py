@@ -215,7 +215,7 @@ def undefined(reason: str) -> LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class JackknifeSpread:
     """Shifts of a statistic when groups of items are left out, on the scale from -1 to 1."""
 
     value: float
@@ -234,7 +234,7 @@ class Spread:
         used: Sequence[np.ndarray[Any, Any]],
         groups: np.ndarray[Any, np.dtype[np.int64]],
         span: tuple[float, float],
-    ) -> Spread:
+    ) -> JackknifeSpread:
         """Collect the mean over several tables."""
         unit = 2 / (span[1] - span[0])
         shifts = np.zeros(len(groups))
@@ -282,7 +282,7 @@ def plus_two(
     used: Sequence[np.ndarray[Any, Any]],
     groups: np.ndarray[Any, np.dtype[np.int64]],
     span: tuple[float, float],
-) -> Spread:
+) -> JackknifeSpread:
     """Give the spread after adding two items, each a group of its own."""
     centre = (span[0] + span[1]) / 2
     padded, rows = [], []
@@ -291,7 +291,9 @@ def plus_two(
         padded.append(_with_opposites(table, keep, alike=alike))
         rows.append(np.concatenate((keep, [True, True])))
     results = [statistic(table[keep]) for table, keep in zip(padded, rows, strict=True)]
-    return Spread.of(results, rows, np.concatenate((groups, groups.max() + np.array([1, 2]))), span)
+    return JackknifeSpread.of(
+        results, rows, np.concatenate((groups, groups.max() + np.array([1, 2]))), span
+    )
 
 
 def _with_opposites(table: FloatArray, used: np.ndarray[Any, Any], *, alike: bool) -> FloatArray:

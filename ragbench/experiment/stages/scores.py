@@ -338,7 +338,7 @@ def _texts_parts(texts: Sequence[str | None], gold: Sequence[Sequence[str]]) -> 
 
 
 def _calls_parts(calls: CallRows) -> str:
-    pairs = zip(calls.made, calls.expected, strict=True)
+    pairs = zip(calls.actual, calls.expected, strict=True)
     rows = [
         [None if each is None else [call.to_dict() for call in each] for each in pair]
         for pair in pairs

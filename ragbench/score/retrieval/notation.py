@@ -183,7 +183,7 @@ def _text(name: object) -> str:
 def _parse(text: str, implied: Mapping[str, Any] = MappingProxyType({})) -> list[Measure]:
     if parts := read_parameters(text):
         spelt = [(part, _spelt(part.family.casefold())) for part in parts]
-        return [_measure(e.written, ours, e.options, e.k, implied) for e, ours in spelt]
+        return [_measure(p.printed, ours, p.options, p.k, implied) for p, ours in spelt]
     match = _FORM.fullmatch(text)
     if match is None or text.isdecimal():
         raise OptionError(

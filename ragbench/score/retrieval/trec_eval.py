@@ -118,11 +118,11 @@ _PAIRS = rf"\d+={_SIGNED}(?:,\d+={_SIGNED})*"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TrecEvalName:
     """Parts of a measure's name in trec_eval's notation."""
 
-    written: str
-    """How trec_eval prints it, or as it was written where it is one measure."""
+    printed: str
+    """The name as trec_eval prints it, or as the caller spells it if it names one measure."""
     family: str
     """Its name without parameters, in its own case."""
     options: str = ""
@@ -156,13 +156,13 @@ _WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 """Option of ours that trec_eval has too -> how it prints the parameters, given all options."""
 
 
-def read_parameters(text: str) -> list[Asked]:
+def read_parameters(text: str) -> list[TrecEvalName]:
     """Read a name with parameters; several cut-offs are several measures.
 
     Returns nothing where it is not written in trec_eval's way.
 
     Example:
-        >>> [(asked.written, asked.k) for asked in read_parameters("ndcg_cut.5,10")]
+        >>> [(name.printed, name.k) for name in read_parameters("ndcg_cut.5,10")]
         [('ndcg_cut_5', '5'), ('ndcg_cut_10', '10')]
         >>> read_parameters("utility.1,-1,0,0")[0].options
         'a=1,b=-1,c=0,d=0'
@@ -172,12 +172,12 @@ def read_parameters(text: str) -> list[Asked]:
         names = [text] if len(parameters) == 1 else [f"{family}_{k}" for k in parameters]
         beta = family.casefold() == "set_f"
         return [
-            Asked(name, family, f"beta={k}") if beta else Asked(name, family, "", k)
+            TrecEvalName(name, family, f"beta={k}") if beta else TrecEvalName(name, family, "", k)
             for name, k in zip(names, parameters, strict=True)
         ]
     for pattern, options in _OPTIONS:
         if match := pattern.fullmatch(text):
-            return [Asked(text, match[1], options(match[2]))]
+            return [TrecEvalName(text, match[1], options(match[2]))]
     return []
 
 

@@ -117,7 +117,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class CallRows:
     """The tool calls of some items, for metrics that read them."""
 
-    made: Sequence[Sequence[ToolCall] | None]
+    actual: Sequence[Sequence[ToolCall] | None]
     """The calls of the system per item; None where they are not known."""
     expected: Sequence[Sequence[ToolCall] | None]
     """The gold calls per item; None where there are none."""

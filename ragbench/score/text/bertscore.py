@@ -255,7 +255,7 @@ def _encoder(
     return TokenEncoder(checkpoint, layer, **options)
 
 
-class _MetricScorer:
+class _RunScorer:
     """Scores the systems of a run; every one with weights from all references of the run."""
 
     def __init__(self, options: Options) -> None:
@@ -302,7 +302,7 @@ def _range(options: Options) -> tuple[float, float]:
     "bertscore",
     parts=("fmeasure", "precision", "recall"),
     range=_range,
-    open=_MetricScorer,
+    open=_RunScorer,
     computes=True,
     facts=_facts,
     unsigned=frozenset(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
+
+import numpy as np
 
 from ragbench.errors import AdapterError, DataError, OptionError
-from ragbench.executors.base import Facts, Lost, Task, blocks_of
+from ragbench.executors.base import Executor, Facts, Lost, Task, blocks_of
 from ragbench.score.text.base import (
     Advance,
     CallRows,
@@ -24,12 +26,8 @@ from ragbench.score.text.base import (
 )
 from ragbench.score.text.notation import parse_metric
 from ragbench.signature import Signature, fingerprint, fingerprint_json
-from ragbench.types import ScoreColumn
+from ragbench.types import CauseArray, ScoreColumn
 from ragbench.types.scores import Cause
-
-if TYPE_CHECKING:
-    from ragbench.executors.base import Executor
-    from ragbench.types import CauseArray
 
 _REPORTED_AT_ONCE = 50  # rows
 _BLOCK, _MODEL_BLOCK = 128, 16  # rows that a worker gets at once
@@ -281,8 +279,6 @@ def _rows(
     predictions: Sequence[str | None], references: Sequence[Sequence[str]], declaration: Declaration
 ) -> tuple[list[Row], CauseArray]:
     """The items that can be scored, and the causes for those that cannot."""
-    import numpy as np
-
     causes = np.zeros(len(predictions), dtype=np.uint8)
     rows: list[Row] = []
     for index, (prediction, texts) in enumerate(zip(predictions, references, strict=True)):
@@ -299,14 +295,12 @@ def _compared_calls(
     metric: Metric, predictions: Sequence[str | None], calls: CallRows | None
 ) -> tuple[Signature, list[Row], CauseArray]:
     """The signature, the rows and the causes of a metric that reads tool calls."""
-    import numpy as np
-
     if calls is None:
         allowed = "metrics of texts here; tool calls are compared in a run over records with them"
         raise OptionError("metric", "name", metric.name, allowed)
     causes = np.zeros(len(predictions), dtype=np.uint8)
     rows: list[Row] = []
-    for index, (actual, gold) in enumerate(zip(calls.made, calls.expected, strict=True)):
+    for index, (actual, gold) in enumerate(zip(calls.actual, calls.expected, strict=True)):
         if gold is None:
             causes[index] = Cause.NO_EXPECTED_CALLS
         elif actual is None:
@@ -323,8 +317,6 @@ def _compared_calls(
 def _score_column(
     metric: Metric, column: Column, causes: CauseArray, signed: Signature
 ) -> ScoreColumn:
-    import numpy as np
-
     values = np.full(len(causes), np.nan)
     scored = np.flatnonzero(causes == Cause.SCORED)
     values[scored] = column.values

@@ -5,20 +5,17 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragbench.errors import OptionError
 from ragbench.score.text.base import Advance, Column, Metric, Row, reference_list
-
-if TYPE_CHECKING:
-    from sacrebleu.metrics.base import Metric as SacrebleuMetric
 
 Statistics = list[float]
 """Counts and lengths of a prediction, which sacrebleu adds up over a corpus."""
 
 
 class CorpusScorer:
-    """Score all rows together by a metric of sacrebleu.
+    """Score all rows together by a metric of sacrebleu, whose classes are not typed in full.
 
     The column of a corpus metric holds each row's jackknife pseudo-value, moved so that their mean
     is the score of the corpus: intervals and tests over queries read these.
@@ -27,8 +24,8 @@ class CorpusScorer:
         Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapter 11.
     """
 
-    def __init__(self, peer: SacrebleuMetric) -> None:
-        self._peer: Any = peer
+    def __init__(self, peer: Any) -> None:
+        self._peer = peer
 
     def __call__(
         self, rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance
