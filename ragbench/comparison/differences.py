@@ -31,31 +31,31 @@ class TestedPairs:
     ) -> None:
         self.method = method
         self._systems, self._clusters = systems, clusters
-        self._found: dict[str, SystemPairs] = {}
+        self._pairs: dict[str, SystemPairs] = {}
 
     def of(self, measure: str) -> SystemPairs:
         """Return the pairs by a measure, of the systems that have it in their order."""
-        if measure not in self._found:
-            columns = [each.columns[measure] for each in having(measure, self._systems).values()]
-            self._found[measure] = SystemPairs(
-                np.column_stack([column.values for column in columns]),
+        if measure not in self._pairs:
+            systems = having(measure, self._systems).values()
+            self._pairs[measure] = SystemPairs(
+                np.column_stack([system.columns[measure].values for system in systems]),
                 self._clusters,
                 resamples=self.method.resamples,
                 seed=self.method.seed,
             )
-        return self._found[measure]
+        return self._pairs[measure]
 
     def sums(self, pairs: Sequence[Pair]) -> FloatArray:
         """Return the sums of pairs under random flips, a column for each."""
-        found = np.empty((self.method.resamples, len(pairs)))
+        sums = np.empty((self.method.resamples, len(pairs)))
         for measure in dict.fromkeys(pair.measure for pair in pairs):
-            own = [place for place, pair in enumerate(pairs) if pair.measure == measure]
+            columns = [column for column, pair in enumerate(pairs) if pair.measure == measure]
             names = [*having(measure, self._systems)]
-            found[:, own] = self.of(measure).sums(
-                [names.index(pairs[place].system) for place in own],
-                [names.index(pairs[place].baseline) for place in own],
+            sums[:, columns] = self.of(measure).sums(
+                [names.index(pairs[column].system) for column in columns],
+                [names.index(pairs[column].baseline) for column in columns],
             )
-        return found
+        return sums
 
 
 def compare_systems(
@@ -114,27 +114,27 @@ def _measure(
 
 
 def same_everywhere(columns: Sequence[ScoreColumn]) -> str | None:
-    """Say that several systems have the same value on every query; None where some differ.
+    """Return a sentence if all systems have the same value on every query, else None.
 
     Counts, such as the relevant documents, say nothing of systems anyway.
     """
-    first, *others = columns
-    if not others or first.aggregate == "sum" or not np.isfinite(first.values).any():
+    values = columns[0].values
+    if len(columns) < 2 or columns[0].aggregate == "sum" or not np.isfinite(values).any():
         return None
-    if not all(np.array_equal(first.values, each.values, equal_nan=True) for each in others):
+    if not all(np.array_equal(values, column.values, equal_nan=True) for column in columns):
         return None
-    found = np.unique(first.values[~np.isnan(first.values)])
-    all_of_them = "both systems have" if len(columns) == 2 else f"all {len(columns)} systems have"
-    value = f"{found[0]:.3g}" if len(found) == 1 else "the same value"
-    return f"{all_of_them} {value} on every query"
+    distinct = np.unique(values[~np.isnan(values)])
+    systems = "both systems have" if len(columns) == 2 else f"all {len(columns)} systems have"
+    value = f"{distinct[0]:.3g}" if len(distinct) == 1 else "the same value"
+    return f"{systems} {value} on every query"
 
 
 def _best(
     name: str, systems: Mapping[str, SystemScores], tested: TestedPairs
 ) -> tuple[str | None, list[str]]:
-    """The system with the best mean and those that max-T does not tell from it, in config order.
+    """Return the system with the best mean, and those that max-T does not tell from it.
 
-    One that shares no scored query with it was not compared with it, and is not among them.
+    A system that shares no scored query with the best was not compared, and is not among them.
     """
     columns = [system.columns[name] for system in systems.values()]
     means = np.array([column.mean for column in columns])
@@ -148,8 +148,8 @@ def _best(
     )
     scored = systems[best].columns[name].values
     return best, [
-        each
-        for each, tied, column in zip(names, mask, columns, strict=True)
+        name
+        for name, tied, column in zip(names, mask, columns, strict=True)
         if tied and not np.isnan(column.values - scored).all()
     ]
 
@@ -162,7 +162,7 @@ def _test(
         return []
     table = np.column_stack([pair.differences for pair in family])
     alpha = 1 - method.confidence
-    found = adjust_family(
+    result = adjust_family(
         table if clusters is None else stats.cluster_sums(table, clusters),
         test=method.test,
         correction=method.correction,
@@ -171,55 +171,53 @@ def _test(
         seed=method.seed,
         sums=lambda places: tested.sums([family[place] for place in places.tolist()]),
     )
-    described = [describe(pair, method, clusters) for pair in family]
-    return [
-        replace(
-            each,
-            test=test,
-            resamples=found.resamples if test == "randomization" else None,
-            p=finite(p),
-            p_adjusted=finite(adjusted),
-            differs=bool(adjusted <= alpha),
-        )
+    differences = []
+    for place, pair in enumerate(family):
+        difference = describe(pair, method, clusters)
         # nothing was tested where no query has both, whatever a sum over no queries gives
-        if each.n
-        else each
-        for each, test, p, adjusted in zip(
-            described, found.tests, found.p, found.adjusted, strict=True
-        )
-    ]
+        if difference.n:
+            test, adjusted = result.tests[place], result.adjusted[place]
+            difference = replace(
+                difference,
+                test=test,
+                resamples=result.resamples if test == "randomization" else None,
+                p=finite(result.p[place]),
+                p_adjusted=finite(adjusted),
+                differs=bool(adjusted <= alpha),
+            )
+        differences.append(difference)
+    return differences
 
 
 def describe(pair: Pair, method: Method, clusters: Labels | None) -> Difference:
     """Describe the differences of the queries that both have, without a test of them."""
     compared = ~np.isnan(pair.differences)
     d, labels = pair.differences[compared], None if clusters is None else clusters[compared]
-    described = Difference(
+    if not len(d):
+        return Difference(
+            system=pair.system,
+            baseline=pair.baseline,
+            interval=(None, None),
+            effect_interval=(None, None),
+            n_changed=0,
+        )
+    confidence, column = method.confidence, pair.column
+    interval = paired_interval(
+        pair.differences, method, range=(column.low, column.high), clusters=clusters
+    )
+    detectable = stats.minimum_detectable_difference(
+        interval.sd, interval.n_units, confidence=confidence
+    )
+    low, high = stats.effect_size_interval(d, confidence=confidence, clusters=labels)
+    return Difference(
         system=pair.system,
         baseline=pair.baseline,
-        interval=(None, None),
-        effect_interval=(None, None),
-        n_changed=0,
-    )
-    if not len(d):
-        return described
-    found = paired_interval(
-        pair.differences,
-        method,
-        range=(pair.column.low, pair.column.high),
-        clusters=clusters,
-    )
-    confidence = method.confidence
-    detectable = stats.minimum_detectable_difference(found.sd, found.n_units, confidence=confidence)
-    low, high = stats.effect_size_interval(d, confidence=confidence, clusters=labels)
-    return replace(
-        described,
-        difference=finite(found.mean),
-        interval=(finite(found.lower), finite(found.upper)),
-        n=found.n,
-        n_changed=found.n_changed,
-        n_clusters=None if labels is None else found.n_clusters,
-        rule=found.rule,
+        difference=finite(interval.mean),
+        interval=(finite(interval.lower), finite(interval.upper)),
+        n=interval.n,
+        n_changed=interval.n_changed,
+        n_clusters=None if labels is None else interval.n_clusters,
+        rule=interval.rule,
         effect_size=finite(stats.effect_size(d)),
         effect_interval=(finite(low), finite(high)),
         minimum_detectable=finite(detectable),
@@ -292,22 +290,17 @@ def _compare_slices(
     )
     rows = []
     for place, name in enumerate(slicing.names):
-        found = describe(replace(pair, differences=table[:, place]), method, clusters)
+        row = describe(replace(pair, differences=table[:, place]), method, clusters)
+        shared = ("system", "baseline", "difference", "interval", "n", "n_changed", "n_clusters")
         rows.append(
             SliceDifference(
                 field=slicing.field,
                 slice=name,
                 measure=pair.measure,
-                system=pair.system,
-                baseline=pair.baseline,
                 direction=pair.column.direction,
-                difference=found.difference,
-                interval=found.interval,
-                n=found.n,
-                n_changed=found.n_changed,
-                n_clusters=found.n_clusters,
                 p_adjusted=finite(p_values[place]),
                 worse=bool(p_values[place] <= alpha) if tested[place] else None,
+                **{key: getattr(row, key) for key in shared},
             )
         )
     return rows

@@ -1,4 +1,4 @@
-"""Whether scored systems may be compared: which with which, over which queries."""
+"""Match scored systems, their measures and queries; refuse what may not be compared."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from ragbench.comparison.same_queries import SHOWN, compare_queries
 from ragbench.comparison.spelling import find_score
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError, OptionError
-from ragbench.records.score import RunCounts
 from ragbench.registry import PYTHON, nearest
 from ragbench.signature import Signature
 from ragbench.types import Cause
@@ -54,8 +53,7 @@ def meet(
     that only one source has, which are compared with nothing. All that differs is in one error.
     """
     sources = (base, *runs)
-    kept = alone or not runs
-    groups = keep_systems(sources) if kept else match_systems(base, runs)
+    groups = keep_systems(sources) if alone or not runs else match_systems(base, runs)
     members = [
         (source, source.systems[name])
         for group in groups.values()
@@ -161,20 +159,20 @@ def _other_signatures(
 
 
 def _moves(part: str, signature: Signature, tolerated: Collection[str]) -> bool:
-    """Whether a part moves with the query set, and with it no value of another query."""
+    """Return True if a part moves with the query set, and no value of another query with it."""
     # weights of tokens are counted over all references
     of_all = part == "gold" and ("idf", "yes") in signature.parts
     return part in tolerated and not of_all
 
 
 def _advice(
-    chosen: Sequence[str], problems: Sequence[str], asked: Sequence[str] | None
+    chosen: Sequence[str], problems: Sequence[str], measures: Sequence[str] | None
 ) -> list[str]:
-    """Name the measures that can be compared, unless measures were asked for by name."""
+    """Name the measures that can be compared, unless the user named some."""
     fine = [name for name in chosen if not any(p.startswith(f"{name} cannot") for p in problems)]
     # other questions are other ones by every measure
-    others = ("queries:", "the questions", "question text")
-    if asked or not fine or any(problem.startswith(others) for problem in problems):
+    of_all = ("queries:", "question text")
+    if measures or not fine or any(problem.startswith(of_all) for problem in problems):
         return []
     return [f"the others can be: {' '.join(f'-m {name}' for name in fine)}"]
 
@@ -184,18 +182,18 @@ def _notes(
     groups: Mapping[str, tuple[str | None, ...]],
     left_out: Mapping[str, int],
 ) -> list[str]:
+    """Return what a reader should know of how the sources were read and matched."""
     notes = [
         f"{source}: queries that the others lack, left out: {count}"
         for source, count in left_out.items()
     ]
-    notes += [
-        f"{source.source}: {text}: {count}"
-        for source in sources
-        for system in source.systems.values()
-        if system.counts is not None
-        for text, count in _counted(system.counts)
-        if count
-    ]
+    for source in sources:
+        for counts in (s.counts for s in source.systems.values() if s.counts is not None):
+            texts = {
+                "judged queries that the run lacks": counts.missing,
+                "repeated documents, each counted once at its best score": counts.duplicates,
+            }
+            notes += [f"{source.source}: {text}: {n}" for text, n in texts.items() if n]
     for place, source in enumerate(sources):
         matched = {group[place] for group in groups.values()}
         alone = [name for name in source.systems if name not in matched]
@@ -204,25 +202,28 @@ def _notes(
     return notes
 
 
-def _counted(counts: RunCounts) -> list[tuple[str, int]]:
-    """What a reader should know of how a run was read, and how often it was so."""
-    return [
-        ("judged queries that the run lacks", counts.missing),
-        ("repeated documents, each counted once at its best score", counts.duplicates),
-    ]
-
-
 def match_systems(
     base: ScoredSystems, runs: Sequence[ScoredSystems]
 ) -> dict[str, tuple[str | None, ...]]:
     """Match systems by name; where base and run have one system each, these two."""
-    matches = [_matches(base, run) for run in runs]
-    wanted = [name for name in base.systems if any(name in found for found in matches)]
+    matches = []
+    for run in runs:
+        pairs = {name: name for name in base.systems if name in run.systems}
+        if not pairs and len(base.systems) == len(run.systems) == 1:
+            pairs = dict(zip(base.systems, run.systems, strict=True))
+        if not pairs:
+            raise DataError(
+                f"no system in common: {', '.join(base.systems)} in {base.source}, "
+                f"{', '.join(run.systems)} in {run.source}",
+                allowed="systems of the same name, or one system each",
+            )
+        matches.append(pairs)
+    matched = [name for name in base.systems if any(name in pairs for pairs in matches)]
     # runs have the order of their config, where baseline files are sorted
     first = next((source for source in (base, *runs) if source.summary is not None), base)
     order = list(first.systems)
-    wanted.sort(key=lambda name: order.index(name) if name in order else len(order))
-    return {name: (name, *(found.get(name) for found in matches)) for name in wanted}
+    matched.sort(key=lambda name: order.index(name) if name in order else len(order))
+    return {name: (name, *(pairs.get(name) for pairs in matches)) for name in matched}
 
 
 def keep_systems(sources: Sequence[ScoredSystems]) -> dict[str, tuple[str | None, ...]]:
@@ -237,34 +238,19 @@ def keep_systems(sources: Sequence[ScoredSystems]) -> dict[str, tuple[str | None
     }
 
 
-def _matches(base: ScoredSystems, run: ScoredSystems) -> dict[str, str]:
-    common = {name: name for name in base.systems if name in run.systems}
-    if common:
-        return common
-    if len(base.systems) == len(run.systems) == 1:
-        return {next(iter(base.systems)): next(iter(run.systems))}
-    raise DataError(
-        f"no system in common: {', '.join(base.systems)} in {base.source}, "
-        f"{', '.join(run.systems)} in {run.source}",
-        allowed="systems of the same name, or one system each",
-    )
-
-
 def choose_measures(
-    pairs: Sequence[tuple[ScoredSystems, SystemScores]], asked: Sequence[str] | None
+    pairs: Sequence[tuple[ScoredSystems, SystemScores]], measures: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """Return the measures to compare: those asked for in any spelling, or all that several have."""
+    """Return the measures to compare: some in any spelling, or all that several systems have."""
     ordered = sorted(pairs, key=lambda pair: pair[0].summary is None)  # as in `match_systems`
     having = Counter(name for _, system in ordered for name in system.columns)
     shared = [name for name, count in having.items() if count > 1]
-    if not asked:
-        if not shared:
-            listed = "; ".join(
-                f"{', '.join(s.columns)} of {s.name} in {of.source}" for of, s in pairs
-            )
-            raise DataError(f"no measure in common: {listed}", allowed="-m with a common measure")
-        return tuple(shared)
-    return tuple(dict.fromkeys(find_measure(name, shared, having) for name in asked))
+    if measures:
+        return tuple(dict.fromkeys(find_measure(name, shared, having) for name in measures))
+    if not shared:
+        listed = "; ".join(f"{', '.join(s.columns)} of {s.name} in {of.source}" for of, s in pairs)
+        raise DataError(f"no measure in common: {listed}", allowed="-m with a common measure")
+    return tuple(shared)
 
 
 def find_measure(name: str, shared: Sequence[str], having: Collection[str] = ()) -> str:

@@ -101,8 +101,8 @@ class PairedScores:
         has_failed = [is_open(c) for c in (self.system, self.baseline)]
         has_score = [c.causes == Cause.SCORED for c in (self.system, self.baseline)]
         could_be_pairs = (has_failed[0] | has_score[0]) & (has_failed[1] | has_score[1])
-        found: Truths = (has_failed[0] | has_failed[1]) & could_be_pairs
-        return found
+        failed: Truths = (has_failed[0] | has_failed[1]) & could_be_pairs
+        return failed
 
     def differences(self) -> FloatArray:
         """System minus baseline for each query, up is better; NaN where one has no score."""
@@ -200,14 +200,22 @@ def compare_preferences(pairs: Sequence[ComparedPair], method: Method) -> Prefer
     names = list(dict.fromkeys(name for pair in pairs for name in (pair.system, pair.other)))
     ends = [(names.index(pair.system), names.index(pair.other)) for pair in pairs]
     table = np.column_stack([pair.column.values for pair in pairs])
-    found = stats.bradley_terry_strengths(table, ends, confidence=method.confidence)
+    strengths = stats.bradley_terry_strengths(table, ends, confidence=method.confidence)
     comparisons = tuple(_comparisons(pairs, table, method))
+    wins = win_matrix(table, ends)
     return Preference(
-        systems=tuple(_systems(names, found, comparisons)),
-        rule=found.rule,
-        notes=tuple(_notes(names, found)),
+        systems=tuple(_systems(names, strengths, comparisons)),
+        rule=strengths.rule,
+        notes=tuple(_notes(names, strengths)),
         comparisons=comparisons,
-        win_matrix=_matrix(names, win_matrix(table, ends)),
+        win_matrix={
+            name: {
+                other: float(won / (won + lost))
+                for other, won, lost in zip(names, row, column, strict=True)
+                if won + lost > 0
+            }
+            for name, row, column in zip(names, wins, wins.T, strict=True)
+        },
     )
 
 
@@ -241,56 +249,44 @@ def _comparisons(
 
 
 def _systems(
-    names: Sequence[str], found: stats.Strengths, comparisons: Sequence[PreferredPair]
+    names: Sequence[str], strengths: stats.Strengths, comparisons: Sequence[PreferredPair]
 ) -> Iterator[PreferredSystem]:
-    """Every system with its strength and with what it won and lost against all others."""
-    ranks = _ranks(found)
+    """Yield each system with its strength, its wins and its losses against all others."""
+    values = strengths.values
     for row, name in enumerate(names):
-        own = [c for c in comparisons if name in (c.system, c.other)]
-        won = sum(c.wins if c.system == name else c.losses for c in own)
-        lost = sum(c.losses if c.system == name else c.wins for c in own)
-        tied, n = sum(c.ties for c in own), sum(c.n for c in own)
+        pairs = [c for c in comparisons if name in (c.system, c.other)]
+        won = sum(c.wins if c.system == name else c.losses for c in pairs)
+        lost = sum(c.losses if c.system == name else c.wins for c in pairs)
+        tied, n = sum(c.ties for c in pairs), sum(c.n for c in pairs)
+        # there is no rank over all where comparisons do not connect all systems
+        is_ranked = len(strengths.groups) == 1
         yield PreferredSystem(
             system=name,
-            rank=ranks[row],
-            strength=finite(found.values[row]),
-            interval=(finite(found.lower[row]), finite(found.upper[row])),
+            rank=1 + int((values > values[row] + _EQUAL).sum()) if is_ranked else None,
+            strength=finite(values[row]),
+            interval=(finite(strengths.lower[row]), finite(strengths.upper[row])),
             win_rate=(won + tied / 2) / n if n else None,
             wins=won,
             ties=tied,
             losses=lost,
-            failed=dict(sum((Counter(c.failed) for c in own), Counter())),
-            not_applicable=sum(c.not_applicable for c in own),
+            failed=dict(sum((Counter(c.failed) for c in pairs), Counter())),
+            not_applicable=sum(c.not_applicable for c in pairs),
         )
 
 
-def _ranks(found: stats.Strengths) -> list[int | None]:
-    """1 is the strongest; None where comparisons do not connect all systems."""
-    if len(found.groups) != 1:
-        return [None] * len(found.values)
-    return [1 + int((found.values > value + _EQUAL).sum()) for value in found.values]
-
-
-def _notes(names: Sequence[str], found: stats.Strengths) -> list[str]:
+def _notes(names: Sequence[str], strengths: stats.Strengths) -> list[str]:
     notes = []
-    if found.rule == "plus_tie":
+    if strengths.rule == "plus_tie":
         notes.append(
             "some systems never lost to the others, which no finite strength explains: strengths "
             "are those with one tie added to each pair"
         )
-    if len(found.groups) > 1:
-        groups = "; ".join(", ".join(names[system] for system in group) for group in found.groups)
+    if len(strengths.groups) > 1:
+        groups = "; ".join(
+            ", ".join(names[system] for system in group) for group in strengths.groups
+        )
         notes.append(
             f"no comparison connects these, so that there is no rank over all: {groups}; strengths "
             "are within each group"
         )
     return notes
-
-
-def _matrix(names: Sequence[str], wins: FloatArray) -> dict[str, dict[str, float]]:
-    """Row system -> column system -> win rate of the row, for the pairs that were judged."""
-    games = wins + wins.T
-    return {
-        name: {other: float(w / n) for other, w, n in zip(names, won, played, strict=True) if n > 0}
-        for name, won, played in zip(names, wins, games, strict=True)
-    }
