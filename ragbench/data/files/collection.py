@@ -39,7 +39,6 @@ _TAG = re.compile(r"<(/?top|num|title|desc|narr|/num|/title|/desc|/narr)>", re.I
 _FIELD_OF = {"title": "title", "desc": "description", "narr": "narrative"}
 # the tags of the TREC topics repeat their names in words: `<desc> Description:`
 _LABEL = re.compile(r"^\s*(?:Number|Topic|Description|Narrative)\s*:\s*", re.IGNORECASE)
-_DOCUMENT_FIELDS = frozenset({"_id", "title", "text", "metadata"})
 _SHOWN = 5
 _NO_VALUES: dict[str, object] = {}
 
@@ -60,7 +59,7 @@ def read_documents(path: Path) -> Iterator[Document]:
     """Read `{"_id", "title"?, "text", "metadata"?}` lines; further keys become metadata."""
     first_lines: dict[str, Entry] = {}
     for entry in read_jsonl(path):
-        document = _document(entry)
+        document = read_document(entry, "_id")
         check_unique(document.id, "_id", entry, first_lines)
         yield document
 
@@ -79,19 +78,19 @@ def _place_of(entry: Entry) -> Entry:
     return Entry(entry.file, entry.line, _NO_VALUES, entry.record)
 
 
-def _document(entry: Entry) -> Document:
+def read_document(entry: Entry, id_key: str) -> Document:
+    """Read `{id, "title"?, "text", "metadata"?}`; further keys become metadata."""
     title = entry.values.get("title")
     if title is not None and not isinstance(title, str):
         raise entry.error(f"'title' is {kind(title)}", allowed="text or null")
-    return Document(
-        entry.id("_id"), entry.text("text"), title or "", read_metadata(entry, _DOCUMENT_FIELDS)
-    )
+    metadata = read_metadata(entry, frozenset({id_key, "title", "text", "metadata"}))
+    return Document(entry.id(id_key), entry.text("text"), title or "", metadata)
 
 
 def read_metadata(entry: Entry, fields: frozenset[str]) -> dict[str, object]:
     """Return the object `metadata` of an entry, with the keys that are no fields of it."""
     metadata = entry.values.get("metadata")
-    if metadata is not None and not isinstance(metadata, dict):
+    if metadata is not None and not isinstance(metadata, Mapping):
         raise entry.error(f"'metadata' is {kind(metadata)}", allowed="an object or null")
     extra = {key: value for key, value in entry.values.items() if key not in fields}
     return {**extra, **(metadata or {})}

@@ -11,11 +11,10 @@ plain function, to which the options are passed as keywords. What comes back is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Collection as Container
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ragbench.data.files.collection import corpus_notes
+from ragbench.data.files.collection import corpus_notes, read_document, read_metadata
 from ragbench.data.files.fields import failing
 from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem
 from ragbench.data.loaders.base import CorpusReader, Loader, fingerprint_collection, finished
@@ -58,8 +57,8 @@ class PythonLoader(CorpusReader):
 
 def as_loader(target: Any, options: Mapping[str, Any], owner: str = "loader") -> Loader:
     """Make a loader of a class, an object or a function; see `ragbench.registry.adapt`."""
-    made = adapt(target, options, owner, methods=("load",), wrap=_Function, arguments="()")
-    return PythonLoader(made.load, owner)
+    loader = adapt(target, options, owner, methods=("load",), wrap=_Function, arguments="()")
+    return PythonLoader(loader.load, owner)
 
 
 class _Function:
@@ -153,7 +152,7 @@ def _from_mapping(value: Mapping[str, Any], owner: str, keep: Keep) -> Collectio
 
 def _documents(items: object, owner: str) -> Iterator[Document]:
     for item, entry in _entries(items, "documents", owner, Document):
-        yield item if isinstance(item, Document) else _document(entry)
+        yield item if isinstance(item, Document) else read_document(entry, "id")
 
 
 def _entries(items: Any, part: str, owner: str, record: type) -> Iterable[tuple[Any, Entry]]:
@@ -172,20 +171,8 @@ def _entries(items: Any, part: str, owner: str, record: type) -> Iterable[tuple[
         yield item, Entry(owner, None, values, record=place)
 
 
-def _document(entry: Entry) -> Document:
-    title = entry.values.get("title")
-    if title is not None and not isinstance(title, str):
-        raise entry.error(f"'title' is {kind(title)}", allowed="text or None")
-    return Document(entry.id("id"), entry.text("text"), title or "", _metadata(entry))
-
-
 def _metadata(entry: Entry) -> dict[str, Any]:
-    metadata = entry.values.get("metadata") or {}
-    if not isinstance(metadata, Mapping):
-        raise entry.error(f"'metadata' is {kind(metadata)}", allowed="a mapping")
-    fields = ("id", "text", "title", "metadata", "turns")
-    extra = {key: value for key, value in entry.values.items() if key not in fields}
-    return {**extra, **metadata}
+    return read_metadata(entry, frozenset({"id", "text", "title", "metadata", "turns"}))
 
 
 def _qrels(value: Any, owner: str) -> Qrels:
@@ -203,13 +190,13 @@ def _turns(entry: Entry) -> tuple[Turn, ...]:
 
 
 def _expected(value: object, owner: str) -> dict[str, tuple[ToolCall, ...]]:
+    part = "expected_tool_calls"
     if not isinstance(value, Mapping):
         allowed = "{query id: [{name, arguments}, ...]}"
-        raise DataError(f"'expected_tool_calls' is {kind(value)}", file=owner, allowed=allowed)
+        raise DataError(f"'{part}' is {kind(value)}", file=owner, allowed=allowed)
+    entries = {query: Entry(owner, None, {}, record=repr(query)) for query in value}
     return {
-        query: read_tool_calls(
-            calls, failing(Entry(owner, None, {}, record=repr(query)), "expected_tool_calls")
-        )
+        query: read_tool_calls(calls, failing(entries[query], part))
         for query, calls in value.items()
     }
 
@@ -218,28 +205,33 @@ def _answers(value: Any, owner: str) -> dict[str, list[str]]:
     if not isinstance(value, Mapping):
         allowed = "{query id: [answer, ...]}"
         raise DataError(f"'answers' is {kind(value)}", file=owner, allowed=allowed)
-    found = {}
+    answers = {}
     for query, gold in value.items():
         texts = [gold] if isinstance(gold, str) else gold
         if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
             place = f"answers[{query!r}]"
             raise DataError(f"found {gold!r:.80}", file=owner, record=place, allowed="texts")
-        found[query] = list(texts)
-    return {query: gold for query, gold in found.items() if gold}
+        if texts:
+            answers[query] = list(texts)
+    return answers
 
 
 def _check(collection: Collection, owner: str) -> None:
     """Check ids: well-formed, unique, and referring to something."""
     queries = {query.id for query in _checked(collection.queries, "queries", owner)}
-    for query in collection.qrels.query_ids if collection.qrels else ():
-        _require_query(query, queries, f"qrels[{query!r}]", owner)
-    for query in collection.expected_tool_calls:
-        _require_query(query, queries, f"expected_tool_calls[{query!r}]", owner)
-    for query in collection.answers:
-        _require_query(query, queries, f"answers[{query!r}]", owner)
+    parts: dict[str, Iterable[str]] = {
+        "qrels": collection.qrels.query_ids if collection.qrels else (),
+        "expected_tool_calls": collection.expected_tool_calls,
+        "answers": collection.answers,
+    }
+    places = [(query, f"{part}[{query!r}]") for part, ids in parts.items() for query in ids]
     for name, answers in collection.given.items():
-        for answered in answers:
-            _require_query(answered.query_id, queries, f"given[{name!r}]", owner)
+        places += [(answered.query_id, f"given[{name!r}]") for answered in answers]
+    for query, place in places:
+        if query not in queries:
+            close = nearest(query, queries) if isinstance(query, str) else None
+            found = f"query {query!r} is not in the queries"
+            raise DataError(found, file=owner, record=place, nearest=close)
 
 
 def _checked(records: Iterable[Record], part: str, owner: str) -> Iterator[Record]:
@@ -254,10 +246,3 @@ def _checked(records: Iterable[Record], part: str, owner: str) -> Iterator[Recor
         if (first := seen.setdefault(record.id, position)) != position:
             raise entry.error(f"id '{record.id}' is repeated, first at {part}[{first}]")
         yield record
-
-
-def _require_query(name: str, known: Container[str], place: str, owner: str) -> None:
-    if name not in known:
-        close = nearest(name, known) if isinstance(name, str) else None
-        found = f"query {name!r} is not in the queries"
-        raise DataError(found, file=owner, record=place, nearest=close)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ragbench.data.files.columns import Columns
 from ragbench.data.files.fields import Talk, content_id, read_texts
@@ -17,6 +17,7 @@ from ragbench.types import Answered, Document, Query, ToolCall
 
 GOLD_PARTS = ("relevant", "reference_contexts", "grades")
 _SHOWN = 3
+T = TypeVar("T")
 _LONGEST = 60
 GIVEN = "given"
 """The name of the system that records are, where they name none."""
@@ -60,22 +61,17 @@ class Gathered:
     written_as: dict[str, str] = field(default_factory=dict)
     """System name -> how the records write it."""
 
-    @property
-    def asked(self) -> list[Query]:
-        """The queries, in order."""
-        return list(self.queries.values())
-
     def add(self, row: Row) -> None:
         """Add a record."""
         if self.is_log and row.of_a_system:
-            row = self._asked_again(row)
+            row = self._with_free_id(row)
         first = self.rows.setdefault((row.system, row.query.id), row)
         if first is not row:
             self._join(row, first)
         self.first.setdefault(row.query.id, row.entry)
         self._add_query(row)
-        if first is row:
-            self._add_gold(row)
+        if first is row and row.grades:
+            self._add("other gold documents", row, self.grades, dict(row.grades))
         self.whole += row.talk.whole is not None
         if not row.of_a_system:
             return
@@ -84,14 +80,14 @@ class Gathered:
         )
         self.systems.setdefault(self._name(row), []).append(answered)
 
-    def _asked_again(self, row: Row) -> Row:
-        """The record with an id of its own, where the log has the question already."""
-        made, number = row.query.id, 1
-        while (row.system, made) in self.rows:
+    def _with_free_id(self, row: Row) -> Row:
+        """Return the record with another id where the log has the question already."""
+        identifier, number = row.query.id, 1
+        while (row.system, identifier) in self.rows:
             number += 1
-            made = f"{row.query.id}-{number}"
+            identifier = f"{row.query.id}-{number}"
         self.again += number > 1
-        return row if number == 1 else replace(row, query=replace(row.query, id=made))
+        return row if number == 1 else replace(row, query=replace(row.query, id=identifier))
 
     def _join(self, row: Row, first: Row) -> None:
         """Let several rows name the gold of one question; a system answers it once."""
@@ -107,18 +103,13 @@ class Gathered:
                 raise row.entry.error(f"'{row.query.id}': '{name}' has two grades")
         self.joined += 1
 
-    def _add_gold(self, row: Row) -> None:
-        if row.grades and self.grades.setdefault(row.query.id, dict(row.grades)) != row.grades:
-            self._conflict(row, "other gold documents")
-
     def _add_query(self, row: Row) -> None:
-        known = self.queries.get(row.query.id)
-        query = known or row.query
+        query = self.queries.setdefault(row.query.id, row.query)
         if query.text != row.query.text:
-            self._conflict(row, "another question")
-        elif query.turns != row.query.turns:
-            self._conflict(row, "other earlier turns")
-        # what the rows of a question disagree on says something about the answers, not about it
+            raise self._conflict("another question", row)
+        if query.turns != row.query.turns:
+            raise self._conflict("other earlier turns", row)
+        # metadata that the rows of a question disagree on is about the answers, not the question
         shared = {
             key: value
             for key, value in query.metadata.items()
@@ -126,26 +117,29 @@ class Gathered:
         }
         if len(shared) < len(query.metadata):
             self.queries[query.id] = replace(query, metadata=shared)
-        elif known is None:
-            self.queries[query.id] = query
-        if row.reference and self.answers.setdefault(query.id, row.reference) != row.reference:
-            one = "the same gold answer in each row of a question, or an id that tells them apart"
-            self._conflict(row, "another reference", one)
-        calls = row.talk.expected
-        if calls is not None and self.expected.setdefault(query.id, calls) != calls:
-            self._conflict(row, "other expected tool calls")
+        if row.reference:
+            hint = "the same gold answer in each row of a question, or an id that tells them apart"
+            self._add("another reference", row, self.answers, row.reference, hint)
+        if row.talk.expected is not None:
+            self._add("other expected tool calls", row, self.expected, row.talk.expected)
 
-    def _conflict(self, row: Row, what: str, allowed: str | None = None) -> None:
+    def _add(
+        self, conflict: str, row: Row, gold: dict[str, T], value: T, allowed: str | None = None
+    ) -> None:
+        """Note the gold of a question; raise an error if an earlier row has other gold."""
+        if gold.setdefault(row.query.id, value) != value:
+            raise self._conflict(conflict, row, allowed)
+
+    def _conflict(self, conflict: str, row: Row, allowed: str | None = None) -> DataError:
         first = self.first[row.query.id]
-        found = f"'{row.query.id}' has {what} at {first.place}: '{row.query.text[:60]}'"
-        raise row.entry.error(found, allowed=allowed)
+        found = f"'{row.query.id}' has {conflict} at {first.place}: '{row.query.text[:60]}'"
+        return row.entry.error(found, allowed=allowed)
 
     def _name(self, row: Row) -> str:
-        written = GIVEN if row.system is None else row.system
-        name = system_name(written)
-        if self.written_as.setdefault(name, written) != written:
-            other = self.written_as[name]
-            raise row.entry.error(f"systems '{written}' and '{other}' would both be named '{name}'")
+        label = GIVEN if row.system is None else row.system
+        name = system_name(label)
+        if (other := self.written_as.setdefault(name, label)) != label:
+            raise row.entry.error(f"systems '{label}' and '{other}' would both be named '{name}'")
         return name
 
 
@@ -170,31 +164,26 @@ class Row:
 
     @property
     def of_a_system(self) -> bool:
-        """Whether the record says what a system did."""
-        told = (self.contexts, self.answer, self.talk.tool_calls)
-        return bool(self.queries) or any(part is not None for part in told)
+        """Return True if the record has an output of a system."""
+        outputs = (self.contexts, self.answer, self.talk.tool_calls)
+        return bool(self.queries) or any(output is not None for output in outputs)
 
     def parts(self, columns: Columns) -> dict[str, Any]:
-        """The values by part, of the parts that a column plays."""
+        """Return the values by part, of the parts that a column plays."""
         values: dict[str, Any] = {
             "id": self.query.id,
             "question": self.query.text,
-            "contexts": None if self.contexts is None else [each.text for each in self.contexts],
+            "contexts": None if self.contexts is None else [d.text for d in self.contexts],
             "answer": self.answer,
             "reference": self.reference,
             "queries": self.queries,
             "system": self.system,
             **self.talk.parts(),
+            "reference_contexts": self.quoted,
+            "relevant": [n if g == 1 else f"{n}: {g}" for n, g in self.grades.items()],
         }
-        values["reference_contexts"] = self.quoted
-        values["relevant"] = _graded(self.grades)
         cut = () if self.talk.whole is None else ("question", "turns", "answer", "tool_calls")
         return {part: values[part] for part in values if part in columns or part in cut}
-
-
-def _graded(grades: Mapping[str, int]) -> list[str]:
-    """Gold documents as a preview shows them: their ids, with grades that say more than yes."""
-    return [name if grade == 1 else f"{name}: {grade}" for name, grade in grades.items()]
 
 
 class GoldColumns:
@@ -230,13 +219,13 @@ class GoldColumns:
         """Return the grades of a row by document; empty where it names none."""
         grades: dict[str, int] = {}
         if "relevant" in self.columns:
-            found = self._ids.read(entry, self.columns["relevant"])
+            gold = self._ids.read(entry, self.columns["relevant"])
             if "grades" in self.columns:
-                grades = self._ids.grades(entry, self.columns["grades"], found)
+                grades = self._ids.grades(entry, self.columns["grades"], gold)
             else:
-                grades = {name: 1 if grade is None else grade for name, grade in found}
-            if self._names is not None:
-                for name in (each for each in grades if each not in self._names.ids):
+                grades = {name: 1 if grade is None else grade for name, grade in gold}
+            for name in grades:
+                if self._names is not None and name not in self._names.ids:
                     self.places.setdefault(name, f"{Path(entry.file).name} {entry.place}")
         for text in self.texts(entry):
             for document in self._placed(entry, text):
@@ -255,27 +244,29 @@ class GoldColumns:
         return [text for text in texts if text.strip()]
 
     def _placed(self, entry: Entry, text: str) -> list[str]:
-        """The documents that a quoted text stands in; itself where there is no corpus."""
+        """Return the ids of the documents that hold a quoted text; its own without a corpus."""
         if self._quotes is None:
             name = content_id(text)
             self.passages.setdefault(name, Document(name, text))
             return [name]
-        found, exactly = self._quotes.place(text)
-        place = f"{entry.place}: '{_short(text)}'"
+        ids, is_exact = self._quotes.place(text)
+        line = " ".join(text.split())
+        quote = line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
+        place = f"{entry.place}: '{quote}'"
         self._quoted.add(text)
-        if not found:
+        if not ids:
             self._homeless.setdefault(text, place)
-        elif not exactly:
+        elif not is_exact:
             self._alike.setdefault(text, place)
-        if len(found) > 1:
+        if len(ids) > 1:
             self._several.setdefault(text, place)
-        return found
+        return ids
 
-    def refuse_nothing(self, file: object, named: Iterable[str]) -> None:
-        """Refuse columns that the user names and that hold no gold, and quotes that all are lost.
+    def refuse_nothing(self, file: object, parts: Iterable[str]) -> None:
+        """Refuse columns of parts that the user named, without gold, and quotes that are all lost.
 
         Raises:
-            DataError: Nothing was found.
+            DataError: No row has gold, or no quote stands in the corpus.
         """
         if self._homeless and len(self._homeless) == len(self._quoted):
             raise DataError(
@@ -285,42 +276,47 @@ class GoldColumns:
                 record=self.columns["reference_contexts"],
                 allowed="texts that documents of the corpus hold, or ids in `relevant`",
             )
-        told = [self.columns[part] for part in GOLD_PARTS if part in named and part in self.columns]
-        if told and self._without == self._rows:
+        columns = [column for part, column in self.columns.items() if part in parts]
+        if columns and self._without == self._rows:
             allowed = "the ids of gold documents, or gold passages, in one row at least"
-            raise DataError("no row has any gold", file=file, record=told[0], allowed=allowed)
+            raise DataError("no row has any gold", file=file, record=columns[0], allowed=allowed)
 
     @property
     def notes(self) -> list[str]:
-        """How the gold was read, a sentence each."""
-        found = []
+        """How the gold was read, in sentences."""
+        notes = []
         if self._without and self.columns:
-            found.append(f"{self._without} of {self._rows} rows name no gold document")
+            notes.append(f"{self._without} of {self._rows} rows name no gold document")
         if renamed := self._ids.renamed:
             name = next(iter(renamed))
             (meant,) = self._names.meant(name) if self._names else [""]
             are = "document is" if len(renamed) == 1 else "documents are"
-            what = f"{len(renamed)} gold {are} not written as the corpus has them"
-            found.append(f"{what}: '{name}' is '{meant}'")
+            notes.append(
+                f"{len(renamed)} gold {are} not written as the corpus has them: "
+                f"'{name}' is '{meant}'"
+            )
         if self._ids.repeated:
-            found.append(f"{self._ids.repeated} gold ids stand twice in their row; counted once")
+            notes.append(f"{self._ids.repeated} gold ids stand twice in their row; counted once")
         if self._quoted:
             placed = len(self._quoted) - len(self._homeless)
-            found.append(f"{placed} of {len(self._quoted)} gold passages found in the corpus")
-        if self._alike:
-            what = "of them not word for word (at least 80 % of their words in a row)"
-            found.append(f"{len(self._alike)} {what}, first at {_first(self._alike)}")
-        if self._several:
-            what = "gold passages stand in several documents, each of which counts as relevant"
-            found.append(f"{len(self._several)} {what}, first at {_first(self._several)}")
+            notes.append(f"{placed} of {len(self._quoted)} gold passages found in the corpus")
+        for places, note in (
+            (self._alike, "of them not word for word (at least 80 % of their words in a row)"),
+            (
+                self._several,
+                "gold passages stand in several documents, each of which counts as relevant",
+            ),
+        ):
+            if places:
+                notes.append(f"{len(places)} {note}, first at {next(iter(places.values()))}")
         if self.passages:
-            what = "gold passages; there is no corpus, so that passages are matched by their words"
-            found.append(f"{len(self.passages)} {what}")
-        return found
+            note = "gold passages; there is no corpus, so that passages are matched by their words"
+            notes.append(f"{len(self.passages)} {note}")
+        return notes
 
     @property
     def warnings(self) -> list[str]:
-        """What makes numbers doubtful: gold that has no place in the corpus."""
+        """Gold passages that have no place in the corpus."""
         if not self._homeless:
             return []
         shown = "; ".join(list(self._homeless.values())[:_SHOWN])
@@ -331,19 +327,10 @@ class GoldColumns:
         ]
 
 
-def _first(places: dict[str, str]) -> str:
-    return next(iter(places.values()))
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
-
-
 def holds_ids(entries: Sequence[Entry], names: DocumentNames | None, column: str) -> bool:
-    """Whether the corpus knows at least half of what stands in a column."""
-    known, total = known_ids(entries, names, column)
-    return total > 0 and known * 2 >= total
+    """Return True if at least half of the cells of a column are ids of the corpus."""
+    n_known, total = known_ids(entries, names, column)
+    return total > 0 and n_known * 2 >= total
 
 
 def known_ids(
@@ -352,12 +339,9 @@ def known_ids(
     """Return how many of the ids in a column the corpus knows, and how many there are."""
     if names is None:
         return 0, 0
-    reader, known, total = GoldIds(names), 0, 0
-    for entry in entries:
-        try:
-            found = reader.read(entry, column)
-        except DataError:  # it holds something else
-            return 0, 0
-        total += len(found)
-        known += sum(name in names.ids for name, _ in found)
-    return known, total
+    reader = GoldIds(names)
+    try:
+        ids = [name for entry in entries for name, _ in reader.read(entry, column)]
+    except DataError:  # it holds something else
+        return 0, 0
+    return sum(name in names.ids for name in ids), len(ids)

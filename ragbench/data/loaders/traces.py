@@ -21,6 +21,7 @@ from ragbench.data.files.rows import (
     read_rows,
 )
 from ragbench.data.loaders.base import Previewed, SplitOption, finished, parse_split
+from ragbench.data.loaders.questions import GIVEN
 from ragbench.data.loaders.records import RecordTable
 from ragbench.data.traces.exports import READERS
 from ragbench.data.traces.roles import Reading, Traced, Unclear, read_trace
@@ -32,8 +33,6 @@ from ragbench.types import Answered, Collection, Qrels, Query, Turn
 
 Hops = Literal["apart", "joined"]
 """Whether each retrieval of a trace is a system of its own, too."""
-GIVEN = "given"
-"""The system that the traces are."""
 _SHOWN = 3
 Value = TypeVar("Value")
 
