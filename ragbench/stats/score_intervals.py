@@ -270,11 +270,6 @@ class Tilted:
         """The mean."""
         return float(self.values @ self.weights)
 
-    @property
-    def sd(self) -> float:
-        """The standard deviation."""
-        return math.sqrt(float(self.weights @ (self.values - self.mean) ** 2))
-
 
 def tilted(values: FloatArray, shares: FloatArray, place: float) -> Tilted:
     """Give a distribution that fits a sample best among all on [0, 1] with its mean.

@@ -138,7 +138,7 @@ SMOOTHING = 1e-5
 """trec_eval's weight of the guess that a document is as likely relevant as not."""
 
 
-@_measure("infap", perfect_is_high=False)
+@_measure("infap")
 def inferred_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by an estimate of average precision where only a sample was judged.
 

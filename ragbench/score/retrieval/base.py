@@ -253,10 +253,6 @@ class MeasureSpec:
     """The option that `@` gives."""
     averages_ties: bool = False
     """Whether it has a closed form of its expectation over the orders of tied documents."""
-    perfect_is_high: bool = True
-    """Whether a perfect ranking scores `high`; False where that takes ever more relevant ones."""
-    counts_the_list: bool = False
-    """Whether the length of the list or what is judged counts, not only where hits stand."""
     nan_means: Cause = Cause.NO_RELEVANT
     """Why a query that was looked at has no value."""
     of_nothing: float | None = None
@@ -340,8 +336,6 @@ def plain_measure(name: str, function: Callable[..., Any]) -> Callable[..., Floa
     declare = measure(
         name,
         range=(0.0, np.inf),
-        perfect_is_high=False,
-        counts_the_list=True,
         code=source_print(function),
     )
     return declare(kernel)

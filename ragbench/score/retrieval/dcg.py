@@ -275,7 +275,7 @@ def ndcg_rel(ranked: RankedGrades, *, gains: Gains | None = None) -> FloatArray:
     return ranked.divide(total + missed * _whole_ndcg(gained), gained.n_gaining)
 
 
-@_measure("rndcg", counts_the_list=True, range=(0.0, 1.0), cutoff="none")
+@_measure("rndcg", range=(0.0, 1.0), cutoff="none")
 def rndcg(ranked: RankedGrades, *, gains: Gains | None = None, rel: Grade = 1) -> FloatArray:
     """Score each query by its mean nDCG at the ranks where the best ranking changes its grade.
 

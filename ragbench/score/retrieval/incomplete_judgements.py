@@ -12,9 +12,7 @@ from ragbench.score.retrieval.base import Cutoff, Grade, RankedGrades, measure
 from ragbench.types import Cause, FloatArray
 
 _measure = partial(measure, group="incomplete judgements", range=(0.0, 1.0))
-_share_of_list = partial(
-    _measure, counts_the_list=True, cutoff="required", nan_means=Cause.EMPTY_RANKING
-)
+_share_of_list = partial(_measure, cutoff="required", nan_means=Cause.EMPTY_RANKING)
 
 
 @_measure("bpref", cutoff="none")
@@ -122,7 +120,7 @@ _count = partial(
 )
 
 
-@_count("num_ret", counts_the_list=True)
+@_count("num_ret")
 def num_ret(ranked: RankedGrades) -> FloatArray:
     """Count the documents that each query retrieved.
 

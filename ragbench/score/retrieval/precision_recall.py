@@ -245,7 +245,7 @@ def _documents(recall: float, relevant: IntArray, trec_eval: int) -> IntArray:
     return whole
 
 
-@_set_measure("set_p", counts_the_list=True)
+@_set_measure("set_p")
 def set_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by the share of all its retrieved documents that is relevant.
 
@@ -271,7 +271,7 @@ def set_recall(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     return ranked.divide(ranked.count_hits(rel), ranked.count_relevant(rel))
 
 
-@_set_measure("set_relative_p", counts_the_list=True)
+@_set_measure("set_relative_p")
 def set_relative_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by its hits over the most that a list of this length could have had.
 
@@ -288,7 +288,7 @@ def set_relative_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArra
     return ranked.where_relevant(ranked.count_hits(rel) / possible, rel)
 
 
-@_set_measure("set_map", counts_the_list=True)
+@_set_measure("set_map")
 def set_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by precision times recall of all that it retrieved.
 
@@ -307,7 +307,7 @@ def set_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray
     return ranked.divide(np.asarray(hits, np.float64) ** 2, possible)
 
 
-@_set_measure("set_f", counts_the_list=True)
+@_set_measure("set_f")
 def set_f(ranked: RankedGrades, *, beta: Beta = 1.0, rel: Grade = 1) -> FloatArray:
     """Score each query by the weighted harmonic mean of precision and recall of its whole list.
 
@@ -340,9 +340,7 @@ TrueNegative = Annotated[float, Option("Value of another document that was not r
 Documents = Annotated[int, Option("Documents in the collection: -N of ragbench score.", ge=1)]
 
 
-@_set_measure(
-    "utility", counts_the_list=True, range=(-np.inf, np.inf), nan_means=Cause.EMPTY_RANKING
-)
+@_set_measure("utility", range=(-np.inf, np.inf), nan_means=Cause.EMPTY_RANKING)
 def utility(
     ranked: RankedGrades,
     *,

@@ -109,7 +109,7 @@ def expect_at_first_hit(
     return total
 
 
-@_measure("rbp", perfect_is_high=False, averages_ties=True)
+@_measure("rbp", averages_ties=True)
 def rbp(
     ranked: RankedGrades,
     *,
@@ -168,7 +168,7 @@ def rbp_residual(
     return ranked.where_relevant(1.0 - judged)
 
 
-@_measure("err", perfect_is_high=False, from_qrels={"max": lambda ranked: ranked.max_grade})
+@_measure("err", from_qrels={"max": lambda ranked: ranked.max_grade})
 def err(
     ranked: RankedGrades, *, k: Cutoff | None = None, max: LargestGrade | None = None
 ) -> FloatArray:
