@@ -9,7 +9,7 @@ test session of an environment loads this module.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,13 +17,8 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ragbench.data.runs.scored_systems import ScoredSystems
     from ragbench.experiment.pytest_runs import SharedRuns
-    from ragbench.gates.base import Decide
     from ragbench.records.gate import Decision
-
-    Findings = list[tuple[str, Decision]]
-    """What was asked, `ndcg@10 of bm25 drop <= 0.05 against main.json`, and what the data say."""
 
 _SUFFIXES = (".ragbench.yaml", ".ragbench.yml")
 _SHARED = "ragbench_shared_folder"
@@ -138,17 +133,11 @@ def assert_retrieval(
         >>> assert_retrieval(run, qrels, {"mrr@10": 0.75, "recall@10": 1.0})
     """
     from ragbench.comparison.evaluate import evaluate_run
-    from ragbench.gates.limit import Limit
 
     __tracebackhide__ = True
-    by: Decide = "interval" if decide == "interval" else "mean"
-    columns = evaluate_run(run, qrels, list(at_least)).columns
-    gates = [Limit(measure=name, min=least, decide=by) for name, least in at_least.items()]
-    findings = [
-        (f"{gate.measure} >= {gate.limit:g}", gate.decide_column(columns[gate.measure]))
-        for gate in gates
-    ]
-    _judge(findings)
+    by = {"decide": decide} if decide != "mean" else {}  # the default, which the text leaves out
+    gates = [{"measure": name, "min": least, **by} for name, least in at_least.items()]
+    _judge(_decide(evaluate_run(run, qrels, list(at_least)), gates))
 
 
 def assert_not_worse(
@@ -169,7 +158,7 @@ def assert_not_worse(
         AssertionError: One did; shows intervals and the queries that lost most.
         DataError: They may not be compared.
     """
-    from ragbench.errors import OptionError
+    from ragbench.errors import DataError, OptionError
 
     __tracebackhide__ = True
     is_file = baseline is None or str(baseline).endswith(".json")
@@ -183,64 +172,43 @@ def assert_not_worse(
 
         keep_baseline(now, baseline)
         return
-    _judge(_drops(now, baseline, measures, system))
+    only = {} if system is None else {"system": system}
+    gates = [{"measure": name, "max_drop": most, **only} for name, most in measures.items()]
+    decisions = _decide(now, gates, baseline)
+    wrong = [decision for decision in decisions if decision.refused or decision.facts.n is None]
+    if any(decision.refused for decision in wrong) or len(wrong) == len(decisions):
+        raise DataError("; ".join(dict.fromkeys(decision.why for decision in wrong)))
+    _judge(decisions)
 
 
-def _drops(now: Any, baseline: Any, measures: Mapping[str, float], system: str | None) -> Findings:
-    """Compare systems with those of the same name by `max_drop`; `measures` has the margins."""
-    from ragbench.comparison.method import Method
-    from ragbench.comparison.pairs import pair_scores
-    from ragbench.comparison.sources import read_scored
-    from ragbench.gates.change import score_in
-    from ragbench.gates.drop import Drop
+def _decide(run: Any, gates: list[dict[str, Any]], baseline: Any = None) -> list[Decision]:
+    from ragbench.experiment.gates import check_gates
+    from ragbench.records.codec import from_json
+    from ragbench.records.gate import Decision
 
-    run = read_scored(now)
-    base = read_scored(baseline)
-    findings = []
-    for name, other in _matches(run, base, system):
-        for measure, max_drop in measures.items():
-            record = (base, base.systems[other], score_in(base, other, measure))
-            pairs = pair_scores((run, run.systems[name], score_in(run, name, measure)), record)
-            gate = Drop(measure=measure, max_drop=max_drop)
-            subject = f"{measure} of {name} drop <= {max_drop:g} against {base.source}"
-            findings.append((subject, gate.decide_pairs(pairs, Method())))
-    return findings
+    return [from_json(Decision, entry) for entry in check_gates(run, gates, baseline)]
 
 
-def _matches(run: ScoredSystems, base: ScoredSystems, system: str | None) -> list[tuple[str, str]]:
-    if system is None and len(run.systems) == len(base.systems) == 1:
-        return [(next(iter(run.systems)), next(iter(base.systems)))]
-    names = [name for name in run.systems if name in base.systems and system in (None, name)]
-    if not names:
-        from ragbench.errors import DataError
-        from ragbench.registry import nearest
-
-        wanted = f"'{system}'" if system else "in common"
-        allowed = ", ".join(base.systems)
-        close = nearest(system, list(base.systems)) if system else None
-        raise DataError(f"no system {wanted}", file=base.source, allowed=allowed, nearest=close)
-    return [(name, name) for name in names]
-
-
-def _judge(findings: Findings) -> None:
+def _judge(decisions: Sequence[Decision]) -> None:
     """Raise what failed, warn of what is undecided."""
     from ragbench.errors import visible
     from ragbench.report.ci import worst_lines
 
     __tracebackhide__ = True
-    said = [
-        "\n".join([f"{subject}: {found.verdict}: {found.why}", *worst_lines(found.worst_queries)])
-        for subject, found in findings
-    ]
-    said = [visible(text) for text in said]  # pytest prints what an assertion says as it is
-    verdicts = [found.verdict for _, found in findings]
     fatal = ("fail", "undecided") if _options.get("strict") else ("fail",)
-    failed = [text for text, verdict in zip(said, verdicts, strict=True) if verdict in fatal]
+    failed, undecided = [], []
+    for decision in decisions:
+        head = f"{decision.gate} ({decision.system}): {decision.verdict}: {decision.why}"
+        # pytest prints the text of an assertion as it is
+        text = visible("\n".join([head, *worst_lines(decision.worst_queries)]))
+        if decision.verdict in fatal:
+            failed.append(text)
+        elif decision.verdict == "undecided":
+            undecided.append(text)
     if failed:
         raise AssertionError("\n".join(failed))
-    for text, verdict in zip(said, verdicts, strict=True):
-        if verdict == "undecided":
-            warnings.warn(pytest.PytestWarning(text), stacklevel=3)
+    for text in undecided:
+        warnings.warn(pytest.PytestWarning(text), stacklevel=3)
 
 
 def _shared_runs(config: pytest.Config) -> SharedRuns:

@@ -208,8 +208,8 @@ def test_fixture_and_assertions(session, experiment, tmp_path):
 
     assert code == 1
     assert "4 passed, 2 failed" in output or "2 failed, 4 passed" in output, output
-    assert "mrr@10 >= 0.9: fail: mean 0.5 over 60 queries" in output
-    assert "mrr@10 of evaluation drop <= 0.1 against evaluation: fail: -0.5 [-0.5" in output
+    assert "mrr@10 >= 0.9 (evaluation): fail: mean 0.5 over 60 queries" in output
+    assert "mrr@10 drop <= 0.1 (evaluation): fail: -0.5 [-0.5" in output
     assert "q0      0.500  1.00" in output, "the worst queries"
     assert len(runs(tmp_path)) == 1, "the fixture and the gate share a run"
 
