@@ -142,7 +142,7 @@ def terms(text: str) -> frozenset[str]:
 
 
 def refuses(answer: str) -> str | None:
-    """Return how an answer refuses, for a sentence about it; None if it does not.
+    """Return the words for an answer that refuses; None if it does not.
 
     It does where it is empty, or its first sentence says that there is no answer.
 
@@ -157,7 +157,7 @@ def refuses(answer: str) -> str | None:
 
 
 def has_no_answer(gold: Sequence[str]) -> bool:
-    """Whether the gold answers of a question say that there is none."""
+    """Return True if the gold answers of a question say that there is none."""
     return bool(gold) and all(not text.strip() or is_refusal(text) for text in gold)
 
 

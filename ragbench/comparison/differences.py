@@ -9,13 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench import stats
-from ragbench.comparison.method import (
-    Labels,
-    Method,
-    adjust_family,
-    paired_interval,
-)
-from ragbench.comparison.pairs import Pair, having, pair_systems
+from ragbench.comparison.method import Method, adjust_family
+from ragbench.comparison.pairs import Labels, Pair, having, pair_systems, paired_interval
 from ragbench.comparison.systems import finite
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison, SliceDifference

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,34 +147,3 @@ def _fitting(test: Test, d: FloatArray) -> Test:
 
 def _some(sums: SumsOf, columns: NDArray[np.intp], places: NDArray[np.intp]) -> FloatArray:
     return sums(columns[places])
-
-
-Labels = np.ndarray[tuple[int], np.dtype[Any]]
-"""Which cluster each query is in."""
-Ends = tuple[float, float]
-
-
-def paired_interval(
-    differences: FloatArray,
-    method: Method,
-    *,
-    range: Ends = (0.0, 1.0),
-    clusters: Labels | None = None,
-) -> stats.DifferenceInterval:
-    """Compute the mean difference over the queries that both systems have a score for.
-
-    Args:
-        differences: Shape (n,), a row for each query; NaN where either system has no score.
-        method: Confidence, resamples and seed of the interval.
-        range: The smallest and the largest possible score of one system.
-        clusters: The cluster of each query.
-    """
-    has_both = ~np.isnan(differences)
-    return stats.difference_interval(
-        differences[has_both],
-        range=range,
-        confidence=method.confidence,
-        clusters=None if clusters is None else clusters[has_both],
-        resamples=method.resamples,
-        seed=method.seed,
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +73,7 @@ _ROUNDING = 1e-12  # of the numbers compared; what differs by less is equal
 
 @dataclass(frozen=True, slots=True)
 class PairedScores:
-    """One score of a system and of its baseline, over the same queries in the same order."""
+    """The same score of a system and of its baseline, over the same queries in the same order."""
 
     system: ScoreColumn
     baseline: ScoreColumn
@@ -126,18 +126,19 @@ Scored = tuple[ScoredSystems, SystemScores, str]
 
 
 def pair_scores(
-    now: Scored, before: Scored, clusters: Mapping[str, str] | None = None
+    system: Scored, baseline: Scored, clusters: Mapping[str, str] | None = None
 ) -> PairedScores:
     """Put a score of two systems, from wherever they are, over the same queries in one order.
 
     `clusters` are by query. Where signatures or query sets differ the error says how.
     """
-    (run, system, name), (base, other, theirs) = now, before
-    met = meet(
-        replace(base, systems={name: replace(other, columns={name: other.columns[theirs]})}),
-        [replace(run, systems={name: replace(system, columns={name: system.columns[name]})})],
-        measures=[name],
+    # both under one name, so that they are compared whatever they are called
+    name = system[2]
+    base, run = (
+        replace(source, systems={name: replace(scores, columns={name: scores.columns[score]})})
+        for source, scores, score in (baseline, system)
     )
+    met = meet(base, [run], measures=[name])
     old, new = (source.systems[name].columns[name] for source in met.sources)
     ids = met.sources[1].query_ids
     return PairedScores(
@@ -145,11 +146,43 @@ def pair_scores(
     )
 
 
+Labels = np.ndarray[tuple[int], np.dtype[Any]]
+"""Which cluster each query is in."""
+Ends = tuple[float, float]
+
+
+def paired_interval(
+    differences: FloatArray,
+    method: Method,
+    *,
+    range: Ends = (0.0, 1.0),
+    clusters: Labels | None = None,
+) -> stats.DifferenceInterval:
+    """Compute the mean difference over the queries that both systems have a score for.
+
+    Args:
+        differences: Shape (n,), a row for each query; NaN where either system has no score.
+        method: Confidence, resamples and seed of the interval.
+        range: The smallest and the largest possible score of one system.
+        clusters: The cluster of each query.
+    """
+    has_both = ~np.isnan(differences)
+    return stats.difference_interval(
+        differences[has_both],
+        range=range,
+        confidence=method.confidence,
+        clusters=None if clusters is None else clusters[has_both],
+        resamples=method.resamples,
+        seed=method.seed,
+    )
+
+
 def both_means(pairs: PairedScores) -> tuple[float, float]:
     """Return the mean before and after, over the queries that both have a score for."""
-    known = ~np.isnan(pairs.differences())
-    before, after = (float(each.values[known].mean()) for each in (pairs.baseline, pairs.system))
-    return before, after
+    has_both = ~np.isnan(pairs.differences())
+    return float(pairs.baseline.values[has_both].mean()), float(
+        pairs.system.values[has_both].mean()
+    )
 
 
 def worst_queries(pairs: PairedScores) -> tuple[WorseQuery, ...]:
@@ -168,7 +201,7 @@ def worst_queries(pairs: PairedScores) -> tuple[WorseQuery, ...]:
 
 
 def at_least(values: FloatArray, limit: float) -> Truths:
-    """Whether values reach a limit, rounding errors aside; NaN never does."""
+    """Return True for values that reach a limit, rounding errors aside; NaN never does."""
     reached: Truths = values >= limit - _ROUNDING * max(1.0, abs(limit))
     return reached
 

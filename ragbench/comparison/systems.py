@@ -47,19 +47,19 @@ def baseline_of(system: S, systems: Mapping[str, S], retriever: str | None) -> S
     system of the baseline retriever; systems of the records with the one that is named, or the
     first.
     """
-    others = [s for s in systems.values() if s.role != "control"]
+    candidates = [s for s in systems.values() if s.role != "control"]
     if system.role == "app":
-        own = [s for s in others if retriever in (s.retriever, s.name)]
-        found = [*own, *others][0]
+        of_retriever = [s for s in candidates if retriever in (s.retriever, s.name)]
+        baseline = [*of_retriever, *candidates][0]
     elif system.retriever is None:
-        given = {s.name: s for s in others if s.retriever is None}
-        found = given.get(retriever or "", next(iter(given.values())))
+        recorded = {s.name: s for s in candidates if s.retriever is None}
+        baseline = recorded.get(retriever or "", next(iter(recorded.values())))
     else:
-        peers = [s for s in others if s.generator == system.generator and s.retriever]
+        peers = [s for s in candidates if s.generator == system.generator and s.retriever]
         if not peers:  # a control of a generator that no retriever has
             return None
-        found = next((s for s in peers if s.retriever == retriever), peers[0])
-    return None if found is system else found
+        baseline = next((s for s in peers if s.retriever == retriever), peers[0])
+    return None if baseline is system else baseline
 
 
 def baselines(
@@ -69,8 +69,8 @@ def baselines(
     names = dict.fromkeys(name for system in systems for name in system.columns)
     having = {name: {s.name: s for s in systems if name in s.columns} for name in names}
     return {
-        name: {each.name: baseline_of(each, own, retriever) for each in own.values()}
-        for name, own in having.items()
+        score: {name: baseline_of(s, by_name, retriever) for name, s in by_name.items()}
+        for score, by_name in having.items()
     }
 
 
@@ -115,7 +115,7 @@ def with_failed_at(column: ScoreColumn, end: float) -> FloatArray:
 
 
 def is_open(column: ScoreColumn) -> NDArray[np.bool_]:
-    """Whether a failure leaves each item open, in whole or in part; shape (n,)."""
+    """Return True for items that a failure leaves open, in whole or in part; shape (n,)."""
     opened: NDArray[np.bool_] = failed_share(column) > 0
     return opened
 

@@ -81,7 +81,7 @@ class GatedRun:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One system that a gate is decided on."""
+    """A system that a gate is decided on."""
 
     system: SystemScores
     score: str
@@ -154,7 +154,7 @@ class Gate(ABC):
         return list(self.systems)
 
     @abstractmethod
-    def check(self, known: KnownNames) -> Iterator[GateProblem]:
+    def check(self, names: KnownNames) -> Iterator[GateProblem]:
         """Yield the mistakes that show before anything is run."""
 
     def read(  # noqa: B027  a gate without a baseline has nothing to read
@@ -179,36 +179,37 @@ class Gate(ABC):
 class SystemGate(Gate):
     """A gate that is decided for each system on its own."""
 
-    def check(self, known: KnownNames) -> Iterator[GateProblem]:
+    def check(self, names: KnownNames) -> Iterator[GateProblem]:
         """Yield mistakes in the score, the limits and the systems."""
-        score = None if self.score is None else known.find(self.score)
+        score = None if self.score is None else names.find(self.score)
         if score is None and self.score is not None:
             # a cost can be spelt wrongly as well, where costs may stand
-            names = [*known.scores, *(COSTS if self.subject == "measure" else ())]
+            allowed = [*names.scores, *(COSTS if self.subject == "measure" else ())]
             found = "{} is not scored"
             if known_score(self.score, "judge") is not None:
                 found += ": no judge in metrics.judge names this rubric"
-            allowed = names or "a measure, metric or rubric"
-            yield GateProblem(self.subject, found, allowed, nearest(self.score, names))
+            close = nearest(self.score, allowed)
+            words = allowed or "a measure, metric or rubric"
+            yield GateProblem(self.subject, found, words, close)
         yield from self.check_condition(score)
-        yield from self._check_systems(known, score)
+        yield from self._check_systems(names, score)
 
     def check_condition(self, score: KnownScore | None) -> Iterator[GateProblem]:
         """Yield mistakes in the limits; `score` is None if it is unknown or the gate has none."""
         yield from ()
 
-    def _check_systems(self, known: KnownNames, score: KnownScore | None) -> Iterator[GateProblem]:
+    def _check_systems(self, names: KnownNames, score: KnownScore | None) -> Iterator[GateProblem]:
         if self.system == []:
-            yield GateProblem("system", "an empty list names no system", known.systems)
-        if known.may_have_others:
+            yield GateProblem("system", "an empty list names no system", names.systems)
+        if names.may_have_others:
             return
-        systems = known.systems_with(score)
+        systems = names.systems_with(score)
         for position, name in enumerate(self.systems):
             # a sweep that is malformed has no members, and is reported where it stands
-            if name in systems or all(member in systems for member in known.sweeps.get(name, [""])):
+            if name in systems or all(member in systems for member in names.sweeps.get(name, [""])):
                 continue
             found = "no system {}"
-            if score is not None and name in known.systems:
+            if score is not None and name in names.systems:
                 found = f"{{}} has no {score.name}"
             allowed = systems or "a retriever, or a pair retriever/generator"
             part = position if isinstance(self.system, list) else None

@@ -50,7 +50,7 @@ class Certificate(Gate):
         how = f" ({self.decide})" if self.decide else ""
         return f"kappa of {self.rubric} >= {self.min_kappa:g} in {self.certificate}{how}"
 
-    def check(self, known: KnownNames) -> Iterator[GateProblem]:
+    def check(self, names: KnownNames) -> Iterator[GateProblem]:
         """Yield a problem if the gate names a system."""
         if self.system is not None:
             found = "a certificate is of a judge, not of a system"

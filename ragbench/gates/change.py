@@ -73,10 +73,10 @@ class Change(MeasureGate):
         is_system = self.against is not None and self.file is None
         return [*self.systems, *([str(self.against)] if is_system else [])]
 
-    def check(self, known: KnownNames) -> Iterator[GateProblem]:
+    def check(self, names: KnownNames) -> Iterator[GateProblem]:
         """Yield also the problem of a system that is compared with itself."""
-        yield from super().check(known)
-        if self.systems == (self.against,) and self.against in known.systems:
+        yield from super().check(names)
+        if self.systems == (self.against,) and self.against in names.systems:
             yield GateProblem("against", "{} against itself", "another system")
 
     def check_condition(self, score: KnownScore | None) -> Iterator[GateProblem]:

@@ -9,8 +9,14 @@ from typing import Annotated
 
 import numpy as np
 
-from ragbench.comparison.method import Method, paired_interval
-from ragbench.comparison.pairs import PairedScores, at_least, both_means, worst_queries
+from ragbench.comparison.method import Method
+from ragbench.comparison.pairs import (
+    PairedScores,
+    at_least,
+    both_means,
+    paired_interval,
+    worst_queries,
+)
 from ragbench.comparison.systems import finite
 from ragbench.gates.base import DecideBy, GateProblem, not_compared, unless_turned, within
 from ragbench.gates.change import Change, Identical, Spread, few_clusters, power_of, shown_power
