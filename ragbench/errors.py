@@ -43,7 +43,7 @@ _UNSEEN |= {0x7F: 0x2421} | dict.fromkeys(
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """Tell whether an error is Ctrl-C, or was raised while Ctrl-C was on its way out.
+    """Return True for Ctrl-C, and for an error that was raised while Ctrl-C was handled.
 
     A `KeyboardInterrupt` comes between any two steps, also between those that take and release
     the lock of a `threading.Condition`, whose own RuntimeError then stands before it.
@@ -104,7 +104,7 @@ class RagbenchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something stands; without a line for what does not come from a file."""
+    """A place in a file, or the name of another source, which has no lines."""
 
     file: str | None = None
     line: int | None = None
@@ -122,7 +122,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong in a file or an override."""
+    """A mistake in a file or an override."""
 
     found: str
     """What was found, as a phrase: `1.4 is out of range`, `unknown key 'methd'`."""

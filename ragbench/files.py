@@ -31,7 +31,7 @@ DEFAULT_CACHE = ".ragbench"
 
 
 def cache_folder(named: str | None = None) -> Path:
-    """Return where what was made and paid for is kept.
+    """Return the cache folder.
 
     The environment variable `RAGBENCH_CACHE` comes first, so that a machine can place it; then
     what a config names; then `.ragbench` here.
@@ -74,7 +74,7 @@ def _is_running(process: int) -> bool:
 
 
 def names_in(folder: Path) -> list[str]:
-    """Return what a folder holds, to suggest a name; nothing where it cannot be read."""
+    """Return the names in a folder, to suggest one; an empty list if it cannot be read."""
     try:
         return sorted(os.listdir(folder))
     except OSError:
@@ -82,7 +82,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 def odd_file(folder: Path) -> Path | None:
-    """Return what in a folder is a pipe, a device or a link to one: who reads it waits for ever."""
+    """Return a pipe, a device or a link to one in a folder: reading it would never end."""
     with suppress(OSError), os.scandir(folder) as entries:  # what cannot be read says so itself
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):

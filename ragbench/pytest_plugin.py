@@ -63,7 +63,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Take that folder away."""
+    """Remove the shared folder."""
     _options.clear()
     if _folder in config.stash:
         import shutil
@@ -277,7 +277,7 @@ class _Item(pytest.Item):
 
 
 class GateItem(_Item):
-    """One gate as a test."""
+    """A gate as a test."""
 
     def __init__(self, *, gate: tuple[str, int | None], **named: Any) -> None:
         super().__init__(**named)
@@ -295,7 +295,7 @@ class GateItem(_Item):
             raise pytest.skip.Exception(why, _use_item_location=True)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return where the gate stands."""
+        """Return file and line of the gate."""
         # not the name alone, whose points pytest would show as colons
         return self.path, (self.gate[1] or 1) - 1, f"gate {self.name}"
 

@@ -1,4 +1,4 @@
-"""What `ragbench calibrate` does: sheets to label, certificates, the probe of a judge."""
+"""Write the sheets to label, certificates and probe results of `ragbench calibrate`."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def _by_name(pairs: Sequence[str]) -> dict[str, list[str]]:
 def _ask_judges(
     request: Request, scores: Sequence[JudgedScore]
 ) -> tuple[dict[str, dict[str, ProbeFound]], list[str]]:
-    """Ask each judge, as the run's config has it; score -> probe -> what came out, and notes."""
+    """Judge a sample again as the run's config says; return score -> probe -> result, and notes."""
     run, seed = request.run, request.seed
     questions = _read_questions(run)
     asked_judges = {score.judge for score in scores}

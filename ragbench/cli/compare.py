@@ -1,4 +1,4 @@
-"""What changed: `ragbench compare BASE RUN...`; `baseline RUN` writes the file to compare with."""
+"""Compare runs with `ragbench compare BASE RUN...`; write baselines with `baseline RUN`."""
 
 from __future__ import annotations
 

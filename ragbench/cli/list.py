@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,7 +33,7 @@ _FAMILIES = {
 
 @dataclass(frozen=True)
 class Listed:
-    """What a config can name."""
+    """A component, measure, metric or rubric that a config can name."""
 
     name: str
     help: str
@@ -43,7 +44,7 @@ class Listed:
     """Further keys of metrics and rubrics, as JSON has them."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what JSON has; `built` is what readers of earlier lists look for."""
+        """Return the entry as JSON; `built` is always true, and kept for scripts that read it."""
         group = {} if self.group is None else {"group": self.group}
         named = {"name": self.name, "help": self.help, "built": True, "options": self.options}
         return {**group, **named, **self.facts}
@@ -183,18 +184,13 @@ def _facts(kind: str, name: str, component: object) -> dict[str, Any]:
     declared = declaration_of(component)
     if declared is None:
         return {}
-    low, high = parse_metric(name).range
     return {
         "parts": list(declared.parts),
-        "range": [_limit(low), _limit(high)],
+        "range": [None if math.isinf(limit) else limit for limit in parse_metric(name).range],
         "direction": declared.direction,
         "equals": declared.equals,
         "not_for": declared.not_for,
     }
-
-
-def _limit(value: float) -> float | None:
-    return value if abs(value) != float("inf") else None
 
 
 def _rubrics() -> list[Listed]:

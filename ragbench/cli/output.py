@@ -1,4 +1,4 @@
-"""Where results of commands go: the one door through which all is printed, and shared options."""
+"""Print results and messages of commands without secrets and controls; declare shared options."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def refuse(*rules: tuple[object, str]) -> None:
 def resumable(
     how: str = "replies of models are stored; the same command asks for the rest",
 ) -> Iterator[None]:
-    """Say how to go on where the block is interrupted."""
+    """Print how to resume if the block is interrupted."""
     try:
         yield
     except BaseException as error:
@@ -168,7 +168,7 @@ def behind(stream: TextIO | Door) -> TextIO:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What the caller wants to see."""
+    """The format of the scores, and which parts of them are printed."""
 
     form: Form
     per_query: bool

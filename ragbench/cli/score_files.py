@@ -1,4 +1,4 @@
-"""What `ragbench score` does: scores of run files, and of predictions beside references."""
+"""Score run files, and predictions against references, for `ragbench score`."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def score_runs(
 
 
 def _facts(names: Sequence[str], output: Output) -> list[str]:
-    """Return what was asked for that is no measure: `runid`, `num_q`, `relstring.20`."""
+    """Return the names that are facts of a run, no measures: `runid`, `num_q`, `relstring.20`."""
     found = [name for name in names if name in FACTS or _RELSTRING.fullmatch(name)]
     strings = [name for name in found if name.startswith("relstring")]
     if strings and not (output.form == "trec" and output.per_query):
@@ -148,7 +148,7 @@ def _reading(run: str) -> Iterator[Callable[[int], None]]:
 
 
 def _notes(scored: Scored, rules: Rules) -> Iterator[str]:
-    """Say what is in the means, or left out of them, that a reader might not expect."""
+    """Yield notes on queries and documents that the means count as 0 or leave out."""
     counts = scored.evaluation.counts
     if rules.judged_only:
         yield f"{scored.name}: -J: documents without judgement were taken out before scoring"

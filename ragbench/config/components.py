@@ -60,7 +60,7 @@ _SHARED = frozenset({"concurrency", "version"})
 
 
 def load_type(item: Item, family: Family, at: Place, context: Context) -> tuple[str, Any] | None:
-    """Return what `type:` says and names; None, with a problem, where it names nothing."""
+    """Return the name and class of `type:`; report a type that does not exist, return None."""
     report = context.report
     kind = item.get("type")
     if kind is None:
@@ -195,13 +195,13 @@ CHUNK_HELP = "How documents are cut into chunks, which are ranked instead."
 
 
 def is_opaque(component: object) -> bool:
-    """Whether code or data of a component cannot be seen from here, so that it is asked again."""
+    """Return True if no cache key can cover code and data of a component: new runs call it."""
     # one of a third party need not inherit what declares it
     return bool(getattr(component, "is_opaque", False))
 
 
 def indexes(component: object) -> bool:
-    """Whether a retriever sees the documents before it answers, so that they can be cut."""
+    """Return True if a retriever indexes documents, so that they can be cut into chunks."""
     declared = getattr(component, "indexes", None)
     # one of the user's own need not inherit what declares it
     return callable(getattr(component, "index", None)) if declared is None else bool(declared)

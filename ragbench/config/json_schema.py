@@ -129,7 +129,7 @@ def _mapping(definition: str) -> Schema:
 def _types(
     family: Family, common: Mapping[str, DeclaredOption], *, sweeps: bool = False
 ) -> list[Schema]:
-    """One schema for each type of a family, and one for components of the user's own."""
+    """Return a schema for each type of a family, and one for components of the user's own."""
     made = []
     for name in family.names():
         try:

@@ -172,7 +172,7 @@ _PLACES: Mapping[Kind, tuple[str, str]] = {
 
 
 def report_misplaced(item: Item, here: Kind, report: Report) -> bool:
-    """Tell where a name belongs that is a score of another kind; False where it is none."""
+    """Report a score of another kind with its place in a config; return False if it is no score."""
     name = str(item.value)
     for kind, (what, place) in _PLACES.items():
         if kind != here and not name.startswith(PYTHON) and known_score(name, kind) is not None:

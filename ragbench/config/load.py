@@ -179,7 +179,7 @@ _NAME_ALLOWED = "letters, digits, '_', '.' and '-'"
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a config may refer to that does not stand in it."""
+    """Folders and live components that a config may refer to."""
 
     base: Path
     """The folder that paths are relative to."""
@@ -335,7 +335,7 @@ class TreeCheck:
                 self.report.wrong(entries[name], found, allowed)
 
     def _may_bring_systems(self, loaders: Family) -> bool:
-        """Whether the data set may: records do, and loaders that we do not know."""
+        """Return True if the loader reads systems from records, or is not one of ours."""
         type_name = self._item("dataset").text("type")
         return type_name not in loaders.table or type_name in ("pairs", "records", "traces")
 

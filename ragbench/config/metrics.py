@@ -233,7 +233,7 @@ def _judge(
 def _rubric(
     item: Item, values: Mapping[str, Any], judge: schema.JudgeBlock | None, context: Context
 ) -> str | Path | None:
-    """Where the rubric is; None, with a problem, where it cannot give grades."""
+    """Return the name or file of the rubric; report one that cannot give grades, return None."""
     from ragbench.score.judge.base import known_of
     from ragbench.score.judge.rubric import load_rubric
 
@@ -326,10 +326,8 @@ def _check_field(
     """Report a name that is neither one of the words nor a key of the metadata."""
     value = str(item.value)
     if value not in words and not METADATA.fullmatch(value):
-        found, allowed = (
-            f"{item.shown()} is no key of the metadata",
-            f"metadata.<key>, such as {example}",
-        )
+        found = f"{item.shown()} is no key of the metadata"
+        allowed = f"metadata.<key>, such as {example}"
         if words:
             found, allowed = f"unknown field {item.shown()}", f"{', '.join(words)}, {allowed}"
         context.report.wrong(item, found, allowed, nearest(value, words))

@@ -150,7 +150,7 @@ class Context:
             check()
 
     def refuses(self, item: Item) -> bool:
-        """Whether code that an item names must not be imported, which is then reported."""
+        """Report code that must not be imported, since a run folder names it; return True then."""
         if self.code is None:
             found = f"{item.shown()} is code, and nothing that a run folder names is imported"
             allowed = "components of ragbench; only `ragbench reproduce` runs code of a run folder"

@@ -34,11 +34,11 @@ def some_of(names: Sequence[str]) -> str:
 
 
 class Placed(Protocol):
-    """What stands somewhere: a value, or an entry, which stands where its key does."""
+    """A value, or an entry with the place of its key."""
 
     @property
     def place(self) -> Place:
-        """Where it stands."""
+        """The place in the file."""
 
     @property
     def path(self) -> KeyPath:

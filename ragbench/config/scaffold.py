@@ -197,7 +197,7 @@ def _with_corpus(
 def _match(
     collection: Collection, read: Corpus, column: str, records: Path
 ) -> tuple[str, list[str]]:
-    """How hits meet the gold ids: by their own, or by what their metadata say."""
+    """Return the key `match` and notes: gold ids are ids, or metadata values, of the corpus."""
     judged = [] if collection.qrels is None else list(dict.fromkeys(collection.qrels.documents))
     known = {document.id for document in read.documents}
     missing = [name for name in judged if name not in known]

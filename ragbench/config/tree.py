@@ -36,7 +36,7 @@ class ScalarError(ValueError):
 
 
 def resolve(text: str) -> Scalar:
-    """Return what an unquoted word stands for.
+    """Resolve an unquoted word as YAML 1.2 core does.
 
     A number with a leading zero is refused: YAML 1.1 reads it as octal, YAML 1.2 as decimal.
 
@@ -97,11 +97,11 @@ class Reference:
 
     @property
     def text(self) -> str:
-        """What stands in its place."""
+        """The text that replaces the reference."""
         return self.value or text_of(self.default or ())
 
     def all(self) -> Iterator[Reference]:
-        """Yield it, and those in its default."""
+        """Yield the reference, and those in its default."""
         yield self
         for part in self.default or ():
             if isinstance(part, Reference):
@@ -115,7 +115,7 @@ def text_of(parts: Sequence[str | Reference]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One key of a mapping with its value, and the same key again where it is repeated."""
+    """A key of a mapping with its value, and with later values where the key is repeated."""
 
     place: Place
     item: Item
@@ -191,13 +191,11 @@ class Item:
         if len(text) > _LONGEST_SHOWN:
             text = f"{text[:_LONGEST_SHOWN]}..."
         is_text = isinstance(self.value, str) or self.quoted or self.parts
-        return f"{repr(text) if is_text else text}{self._set_instead()}"
-
-    def _set_instead(self) -> str:
-        """Say which variables are set, so that it is not their default what is wrong."""
+        # which variables are set, so that it is not their default what is wrong
         given = [part for part in self.parts if isinstance(part, Reference) and part.default]
         names = list(dict.fromkeys(part.name for part in given if part.value))
-        return f" ({', '.join(names)} {'is' if len(names) == 1 else 'are'} set)" if names else ""
+        are_set = f" ({', '.join(names)} {'is' if len(names) == 1 else 'are'} set)" if names else ""
+        return f"{repr(text) if is_text else text}{are_set}"
 
     def plain(self) -> Any:
         """Return the value as lists, dicts and scalars, `${VAR}` replaced."""
@@ -298,7 +296,7 @@ class PythonReader:
 
 
 def is_level(key: object, path: KeyPath) -> bool:
-    """Whether a key is a level in the scale of a rubric, the one place where keys are numbers.
+    """Return True for a level in the scale of a rubric, the only keys that are numbers.
 
     Example:
         >>> is_level(5, ("metrics", "judge", "rubrics", 0, "scale")), is_level(5, ("metrics",))

@@ -63,7 +63,9 @@ class _Reader:
             if match["escape"]:
                 found.append("${")
             elif match["name"] and depth < _DEEPEST:
-                found.append(self._reference(match, depth))
+                name, variables = match["name"], self.environment
+                default = self.parts(depth + 1) if match["end"] == ":-" else None
+                found.append(Reference(name, variables.get(name, ""), default, name in variables))
             else:
                 raise _NoVariable(match.start())
         if depth:
@@ -71,13 +73,6 @@ class _Reader:
         if self.position < len(self.text):
             found.append(self.text[self.position :])
         return tuple(found)
-
-    def _reference(self, match: re.Match[str], depth: int) -> Reference:
-        name = match["name"]
-        default = self.parts(depth + 1) if match["end"] == ":-" else None
-        return Reference(
-            name, self.environment.get(name, ""), default, is_set=name in self.environment
-        )
 
 
 def interpolate(item: Item, environment: Mapping[str, str], report: Report) -> Item:
@@ -153,7 +148,7 @@ LONG = 8
 
 
 def is_told_by(value: str, secret: str) -> bool:
-    """Whether a value is a secret, or holds it."""
+    """Return True if a value is the secret, or contains it."""
     if secrets.is_placeholder(secret):
         return False
     return value == secret or (len(secret) >= LONG and secret in value)
@@ -166,7 +161,7 @@ _BLOCKS = {("retrievers",), ("generators",), ("apps",)}
 
 
 def is_hidden(item: Item, reference: Reference) -> bool:
-    """Whether what a variable gives in a scalar is a secret, as far as names and values tell."""
+    """Return True if the value of a variable in a scalar is a secret, by its names or its form."""
     if secrets.is_secret_variable(reference.name) or in_secret_option(item.path):
         return True
     value = reference.value
@@ -180,7 +175,7 @@ def is_hidden(item: Item, reference: Reference) -> bool:
 
 
 def in_secret_option(path: KeyPath) -> bool:
-    """Whether a key on the way to a value says that it is a secret.
+    """Return True if a key on the way to a value says that it is a secret.
 
     Example:
         >>> in_secret_option(("retrievers", "token", "k1"))
@@ -193,7 +188,7 @@ def in_secret_option(path: KeyPath) -> bool:
 
 
 def is_secret_value(path: KeyPath, value: str) -> bool:
-    """Whether the names of a value say that it is a secret, as far as a value can be one."""
+    """Return True if the keys of a value say that it is a secret, and the value can be one."""
     name = next((key for key in reversed(path) if not key.isdigit()), "")
     return in_secret_option(path) or secrets.is_key_like(name, value)
 
@@ -204,7 +199,7 @@ def escaped(text: str) -> str:
 
 
 def reads_environment(text: str) -> bool:
-    """Tell whether a text as it is written names a variable: `$${` does not."""
+    """Return True if a text, as written in a config, names a variable; `$${` does not."""
     return any(match["escape"] is None for match in _START.finditer(text))
 
 
@@ -370,7 +365,7 @@ def _with(item: Item, key: str, value: Item, place: Place) -> Item:
 
 
 def _is_set(item: Item, key: str) -> bool:
-    """Whether a key has a value; where a dot leads into what is no mapping, it has that."""
+    """Return True if a dotted key has a value, or a key on its way has one that is no mapping."""
     head, dot, rest = key.partition(".")
     inner = item.get(head)
     if inner is None or not dot:

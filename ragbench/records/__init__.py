@@ -1,1 +1,1 @@
-"""What a run writes and reads back, as typed records; `codec` turns them into JSON and back."""
+"""Typed records of the files of a run; `codec` converts them to JSON and back."""

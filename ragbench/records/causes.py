@@ -1,4 +1,4 @@
-"""Where answers are lost: the causes, how many queries each has, and how they move."""
+"""Causes of lost answers: their counts of queries, and moves between them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Lost(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseShare(Record):
-    """How many of a system's queries have one cause."""
+    """Count and share of the queries of a system that have a cause."""
 
     count: int
     share: float
@@ -98,7 +98,7 @@ class CauseFlow(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseRow(Record):
-    """One line of `causes.csv`."""
+    """A line of `causes.csv`."""
 
     system: str
     query_id: str

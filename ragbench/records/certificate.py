@@ -14,7 +14,7 @@ PROBES_SCHEMA = "ragbench.probes/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgreementFound(Record):
-    """One statistic of agreement with its limits; None where it is not defined, and why."""
+    """A statistic of agreement with its interval; None where it is not defined, and the reason."""
 
     value: float | None
     interval: Ends
@@ -139,7 +139,7 @@ class Confusion(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedRubric(Record):
-    """Whose score it is."""
+    """The rubric, judge and model of a score."""
 
     rubric: str
     """What was asked."""
@@ -188,7 +188,7 @@ class CertifiedRubric(JudgedRubric):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate(Record):
-    """What labels of people say of a judge."""
+    """Agreement of a judge with labels of people."""
 
     schema: str = CERTIFICATE_SCHEMA
     run: str
@@ -202,7 +202,7 @@ class Certificate(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeReport(Record):
-    """What is known of a judge without labels."""
+    """Results of the probes of a judge, which need no labels."""
 
     schema: str = PROBES_SCHEMA
     run: str
@@ -216,7 +216,7 @@ class ProbeReport(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredRubric(Record):
-    """What a gate asks of a judge by one rubric."""
+    """The part of a certified rubric that gates read."""
 
     model: str | None = None
     """What gave the verdicts."""
@@ -226,7 +226,7 @@ class RequiredRubric(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredCertificate(Record):
-    """What a gate asks of a certificate."""
+    """The part of a certificate that gates read."""
 
     schema: str = CERTIFICATE_SCHEMA
     rubrics: Mapping[str, RequiredRubric] = field(default_factory=dict)

@@ -195,7 +195,7 @@ def _cleaners(record: Any) -> tuple[tuple[str, Clean], ...]:
 
 @cache
 def _cleaner(hint: Any) -> Clean | None:
-    """How prose within a value of a type is written anew; None where the type has none."""
+    """Return the function that cleans prose in values of a type; None if the type has no prose."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated and MayHoldSecrets in hint.__metadata__:
         return clean_tree

@@ -146,13 +146,13 @@ class PreferredPair(Record):
 
     @property
     def n_failed(self) -> int:
-        """How many queries failed, whatever their cause."""
+        """Number of failed queries, whatever their cause."""
         return sum(self.failed.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preference(Ranking):
-    """What one judge prefers by one rubric."""
+    """Preferences of a judge by a rubric, pair by pair."""
 
     comparisons: tuple[PreferredPair, ...]
     win_matrix: Mapping[str, Mapping[str, float]]
@@ -161,7 +161,7 @@ class Preference(Ranking):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverSource(Record):
-    """What a retriever over another one adds to it, by one measure."""
+    """The difference of a retriever, such as a reranker, from its source by a measure."""
 
     system: str
     """A reranker, say."""
@@ -228,13 +228,13 @@ class Comparisons(Record):
 
 
 def no_comparisons() -> Comparisons:
-    """Return those of a page or a run that compares nothing."""
+    """Return empty comparisons, of a page or a run that compares nothing."""
     return Comparisons(confidence=None, resamples=None, seed=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedSystem(Record):
-    """One of the systems when runs are compared."""
+    """A system among those of compared runs."""
 
     name: str
     """Unlike that of any other: `bm25`, or `bm25 (runs/new)`."""
@@ -300,7 +300,7 @@ class MovedQueries(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSince(Record):
-    """One of several runs that are compared, beside the first of them."""
+    """A compared run: its commit, and its changes since the first run."""
 
     source: str
     started: str
