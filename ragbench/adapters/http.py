@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -120,7 +120,7 @@ class Endpoint:
                 if not failure.retryable or tried > self._retries or late:
                     more = f"; tried {tried} times" if tried > 1 else ""
                     detail = self._clean(failure.detail + more)
-                    raise failure.but(detail=detail) from None
+                    raise replace(failure, detail=detail) from None
             time.sleep(wait_s)
         raise AssertionError  # pragma: no cover - the last try returns or raises
 

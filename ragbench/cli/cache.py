@@ -11,7 +11,8 @@ from pathlib import Path
 import click
 
 from ragbench.cli.output import confirm, echo
-from ragbench.store.maintenance import CacheEntry, remove, stored_in, to_prune, verify
+from ragbench.store.database import CacheEntry
+from ragbench.store.maintenance import remove, stored_in, to_prune, verify
 
 _BYTES = {f"{unit}{b}": 1000.0**n for n, unit in enumerate(["", "k", "m", "g"]) for b in ("", "b")}
 _DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0}

@@ -34,7 +34,6 @@ Example:
 """
 
 from ragbench.llm.base import (
-    Attempt,
     CallFailure,
     ChatModel,
     ChatReply,
@@ -50,12 +49,11 @@ from ragbench.llm.langchain import LangchainChat
 from ragbench.llm.limits import Limits
 from ragbench.llm.openai import OpenAIChat
 from ragbench.llm.replies import Replies
-from ragbench.llm.server import Connected, Server
+from ragbench.llm.server import Connected
 from ragbench.llm.usage import Budget, Estimate, Price, Prices, Totals, estimate
 from ragbench.store.sqlite_file import DamagedCache
 
 __all__ = [
-    "Attempt",
     "Budget",
     "ChatEngine",
     "CallFailure",
@@ -73,7 +71,6 @@ __all__ = [
     "Price",
     "Prices",
     "Replies",
-    "Server",
     "StructuredReply",
     "TokenLogprob",
     "Totals",

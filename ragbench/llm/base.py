@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol
 
 from ragbench.errors import ModelError
 from ragbench.types import Cause
@@ -209,10 +209,6 @@ class CallFailure(ModelError):
     def __post_init__(self) -> None:
         super().__init__(f"{self.cause.word}: {self.detail}")
 
-    def but(self, **changes: Any) -> CallFailure:
-        """Return the failure with other attributes."""
-        return replace(self, **changes)
-
 
 class ChatModel(Protocol):
     """Sends one request to one server, once: no retries, no limits, no memory."""
@@ -232,13 +228,4 @@ class ChatModel(Protocol):
 
     async def aclose(self) -> None:
         """Give back connections."""
-        ...
-
-
-@runtime_checkable
-class LearningModel(Protocol):
-    """A chat model that finds out from refusals how to word its requests."""
-
-    def parameters(self, request: ChatRequest) -> frozenset[str]:
-        """Return what a request asks for that its model may refuse, by name."""
         ...

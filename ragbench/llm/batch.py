@@ -165,7 +165,7 @@ class BatchChat(ChatModel):
         except CallFailure as failure:
             if note.batch is None and failure.status is not None:
                 self._forget(note, note.keys)  # refused; without a status it may have been created
-            self._fail(calls, failure.but(retryable=False))
+            self._fail(calls, replace(failure, retryable=False))
         except Exception as error:  # noqa: BLE001 - handed to the callers, who must not hang
             for call in calls:
                 if not call.answer.done():
@@ -242,7 +242,7 @@ class BatchChat(ChatModel):
                 self._forget(note, [call.key])
                 more = learn(wording, failure, refused)
                 if more is None:
-                    self._fail([call], failure.but(detail=self._chat.clean(failure.detail)))
+                    self._fail([call], replace(failure, detail=self._chat.clean(failure.detail)))
                 else:
                     self._refused[call.request.model] |= refused | more
                     self._wait(call)
@@ -252,7 +252,7 @@ class BatchChat(ChatModel):
     def _fail(self, calls: Iterable[_BatchCall], failure: CallFailure) -> None:
         for call in calls:
             if not call.answer.done():
-                call.answer.set_exception(failure.but())
+                call.answer.set_exception(replace(failure))
 
     def _stored_notes(self) -> list[BatchNote]:
         """Return the notes on disk, without calls whose replies are stored: those are sent anew."""

@@ -106,7 +106,7 @@ class Sender:
             why = f"; it asks to wait {asked_s:g} s, longer than {self._limits.longest_wait:g} s"
         else:
             return self._backoff.seconds(failure, len(attempts))
-        raise failure.but(detail=failure.detail + why, attempts=tuple(attempts))
+        raise replace(failure, detail=failure.detail + why, attempts=tuple(attempts))
 
 
 class _Watch:
@@ -238,8 +238,8 @@ async def ask_structured(
             if problem and failure.cause is Cause.TOO_LONG:
                 # the item is not: only with its reply beside it
                 detail = f"{problem}; too long to be asked again"
-                failure = failure.but(cause=Cause.UNREADABLE, detail=detail)
-            raise failure.but(replies=(*replies, *failure.replies)) from None
+                failure = replace(failure, cause=Cause.UNREADABLE, detail=detail)
+            raise replace(failure, replies=(*replies, *failure.replies)) from None
         replies.append(reply)
         if reply.refused:
             said = reply.refusal or "the reply was held back by a content filter"

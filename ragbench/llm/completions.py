@@ -252,12 +252,6 @@ def word(request: ChatRequest, refused: Refused, *, stream: bool = False) -> Wor
     return Wording({**body, **request.extra}, wanted, tuple(sorted(left_out)))
 
 
-def parameters(request: ChatRequest, *, stream: bool = False) -> frozenset[str]:
-    """Return what a request asks for that a model may refuse, by name."""
-    told = word(request, Refused(), stream=stream).body.keys() - {"model", "messages"}
-    return frozenset(told)
-
-
 def learn(wording: Wording, failure: CallFailure, refused: Refused) -> Refused | None:
     """Return what a model refuses, as a failure shows; None where nothing can be left out.
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ragbench.errors import OptionError
-from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest, LearningModel
+from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
 from ragbench.llm.calls import FirstCalls, Sender, as_completed
 from ragbench.llm.limits import Limits
 from ragbench.llm.replies import Replies, request_key
@@ -109,23 +109,23 @@ class ChatEngine:
         call.task.add_done_callback(lambda task: self._under_way.pop(key, None))
         return await call.joined()
 
+    async def _read_or_send(self, key: str, request: ChatRequest) -> ChatReply:
+        if self.replies is None:
+            return await self._send_in_turn(key, request)
+        if (reply := self.replies.get(key)) is not None:
+            return reply
+        if not self.replies.writable:
+            raise self.replies.missing(request, key)
+        # of runs that share the store, the first one sends; the others read its reply
+        async with self.replies.call_locks.hold(key):
+            return self.replies.get(key) or await self._send_in_turn(key, request)
+
     async def _fetch(self, key: str, request: ChatRequest) -> ChatReply:
-        reply = None if self.replies is None else self.replies.get(key)
-        if reply is None:
-            if self.replies is not None and not self.replies.writable:
-                raise self.replies.missing(request, key)
-            reply = await self._claimed(key, request)
+        reply = await self._read_or_send(key, request)
         if reply.cost_usd is None and reply.stored:  # stored before its price was known
             reply = self._priced(request, reply)
         self.totals.add(reply)
         return reply
-
-    async def _claimed(self, key: str, request: ChatRequest) -> ChatReply:
-        """Send a request, unless another run that shares the store does so before."""
-        if self.replies is None:
-            return await self._send_in_turn(key, request)
-        async with self.replies.call_locks.hold(key):
-            return self.replies.get(key) or await self._send_in_turn(key, request)
 
     def _priced(self, request: ChatRequest, reply: ChatReply) -> ChatReply:
         usual = self.prices.cost_usd(request.model, reply.usage)
@@ -133,9 +133,11 @@ class ChatEngine:
 
     async def _send_in_turn(self, key: str, request: ChatRequest) -> ChatReply:
         """Send, once it is known what the model refuses; waiting holds neither place nor budget."""
-        if not isinstance(self.model, LearningModel):
+        # a model may be one by its shape alone
+        parameters = getattr(self.model, "parameters", None)
+        if parameters is None:
             return await self._send(key, request)
-        async with self._first.turn(request.model, self.model.parameters(request)):
+        async with self._first.turn(request.model, parameters(request)):
             return await self._send(key, request)
 
     async def _send(self, key: str, request: ChatRequest) -> ChatReply:

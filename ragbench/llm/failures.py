@@ -181,26 +181,11 @@ class _Response(Protocol):
     stream: Any
 
 
-async def bound_reply(response: _Response) -> None:
+def bound_reply(response: _Response) -> None:
     """Let a reply be read up to 64 MiB, unpacked: a few MB of gzip may make gigabytes.
 
     A hook for responses; beyond comes a `CallFailure`.
     """
-    stream, size = response.stream, _Size(response)
-
-    async def pieces(self: object) -> AsyncIterator[bytes]:
-        async for piece in stream:
-            size.add(piece)
-            yield piece
-
-    async def aclose(self: object) -> None:
-        await stream.aclose()
-
-    response.stream = _alike(stream, "AsyncByteStream", {"__aiter__": pieces, "aclose": aclose})
-
-
-def bound_reply_of_thread(response: _Response) -> None:
-    """Do what `bound_reply` does for a client that is not asynchronous."""
     stream, size = response.stream, _Size(response)
 
     def pieces(self: object) -> Iterator[bytes]:
@@ -208,16 +193,26 @@ def bound_reply_of_thread(response: _Response) -> None:
             size.add(piece)
             yield piece
 
-    def close(self: object) -> None:
-        stream.close()
+    async def async_pieces(self: object) -> AsyncIterator[bytes]:
+        async for piece in stream:
+            size.add(piece)
+            yield piece
 
-    response.stream = _alike(stream, "SyncByteStream", {"__iter__": pieces, "close": close})
+    methods = {
+        "__iter__": pieces,
+        "__aiter__": async_pieces,
+        "close": lambda self: stream.close(),
+        "aclose": lambda self: stream.aclose(),
+    }
+    # the client refuses a stream that is not of its own class, and several libraries have one
+    kinds = ("SyncByteStream", "AsyncByteStream")
+    bases = tuple(kind for kind in type(stream).__mro__ if kind.__name__ in kinds)
+    response.stream = type("Bounded", bases, methods)()
 
 
-def _alike(stream: object, kind: str, methods: dict[str, object]) -> object:
-    """A stream of the client's own kind, which it asks for; several libraries have one."""
-    base = next(each for each in type(stream).__mro__ if each.__name__ == kind)
-    return type("Bounded", (base,), methods)()
+async def async_bound_reply(response: _Response) -> None:
+    """Do what `bound_reply` does, as a hook of an asynchronous client."""
+    bound_reply(response)
 
 
 class _Size:

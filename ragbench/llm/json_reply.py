@@ -26,6 +26,11 @@ _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?", re.ASCII)
 _WORD = re.compile(r"[-+]?[A-Za-z_][A-Za-z_0-9]*", re.ASCII)
 _WORDS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
 _NO_NUMBERS = frozenset({"nan", "infinity", "inf"})
+_TEXTS = {
+    quote: re.compile(rf"{quote}([^{quote}\\]*(?:\\.[^{quote}\\]*)*){quote}", re.DOTALL)
+    for quote in "\"'"
+}
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
     "object": ("an object", (dict,)),
@@ -199,6 +204,13 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def _unescape(escape: re.Match[str]) -> str:
+    code = escape[1]
+    if code == "u":
+        raise Unreadable("expected four hexadecimal digits after \\u")
+    return chr(int(code[1:], 16)) if code[0] == "u" else _ESCAPES.get(code, code)
+
+
 class _Reader:
     def __init__(self, text: str, at: int) -> None:
         self.text, self.at = text, at
@@ -247,26 +259,11 @@ class _Reader:
         return values
 
     def _text(self) -> str:
-        quote = self.text[self.at]
-        parts: list[str] = []
-        self.at += 1
-        while True:
-            sign = self._sign()
-            if sign == quote:
-                return "".join(parts)
-            parts.append(self._escaped() if sign == "\\" else sign)
-
-    def _escaped(self) -> str:
-        sign = self._sign()
-        if sign != "u":
-            return _ESCAPES.get(sign, sign)
-        digits = self.text[self.at : self.at + 4]
-        if self.at + 4 > len(self.text):
+        match = _TEXTS[self.text[self.at]].match(self.text, self.at)
+        if match is None:
             raise _CutOff
-        if re.fullmatch(r"[0-9a-fA-F]{4}", digits) is None:
-            raise self._unexpected("four hexadecimal digits")
-        self.at += 4
-        return chr(int(digits, 16))
+        self.at = match.end()
+        return _ESCAPE.sub(_unescape, match[1])
 
     def _scalar(self) -> Any:
         match = _NUMBER.match(self.text, self.at) or _WORD.match(self.text, self.at)
@@ -292,12 +289,6 @@ class _Reader:
         if self.at >= len(self.text):
             raise _CutOff
         return self.text[self.at]
-
-    def _sign(self) -> str:
-        if self.at >= len(self.text):
-            raise _CutOff
-        self.at += 1
-        return self.text[self.at - 1]
 
     def _take(self, sign: str) -> None:
         if self._peek() != sign:

@@ -8,7 +8,7 @@ import inspect
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 from urllib.request import getproxies_environment
@@ -121,7 +121,8 @@ class OpenAIChat(ChatModel):
 
     def parameters(self, request: ChatRequest) -> frozenset[str]:
         """Return what a request asks for that its model may refuse, by name."""
-        return completions.parameters(request, stream=self._stream)
+        wording = completions.word(request, completions.Refused(), stream=self._stream)
+        return frozenset(wording.body.keys() - {"model", "messages"})
 
     async def aclose(self) -> None:
         """Give back the connections."""
@@ -199,7 +200,7 @@ class OpenAIChat(ChatModel):
             return CallFailure(Cause.TIMEOUT, detail, retryable=True)
         cause = error.__cause__ or error
         if isinstance(cause, CallFailure):
-            return cause.but(detail=self.clean(cause.detail))
+            return replace(cause, detail=self.clean(cause.detail))
         where = self.identity["base_url"]
         words = f"{where}: {type(cause).__name__}: {cause}".rstrip(": ")
         return failures.failure_of_connection(self.clean(words))
@@ -293,7 +294,7 @@ def _http_client() -> object:
             verify=_trusted(*map(os.environ.get, _TRUST)),
             follow_redirects=False,
             headers={"Accept-Encoding": ", ".join(failures.ENCODINGS)},
-            event_hooks={"response": [failures.bound_reply]},
+            event_hooks={"response": [failures.async_bound_reply]},
         )
     except Exception as error:  # noqa: BLE001 - of several kinds, and it quotes logins of proxies
         found = f"{type(error).__name__}: {mask_addresses(str(error))}"
@@ -310,7 +311,7 @@ def _guarded(http_client: Any) -> object:
     own.follow_redirects = False
     own.headers = {**http_client.headers, "Accept-Encoding": ", ".join(failures.ENCODINGS)}
     hooks = http_client.event_hooks
-    own.event_hooks = {**hooks, "response": [*hooks["response"], failures.bound_reply_of_thread]}
+    own.event_hooks = {**hooks, "response": [*hooks["response"], failures.bound_reply]}
     return own
 
 

@@ -57,9 +57,6 @@ class Chunked(Retriever):
         """Let the retriever get ready, and keep what it computes where this one would."""
         self.load_inner(self.retriever)
 
-    def _cut(self, documents: Sequence[Document]) -> list[Document]:
-        return [chunk for each in documents for chunk in self._chunker.chunks_of(each)]
-
     def index(self, corpus: Sequence[Document]) -> None:
         """Cut the documents, and let the retriever index the chunks."""
         chunks = [(chunk, each.id) for each in corpus for chunk in self._chunker.chunks_of(each)]

@@ -37,17 +37,20 @@ _ITEMS_PER_QUERY = 500  # SQLite before 3.32 takes 999 variables
 _STRUCTURE = ("", "")
 
 
-class StoreEntry(NamedTuple):
-    """All rows of one kind and key."""
+class CacheEntry(NamedTuple):
+    """All rows of one kind and key, or a folder of arrays."""
 
+    path: Path
+    """The file of the rows, or the folder."""
     kind: str
-    key: str
+    key: str | None
+    """The key of the rows; None for a folder of arrays."""
     label: str
-    """The component or data that the rows are about; `?` if that was lost."""
+    """The component or data that it belongs to; `?` if that was lost."""
     size: int
-    """Bytes of the blobs."""
+    """Bytes of the content."""
     used_at: float
-    """Seconds since 1970."""
+    """Seconds since 1970 when it was last used."""
 
 
 class Store:
@@ -161,7 +164,7 @@ class Store:
         rows = [(kind, key, item) for item in items]
         self._file.write(lambda file: file.executemany(f"DELETE FROM rows WHERE {_ITEM}", rows))
 
-    def remove_entries(self, entries: Sequence[StoreEntry]) -> None:
+    def remove_entries(self, entries: Sequence[CacheEntry]) -> None:
         """Remove all rows of some entries and their space on disk; an empty file is removed."""
         keys = [(entry.kind, entry.key) for entry in entries]
 
@@ -180,14 +183,15 @@ class Store:
         query, values = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)", (kind, key, label)
         self._file.write(lambda file: file.execute(query, (*values, time.time())), durable=False)
 
-    def entries(self) -> list[StoreEntry]:
+    def entries(self) -> list[CacheEntry]:
         """Return the entries of the first file."""
         query = (
             "SELECT kind, key, ifnull(label, '?'), size, ifnull(used_at, stored) FROM "
             "(SELECT kind, key, sum(length(blob)) AS size, max(stored_at) AS stored "
             "FROM rows GROUP BY kind, key) LEFT JOIN entries USING (kind, key)"
         )
-        return [StoreEntry(*row) for row in self._file.read(lambda f: f.execute(query).fetchall())]
+        rows = self._file.read(lambda file: file.execute(query).fetchall())
+        return [CacheEntry(self.path, *row) for row in rows]
 
     def damage(self) -> dict[tuple[str, str], int]:
         """Count the damaged rows of the first file by kind and key.

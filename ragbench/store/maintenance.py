@@ -5,34 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from ragbench.errors import DataError
 from ragbench.store import arrays
-from ragbench.store.database import CACHE_FILE, REPLIES_FILE, Store, StoreEntry
+from ragbench.store.database import CACHE_FILE, REPLIES_FILE, CacheEntry, Store
 
 _KINDS = (
     *("corpus", "index", "matrix"),
     *("retrieve", "generate", "score", "judge", "compare", "embed", "replies"),
 )
 """The order in which kinds are shown, as a run makes them; others come last."""
-
-
-@dataclass(frozen=True, slots=True)
-class CacheEntry:
-    """All rows of a kind and key, or a folder of arrays."""
-
-    path: Path
-    kind: str
-    label: str
-    """The component or data that it belongs to."""
-    size: int
-    """Bytes of the content."""
-    used_at: float
-    """Seconds since 1970 when it was last used."""
-    row: StoreEntry | None = None
-    """The rows; None for a folder of arrays."""
 
 
 def stored_in(folder: Path) -> list[CacheEntry]:
@@ -56,11 +39,11 @@ def verify(folder: Path) -> Iterator[tuple[Path, int, str]]:
             yield entry.path, len(damaged), f"{entry.kind} of {entry.label}"
     for name in (CACHE_FILE, REPLIES_FILE):
         with closing(Store(folder / name, read_only=True)) as store:
-            labels: dict[tuple[str, str], str] = {}
+            labels: dict[tuple[str, str | None], str] = {}
             try:
                 damage = store.damage()
                 with suppress(DataError):  # a damaged file gives no labels
-                    labels = {entry[:2]: entry.label for entry in store.entries()}
+                    labels = {(e.kind, e.key): e.label for e in store.entries()}
             except DataError as error:
                 yield store.path, 1, error.problem.found
                 continue
@@ -97,10 +80,10 @@ def to_prune(
 
 def remove(entries: Sequence[CacheEntry]) -> int:
     """Remove entries and return the sum of their sizes."""
-    rows: dict[Path, list[StoreEntry]] = {}
+    rows: dict[Path, list[CacheEntry]] = {}
     for entry in entries:
-        if entry.row is not None:
-            rows.setdefault(entry.path, []).append(entry.row)
+        if entry.key is not None:
+            rows.setdefault(entry.path, []).append(entry)
             continue
         try:
             arrays.discard(entry.path)
@@ -117,11 +100,10 @@ def _array_folders(folder: Path) -> Iterator[CacheEntry]:
         path, used = about.parent, about.stat().st_mtime
         if path.parent.name in _KINDS and not path.name.startswith("."):
             size = sum(file.stat().st_size for file in path.iterdir())
-            yield CacheEntry(path, path.parent.name, arrays.about_what(path), size, used)
+            yield CacheEntry(path, path.parent.name, None, arrays.about_what(path), size, used)
 
 
 def _rows(folder: Path) -> Iterator[CacheEntry]:
     for name in (CACHE_FILE, REPLIES_FILE):
         with closing(Store(folder / name)) as store:
-            for row in store.entries():
-                yield CacheEntry(store.path, row.kind, row.label, row.size, row.used_at, row)
+            yield from store.entries()

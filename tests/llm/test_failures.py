@@ -1,6 +1,7 @@
 """What HTTP errors mean; the openai package's own reader of Retry-After is the oracle."""
 
 import time
+from dataclasses import replace
 from email.utils import formatdate
 
 import openai
@@ -82,7 +83,7 @@ def test_exceptions(error, cause, retryable):
 def test_waits_double_and_never_undercut_the_server():
     backoff = Backoff(seed=0)
     plain = CallFailure(Cause.SERVER_ERROR, "")
-    asked = plain.but(retry_after_s=2.0)
+    asked = replace(plain, retry_after_s=2.0)
 
     for tried, longest in ((1, 0.005), (2, 0.01), (3, 0.02), (50, 30.0)):
         waits = [backoff.seconds(plain, tried) for _ in range(50)]
