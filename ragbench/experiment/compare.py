@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -213,27 +213,22 @@ def _meet(sources: Sequence[ScoredSystems], asked: Sequence[str] | None, interse
     try:
         return meet(base, runs, measures=asked, intersect=intersect)
     except DataError as refused:
-        said = str(refused).splitlines()
-        advice = [] if intersect else _advice(base, runs, asked, said)
-        if not advice:
+        if intersect:
             raise
-        raise DataError("\n".join([*said, *advice])) from refused
-
-
-def _advice(
-    base: ScoredSystems,
-    runs: Sequence[ScoredSystems],
-    asked: Sequence[str] | None,
-    said: Sequence[str],
-) -> list[str]:
-    """Say what `intersect` would compare, or what more it would be refused for."""
-    try:
-        met = meet(base, runs, measures=asked, intersect=True)
-    except DataError as still:
-        lines = (line for line in str(still).splitlines() if line not in said)
-        return [f"with --intersect {x}" if x.startswith("the others can") else x for x in lines]
-    which = "common ones that are the same" if met.differing else "common ones"
-    return [f"--intersect compares the {which}: {len(met.sources[0].query_ids)}"]
+        reasons = str(refused).splitlines()
+        try:
+            common = meet(base, runs, measures=asked, intersect=True)
+        except DataError as still:
+            lines = [line for line in str(still).splitlines() if line not in reasons]
+            advice = [
+                f"with --intersect {x}" if x.startswith("the others can") else x for x in lines
+            ]
+            if not advice:
+                raise refused from None
+        else:
+            which = "common ones that are the same" if common.differing else "common ones"
+            advice = [f"--intersect compares the {which}: {len(common.sources[0].query_ids)}"]
+        raise DataError("\n".join([*reasons, *advice])) from refused
 
 
 def _not_clustered(sources: Sequence[ScoredSystems], cluster: str | None) -> list[str]:
@@ -258,7 +253,9 @@ def read_all(
     # what has scores comes first: they say what run files are to be scored by
     order = sorted(range(len(sources)), key=lambda i: needs_qrels(sources[i]))
     for i in order:
-        by = list(measures) or _of_rankings(read.values()) or DEFAULT_MEASURES
+        kinds = [s.kinds for source in read.values() for s in source.systems.values()]
+        scores = (name for of in kinds for name, kind in of.items() if kind == "retrieval")
+        by = list(measures) or list(dict.fromkeys(scores)) or DEFAULT_MEASURES
         read[i] = read_scored(sources[i], name=names[i], qrels=judged, measures=by)
     return [read[i] for i in range(len(sources))]
 
@@ -271,9 +268,3 @@ def _names(sources: Sequence[Source]) -> list[str]:
         else ascii_lowercase[place % len(ascii_lowercase)]
         for place, source in enumerate(sources)
     ]
-
-
-def _of_rankings(read: Iterable[ScoredSystems]) -> list[str]:
-    kinds = [system.kinds for source in read for system in source.systems.values()]
-    names = (name for each in kinds for name, kind in each.items() if kind == "retrieval")
-    return list(dict.fromkeys(names))

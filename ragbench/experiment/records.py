@@ -167,25 +167,19 @@ def totals_of(planned: PlannedJudge) -> Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolCounts:
-    """How many pairs of query and passage a judge was to grade, and what became of them."""
-
-    pairs: int
-    people: int
-    model: int
-    failed: Mapping[str, int]
-    """Cause -> those whose verdict failed."""
-    without_text: int
-
-
-@dataclass(frozen=True, slots=True)
 class Filled:
     """The judgements of people with those of a model, and who made how many."""
 
     qrels: Qrels
     source: str | None
     """What signatures say of them; None where the model has no part in them."""
-    counts: PoolCounts
+    # pairs of query and passage: in the pool, judged by people, graded by the model, failed by
+    # cause, and without a text to judge
+    pairs: int
+    people: int
+    model: int
+    failed: Mapping[str, int]
+    without_text: int
     rows: list[VerdictRow]
     models: tuple[str, ...]
     use: JudgeUse
@@ -194,10 +188,8 @@ class Filled:
     @property
     def by(self) -> JudgedBy:
         """How many pairs people judged, the model judged, and failed: beside every mean."""
-        counts = self.counts
-        return JudgedBy(
-            people=counts.people, model=counts.model, failed=sum(counts.failed.values())
-        )
+        failed = sum(self.failed.values())
+        return JudgedBy(people=self.people, model=self.model, failed=failed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -71,7 +71,11 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> Summary:
             model_name="+".join(filled.models),
             rubric=plan.fill.rubric.name,
             depth=plan.fill.rules.depth,
-            **asdict(filled.counts),
+            pairs=filled.pairs,
+            people=filled.people,
+            model=filled.model,
+            failed=filled.failed,
+            without_text=filled.without_text,
             judging=filled.use.summary(),
         ),
         systems=systems,
@@ -116,7 +120,7 @@ def _counts(
             scored = sum(int((column.causes == Cause.SCORED).sum()) for column in columns)
             yield failed_answers(columns), scored
     if results.filled is not None:
-        yield results.filled.counts.failed, results.filled.counts.model
+        yield results.filled.failed, results.filled.model
 
 
 def _warnings(
@@ -362,8 +366,8 @@ def _left_out(plan: Plan, results: Results) -> Iterator[tuple[str, int, Usage | 
             usage = scale_usage(done, len(cut), len(finished))
             yield f"judge {system} ({judge})", len(cut), usage
     if (filled := results.filled) is not None:
-        left = filled.counts.failed.get(_OVER, 0)
-        yield "judge passages", left, scale_usage([filled.use.usage], left, filled.counts.model)
+        left = filled.failed.get(_OVER, 0)
+        yield "judge passages", left, scale_usage([filled.use.usage], left, filled.model)
     for each in results.preferences:
         pairs = [pair for entry in each.entries for pair in entry.comparisons]
         left, n = sum(pair.failed.get(_OVER, 0) for pair in pairs), sum(pair.n for pair in pairs)

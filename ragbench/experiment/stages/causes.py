@@ -28,7 +28,7 @@ from ragbench.experiment.stages.base import Stage
 from ragbench.experiment.stages.matching import document_of, scored_ids
 from ragbench.records.causes import Lost
 from ragbench.score.retrieval.ranking import rank_order
-from ragbench.types import Cause, Document, Prediction, Qrels, Run, ScoreColumn
+from ragbench.types import Cause, Prediction, Qrels, Run, ScoreColumn
 from ragbench.types.rows import Mapped
 
 _Kept = TypeVar("_Kept")
@@ -63,7 +63,11 @@ def find_causes(plan: Plan, results: Results) -> dict[str, SystemCauses]:
         source, answers = plan.system(system.name), results.answers.get(system.name)
         ranking = results.rankings.get(source.ranking_of or "")
         lost: Iterator[Lost]
-        if answers is None or _only_ranks(answers, ranking):
+        # records may have rankings of a system, and not one answer
+        if answers is None or (
+            ranking is not None
+            and all(o.value is None and o.cause is Cause.MISSING_ANSWER for o in answers.outcomes)
+        ):
             lost = (
                 cause_of_ranking(each, gold.rules, answerable=gold.answerable[row])
                 for row, each in enumerate(gold.found_in(ranking))
@@ -72,14 +76,6 @@ def find_causes(plan: Plan, results: Results) -> dict[str, SystemCauses]:
             lost = _of_answers(_Answering(gold, source, answers, ranking, system))
         found[system.name] = SystemCauses(system.name, list(lost))
     return found
-
-
-def _only_ranks(answers: Answers, ranking: Ranked | None) -> bool:
-    """Whether the records have rankings of a system, and not one answer."""
-    return ranking is not None and all(
-        outcome.value is None and outcome.cause is Cause.MISSING_ANSWER
-        for outcome in answers.outcomes
-    )
 
 
 @dataclass
@@ -164,9 +160,10 @@ class _Gold:
             if words is not None and words.can_be_found:
                 value = outcomes[row].value
                 hits = [] if value is None else value.documents[:_LOOKED_AT]
-                texts = [document_of(hit, self.plan.corpus) for hit in hits]
-                if not hits or any(texts):
-                    place = words.rank_in((_text(each) for each in texts), self.rules.words)
+                passages = [document_of(hit, self.plan.corpus) for hit in hits]
+                texts = [None if p is None else p.full_text for p in passages]
+                if not hits or any(passages):
+                    place = words.rank_in(texts, self.rules.words)
                     one = one._replace(answer_rank=place, retrieved=len(hits))
             yield one
 
@@ -216,10 +213,6 @@ class _Gold:
             )
             for query, names in self.relevant.items()
         }
-
-
-def _text(document: Document | None) -> str | None:
-    return None if document is None else document.full_text
 
 
 @dataclass
@@ -312,20 +305,11 @@ def _said(asked: _Answering, row: int) -> Said:
     scored = asked.ids.get(query, {})
     names = [passage.id for passage in contexts]
     read = frozenset(scored.get(name, name) for name in names) & relevant
-    strange = asked.ranking is not None and asked.source.control is None and not read
-    if strange and names and not _hits_of(asked, row) & set(names):
-        return replace(said, passages=len(contexts))  # ids of its own: the ranks have to tell
+    if asked.ranking is not None and asked.source.control is None and not read and names:
+        hits = asked.ranking.outcomes[row].value
+        if hits is None or not {hit.id for hit in hits.documents} & set(names):
+            return replace(said, passages=len(contexts))  # ids of its own: the ranks have to tell
     return replace(said, passages=len(contexts), read=read)
-
-
-def _hits_of(asked: _Answering, row: int) -> set[str]:
-    ranking = asked.ranking
-    outcome = None if ranking is None else ranking.outcomes[row]
-    return (
-        set()
-        if outcome is None or outcome.value is None
-        else {hit.id for hit in outcome.value.documents}
-    )
 
 
 def _right(asked: _Answering, column: ScoreColumn | None, row: int) -> tuple[bool | None, str]:

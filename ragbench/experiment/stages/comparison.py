@@ -70,14 +70,10 @@ def with_reasons(plan: Plan, results: Results, comparisons: Comparisons) -> Comp
             if parse_measure(family.measure).spec.reads == "passages":
                 family = _by_answers(plan, results, family, columns, doubtful)
             elif _all_zero(columns) and (why := _nothing_relevant(plan, results)) is not None:
-                family = _silenced(family, why)
+                family = replace(family, tells_nothing=why, best=None, tied_with_best=())
         families.append(family)
     results.warnings += [*nothing_told(families), *doubtful.values()]
     return replace(comparisons, measures=tuple(families))
-
-
-def _silenced(family: MeasureComparison, why: str) -> MeasureComparison:
-    return replace(family, tells_nothing=why, best=None, tied_with_best=())
 
 
 def _all_zero(columns: Sequence[ScoreColumn]) -> bool:
@@ -100,7 +96,7 @@ def _by_answers(
     if why is None:
         return family
     if family.tells_nothing or _all_zero(columns):
-        return _silenced(family, why)
+        return replace(family, tells_nothing=why, best=None, tied_with_best=())
     doubtful.setdefault("answers", f"{family.measure}: {why}")
     return family
 
@@ -110,7 +106,13 @@ def _not_found(plan: Plan, results: Results, columns: Sequence[ScoreColumn]) -> 
     table = np.array([column.values for column in columns])
     scored = np.isfinite(table).any(axis=0)
     never = int((scored & ~(np.nan_to_num(table) > 0).any(axis=0)).sum())
-    n, shortest = int(scored.sum()), _answer_lengths(plan)
+    n, answers = int(scored.sum()), plan.collection.answers
+    # words of the shortest gold answer of each query that has one
+    shortest = [
+        min(len(text.split()) for text in answers[query])
+        for query in plan.ids
+        if answers.get(query)
+    ]
     longest = _longest_passage(plan, results.rankings.values())
     above, middle = sum(words > longest for words in shortest), median(shortest or [0])
     hardly = n and never >= _HARDLY * n and (middle >= _SENTENCE or never == n)
@@ -122,16 +124,6 @@ def _not_found(plan: Plan, results: Results, columns: Sequence[ScoreColumn]) -> 
     elif middle >= _SENTENCE:
         found += f", as gold answers have {middle:g} words in the median"
     return f"{found}: {_WHAT_TO_DO}"
-
-
-def _answer_lengths(plan: Plan) -> list[int]:
-    """Words of the shortest gold answer of each query that has one."""
-    answers = plan.collection.answers
-    return [
-        min(len(answer.split()) for answer in answers[query.id])
-        for query in plan.queries
-        if answers.get(query.id)
-    ]
 
 
 def _longest_passage(plan: Plan, rankings: Iterable[Ranked]) -> int:
@@ -267,18 +259,14 @@ def refusal_notes(plan: Plan, results: Results) -> list[str]:
             values = [outcome.value for outcome in answers.outcomes]
             lacking = {name for value in values if value is not None for name in value.left_out}
             add(f"generator {system.generator}", lacking, generator.signature_parts())
-    return [
-        f"{who}: the model refuses {', '.join(_refused(name, options) for name in sorted(names))}; "
-        "requests go without"
-        for who, (names, options) in found.items()
-        if names
-    ]
-
-
-def _refused(name: str, options: Mapping[str, object]) -> str:
-    """An option that a model refuses; with its value where that is not the default."""
-    value = options.get(name)
-    return f"{name} {value} of the config" if value else name
+    notes = []
+    for who, (names, options) in found.items():
+        # an option of the config with its value, where that is not the default
+        set_to = {name: options.get(name) for name in sorted(names)}
+        texts = [f"{n} {value} of the config" if value else n for n, value in set_to.items()]
+        if texts:
+            notes.append(f"{who}: the model refuses {', '.join(texts)}; requests go without")
+    return notes
 
 
 def differences_from(

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from ragbench.config.schema import RetrievalMetrics
 from ragbench.experiment.plan.records import PlannedFill
-from ragbench.experiment.records import Filled, PoolCounts, Ranked, Results, totals_of, use_of
+from ragbench.experiment.records import Filled, Ranked, Results, totals_of, use_of
 from ragbench.experiment.stages.base import Node, Stage, Workspace
 from ragbench.experiment.stages.comparison import mixture
 from ragbench.experiment.stages.judging import Verdicts
@@ -77,28 +77,28 @@ def _source(
     return f"{'' if people is None else 'people+'}model({fill.rubric.name},{said})"
 
 
-def _doubts(fill: PlannedFill, counts: PoolCounts, people: Qrels | None) -> list[str]:
-    found = []
-    failed = sum(counts.failed.values())
+def _doubts(fill: PlannedFill, filled: Filled, people: Qrels | None) -> list[str]:
+    """Return warnings on passages that stay unjudged, and on grades of another scale."""
+    warnings, failed = [], sum(filled.failed.values())
     if failed:
-        causes = ", ".join(f"{count} {cause}" for cause, count in counts.failed.items())
-        found.append(
-            f"fill: judge {fill.name}: {failed} of {failed + counts.model} passages could not "
+        causes = ", ".join(f"{count} {cause}" for cause, count in filled.failed.items())
+        warnings.append(
+            f"fill: judge {fill.name}: {failed} of {failed + filled.model} passages could not "
             f"be graded ({causes}); they stay unjudged, which measures take for not relevant"
         )
-    if counts.without_text:
-        found.append(
-            f"fill: {counts.without_text} passages have no text and stay unjudged, which "
+    if filled.without_text:
+        warnings.append(
+            f"fill: {filled.without_text} passages have no text and stay unjudged, which "
             "measures take for not relevant"
         )
     theirs = int(people.grades.max()) if people is not None and len(people) else 0
-    if counts.model and theirs >= 1 and theirs != fill.top_grade:
-        found.append(
+    if filled.model and theirs >= 1 and theirs != fill.top_grade:
+        warnings.append(
             f"fill: people grade up to {theirs}, the model up to {fill.top_grade}: the same "
             "relevance counts differently; a rubric with as many levels, or `relevant_from` for "
             "grades of 0 and 1, would agree"
         )
-    return found
+    return warnings
 
 
 class Judgements(Stage):
@@ -150,25 +150,23 @@ class Judgements(Stage):
         for row in rows:
             if row.grade is not None and row.document_id is not None:
                 grades.setdefault(row.query_id, {})[row.document_id] = row.grade
-        counts = PoolCounts(
+        # where people have judged, theirs
+        merged = {q: {**grades.get(q, {}), **people.get(q, {})} for q in {**people, **grades}}
+        filled = Filled(
+            qrels=Qrels.from_dict(merged),
+            source=_source(fill, judged, plan.qrels, grades),
             pairs=len(pool),
             people=len(pool) - len(unjudged),
             model=sum(map(len, grades.values())),
             failed=dict(Counter(row.cause for row in rows if row.status == "failed")),
             without_text=len(unjudged) - len(asked),
-        )
-        doubts = _doubts(fill, counts, plan.qrels)
-        # where people have judged, theirs
-        merged = {q: {**grades.get(q, {}), **people.get(q, {})} for q in {**people, **grades}}
-        return Filled(
-            qrels=Qrels.from_dict(merged),
-            source=_source(fill, judged, plan.qrels, grades),
-            counts=counts,
             rows=rows,
             models=judged.models,
             use=use_of(fill.judge, judged, before),
-            warnings=[*doubts, *mixture("fill", fill.name, fill.judge, judged)],
+            warnings=mixture("fill", fill.name, fill.judge, judged),
         )
+        filled.warnings[:0] = _doubts(fill, filled, plan.qrels)
+        return filled
 
     def collect(self, results: Results) -> None:
         """Add what the model judged."""
