@@ -119,8 +119,8 @@ def validate(config: Path, overrides: tuple[str, ...]) -> None:
     """
     from ragbench.config.load import load_config
     from ragbench.data.loaders.base import Previewed
+    from ragbench.experiment.plan.components import loads_by_code, uncalled_components
     from ragbench.experiment.plan.plan import load_collection
-    from ragbench.experiment.plan.stand_ins import loads_by_code, uncalled_components
 
     checked = load_config(config, overrides=overrides)
     uncalled = [f"{name} is not made before a run" for name in uncalled_components(checked)]

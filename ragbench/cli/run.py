@@ -190,10 +190,14 @@ def plan(
     """
     from ragbench.config.load import load_config
     from ragbench.data.runs.run_folder import to_json
-    from ragbench.experiment.plan.components import missing_keys, readiness
+    from ragbench.experiment.plan.components import (
+        loads_by_code,
+        missing_keys,
+        readiness,
+        uncalled_components,
+    )
     from ragbench.experiment.plan.plan import load_collection, make_plan
     from ragbench.experiment.plan.records import LiveComponents
-    from ragbench.experiment.plan.stand_ins import loads_by_code, uncalled_components
     from ragbench.experiment.stages.graph import forecast, plan_record
     from ragbench.records.manifest import Choices
 

@@ -104,25 +104,33 @@ def slicings(
     if qrels is not None:
         grades = [qrels.by_query.get(query, {}).values() for query in ids_of(queries)]
         relevant = [sum(grade > 0 for grade in each) for each in grades]
+    needs = ""
+    for field in config.statistics.slices or ():
+        if field == "relevant" and relevant is None:
+            needs = "relevant needs relevance judgements, and the data set has none"
+        elif field == "answerable" and relevant is None and not answers:
+            needs = "answerable needs relevance judgements or gold answers"
+            needs += ", and the data set has neither"
+        if needs:
+            raise DataError(needs, file=config.path, record="statistics.slices")
     makers: dict[str, Callable[[], Slicing]] = {
         "query_length": lambda: _thirds(
             "query_length", [len(query.text.split()) for query in queries], "words"
         ),
-        "relevant": lambda: _thirds("relevant", _known(config, relevant), "relevant"),
-        "answerable": lambda: _answerable(config, queries, relevant, answers),
+        "relevant": lambda: _thirds("relevant", relevant or [], "relevant"),
+        "answerable": lambda: _answerable(ids_of(queries), relevant, answers),
     }
-    return [
-        makers[field]() if field in makers else _by_metadata(config, field, queries)
-        for field in config.statistics.slices or ()
-    ]
-
-
-def _by_metadata(config: ExperimentConfig, field: str, queries: Sequence[Query]) -> Slicing:
-    """A query is in the slice of its value, or, of a list such as tags, of each of its values."""
-    values = _values(field, _metadata(queries), config.path, "statistics.slices", lists=True)
-    labels = [value or (_NONE,) for value in values]
-    names = sorted({name for own in labels for name in own}, key=lambda n: (n == _NONE, n))
-    return Slicing(field, tuple(names), labels)
+    slices = []
+    for field in config.statistics.slices or ():
+        if field in makers:
+            slices.append(makers[field]())
+            continue
+        # a query is in the slice of its value, or, of a list such as tags, of each of its values
+        values = _values(field, _metadata(queries), config.path, "statistics.slices", lists=True)
+        labels = [value or (_NONE,) for value in values]
+        names = sorted({name for of in labels for name in of}, key=lambda n: (n == _NONE, n))
+        slices.append(Slicing(field, tuple(names), labels))
+    return slices
 
 
 def _values(
@@ -149,26 +157,13 @@ def _values(
     return [tuple(dict.fromkeys(str(v) for v in own if v is not None)) for own in each]
 
 
-def _known(config: ExperimentConfig, relevant: list[int] | None) -> list[int]:
-    if relevant is None:
-        raise _needs(config, "relevant needs relevance judgements, and the data set has none")
-    return relevant
-
-
 def _answerable(
-    config: ExperimentConfig,
-    queries: Sequence[Query],
-    relevant: list[int] | None,
-    answers: Mapping[str, Sequence[str]],
+    names: Sequence[str], relevant: list[int] | None, answers: Mapping[str, Sequence[str]]
 ) -> Slicing:
     """A query is answerable if it has a gold answer or a relevant document."""
-    if relevant is None and not answers:
-        text = "answerable needs relevance judgements or gold answers, and the data set has neither"
-        raise _needs(config, text)
-    counts = relevant or [0] * len(queries)
     labels = [
         ("answerable" if count or answers.get(query) else "unanswerable",)
-        for query, count in zip(ids_of(queries), counts, strict=True)
+        for query, count in zip(names, relevant or [0] * len(names), strict=True)
     ]
     return Slicing("answerable", ("answerable", "unanswerable"), labels)
 
@@ -183,10 +178,6 @@ def _thirds(field: str, counts: Sequence[int], unit: str) -> Slicing:
         low, high = values[third == number].min(), values[third == number].max()
         names[number] = f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
     return Slicing(field, tuple(names.values()), [(names[number],) for number in third.tolist()])
-
-
-def _needs(config: ExperimentConfig, found: str) -> DataError:
-    return DataError(found, file=config.path, record="statistics.slices")
 
 
 def common_clusters(path: str, met: Met) -> list[str]:

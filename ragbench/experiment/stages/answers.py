@@ -139,15 +139,8 @@ def _given(row: Answered | None) -> Outcome[Prediction]:
         return Outcome(None, Cause.ERROR, row.error, row.latency_ms)
     if row is None or row.answer is None:
         return Outcome(None, Cause.MISSING_ANSWER)
-    prediction = Prediction(
-        row.answer,
-        row.contexts,
-        row.usage,
-        row.queries,
-        row.latency_ms,
-        tool_calls=row.tool_calls,
-    )
-    return as_told(Outcome(prediction))
+    parts = (row.answer, row.contexts, row.usage, row.queries, row.latency_ms)
+    return as_told(Outcome(Prediction(*parts, tool_calls=row.tool_calls)))
 
 
 def _retrieved(row: Answered | None) -> Outcome[Retrieved]:

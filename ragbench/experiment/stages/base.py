@@ -277,16 +277,9 @@ class StoredStage(Stage, ABC):
         missing = [at for at, slot in slots.items() if not self._find(slot, values, at)]
         space.work.setdefault(self.title, Work(len(slots), len(slots) - len(missing)))
         if not space.dry:
-            chosen = None if rows is None else set(rows)
-            self._make_missing(
-                slots,
-                values,
-                [
-                    at
-                    for at in missing
-                    if slots[at].key != UNKNOWN and (chosen is None or slots[at].row in chosen)
-                ],
-            )
+            chosen = {slot.row for slot in slots.values()} if rows is None else set(rows)
+            todo = [at for at in missing if slots[at].key != UNKNOWN and slots[at].row in chosen]
+            self._make_missing(slots, values, todo)
         return values
 
     def _make_missing(

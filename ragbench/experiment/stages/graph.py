@@ -90,27 +90,20 @@ def run_stages(workspace: Workspace) -> Results:
     """Make all that is not stored, stage by stage, and return what came out."""
     plan, stages, results = workspace.plan, stages_of(workspace), Results(prompts=workspace.prompts)
     if plan.config.budget != BudgetLimits():
-        for rows in _rounds(workspace):
+        # where money may run out, all systems go through one growing random sample of the queries
+        # before the next one begins, so that they have much the same queries by then
+        order = workspace.in_random_order(range(len(plan.queries)))
+        sizes = [-(-len(order) * part // _ROUNDS) for part in range(1, _ROUNDS + 1)]
+        # of fewer queries than rounds some sizes are the same
+        for size in dict.fromkeys(sizes):
             for stage in stages:
-                stage.pay_for(rows)
+                stage.pay_for(order[:size])
     for stage in stages:
         stage.collect(results)
     results.work = workspace.work
     results.systems = [replace(s, costs=costs_of(results, s.name)) for s in results.systems]
     results.spending = spending_of(plan, results, workspace.budget)
     return results
-
-
-def _rounds(workspace: Workspace) -> list[list[int]]:
-    """Growing random samples of the rows, the last of which is all of them.
-
-    Where money may run out, all systems go through one round before the next one begins, so
-    that they have much the same queries by then.
-    """
-    order = workspace.in_random_order(range(len(workspace.plan.queries)))
-    sizes = [-(-len(order) * part // _ROUNDS) for part in range(1, _ROUNDS + 1)]
-    # of fewer queries than rounds some sizes are the same
-    return [order[:size] for size in dict.fromkeys(sizes)]
 
 
 @dataclass(slots=True)
