@@ -64,41 +64,41 @@ def collect_verdicts(
 
     Verdicts are looked at one by one, again for the rows.
     """
-    named = Mapped(lambda item: (item.query_id, item.sample), items)
     gathered = {rubric.name: _Gathered(len(items)) for rubric in rubrics}
 
     def usages() -> Iterator[Usage]:
         for row, verdicts in enumerate(found):
-            for name, own in gathered.items():
-                own.add(row, verdict := verdicts[name])
+            for name, of_rubric in gathered.items():
+                of_rubric.add(row, verdict := verdicts[name])
                 yield verdict.usage
 
     usage = add_usage(usages())
-    models = _all(own.models for own in gathered.values()) or (judge.model,)
-    firsts = [row for row, (_, sample) in enumerate(named) if not sample]
+    models = _all(of_rubric.models for of_rubric in gathered.values()) or (judge.model,)
+    firsts = [row for row, item in enumerate(items) if not item.sample]
     data = _data_of(Mapped(items.__getitem__, firsts))
     columns = {}
     for rubric in rubrics:
-        own, given = gathered[rubric.name], data["nuggets"] if rubric.method == "nuggets" else None
+        of_rubric = gathered[rubric.name]
+        nuggets = data["nuggets"] if rubric.method == "nuggets" else None
         signature = Signature.of(
             rubric.name,
             judge=type_name,
-            model="+".join(_all([own.models]) or models),
-            **_parts(judge, rubric, own),
+            model="+".join(sorted(of_rubric.models) or models),
+            **_parts(judge, rubric, of_rubric),
             queries=data["queries"],
-            gold=data["gold"] if "reference" in rubric.needs and not given else None,
-            nuggets=given,
+            gold=data["gold"] if "reference" in rubric.needs and not nuggets else None,
+            nuggets=nuggets,
             v=VERSION,
         )
-        columns[rubric.name] = own.column(rubric, signature)
+        columns[rubric.name] = of_rubric.column(rubric, signature)
 
     def row_of(place: int) -> VerdictRow:
         number, row = divmod(place, len(items))
-        (query, sample), verdict = named[row], found[row][rubrics[number].name]
+        item, verdict = items[row], found[row][rubrics[number].name]
         return VerdictRow.of(
             verdict,
-            query_id=query,
-            sample=sample if len(firsts) < len(items) else None,
+            query_id=item.query_id,
+            sample=item.sample if len(firsts) < len(items) else None,
             rubric=rubrics[number].name,
             judge=type_name,
             model=verdict.model or judge.model,
@@ -109,11 +109,11 @@ def collect_verdicts(
         Mapped(row_of, range(len(items) * len(rubrics))),
         models,
         usage,
-        _all(own.left_out for own in gathered.values()),
-        {form_id(*words): words for own in gathered.values() for words in own.sent},
-        {name: own.apart for name, own in gathered.items() if own.apart},
-        {name: own.failed for name, own in gathered.items() if own.failed},
-        {name: own.asked for name, own in gathered.items()},
+        _all(of_rubric.left_out for of_rubric in gathered.values()),
+        {form_id(*words): words for of_rubric in gathered.values() for words in of_rubric.sent},
+        {name: of_rubric.apart for name, of_rubric in gathered.items() if of_rubric.apart},
+        {name: of_rubric.failed for name, of_rubric in gathered.items() if of_rubric.failed},
+        {name: of_rubric.asked for name, of_rubric in gathered.items()},
     )
 
 
@@ -127,22 +127,14 @@ def _data_of(items: Sequence[Item]) -> dict[str, str | None]:
             has_nuggets |= item.nuggets is not None
             yield from (str(len(item.references)), *item.references)
 
-    asked = (
-        piece
-        for item in items
-        for piece in (
-            item.query_id,
-            item.question or "",
-            *(fingerprint_json(turn.to_dict()) for turn in item.turns),
-        )
-    )
-    return {
-        "gold": fingerprint(gold()),
-        "queries": fingerprint(asked),
-        "nuggets": fingerprint_json([[item.query_id, item.nuggets] for item in items])
-        if has_nuggets
-        else None,
-    }
+    def queries() -> Iterator[str]:
+        for item in items:
+            yield from (item.query_id, item.question or "")
+            yield from (fingerprint_json(turn.to_dict()) for turn in item.turns)
+
+    hashes: dict[str, str | None] = {"gold": fingerprint(gold()), "queries": fingerprint(queries())}
+    nuggets = [[item.query_id, item.nuggets] for item in items] if has_nuggets else None
+    return hashes | {"nuggets": None if nuggets is None else fingerprint_json(nuggets)}
 
 
 class _Gathered:
@@ -190,16 +182,14 @@ def _all(parts: Iterable[Iterable[str]]) -> tuple[str, ...]:
     return tuple(sorted(set(chain.from_iterable(parts))))
 
 
-def _parts(judge: Judge, rubric: Rubric, own: _Gathered) -> dict[str, Any]:
-    """What the scores depend on besides model and data."""
+def _parts(judge: Judge, rubric: Rubric, gathered: _Gathered) -> dict[str, Any]:
+    """The parts of a signature that scores depend on besides model and data."""
+    parts, refused = dict(judge.signature_parts(rubric)), gathered.left_out
     if not judge.asks:
-        return dict(judge.signature_parts(rubric))
-    weighted: Any = None
-    if rubric.method == "rating":
-        # a server that returns log-probabilities now and then mixes two definitions
-        weighted = "some" if len(own.weighted) > 1 else own.weighted == {True}
-    parts = {**judge.signature_parts(rubric), "weighted": weighted}
-    lacking = own.left_out
-    # as though it had not been asked for; whether there were log-probabilities is said already
-    parts |= {name: None for name in lacking if name in parts}
-    return {**parts, "in_words": True if "response_format" in lacking else None}
+        return parts
+    # a server that returns log-probabilities now and then mixes two definitions
+    weighted: Any = "some" if len(gathered.weighted) > 1 else gathered.weighted == {True}
+    parts["weighted"] = weighted if rubric.method == "rating" else None
+    # an option that the model refuses counts as not asked for; `weighted` covers log-probabilities
+    parts |= {name: None for name in refused if name in parts}
+    return {**parts, "in_words": True if "response_format" in refused else None}
