@@ -127,25 +127,30 @@ def read_answer(answer: Any) -> Prediction:
     prediction = _of_mapping(answer) if isinstance(answer, Mapping) else answer
     if not isinstance(prediction, Prediction) or not isinstance(prediction.answer, str):
         raise AdapterError(f"found {shown(answer)} instead of an answer, allowed: {_SHAPES}")
-    queries, latency_ms = prediction.queries, prediction.latency_ms
-    if not isinstance(queries, (list, tuple)) or not all(isinstance(q, str) for q in queries):
-        raise AdapterError(f"found {shown(queries)} as queries, allowed: a list of texts")
-    if not isinstance(prediction.usage, Usage):
-        raise AdapterError(
-            f"found {shown(prediction.usage)} as usage, allowed: ragbench.types.Usage"
-        )
-    is_number = isinstance(latency_ms, (int, float)) and not isinstance(latency_ms, bool)
-    if latency_ms is not None and not (is_number and 0 <= latency_ms < math.inf):
-        raise AdapterError(f"found {shown(latency_ms)} as latency_ms, allowed: a number >= 0")
+    queries, usage, ms = prediction.queries, prediction.usage, prediction.latency_ms
+    is_list = isinstance(queries, (list, tuple)) and all(isinstance(q, str) for q in queries)
+    is_number = isinstance(ms, (int, float)) and not isinstance(ms, bool) and 0 <= ms < math.inf
+    for part, value, is_right, allowed in (
+        ("queries", queries, is_list, "a list of texts"),
+        ("usage", usage, isinstance(usage, Usage), "ragbench.types.Usage"),
+        ("latency_ms", ms, ms is None or is_number, "a number >= 0"),
+    ):
+        if not is_right:
+            raise AdapterError(f"found {shown(value)} as {part}, allowed: {allowed}")
     if prediction.tool_calls is not None:
         calls = read_tool_calls(
             prediction.tool_calls,
             lambda found, allowed: AdapterError(f"tool_calls: {found}, allowed: {allowed}"),
         )
         prediction = replace(prediction, tool_calls=calls)
-    if prediction.contexts is None:
+    contexts, reader = prediction.contexts, HitReader(None)
+    if contexts is None:
         return prediction
-    return replace(prediction, contexts=_passages(prediction.contexts))
+    if isinstance(contexts, (str, bytes, Mapping)) or not isinstance(contexts, Iterable):
+        allowed = f"a list of {_PASSAGES}"
+        raise AdapterError(f"found {shown(contexts)} as contexts, allowed: {allowed}")
+    passages = [_passage(passage, n, reader) for n, passage in enumerate(contexts, start=1)]
+    return replace(prediction, contexts=passages)
 
 
 def _of_mapping(answer: Mapping[str, Any]) -> Prediction | None:
@@ -154,14 +159,6 @@ def _of_mapping(answer: Mapping[str, Any]) -> Prediction | None:
     contexts, queries, calls = map(answer.get, ("contexts", "queries", "tool_calls"))
     queries = [] if queries is None else queries
     return Prediction(answer["answer"], contexts, queries=queries, tool_calls=calls)
-
-
-def _passages(contexts: Any) -> list[Document]:
-    if isinstance(contexts, (str, bytes, Mapping)) or not isinstance(contexts, Iterable):
-        allowed = f"a list of {_PASSAGES}"
-        raise AdapterError(f"found {shown(contexts)} as contexts, allowed: {allowed}")
-    reader = HitReader(None)
-    return [_passage(passage, number, reader) for number, passage in enumerate(contexts, start=1)]
 
 
 def _passage(passage: Any, number: int, reader: HitReader) -> Document:

@@ -62,18 +62,12 @@ class HttpReranker(Reranker):
     def _order(
         self, query: Query, hits: Sequence[ScoredDocument], top_k: int
     ) -> list[ScoredDocument]:
-        wanted = min(top_k, len(hits))
-        reply = self._endpoint.post(
-            {
-                "query": query.text,
-                "documents": [_text(hit) for hit in hits],
-                "top_n": wanted,
-                **self._model,
-            }
-        )
-        scores = _read_scores(reply, len(hits))
-        if len(scores) < wanted:
-            raise AdapterError(f"{len(scores)} results, allowed: {wanted}, as top_n says")
+        count = min(top_k, len(hits))
+        texts = [_text(hit) for hit in hits]
+        body = {"query": query.text, "documents": texts, "top_n": count, **self._model}
+        scores = _read_scores(self._endpoint.post(body), len(hits))
+        if len(scores) < count:
+            raise AdapterError(f"{len(scores)} results, allowed: {count}, as top_n says")
         best = sorted(scores, key=lambda index: -scores[index])[:top_k]
         return [replace(hits[index], score=scores[index]) for index in best]
 
