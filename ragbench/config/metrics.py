@@ -85,16 +85,16 @@ def _generation(item: Item, context: Context) -> tuple[schema.NamedMetric, ...] 
 def _with_paths(metric: Metric, base: Path) -> Metric:
     """The metric with the files and folders that its options name, relative to the config."""
     declared = declared_options(metric.declaration.function)
-    found = {}
+    paths = {}
     for name, value in metric.chosen.items():
         refers_to = declared[name].option.refers_to
         is_path = isinstance(value, str) and refers_to in ("path", "path_or_name")
         # what is nowhere there is left to the metric, which knows its names
         if is_path and os.path.exists(path := base / value):
-            found[name] = str(path.absolute())
-    if not found:
+            paths[name] = str(path.absolute())
+    if not paths:
         return metric
-    return replace(metric, options={**metric.options, **found}, chosen={**metric.chosen, **found})
+    return replace(metric, options={**metric.options, **paths}, chosen={**metric.chosen, **paths})
 
 
 def _parse_names(
@@ -102,7 +102,7 @@ def _parse_names(
 ) -> list[tuple[Item, Any]]:
     """Parse each name of a list; a wrong or repeated one is a problem at its place."""
     parsed: list[tuple[Item, Any]] = []
-    seen: dict[Any, Item] = {}
+    by_name: dict[Any, Item] = {}
     open_parenthesis = False
     for item in names.items:
         if not isinstance(item.value, str) or item.value is UNREADABLE:
@@ -123,12 +123,14 @@ def _parse_names(
         # what two spellings of one score share; `ndcg_cut_5,10` are two scores
         are_several = isinstance(result, list)
         names_of = [each.name for each in result] if are_several else [result.canonical]
-        if (first := next((seen[name] for name in names_of if name in seen), None)) is not None:
-            found = f"{item.shown()} is named twice"
+        if (
+            first := next((by_name[name] for name in names_of if name in by_name), None)
+        ) is not None:
+            message = f"{item.shown()} is named twice"
             if first.written != item.written:
-                found = f"{item.shown()} is the same as {first.shown()}"
-            report.wrong(item, found, f"each {noun} once")
-        seen.update(dict.fromkeys(names_of, item))
+                message = f"{item.shown()} is the same as {first.shown()}"
+            report.wrong(item, message, f"each {noun} once")
+        by_name.update(dict.fromkeys(names_of, item))
         parsed.append((item, result))
     return parsed
 
@@ -217,15 +219,15 @@ def _judge(
     """The judge that is meant: the named one, or the only one."""
     if judges is None:
         return None, None
-    known, given = list(judges), item.get("judge")
-    if given is None and len(known) != 1:
-        found = f"fill does not say which of {len(known)} judges grades"
-        context.report.wrong(item, found, f"judge: {', '.join(known)}")
+    names, given = list(judges), item.get("judge")
+    if given is None and len(names) != 1:
+        found = f"fill does not say which of {len(names)} judges grades"
+        context.report.wrong(item, found, f"judge: {', '.join(names)}")
         return None, None
-    name = known[0] if given is None else values.get("judge")
-    if name is not None and name not in known and given is not None:
-        close = nearest(str(name), known)
-        context.report.wrong(given, f"no judge {given.shown()}", ", ".join(known), close)
+    name = names[0] if given is None else values.get("judge")
+    if name is not None and name not in names and given is not None:
+        close = nearest(str(name), names)
+        context.report.wrong(given, f"no judge {given.shown()}", ", ".join(names), close)
         return None, None
     return name, judges.get(str(name))
 
@@ -246,17 +248,17 @@ def _rubric(
         return None
     at, rubric = given or item, load_rubric(source)
     if (rubric.asks, rubric.method) != ("context", "rating") or rubric.direction != "higher":
-        found_text = f"rubric '{rubric.name}' does not rate passages"
+        message = f"rubric '{rubric.name}' does not rate passages"
         allowed = "one with asks: context, method: rating, direction: higher"
-        context.report.wrong(at, found_text, allowed)
+        context.report.wrong(at, message, allowed)
     served = None if judge is None else known_of(judge.cls).served
     if judge is not None and served is not None and rubric.name not in served:
-        found_text = f"judge '{judge.type}' cannot apply '{rubric.name}'"
-        context.report.wrong(at, found_text, "a judge that is a language model")
+        message = f"judge '{judge.type}' cannot apply '{rubric.name}'"
+        context.report.wrong(at, message, "a judge that is a language model")
     start, written = values.get("relevant_from"), item.get("relevant_from")
     if start is not None and written is not None and start > rubric.levels:
-        found_text = f"{start} is above the levels of '{rubric.name}'"
-        context.report.wrong(written, found_text, f"2 to {rubric.levels}")
+        message = f"{start} is above the levels of '{rubric.name}'"
+        context.report.wrong(written, message, f"2 to {rubric.levels}")
     return source
 
 
