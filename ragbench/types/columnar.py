@@ -131,21 +131,20 @@ class Run:
             >>> Run.joined(parts).to_dict()
             {'q1': {'d1': 2.0}, 'q2': {'d1': 2.0}}
         """
-        names, sizes, scores, found = list[str](), list[int](), [np.zeros(0)], list[Sequence[str]]()
+        names, sizes, scores, columns = list[str](), list[int](), [np.zeros(0)], list[Any]()
         duplicates, substituted = dict[str, int](), 0
         for part in parts:
             names += part.query_ids
             sizes += np.diff(part.starts).tolist()
             scores.append(part.scores)
             ids = TextIds.packed(part.documents)
-            found.append(part.documents if ids is None else ids)
+            columns.append(part.documents if ids is None else ids)
             duplicates |= part.duplicates
             substituted += part.substituted
-        starts, every = borders(sizes, len(names)), np.concatenate(scores)
-        packed = [ids for ids in found if isinstance(ids, TextIds)]
-        whole = len(packed) == len(found)
-        documents = TextIds.joined(packed) if whole else [*chain.from_iterable(found)]
-        return cls(tuple(names), starts, documents, every, name, duplicates, substituted)
+        are_packed = all(isinstance(ids, TextIds) for ids in columns)
+        documents = TextIds.joined(columns) if are_packed else [*chain.from_iterable(columns)]
+        starts, values = borders(sizes, len(names)), np.concatenate(scores)
+        return cls(tuple(names), starts, documents, values, name, duplicates, substituted)
 
     def __len__(self) -> int:
         return len(self.documents)
@@ -198,15 +197,15 @@ class Run:
             >>> run.first(["q2", "q0", "q1"], 1).to_dict()
             {'q2': {'d3': 1.0}, 'q1': {'d1': 2.0}}
         """
-        wanted = tuple(query_ids)
-        if wanted != self.query_ids:
-            wanted = tuple(name for name in wanted if name in self.query_index)
-        if wanted == self.query_ids and np.diff(self.starts).max(initial=0) <= top_k:
+        queries = tuple(query_ids)
+        if queries != self.query_ids:
+            queries = tuple(query for query in queries if query in self.query_index)
+        if queries == self.query_ids and np.diff(self.starts).max(initial=0) <= top_k:
             return self
-        chosen = np.array([self.query_index[name] for name in wanted], np.int64)
+        chosen = np.array([self.query_index[query] for query in queries], np.int64)
         begin = self.starts[chosen]
         end = np.minimum(begin + top_k, self.starts[chosen + 1])
-        return self._rows(spans(begin, end), wanted, borders(end - begin, len(wanted)))
+        return self._rows(spans(begin, end), queries, borders(end - begin, len(queries)))
 
     def _rows(self, rows: IntArray, query_ids: tuple[str, ...], starts: IntArray) -> Run:
         documents: Sequence[str]
@@ -293,13 +292,13 @@ class Qrels:
         """Return {query id: {document id: grade}}, in the order of the rows."""
         return nested(self.query_ids, self.starts, self.documents, self.grades)
 
-    def of_queries(self, wanted: Collection[str]) -> Qrels:
+    def of_queries(self, query_ids: Collection[str]) -> Qrels:
         """Return the judgements of some queries, in the same order."""
-        kept = Qrels.from_dict({q: docs for q, docs in self.by_query.items() if q in wanted})
+        qrels = Qrels.from_dict({q: docs for q, docs in self.by_query.items() if q in query_ids})
         if self.subtopics is None:
-            return kept
-        topics = {query: docs for query, docs in self.subtopics.items() if query in wanted}
-        return replace(kept, subtopics=topics)
+            return qrels
+        topics = {query: docs for query, docs in self.subtopics.items() if query in query_ids}
+        return replace(qrels, subtopics=topics)
 
     @cached_property
     def document_ids(self) -> ByteIds:

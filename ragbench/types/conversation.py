@@ -71,9 +71,9 @@ class ToolCall:
         return f"{self.name}({json.dumps(self.arguments, ensure_ascii=False, default=str)})"
 
     def to_dict(self) -> dict[str, Json]:
-        """Return a JSON-ready mapping, without an output that is not known."""
-        known = {} if self.output is None else {"output": self.output}
-        return {"name": self.name, "arguments": dict(self.arguments), **known}
+        """Return a JSON-ready mapping, without an unknown output."""
+        output = {} if self.output is None else {"output": self.output}
+        return {"name": self.name, "arguments": dict(self.arguments), **output}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +91,12 @@ class Turn:
 
     def to_dict(self) -> dict[str, Json]:
         """Return a JSON-ready mapping, without what it does not have."""
-        found: dict[str, Json] = {"role": self.role, "content": self.text}
+        turn: dict[str, Json] = {"role": self.role, "content": self.text}
         if self.contexts:
-            found["contexts"] = list(self.contexts)
+            turn["contexts"] = list(self.contexts)
         if self.tool_calls:
-            found["tool_calls"] = [call.to_dict() for call in self.tool_calls]
-        return found
-
-    @classmethod
-    def from_fields(cls, fields: Json) -> Turn:
-        """Read what `dataclasses.asdict` gives, after it was JSON."""
-        calls = tuple(ToolCall(**each) for each in fields["tool_calls"])
-        return cls(fields["role"], fields["text"], tuple(fields["contexts"]), calls)
+            turn["tool_calls"] = [call.to_dict() for call in self.tool_calls]
+        return turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,15 +133,14 @@ class _Draft:
 
     def returned(self, message: Entries, output: str) -> None:
         """Note what a tool returned: for the call it names, else the first without an output."""
-        named = message.get("tool_call_id")
-        for at, call in enumerate(self.calls):
-            is_meant = call.output is None if named is None else self.ids[at] == named
-            if is_meant:
-                self.calls[at] = ToolCall(call.name, call.arguments, output)
+        identifier = message.get("tool_call_id")
+        for row, call in enumerate(self.calls):
+            if call.output is None if identifier is None else self.ids[row] == identifier:
+                self.calls[row] = ToolCall(call.name, call.arguments, output)
                 return
         # a history that begins in the middle: the output is known, the call is not
         self.calls.append(ToolCall(str(message.get("name") or "unknown"), {}, output))
-        self.ids.append(named)
+        self.ids.append(identifier)
 
     def done(self) -> Turn:
         text = "\n\n".join(text for text in self.texts if text.strip())
@@ -214,19 +207,16 @@ def before_question(turns: Sequence[Turn], question: str) -> tuple[Turn, ...]:
 
 
 def is_conversation(value: Json) -> bool:
-    """Whether a value is a list of messages, and no text of a question."""
-    return (
-        isinstance(value, (list, tuple))
-        and bool(value)
-        and all(isinstance(_plain(each), Mapping) for each in value)
-    )
+    """Return True if a value is a list of messages, and no text of a question."""
+    messages = value if isinstance(value, (list, tuple)) else ()
+    return bool(messages) and all(isinstance(_plain(item), Mapping) for item in messages)
 
 
 class _Reader:
     """Reads one value; knows where it stands by `fail`."""
 
-    def __init__(self, fail: Fail, known: Mapping[str, Json]) -> None:
-        self._fail, self._known = fail, known
+    def __init__(self, fail: Fail, documents: Mapping[str, Json]) -> None:
+        self._fail, self._documents = fail, documents
 
     def turns(self, value: Json) -> tuple[Turn, ...]:
         if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
@@ -250,18 +240,18 @@ class _Reader:
         return [self._call(item, f"call {number}") for number, item in enumerate(value, start=1)]
 
     def _read(self, message: Entries, place: str, drafts: list[_Draft]) -> None:
-        written = message.get("role", message.get("type"))
+        label = message.get("role", message.get("type"))
         question = _first(message, _QUESTIONS)
-        if question is not None and "role" not in message and written not in _ROLES:
+        if question is not None and "role" not in message and label not in _ROLES:
             self._add("user", {"content": question}, place, drafts)
             answer = _first(message, _ANSWERS)
             if answer is not None or _first(message, _CALLS):
                 self._add("assistant", {**message, "content": answer}, place, drafts)
             return
-        role = _ROLES.get(written) if isinstance(written, str) else None
+        role = _ROLES.get(label) if isinstance(label, str) else None
         if role is None:
-            found = f"{place} has {'no role' if written is None else f'role {written!r}'}"
-            raise self._fail(found, TURNS_ALLOWED)
+            reason = f"{place} has {'no role' if label is None else f'role {label!r}'}"
+            raise self._fail(reason, TURNS_ALLOWED)
         if role == "tool":
             if not drafts or drafts[-1].role != "assistant":
                 drafts.append(_Draft("assistant"))
@@ -289,7 +279,7 @@ class _Reader:
             draft.calls.append(call)
 
     def _text(self, content: Json, place: str) -> str:
-        """The text of a message, of which some forms are lists of parts."""
+        """Return the text of a message, which may be a list of parts."""
         if content is None or isinstance(content, str):
             return (content or "").strip()
         parts = [_plain(part) for part in content] if isinstance(content, (list, tuple)) else []
@@ -303,34 +293,36 @@ class _Reader:
         return "\n".join(texts).strip()
 
     def _passage(self, item: Json, place: str) -> str:
-        found = _plain(item)
-        if isinstance(found, Mapping):
-            title, text = found.get("title"), _first(found, _TEXTS)
-            if text is None and isinstance(found.get("id"), str):
-                found = self._known.get(found["id"])
+        passage = _plain(item)
+        if isinstance(passage, Mapping):
+            title, text = passage.get("title"), _first(passage, _TEXTS)
+            if text is None and isinstance(passage.get("id"), str):
+                passage = self._documents.get(passage["id"])
             else:
-                found = f"{title} {text}" if isinstance(title, str) and title and text else text
-        if hasattr(found, "full_text"):
-            found = found.full_text
-        if not isinstance(found, str):
+                passage = f"{title} {text}" if isinstance(title, str) and title and text else text
+        passage = getattr(passage, "full_text", passage)
+        if not isinstance(passage, str):
             raise self._fail(f"{place}: a passage is {_kind(item)}", "text, or {id, text}")
-        return found
+        return passage
 
     def _call(self, item: Json, place: str) -> tuple[object, ToolCall]:
         if isinstance(item, ToolCall):
             return None, item
-        found = _plain(item)
-        if isinstance(found, str) and found.strip():
-            return None, ToolCall(found.strip())
-        if not isinstance(found, Mapping):
+        call = _plain(item)
+        if isinstance(call, str) and call.strip():
+            return None, ToolCall(call.strip())
+        if not isinstance(call, Mapping):
             raise self._fail(f"{place} is {_kind(item)}", CALLS_ALLOWED)
-        inner = found.get("function")
-        whole = {**found, **inner} if isinstance(inner, Mapping) else found
-        name = whole.get("name")
+        function = call.get("function")
+        parts = {**call, **function} if isinstance(function, Mapping) else call
+        name = parts.get("name")
         if not isinstance(name, str) or not name.strip():
             raise self._fail(f"{place} has no name", CALLS_ALLOWED)
-        arguments = self._arguments(_first(whole, _ARGUMENTS), f"{place} ({name})")
-        return found.get("id"), ToolCall(name.strip(), arguments, _output(whole))
+        arguments = self._arguments(_first(parts, _ARGUMENTS), f"{place} ({name})")
+        output = _first(parts, _OUTPUTS)
+        if output is not None and not isinstance(output, str):
+            output = json.dumps(output, ensure_ascii=False, default=str)
+        return call.get("id"), ToolCall(name.strip(), arguments, output)
 
     def _arguments(self, value: Json, place: str) -> dict[str, Json]:
         allowed = "arguments as a mapping, or as the text of a JSON object"
@@ -343,33 +335,26 @@ class _Reader:
             return {}
         if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
             raise self._fail(f"{place}: arguments are {_kind(value)}", allowed)
-        return _given(value)
+        return _without_nulls(value)
 
 
-def _given(value: Entries) -> dict[str, Json]:
-    """A mapping without nulls: Parquet fills the arguments of every call up with them."""
+def _without_nulls(value: Entries) -> dict[str, Json]:
+    """Return a mapping without nulls: Parquet fills the arguments of every call up with them."""
     return {
-        key: _given(each) if isinstance(each, Mapping) else each
-        for key, each in value.items()
-        if each is not None
+        key: _without_nulls(inner) if isinstance(inner, Mapping) else inner
+        for key, inner in value.items()
+        if inner is not None
     }
 
 
-def _output(call: Entries) -> str | None:
-    found = _first(call, _OUTPUTS)
-    if found is None or isinstance(found, str):
-        return found
-    return json.dumps(found, ensure_ascii=False, default=str)
-
-
 def _plain(item: Json) -> Json:
-    """A message of another package (pydantic's) as a mapping."""
+    """Return a message of another package (pydantic's) as a mapping."""
     dump = getattr(item, "model_dump", None)
     return dump() if callable(dump) else item
 
 
 def _first(values: Entries, names: Sequence[str]) -> Json:
-    """The value under the first of several names that has one."""
+    """Return the value under the first of several names that has one."""
     return next((values[name] for name in names if values.get(name) is not None), None)
 
 

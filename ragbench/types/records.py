@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from ragbench.types.conversation import ToolCall, Turn
 from ragbench.types.json_fields import optional
@@ -13,6 +12,7 @@ from ragbench.types.json_fields import optional
 if TYPE_CHECKING:
     from ragbench.types.columnar import Qrels
 
+N = TypeVar("N", int, float)
 Part = Literal["corpus", "queries", "qrels", "answers"]
 """A part of a data set that is read as a whole."""
 
@@ -99,24 +99,22 @@ def add_usage(parts: Iterable[Usage]) -> Usage:
         >>> add_usage([Usage(10, 2, 0.5), Usage(5, 1, None, reasoning_tokens=1)])
         Usage(input_tokens=15, output_tokens=3, usd=None, reasoning_tokens=1)
     """
-    n, reasoning, sent, received = 0, 0, 0, 0
-    known, usd = [0, 0, 0], array("d")
+    sent: list[int | None] = []
+    received: list[int | None] = []
+    usd: list[float | None] = []
+    reasoning = 0
     for usage in parts:
-        n, reasoning = n + 1, reasoning + usage.reasoning_tokens
-        if usage.input_tokens is not None:
-            known[0], sent = known[0] + 1, sent + usage.input_tokens
-        if usage.output_tokens is not None:
-            known[1], received = known[1] + 1, received + usage.output_tokens
-        if usage.usd is not None:
-            known[2] += 1
-            usd.append(usage.usd)
-    all_sent, all_received, all_usd = (each == n for each in known)
-    return Usage(
-        sent if all_sent else None,
-        received if all_received else None,
-        sum(usd, 0.0) if all_usd else None,
-        reasoning,
-    )
+        sent.append(usage.input_tokens)
+        received.append(usage.output_tokens)
+        usd.append(usage.usd)
+        reasoning += usage.reasoning_tokens
+    return Usage(_sum(sent, 0), _sum(received, 0), _sum(usd, 0.0), reasoning)
+
+
+def _sum(values: Sequence[N | None], zero: N) -> N | None:
+    """Return the sum of numbers; None where one is unknown."""
+    numbers = [value for value in values if value is not None]
+    return sum(numbers, zero) if len(numbers) == len(values) else None
 
 
 @dataclass(frozen=True, slots=True)

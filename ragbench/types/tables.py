@@ -48,47 +48,46 @@ def rankings_of(frame: Frame) -> tuple[dict[str, dict[str, float]], dict[str, in
 
     A document that a query has again counts once, at its best score, as in a run file.
     """
-    found: dict[str, dict[str, float]] = {}
+    rankings: dict[str, dict[str, float]] = {}
     duplicates: dict[str, int] = {}
     for query, document, score in _rows(frame, SCORE, "run"):
-        ranking = found.setdefault(query, {})
+        ranking = rankings.setdefault(query, {})
         if document in ranking:
             duplicates[query] = duplicates.get(query, 0) + 1
             if ranking[document] != ranking[document] or score <= ranking[document]:
                 continue  # a NaN stays, to be refused by name
         ranking[document] = score
-    return found, duplicates
+    return rankings, duplicates
 
 
 def judgements_of(frame: Frame) -> dict[str, dict[str, Any]]:
     """Return {query id: {document id: grade}} of a frame with a row per judgement."""
-    found: dict[str, dict[str, Any]] = {}
+    grades: dict[str, dict[str, Any]] = {}
     for query, document, grade in _rows(frame, GRADE, "qrels"):
-        judged = found.setdefault(query, {})
+        judged = grades.setdefault(query, {})
         if judged.setdefault(document, grade) != grade:
-            what = f"document '{document}' is judged {judged[document]} and {grade}"
-            raise DataError(what, record=f"query '{query}'", allowed="one grade for each pair")
-    return found
+            found = f"document '{document}' is judged {judged[document]} and {grade}"
+            raise DataError(found, record=f"query '{query}'", allowed="one grade for each pair")
+    return grades
 
 
 def _rows(frame: Frame, value: Sequence[str], noun: str) -> Iterator[tuple[Any, Any, Any]]:
-    arrow: bool = hasattr(frame, "column_names")
-    present: Any = getattr(frame, "column_names" if arrow else "columns")
-    names = [str(name) for name in present]
-    query, document, number = (
-        _column(frame, names, usual, noun) for usual in (QUERY, DOCUMENT, value)
-    )
+    columns: Any = getattr(frame, "column_names", None) or getattr(frame, "columns", ())
+    present = [str(column) for column in columns]
+    chosen = []
+    for names in (QUERY, DOCUMENT, value):
+        if not (column := next((name for name in names if name in present), None)):
+            found = f"{noun}: no column {names[0]} (columns: {', '.join(present)})"
+            raise DataError(found, allowed=f"one of {', '.join(names)}")
+        chosen.append(_cells(frame[column]))
+    query, document, number = chosen
     return zip(query, document, number, strict=True)
 
 
-def _column(frame: Frame, names: Sequence[str], usual: Sequence[str], noun: str) -> list[Any]:
-    name = next((name for name in usual if name in names), None)
-    if name is None:
-        found = f"{noun}: no column {usual[0]} (columns: {', '.join(names)})"
-        raise DataError(found, allowed=f"one of {', '.join(usual)}")
-    column = frame[name]
-    for method in ("tolist", "to_list", "to_pylist"):  # pandas, polars, Arrow
-        if hasattr(column, method):
+def _cells(column: Any) -> list[Any]:
+    """Return the cells of a column as a list of Python objects."""
+    for method in ("tolist", "to_list", "to_pylist"):  # pandas and NumPy, polars, Arrow
+        if callable(getattr(column, method, None)):
             return list(getattr(column, method)())
     return list(column)
 
@@ -246,24 +245,26 @@ def players(
         >>> players(["answer", "reference"], ["response", "ground_truth"], None, "rows")
         {'answer': 'response', 'reference': 'ground_truth'}
     """
-    named, has = columns or {}, ", ".join(present)
-    found = {part: column for part, column in named.items() if column is not None}
-    for part, column in found.items():
-        if part not in (known := [*parts]):
-            raise OptionError(owner, "columns", part, ", ".join(known))
+    mapping, parts = columns or {}, [*parts]
+    chosen = {part: column for part, column in mapping.items() if column is not None}
+    for part, column in chosen.items():
+        if part not in parts:
+            raise OptionError(owner, "columns", part, ", ".join(parts))
         if column not in present:
-            raise DataError(f"no column '{column}' (columns: {has})", record=f"columns.{part}")
-    free = [column for column in present if column not in found.values()]
+            found = f"no column '{column}' (columns: {', '.join(present)})"
+            raise DataError(found, record=f"columns.{part}")
+    free = [column for column in present if column not in chosen.values()]
     for part in parts:
-        names = PARTS[part]
-        able = [] if part in named else named_by(free, names.sure) or named_by(free, names.likely)
+        if part in mapping:
+            continue
+        able = named_by(free, PARTS[part].sure) or named_by(free, PARTS[part].likely)
         if len(able) > 1:
             both = " and ".join(f"'{column}'" for column in able)
             raise DataError(f"{owner}: {both} could both be the {part}", allowed="one of them")
         if able:
-            found[part] = able[0]
+            chosen[part] = able[0]
             free.remove(able[0])
-    return found
+    return chosen
 
 
 def texts_of_table(
@@ -290,13 +291,10 @@ def column_of(texts: object, owner: str, name: str) -> list[Any]:
         raise DataError("found a text", allowed="lists of texts, one per item")
     if isinstance(texts, (list, tuple)):
         return list(texts)
-    for method in ("to_pylist", "to_list", "tolist"):  # Arrow, polars and pandas, NumPy
-        if callable(getattr(texts, method, None)):
-            return [plain(text) for text in getattr(texts, method)()]
     if not isinstance(texts, Iterable):
         allowed = "a list of texts, one per item"
         raise OptionError(owner, name, type(texts).__name__, allowed)
-    return list(texts)
+    return [plain(text) for text in _cells(texts)]
 
 
 def html_table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
