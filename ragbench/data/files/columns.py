@@ -8,7 +8,7 @@ understood without being told stand here once, for the loaders and for `ragbench
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -62,11 +62,11 @@ def several_columns(
     Their names differ in a number at the end alone, and are names of the part before it:
     `source_doc_1`, `source_doc_2`. Likely names of `relevant` need `holds_ids` of one column.
     """
-    named = dict(columns or {})
+    mapping = dict(columns or {})
     for part in SEVERAL:
-        if part not in named and (found := _numbered(part, present, named, holds_ids)):
-            named[part] = found
-    return named
+        if part not in mapping and (group := _numbered(part, present, mapping, holds_ids)):
+            mapping[part] = group
+    return mapping
 
 
 def join_columns(
@@ -74,46 +74,35 @@ def join_columns(
 ) -> tuple[Sequence[Entry], dict[str, str | None]]:
     """Make one column, a list, of the several that play one part; say how it is called."""
     present = list(dict.fromkeys(key for entry in entries for key in entry.values))
-    joined = {
-        tuple(value): part
-        for part, value in columns.items()
-        if value is not None and not isinstance(value, str)
-    }
-    for group in joined:
-        for column in group:
-            _require(column, present, joined[group], entries[0].file if entries else None)
-    names = {
-        part: value if value is None or isinstance(value, str) else " + ".join(value)
-        for part, value in columns.items()
-    }
-    if not joined:
-        return entries, names
-    return _remade(entries, lambda values: _with_joined(values, list(joined))), names
-
-
-def _remade(entries: Sequence[Entry], make: Callable[[_Values], _Values]) -> Sequence[Entry]:
-    """Return rows with other values."""
-    return [replace(entry, values=make(entry.values)) for entry in entries]
+    groups: list[Sequence[str]] = []
+    names: dict[str, str | None] = {}
+    for part, value in columns.items():
+        if value is None or isinstance(value, str):
+            names[part] = value
+            continue
+        for column in value:
+            _require(column, present, part, entries[0].file if entries else None)
+        groups.append(value)
+        names[part] = " + ".join(value)
+    if groups:
+        entries = [replace(e, values=_with_joined(e.values, groups)) for e in entries]
+    return entries, names
 
 
 def _numbered(
-    part: str, present: Sequence[str], named: Named, holds_ids: Callable[[str], bool]
+    part: str, present: Sequence[str], mapping: Named, holds_ids: Callable[[str], bool]
 ) -> list[str]:
-    """Columns `name_1, name_2, ...` of a part whose name alone no column has."""
-    taken = {
-        column
-        for value in named.values()
-        for column in ([value] if isinstance(value, str) else value or ())
-    }
+    """Return columns `name_1, name_2, ...` of a part whose name alone no column has."""
+    used = set(_columns_in(mapping))
     sure = set(map(folded, PARTS[part].sure))
-    known = sure.union(map(folded, PARTS[part].likely))
-    alone = [column for column in present if folded(column) in known]
+    names = sure.union(map(folded, PARTS[part].likely))
+    alone = [column for column in present if folded(column) in names]
     if any(part != "relevant" or folded(name) in sure or holds_ids(name) for name in alone):
         return []
     groups: dict[str, list[str]] = {}
     for column in present:
         stem = re.sub(r"_?\d+$", "", folded(column))
-        if column not in taken and stem != folded(column) and stem in known:
+        if column not in used and stem != folded(column) and stem in names:
             groups.setdefault(stem, []).append(column)
     for stem, group in groups.items():
         certain = part != "relevant" or stem in sure or any(map(holds_ids, group))
@@ -122,7 +111,7 @@ def _numbered(
     return []
 
 
-def _with_joined(values: _Values, groups: Sequence[tuple[str, ...]]) -> _Values:
+def _with_joined(values: _Values, groups: Sequence[Sequence[str]]) -> _Values:
     values = dict(values)
     for group in groups:
         cells = [values.pop(column, None) for column in group]
@@ -155,60 +144,56 @@ def resolve_columns(
     Raises:
         DataError: No column has the question, or what a column means cannot be told.
     """
-    named = columns or {}
-    found = {part: column for part, column in named.items() if column is not None}
-    for part, column in found.items():
+    mapping = columns or {}
+    chosen = {part: column for part, column in mapping.items() if column is not None}
+    for part, column in chosen.items():
         _require(column, present, part, file)
-    free = [column for column in present if column not in found.values()]
+    free = [column for column in present if column not in chosen.values()]
     for part in PARTS:
-        players = [] if part in named else _players(part, free, present, holds_ids)
+        players = [] if part in mapping else _players(part, free, present, holds_ids)
         if len(players) > 1:
-            _doubt(_several(part, players, file), doubts)
+            both = " and ".join(f"'{column}'" for column in players)
+            allowed = f"one of them: columns: {{{part}: {players[0]}}}"
+            found = f"columns {both} could both be the {part}"
+            _doubt(DataError(found, file=file, allowed=allowed), doubts)
         if players:
-            found[part] = players[0]
+            chosen[part] = players[0]
             free.remove(players[0])
-    _place_context(found, free, named)
-    if "grades" in found and "grades" not in named and "relevant" not in found:
-        del found["grades"]
-    if "question" not in found and "turns" not in found:
-        what = f"no column with the question (columns: {', '.join(present)})"
+    _place_context(chosen, free, mapping)
+    if "grades" in chosen and "grades" not in mapping and "relevant" not in chosen:
+        del chosen["grades"]
+    if "question" not in chosen and "turns" not in chosen:
         names = ", ".join((*PARTS["question"].sure, PARTS["question"].likely[0]))
-        said = "columns: {question: NAME} (of init: --column question=NAME)"
-        allowed = f"one of {names}, or {said}"
-        raise DataError(what, file=file, allowed=allowed)
+        option = "columns: {question: NAME} (of init: --column question=NAME)"
+        found = f"no column with the question (columns: {', '.join(present)})"
+        raise DataError(found, file=file, allowed=f"one of {names}, or {option}")
     # refuse `question` with `answer` alone: in half of all files it is gold
-    decided = "answer" in named or "reference" in named
+    is_decided = "answer" in mapping or "reference" in mapping
     of_systems = {"contexts", "queries", "system", "standalone_question", "tool_calls"}
-    alone = not found.keys() & {"reference", *of_systems}
-    if found.get("answer", "").casefold() == "answer" and alone and not decided:
-        what = "cannot tell whether the column 'answer' is gold or generated"
-        answer, question = found["answer"], found.get("question", "NAME")
+    is_alone = not chosen.keys() & {"reference", *of_systems}
+    if chosen.get("answer", "").casefold() == "answer" and is_alone and not is_decided:
+        found = "cannot tell whether the column 'answer' is gold or generated"
+        answer, question = chosen["answer"], chosen.get("question", "NAME")
         gold = f"columns: {{question: {question}, reference: {answer}}} where it is gold"
-        made = f"columns: {{question: {question}, answer: {answer}}} where a system wrote it"
-        _doubt(DataError(what, file=file, allowed=f"{gold}, {made}"), doubts)
-    return {part: found[part] for part in PARTS if part in found}
+        output = f"columns: {{question: {question}, answer: {answer}}} where a system wrote it"
+        _doubt(DataError(found, file=file, allowed=f"{gold}, {output}"), doubts)
+    return {part: chosen[part] for part in PARTS if part in chosen}
 
 
 def _players(
     part: str, free: Sequence[str], present: Sequence[str], holds_ids: Callable[[str], bool]
 ) -> list[str]:
-    """The columns that may play a part: those with a sure name, or else those with a likely one."""
+    """Return the columns that may play a part: by its sure names, or else by its likely names."""
     ragbench = set(present) >= _RAGBENCH
     if part == "contexts" and ragbench:
         return ["documents"] if "documents" in free else []
     names = PARTS[part]
-    if found := named_by(free, names.sure):
-        return found
-    found = named_by(free, names.likely)
+    if players := named_by(free, names.sure):
+        return players
+    players = named_by(free, names.likely)
     if part != "relevant":
-        return found
-    return [column for column in found if not ragbench and holds_ids(column)]
-
-
-def _several(part: str, players: Sequence[str], file: object) -> DataError:
-    both = " and ".join(f"'{column}'" for column in players)
-    allowed = f"one of them: columns: {{{part}: {players[0]}}}"
-    return DataError(f"columns {both} could both be the {part}", file=file, allowed=allowed)
+        return players
+    return [column for column in players if not ragbench and holds_ids(column)]
 
 
 def _doubt(error: DataError, doubts: list[str] | None) -> None:
@@ -248,21 +233,25 @@ def with_paths(entries: Sequence[Entry], columns: Named) -> Sequence[Entry]:
     objects may be written as JSON. A column that has the whole name
     comes first; where some row has the path, rows without it have null there.
     """
-    named = chain.from_iterable(
-        [value] if isinstance(value, str) else value or () for value in columns.values()
-    )
     paths = [
         column
-        for column in named
+        for column in _columns_in(columns)
         if "." in column
         and not any(column in entry.values for entry in entries)
         and any(value_at(entry.values, column) is not None for entry in entries)
     ]
     if not paths:
         return entries
-    return _remade(
-        entries, lambda values: values | {path: value_at(values, path) for path in paths}
-    )
+    return [
+        replace(entry, values=entry.values | {path: value_at(entry.values, path) for path in paths})
+        for entry in entries
+    ]
+
+
+def _columns_in(mapping: Named) -> Iterator[str]:
+    """Yield the columns that `columns` names."""
+    for value in mapping.values():
+        yield from [value] if isinstance(value, str) else value or ()
 
 
 def value_at(value: Any, path: str | None) -> Any:

@@ -216,8 +216,8 @@ class Talk:
         return {
             "turns": [f"{turn.role}: {_shown(turn)}" for turn in self.turns],
             "standalone_question": self.standalone,
-            "tool_calls": None if self.tool_calls is None else _lines(self.tool_calls),
-            "expected_tool_calls": None if self.expected is None else _lines(self.expected),
+            "tool_calls": _lines(self.tool_calls),
+            "expected_tool_calls": _lines(self.expected),
         }
 
 
@@ -228,10 +228,10 @@ def _shown(turn: Turn) -> str:
     return f"{turn.text} ({', '.join(more)})".strip() if more else turn.text
 
 
-def _lines(calls: Iterable[ToolCall]) -> list[str]:
-    return [
-        call.written if call.output is None else f"{call.written} = {call.output}" for call in calls
-    ]
+def _lines(calls: Iterable[ToolCall] | None) -> list[str] | None:
+    if calls is None:
+        return None
+    return [c.written if c.output is None else f"{c.written} = {c.output}" for c in calls]
 
 
 class TalkReader:
@@ -261,17 +261,15 @@ class TalkReader:
             turns = whole.turns
         elif "turns" in self._columns:
             question = entry.values.get(self._columns["question"])
-            said = self._turns(entry, self._columns["turns"])
-            turns = before_question(said, question) if isinstance(question, str) else said
+            turns = self._turns(entry, self._columns["turns"])
+            turns = before_question(turns, question) if isinstance(question, str) else turns
         calls = self._calls(entry, "tool_calls")
         if calls is None and whole is not None:
             calls = whole.all_calls
-        standalone = self._columns.get("standalone_question")
+        column = self._columns.get("standalone_question", "")
         return Talk(
             turns=turns,
-            standalone=None
-            if standalone is None
-            else read_text(entry, standalone, entry.values.get(standalone)) or None,
+            standalone=read_text(entry, column, entry.values.get(column)) or None,
             tool_calls=() if calls is None and self._has_calls else calls,
             expected=self._calls(entry, "expected_tool_calls"),
             whole=whole,
@@ -289,8 +287,7 @@ class TalkReader:
                     value = parse_json(value)
             if not is_conversation(value):
                 return None
-        said = self._turns(entry, column)
-        return cut_conversation(said, failing(entry, column))
+        return cut_conversation(self._turns(entry, column), failing(entry, column))
 
     def _turns(self, entry: Entry, column: str) -> tuple[Turn, ...]:
         items = read_list(entry, column, cells=self._cells) or []
@@ -308,12 +305,8 @@ def read_calls(entry: Entry, column: str, *, cells: bool) -> tuple[ToolCall, ...
 
 
 def failing(entry: Entry, column: str) -> Fail:
-    """Return what makes the error about a column of a record."""
-
-    def fail(found: str, allowed: str) -> Exception:
-        return entry.error(f"'{column}': {found}", allowed=allowed)
-
-    return fail
+    """Return a function that makes errors about a column of a record."""
+    return lambda found, allowed: entry.error(f"'{column}': {found}", allowed=allowed)
 
 
 def talk_notes(

@@ -140,7 +140,7 @@ class GoldIds:
         """Return id -> grade of a row; grades are in the order of its gold ids, or name them."""
         value = entry.values.get(column)
         if isinstance(value, str) and value.strip()[:1] in ("[", "{"):
-            value = _parsed(entry, column, value)
+            value = _parse_list(entry, column, value)
         if isinstance(value, str):
             value = [piece for piece in re.split(r"[;|,\s]+", value.strip()) if piece]
         if isinstance(value, Mapping):
@@ -195,7 +195,7 @@ class GoldIds:
         if self._knows(text):
             return [(text, None)]
         if top and text[0] in "[{":
-            return self._items(entry, column, _parsed(entry, column, text), top=False)
+            return self._items(entry, column, _parse_list(entry, column, text), top=False)
         pieces = [piece.strip() for piece in _SEPARATORS.split(text) if piece.strip()]
         if len(pieces) > 1 and (top or any(map(self._knows, pieces))):
             return [
@@ -237,7 +237,7 @@ class GoldIds:
         return name
 
 
-def _parsed(entry: Entry, column: str, text: str) -> Any:
+def _parse_list(entry: Entry, column: str, text: str) -> Any:
     try:
         return parse_cell(entry, column, text, _LISTED)
     except DataError:

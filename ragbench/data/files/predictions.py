@@ -96,11 +96,10 @@ def _rows(path: Path) -> Iterator[tuple[Entry, str, StoredPrediction]]:
 
 
 def _column_of_calls(entries: Sequence[Entry]) -> str | None:
-    """The column with tool calls, where some line has any: then one without made none."""
-    for name in CONVERSATION_NAMES["tool_calls"]:
-        if any(entry.values.get(name) not in (None, "") for entry in entries):
-            return name
-    return None
+    """Return the column with tool calls, where some line has any: then a line without has none."""
+    names = CONVERSATION_NAMES["tool_calls"]
+    filled = (n for n in names if any(e.values.get(n) not in (None, "") for e in entries))
+    return next(filled, None)
 
 
 def _sample(entry: Entry) -> int:
