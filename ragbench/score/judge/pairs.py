@@ -36,29 +36,30 @@ def judge_pairs(
         or models voted, the majority decides.
     """
     differing = [row for row, item in enumerate(items) if not same_answers(item)]
-    asked = [items[row] for row in differing]
+    compared = [items[row] for row in differing]
     if advance is not None:
-        advance(len(items) - len(asked))
+        advance(len(items) - len(compared))
     if judge.asks:
-        answered = judge_all(judge, asked, rubrics, advance)
+        answered = judge_all(judge, compared, rubrics, advance)
     else:
-        swapped = [replace(item, answer=item.other, other=item.answer) for item in asked]
-        first = judge_all(judge, asked, rubrics)
+        swapped = [replace(item, answer=item.other, other=item.answer) for item in compared]
+        first = judge_all(judge, compared, rubrics)
         second = judge_all(judge, swapped, rubrics, advance)
         answered = [
             {rubric.name: _agreed(one[rubric.name], two[rubric.name], rubric) for rubric in rubrics}
             for one, two in zip(first, second, strict=True)
         ]
     ties = {
-        each.name: Verdict(0.5, level=(1 + each.levels) / 2, reasoning=SAME) for each in rubrics
+        rubric.name: Verdict(0.5, level=(1 + rubric.levels) / 2, reasoning=SAME)
+        for rubric in rubrics
     }
-    found = [
-        {each.name: missing_verdict(item, each) or ties[each.name] for each in rubrics}
+    verdicts = [
+        {rubric.name: missing_verdict(item, rubric) or ties[rubric.name] for rubric in rubrics}
         for item in items
     ]
-    for row, verdicts in zip(differing, answered, strict=True):
-        found[row] = verdicts
-    judged = collect_verdicts(judge, items, rubrics, found, type_name=type_name)
+    for row, by_rubric in zip(differing, answered, strict=True):
+        verdicts[row] = by_rubric
+    judged = collect_verdicts(judge, items, rubrics, verdicts, type_name=type_name)
     columns = {
         rubric.name: _decided(judged.columns[rubric.name], rubric.direction == "lower")
         for rubric in rubrics
@@ -67,7 +68,7 @@ def judge_pairs(
 
 
 def same_answers(item: Item) -> bool:
-    """Whether two answers look the same to a reader, so that no request is needed."""
+    """Return True if two answers look the same to a reader, so that no request is needed."""
     if item.answer is None or item.other is None:
         return False
     return item.answer.split() == item.other.split()
