@@ -77,7 +77,8 @@ def meet(
         raise DataError(_set_difference(sources, judged, "; nothing is common"))
     queries = compare_queries(sources, members, chosen, common)
     # fingerprints of all queries together move with the query set
-    problems = _other_signatures(members, chosen, queries.compared)
+    tolerated = queries.compared if left_out or intersect else queries.same
+    problems = _other_signatures(members, chosen, tolerated)
     if intersect and (left_out or queries.left_out):
         problems += [
             f"{name} cannot be compared: it is of all queries together, and not all are common"

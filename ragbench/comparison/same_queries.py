@@ -42,6 +42,11 @@ class SameQueries:
     """Parts of signatures whose queries were compared one by one, so that the whole may differ."""
 
     @property
+    def same(self) -> frozenset[str]:
+        """Parts of signatures that are the same for every common query."""
+        return self.compared - {_PARTS[part][1] for part in self.differing}
+
+    @property
     def left_out(self) -> frozenset[str]:
         """The common queries that are not the same."""
         return frozenset(query for queries in self.differing.values() for query in queries)

@@ -232,3 +232,16 @@ def test_the_order_of_the_questions_in_the_data_is_no_difference():
     met = meet(scored("old", data), [scored("new", turned)], measures=["exact_match"])
 
     assert met.sources[1].query_ids == ["q1", "q2"]
+
+
+def test_a_measure_of_other_judgements_is_not_among_those_that_can_be_compared():
+    mine = dict.fromkeys(IDS, SAME)
+    theirs = {**mine, "q1": replace(SAME, judgements=(("d1", 2),))}
+
+    with pytest.raises(DataError) as refused:
+        meet(scored("a", mine), [scored("b", theirs)])
+
+    first, second, advice = str(refused.value).splitlines()
+    assert first == "judgements differ in 1 of 7 common queries of a and b: q1"
+    assert second.startswith("mrr cannot be compared: qrels is ")
+    assert advice == "the others can be: -m exact_match"
