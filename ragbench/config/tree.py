@@ -62,14 +62,14 @@ def resolve(text: str) -> Scalar:
     return float(text.replace(".", "")) if _NOT_FINITE.fullmatch(text) else text
 
 
+# Half a character, which no file can store.
 SURROGATE = re.compile("[\ud800-\udfff]")
-"""Half a character, which no file can store."""
 _LONGEST_SHOWN = 60
 _LARGEST = 10**300
 
 
+# Value of a word that cannot be read, which checks pass over: it was reported.
 UNREADABLE: Any = object()
-"""Value of a word that cannot be read, which checks pass over: it was reported."""
 
 
 class Quoted(str):
@@ -86,13 +86,16 @@ class WrittenPath(str):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A `${NAME}` or `${NAME:-default}`, with what it gave."""
+    """A `${NAME}` or `${NAME:-default}`, with what it gave.
+
+    Attributes:
+        value: What the variable holds; empty where it is not set.
+        default: What counts where it is empty or not set; None where there is none.
+    """
 
     name: str
     value: str
-    """What the variable holds; empty where it is not set."""
     default: tuple[str | Reference, ...] | None = None
-    """What counts where it is empty or not set; None where there is none."""
     is_set: bool = True
 
     @property
@@ -129,17 +132,20 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A value of the config: a scalar, a list or a mapping."""
+    """A value of the config: a scalar, a list or a mapping.
+
+    Attributes:
+        written: A scalar as it is written, without quotes.
+        quoted: Whether a scalar stands in quotes.
+        parts: A scalar with `${VAR}` in it, read: texts and references; else none.
+    """
 
     value: Scalar | tuple[Item, ...] | dict[str, Entry]
     place: Place
     path: KeyPath
     written: str = ""
-    """A scalar as it is written, without quotes."""
     quoted: bool = False
-    """Whether a scalar stands in quotes."""
     parts: tuple[str | Reference, ...] = ()
-    """A scalar with `${VAR}` in it, read: texts and references; else none."""
 
     def references(self) -> Iterator[Reference]:
         """Yield every reference of a scalar, those in defaults included."""
@@ -182,9 +188,9 @@ class Item:
     def shown(self) -> str:
         """Return the value as messages quote it: `1.4`, `'abc'`, `a list`."""
         if isinstance(self.value, dict):
-            return "a mapping"
+            return "a mapping" if self.value else "{}"
         if isinstance(self.value, tuple):
-            return "a list"
+            return "a list" if self.value else "[]"
         if self.value is None and not self.written:
             return "an empty value"
         text = self.written
@@ -216,8 +222,8 @@ class Item:
         return replace(self, value={k: e for k, e in self.entries.items() if k != key})
 
 
+# Values of one repeated key that are checked; each repetition itself is always reported.
 MAX_REPEATS = 20
-"""Values of one repeated key that are checked; each repetition itself is always reported."""
 
 
 def alternatives(tree: Item) -> Iterator[tuple[list[KeyPath], Item]]:
@@ -306,5 +312,5 @@ def is_level(key: object, path: KeyPath) -> bool:
     return of_rubric and isinstance(key, int) and not isinstance(key, bool)
 
 
+# Levels of nesting; the deepest sensible config has six.
 MAX_DEPTH = 50
-"""Levels of nesting; the deepest sensible config has six."""

@@ -263,5 +263,5 @@ def test_a_spoilt_file_is_named(runs, name, text):
 
     _, err = ragbench("report", "runs/spoilt", cwd=runs.parent, code=2)
 
-    assert err.startswith(f"runs/spoilt/{name}: ")
+    assert err.startswith((f"runs/spoilt/{name}: ", f"runs/spoilt/{name}:1: not JSON: "))
     assert len(err.splitlines()) == 1

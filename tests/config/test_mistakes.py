@@ -95,7 +95,7 @@ def test_ten_mistakes_at_once(load, golden):
         pytest.param(HEAD + "seed: §true\n", ["seed: true is not an integer"]),
         pytest.param(HEAD + "seed: §'1'\n", ["seed: '1' is not an integer"]),
         pytest.param(HEAD + "seed: §-1\n", ["seed: -1 is out of range"]),
-        pytest.param(HEAD + "seed: §[]\n", ["seed: a list is not an integer"]),
+        pytest.param(HEAD + "seed: §[]\n", ["seed: [] is not an integer"]),
         pytest.param(HEAD + "seed:§\n", ["seed: an empty value is not an integer"]),
         pytest.param(HEAD + "name: §a/b\n", ["name: 'a/b' is not a name"]),
         pytest.param(HEAD + "name: §..\n", ["name: '..' is not a name"]),
