@@ -122,26 +122,29 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A mistake in a file or an override."""
+    """A mistake in a file or an override.
+
+    Attributes:
+        found: What was found, as a phrase: `1.4 is out of range`, `unknown key 'methd'`.
+        file: The file, as the user named it, or the override's source (`--set`).
+        line: 1-based line.
+        column: 1-based column, counted in characters.
+        path: Dotted path inside the file: `retrievers.bm25.b`.
+        allowed: What would be right: `a number from 0 to 1`.
+        nearest: The right spelling that is nearest to a wrong one.
+        source: The line as it stands in the file.
+        width: How many characters of the line are meant.
+    """
 
     found: str
-    """What was found, as a phrase: `1.4 is out of range`, `unknown key 'methd'`."""
     file: str | None = None
-    """The file, as the user named it, or the override's source (`--set`)."""
     line: int | None = None
-    """1-based line."""
     column: int | None = None
-    """1-based column, counted in characters."""
     path: str = ""
-    """Dotted path inside the file: `retrievers.bm25.b`."""
     allowed: str | None = None
-    """What would be right: `a number from 0 to 1`."""
     nearest: str | None = None
-    """The right spelling that is nearest to a wrong one."""
     source: str | None = None
-    """The line as it stands in the file."""
     width: int = 1
-    """How many characters of the line are meant."""
 
     def __str__(self) -> str:
         """Render as `file:line:column: path: found`, then the line with a caret."""

@@ -26,8 +26,8 @@ _NETWORK = re.compile(
     r"|blobfuse2?|rclone|davfs"
 )
 
+# Folder of what is stored between runs, in the working directory.
 DEFAULT_CACHE = ".ragbench"
-"""Folder of what is stored between runs, in the working directory."""
 
 
 def cache_folder(named: str | None = None) -> Path:
@@ -199,8 +199,8 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
+# After how many seconds who waits for another process is told so, and how often again.
 TOLD_AFTER_S, TOLD_AGAIN_S = 5.0, 60.0
-"""After how many seconds who waits for another process is told so, and how often again."""
 
 
 @contextmanager

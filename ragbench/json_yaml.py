@@ -15,10 +15,10 @@ from typing import Any
 
 _Node = dict[str, object] | list[object]
 
+# Lists and objects within each other.
 DEEPEST = 100
-"""Lists and objects within each other."""
+# Values in YAML, aliases counted in full; and in what a server answers.
 MOST_NODES = 1_000_000
-"""Values in YAML, aliases counted in full; and in what a server answers."""
 
 
 class YamlError(ValueError):

@@ -24,8 +24,8 @@ _SUFFIXES = (".ragbench.yaml", ".ragbench.yml")
 _SHARED = "ragbench_shared_folder"
 _runs: pytest.StashKey[SharedRuns] = pytest.StashKey()
 _folder: pytest.StashKey[str] = pytest.StashKey()
+# The options of the session, for the assertions, which no fixture reaches.
 _options: dict[str, Any] = {}
-"""The options of the session, for the assertions, which no fixture reaches."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

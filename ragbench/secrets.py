@@ -17,19 +17,19 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from urllib.parse import unquote
 
+# Replacement of a secret that has no name.
 MASK = "***"
-"""Replacement of a secret that has no name."""
+# Characters from which a secret is removed from texts.
 SHORTEST = 6
-"""Characters from which a secret is removed from texts."""
 _SHORTEST_ANYWHERE = 8  # shorter ones as whole words only
 _SHORTEST_KEY = 12  # of values that only a name tells
 _SHORTEST_IN_URL = 8  # shorter parts of an address are words and numbers
 
+# Values that people write where a server wants a key and reads none.
 _PLACEHOLDERS = frozenset(
     {"", "-", "x", "none", "null", "no", "false", "empty", "dummy", "local", "test", "unused"}
     | {"no-key", "nokey", "not-needed", "not_needed", "placeholder", "anonymous", MASK}
 )
-"""Values that people write where a server wants a key and reads none."""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SECRET_WORDS = (
@@ -37,17 +37,18 @@ _SECRET_WORDS = (
     r"|(?:^|_)(?:pwd|pw|passphrase|passcode|pin|auth|authorization|authentication|cookies?|bearer"
     r"|apikeys?|accesskey|headers|jwt|creds?)(?:_|$)"
 )
+# Words in the name of a secret option; other keys, such as `output_key` of a chain, are none.
 _OPTION = re.compile(
     rf"{_SECRET_WORDS}|connection_?string|(?:^|_)(?:api|access|secret|private|auth|account|service"
     r"|subscription|master|encryption|signing|shared|storage|admin|license|client)_keys?(?:_|$)"
 )
-"""Words in the name of a secret option; other keys, such as `output_key` of a chain, are none."""
 _VARIABLE = re.compile(rf"{_SECRET_WORDS}|keys?(?:_|$)|(?:^|_)(?:pat|sas|dsn|signature)(?:_|$)")
 _IN_QUERY = re.compile(r"(?:^|_)(?:key|sig|signature|code|sas|jwt)(?:_|$)")
 _HARMLESS = ("accept", "content-", "user-agent")  # headers that say nothing of who asks
 _FOLDERS = ("PWD", "OLDPWD")  # variables of every shell
 _PLAIN_IN_QUERIES = ("api-version", "api_version")  # dates, which are long
 
+# Keys of well-known services.
 _VENDOR = re.compile(
     r"(?<![\w/.-])(?:(?:sk|pk|rk)-[\w-]{8,}|(?:gh[opsur]|hf|glpat|xox[a-z])[_-][\w-]{8,}"
     r"|github_pat_\w{8,}|(?:AKIA|ASIA)[0-9A-Z]{12,}|AIza[\w-]{20,}|eyJ[\w-]{10,}\.[\w-]+\.[\w-]*"
@@ -55,7 +56,6 @@ _VENDOR = re.compile(
     r"|(?:nvapi|xai|pplx|tvly|pypi)-[\w-]{16,}|(?:ya29|hvs|SG)\.[\w.-]{12,}"
     r"|(?<=Bearer )[\w.+/=-]{12,}|(?<=Basic )[\w+/=-]{12,})"
 )
-"""Keys of well-known services."""
 _PRIVATE_KEY = "-----BEGIN "
 _NAMED = re.compile(
     # names of at most 100 characters: the search begins at each letter of a long text
@@ -63,8 +63,8 @@ _NAMED = re.compile(
     r"""(?:\s*(?P<sign>[:=])\s*|(?(flag)[ ]|(?!)))["']?(?P<value>[^\s;,&"'{}<>()]+)"""
 )
 _USER = re.compile(r"(?<=://)[^\s/?#'\"<>]+(?=@)")
+# An address without its scheme, such as `me:password@host/v1`.
 _LOGIN = re.compile(r"(?<!\S)(?:\w+:/?)?[\w.%+-]*:(?P<password>[^\s/@:'\"]+)@[\w.-]+\S*")
-"""An address without its scheme, such as `me:password@host/v1`."""
 _QUERY = re.compile(r"(?P<start>[?&;#])(?:(?P<name>[\w.%-]+)=)?(?P<value>[^\s&;#'\"<>]+)")
 _MEDIA_TYPE = re.compile(r"(?:application|text|image|audio|multipart)/[\w.+*-]+")
 _NAME_AND_NUMBER = re.compile("[A-Za-z_.-]+[0-9]{0,4}")  # `answer_2024` is the name of a field
@@ -395,8 +395,8 @@ def _redactor(secrets: tuple[tuple[str, str], ...]) -> Redactor:
     return Redactor(dict(secrets))
 
 
+# Secrets that this process knows; replaced whole, since other threads may be printing.
 _noted: Mapping[str, str] = {}
-"""Secrets that this process knows; replaced whole, since other threads may be printing."""
 
 
 def note_secrets(secrets: Mapping[str, str]) -> None:

@@ -20,28 +20,34 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer of the server."""
+    """One answer of the server.
+
+    Attributes:
+        status: HTTP status; any other than 200 sends an error with `text` as its message.
+        headers: Further response headers, such as `retry-after`.
+    """
 
     text: str = ""
     status: int = 200
-    """HTTP status; any other than 200 sends an error with `text` as its message."""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Further response headers, such as `retry-after`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One request as it arrived."""
+    """One request as it arrived.
+
+    Attributes:
+        headers: Headers by lower-case name.
+    """
 
     path: str
     headers: Mapping[str, str]
-    """Headers by lower-case name."""
     body: Mapping[str, Any]
 
 
+# One answer for all requests, answers in order (the last is repeated), or a function of the request
+# body.
 Answers = str | Answer | Sequence[str | Answer] | Callable[[Mapping[str, Any]], str | Answer]
-"""One answer for all requests, answers in order (the last is repeated), or a function of the
-request body."""
 
 
 class ChatServer:
@@ -64,8 +70,8 @@ class ChatServer:
     def __init__(self, answers: Answers = "ok", *, port: int = 0) -> None:
         self._answers, self._port = answers, port
         self._lock = threading.Lock()
+        # Requests in the order of their arrival.
         self.received: list[Received] = []
-        """Requests in the order of their arrival."""
 
     @property
     def url(self) -> str:

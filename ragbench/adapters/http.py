@@ -97,8 +97,8 @@ class Endpoint:
         self._secure, self._host = parts.scheme == "https", host
         self._port, query = port, f"?{parts.query}" if parts.query else ""
         self._target = f"{parts.path or '/'}{query}"
+        # The URL without its query, as messages name it.
         self.address = f"{parts.scheme}://{parts.netloc}{parts.path}"
-        """The URL without its query, as messages name it."""
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         self._headers |= headers or {}
         self._clean = Redactor(_secrets_of(headers or {}, url))

@@ -46,8 +46,8 @@ class SyncOrAsync:
     def __init__(self, target: Any, name: str, awaited: str = "") -> None:
         self._call = _method(target, name)
         self._await = _method(target, awaited or f"a{name}")
+        # The names that it takes; None where that cannot be told or it takes any.
         self.parameters = _parameters(self._call or self._await)
-        """The names that it takes; None where that cannot be told or it takes any."""
         # imported here: hits are read where no chat engine is needed
         from ragbench.llm.threads import LoopThread
 

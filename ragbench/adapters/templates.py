@@ -15,8 +15,8 @@ from ragbench.registry import nearest, shown
 from ragbench.types import Document
 
 _PLACE = re.compile(r"\{([a-z_]+)\}")
+# Places that `passage_values` fills.
 PASSAGE_PLACES = ("contexts", "texts", "context")
-"""Places that `passage_values` fills."""
 _STEP = re.compile(
     r"""\.?(?P<key>[^.\[\]'"*\s$]+)    # .key
     | \[\s*(?P<index>-?\d+)\s*\]        # [0]
@@ -25,10 +25,10 @@ _STEP = re.compile(
     re.VERBOSE,
 )
 _EXAMPLE = "a path such as $.hits[*].id"
+# A key, an index, or None for `[*]`.
 Step = str | int | None
-"""A key, an index, or None for `[*]`."""
+# Which elements the `[*]` of a path stand for.
 Place = tuple[int, ...]
-"""Which elements the `[*]` of a path stand for."""
 
 
 def fill(template: Any, values: Mapping[str, Any]) -> Any:

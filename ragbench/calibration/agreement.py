@@ -36,11 +36,12 @@ from ragbench.types import FloatArray
 class _Row:
     statistic: Statistic
     level: Level
+    # Whether scores are put on the nearest level first; else they are taken as they are.
     on_levels: bool
-    """Whether scores are put on the nearest level first; else they are taken as they are."""
     low: float = -1.0
 
 
+# What is computed for each pair of raters, judge or people.
 _TABLE = {
     "raw": _Row(raw_share, "nominal", True, 0.0),
     KAPPA: _Row(kappa, "nominal", True),
@@ -53,7 +54,6 @@ _TABLE = {
     "spearman": _Row(correlation.rank_rho, "ordinal", False),
     "kendall": _Row(correlation.rank_tau, "ordinal", False),
 }
-"""What is computed for each pair of raters, judge or people."""
 
 _AUC = _Row(correlation.roc_area, "ordinal", False, 0.0)
 _COEFFICIENTS: tuple[correlation.Coefficient, ...] = ("pearson", "spearman", "kendall")

@@ -29,17 +29,20 @@ from ragbench.stats.mean import FEWEST_LABELS, ppi_difference, ppi_mean
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Options of a calibration: the scale of the labels and the figures to compute."""
+    """Options of a calibration: the scale of the labels and the figures to compute.
+
+    Attributes:
+        scale: The scale of the labels; None: that of each rubric.
+        good: The label from which an answer is good; None: beyond the middle of the scale.
+        random: Whether the user vouches that the labelled answers were drawn at random.
+        asked: Score -> probe -> what came out when the judge was asked again.
+    """
 
     scale: Scale | None = None
-    """The scale of the labels; None: that of each rubric."""
     good: float | None = None
-    """The label from which an answer is good; None: beyond the middle of the scale."""
     confidence: float = 0.95
     random: bool = False
-    """Whether the user vouches that the labelled answers were drawn at random."""
     asked: Mapping[str, Mapping[str, ProbeFound]] = field(default_factory=dict)
-    """Score -> probe -> what came out when the judge was asked again."""
 
 
 def certify(
@@ -185,11 +188,13 @@ class _Corrector:
     """Correct means of a judge by the labels of people, or say why that cannot be done.
 
     Means are of scores from 0 to 1, which is where both ends of the labels' scale lie.
+
+    Attributes:
+        labels: The mean label of each answer.
     """
 
     scores: Mapping[Key, float]
     labels: Mapping[Key, float]
-    """The mean label of each answer."""
     facts: LabelsRead
     confidence: float
 

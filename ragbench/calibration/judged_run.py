@@ -24,22 +24,25 @@ from ragbench.types.conversation import Json, ToolCall
 
 Row = TypeVar("Row", VerdictRow, PredictionRow)
 
+# System and query: one answer.
 Key = tuple[str, str]
-"""System and query: one answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """The answer of a system to one query, as the judge saw it."""
+    """The answer of a system to one query, as the judge saw it.
+
+    Attributes:
+        answer: The text; None where the system gives passages or queries alone.
+        contexts: The passages, best first; empty where there are none.
+        queries: The queries that the system formulated; empty where there are none.
+        tool_calls: The tools that the system called; None where that is not known.
+    """
 
     answer: str | None
-    """The text; None where the system gives passages or queries alone."""
     contexts: tuple[str, ...]
-    """The passages, best first; empty where there are none."""
     queries: tuple[str, ...] = ()
-    """The queries that the system formulated; empty where there are none."""
     tool_calls: tuple[ToolCall, ...] | None = None
-    """The tools that the system called; None where that is not known."""
 
     @property
     def judged(self) -> tuple[str, ...]:
@@ -49,37 +52,43 @@ class JudgedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class JudgedScore:
-    """The scores that one judge gave by one rubric."""
+    """The scores that one judge gave by one rubric.
+
+    Attributes:
+        name: The score's name in the summary: the rubric, with the judge where there are several.
+        scores: Verdicts from 0 to 1, of the answers that have one.
+        unscored: Answers without a verdict, with the cause.
+    """
 
     name: str
-    """The score's name in the summary: the rubric, with the judge where there are several."""
     rubric: Rubric
     judge: str
     model: str
     signature: str
     scores: Mapping[Key, float]
-    """Verdicts from 0 to 1, of the answers that have one."""
     unscored: Mapping[Key, str]
-    """Answers without a verdict, with the cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedRun:
-    """A finished run, as far as judges are concerned."""
+    """A finished run, as far as judges are concerned.
+
+    Attributes:
+        name: The experiment's name.
+        systems: The systems that were judged, in the order of the run.
+        against: System -> the system that it is compared with, where there is one.
+        data: Fingerprints of the data set.
+        scores: The scores of the judges, by name.
+    """
 
     folder: Path
     name: str
-    """The experiment's name."""
     seed: int
     systems: tuple[str, ...]
-    """The systems that were judged, in the order of the run."""
     against: Mapping[str, str]
-    """System -> the system that it is compared with, where there is one."""
     data: Mapping[str, str]
-    """Fingerprints of the data set."""
     answers: Mapping[Key, JudgedAnswer]
     scores: Mapping[str, JudgedScore]
-    """The scores of the judges, by name."""
 
     def named(self, name: str) -> str | None:
         """Return the system of a name, also as records write it; None where there is none.

@@ -24,6 +24,8 @@ from ragbench.types import FloatArray
 
 _NEAREST_LIMIT = 20_000  # looking for the nearest of more ids would take seconds
 
+# Part of a row -> the names of its column that are understood; those of judge and label are the
+# part's own name, alone or with an ending: `label`, `label_1`.
 PARTS: Mapping[str, tuple[str, ...]] = {
     "query_id": ("query_id", "question_id", "item", "id"),
     "system": ("system", "model"),
@@ -31,22 +33,23 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "judge": (),
     "label": (),
 }
-"""Part of a row -> the names of its column that are understood; those of judge and label are the
-part's own name, alone or with an ending: `label`, `label_1`."""
 _OPTIONAL, _SEVERAL = ("system", "answer"), ("judge", "label")
+# The system of a table that names none.
 ONE_SYSTEM = "given"
-"""The system of a table that names none."""
 
 
 @dataclass(slots=True)
 class Labels:
-    """What people said by one rubric."""
+    """What people said by one rubric.
+
+    Attributes:
+        by_rater: Rater -> answer -> label, as written.
+        rows: Answer -> what its sheet says of the draw, empty for a file of the user's own; with
+            the answers whose label is missing.
+    """
 
     by_rater: dict[str, dict[Key, float]] = field(default_factory=dict)
-    """Rater -> answer -> label, as written."""
     rows: dict[Key, str] = field(default_factory=dict)
-    """Answer -> what its sheet says of the draw, empty for a file of the user's own; with the
-    answers whose label is missing."""
 
     @property
     def labelled(self) -> set[Key]:
@@ -212,15 +215,18 @@ def read_rating(entry: Entry, column: str, scale: Scale, option: str) -> float |
 
 @dataclass(frozen=True)
 class Ratings:
-    """The n answers that have a verdict and a label of anybody."""
+    """The n answers that have a verdict and a label of anybody.
+
+    Attributes:
+        scale: What people label on.
+        judge: Scores from 0 to 1.
+        people: Labels as scores from 0 to 1, a column per rater; NaN where one gave none.
+    """
 
     keys: Sequence[Key]
     scale: Scale
-    """What people label on."""
     judge: FloatArray
-    """Scores from 0 to 1."""
     people: FloatArray
-    """Labels as scores from 0 to 1, a column per rater; NaN where one gave none."""
     raters: Sequence[str]
 
     @classmethod

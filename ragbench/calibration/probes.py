@@ -22,8 +22,8 @@ from ragbench.stats.mean import mean_interval
 from ragbench.types import FloatArray
 from ragbench.types.scores import Verdict
 
+# The name of the probe in certificates.
 POSITION = "position"
-"""The name of the probe in certificates."""
 
 
 def sample_answers(scores: Sequence[JudgedScore], n: int, seed: int) -> list[Key]:
@@ -95,8 +95,8 @@ def why_not(rubric: Rubric) -> str | None:
     return None
 
 
+# Rubric -> verdict on one answer.
 _Verdicts = Mapping[str, Verdict]
-"""Rubric -> verdict on one answer."""
 
 
 def _compare(

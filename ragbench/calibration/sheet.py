@@ -27,12 +27,15 @@ _NUMBER = r"[+-]?\d+(?:\.\d+)?"
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """From the label that means 0 to the label that means 1; the levels are one apart."""
+    """From the label that means 0 to the label that means 1; the levels are one apart.
+
+    Attributes:
+        low: The label that the score 0 stands for.
+        high: The label that the score 1 stands for.
+    """
 
     low: float
-    """The label that the score 0 stands for."""
     high: float
-    """The label that the score 1 stands for."""
 
     @classmethod
     def parse(cls, text: str, option: str = "--scale") -> Scale:
@@ -93,25 +96,28 @@ class Scale:
         return found
 
 
+# What is drawn: single answers, or queries with the answers of all systems.
 Unit = Literal["answer", "query"]
-"""What is drawn: single answers, or queries with the answers of all systems."""
 
+# Moves when the same seed draws something else.
 VERSION = 1
-"""Moves when the same seed draws something else."""
 
 _BANDS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """What was drawn, and all that is needed to draw it again."""
+    """What was drawn, and all that is needed to draw it again.
+
+    Attributes:
+        keys: The drawn answers, in the order of the sheet: any first part of it is random too.
+        probability: How likely each answer was to be drawn.
+        signature: How it was drawn: number, seed, unit, systems, and a fingerprint of what from.
+    """
 
     keys: tuple[Key, ...]
-    """The drawn answers, in the order of the sheet: any first part of it is random too."""
     probability: float
-    """How likely each answer was to be drawn."""
     signature: str
-    """How it was drawn: number, seed, unit, systems, and a fingerprint of what from."""
 
 
 def draw(
@@ -212,25 +218,28 @@ def _band(score: float) -> int:
     return min(int(score * _BANDS + 1e-9), _BANDS - 1)
 
 
+# The columns of a sheet; people fill `label`, and `comment` as they like.
 COLUMNS = (
     *("item", "rubric", "question", "passages", "reference", "queries", "answer", "scale"),
     *("label", "comment", "probability", "draw"),
 )
-"""The columns of a sheet; people fill `label`, and `comment` as they like."""
 
+# What spreadsheets keep of a cell, in characters.
 LONGEST_CELL = 32_767
-"""What spreadsheets keep of a cell, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the run's data set has of a query."""
+    """What the run's data set has of a query.
+
+    Attributes:
+        references: Gold answers.
+        turns: What was said before.
+    """
 
     text: str
     references: Sequence[str] = ()
-    """Gold answers."""
     turns: tuple[Turn, ...] = ()
-    """What was said before."""
 
 
 def sheet_rows(

@@ -49,6 +49,10 @@ class Request:
     """The options that the uses of the command share.
 
     `sample` answers are judged again by `probes`, with the passages reversed.
+
+    Attributes:
+        scale: The scale of the labels; None is that of each rubric.
+        trusted: Addresses to which probes may send: a run folder is data, and names any.
     """
 
     run: JudgedRun
@@ -58,11 +62,9 @@ class Request:
     rubrics: Sequence[str] = ()
     probes: bool = False
     scale: Scale | None = None
-    """The scale of the labels; None is that of each rubric."""
     confidence: float = 0.95
     as_json: bool = False
     trusted: Sequence[str] = ()
-    """Addresses to which probes may send: a run folder is data, and names any."""
 
 
 def _write(

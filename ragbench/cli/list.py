@@ -33,15 +33,18 @@ _FAMILIES = {
 
 @dataclass(frozen=True)
 class Listed:
-    """A component, measure, metric or rubric that a config can name."""
+    """A component, measure, metric or rubric that a config can name.
+
+    Attributes:
+        options: Options of the component, as JSON has them.
+        facts: Further keys of metrics and rubrics, as JSON has them.
+    """
 
     name: str
     help: str
     options: Sequence[Mapping[str, Any]] = ()
-    """Options of the component, as JSON has them."""
     group: str | None = None
     facts: dict[str, Any] = field(default_factory=dict)
-    """Further keys of metrics and rubrics, as JSON has them."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry as JSON; `built` is always true, and kept for scripts that read it."""

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 _BYTES = re.compile("[\udc80-\udcff]+")
 
+# An option whose value is a number of things.
 number_option = partial(click.option, type=click.IntRange(min=1), metavar="N")
-"""An option whose value is a number of things."""
 path_option = partial(click.option, type=click.Path(path_type=Path), metavar="FILE")
+# An option whose value is a file that is written.
 file_option = partial(click.option, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
-"""An option whose value is a file that is written."""
+# An option that is repeatable.
 several = partial(click.option, multiple=True, metavar="NAME")
-"""An option that is repeatable."""
 run_argument = click.argument("run", type=click.Path(path_type=Path))
 config_argument = click.argument("config", type=click.Path(path_type=Path))
 json_option = partial(click.option, "--json", "as_json", is_flag=True)
@@ -44,8 +44,8 @@ confidence_option = partial(
 seed_option = partial(number_option, "--seed", type=click.IntRange(min=0))
 
 
+# What `--format` takes.
 Form = Literal["table", "trec", "json", "csv"]
-"""What `--format` takes."""
 
 
 def refuse(*rules: tuple[object, str]) -> None:

@@ -82,51 +82,57 @@ class CauseRules:
 
 
 class Found(NamedTuple):
-    """What a ranking has of the gold documents of one query; without them, of the gold answer."""
+    """What a ranking has of the gold documents of one query; without them, of the gold answer.
+
+    Attributes:
+        failed: Why there is no ranking, as a word; None where there is one.
+        gold: How many documents are relevant; None where the query is not judged.
+        example: The id of one of them.
+        missing: Relevant documents that the corpus does not have; empty too where it is not known.
+        ranks: Rank and id of each relevant document that was retrieved, best first.
+        retrieved: How many hits there are.
+        answer_rank: Of a query that is not judged: rank of the first hit with a gold answer in its
+            text; 0 where none has one; None where it was not looked for.
+    """
 
     failed: str | None = None
-    """Why there is no ranking, as a word; None where there is one."""
     gold: int | None = None
-    """How many documents are relevant; None where the query is not judged."""
     example: str = ""
-    """The id of one of them."""
     missing: tuple[str, ...] = ()
-    """Relevant documents that the corpus does not have; empty too where it is not known."""
     ranks: tuple[tuple[int, str], ...] = ()
-    """Rank and id of each relevant document that was retrieved, best first."""
     retrieved: int = 0
-    """How many hits there are."""
     answer_rank: int | None = None
-    """Of a query that is not judged: rank of the first hit with a gold answer in its text; 0 where
-    none has one; None where it was not looked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """What is known of one answer."""
+    """What is known of one answer.
+
+    Attributes:
+        failed: Why there is no answer, as a word; None where there is one.
+        asked: Whether the question was asked: a control without its passages is not.
+        passages: How many passages were read; None where that is not known.
+        read: Which relevant documents were read; None where the ranking says it.
+        holds_answer: Of a query that is not judged: whether what was read tells the gold answer, by
+            its words or by a judge; None where nothing says so.
+        holds_how: What says so.
+        refuses_how: `declines`, `is empty`, `is a refusal (judged)`.
+        is_right: None where there is no gold answer, or nothing compared them.
+        right_how: What compared them: `token_f1 0.1 < 0.5`.
+        is_supported: None where no judge said so.
+    """
 
     failed: str | None = None
-    """Why there is no answer, as a word; None where there is one."""
     asked: bool = True
-    """Whether the question was asked: a control without its passages is not."""
     passages: int | None = None
-    """How many passages were read; None where that is not known."""
     read: frozenset[str] | None = None
-    """Which relevant documents were read; None where the ranking says it."""
     holds_answer: bool | None = None
-    """Of a query that is not judged: whether what was read tells the gold answer, by its words or
-    by a judge; None where nothing says so."""
     holds_how: str = ""
-    """What says so."""
     refuses: bool = False
     refuses_how: str = "declines"
-    """`declines`, `is empty`, `is a refusal (judged)`."""
     is_right: bool | None = None
-    """None where there is no gold answer, or nothing compared them."""
     right_how: str = ""
-    """What compared them: `token_f1 0.1 < 0.5`."""
     is_supported: bool | None = None
-    """None where no judge said so."""
     supported_how: str = ""
 
 

@@ -19,27 +19,30 @@ from ragbench.stats import mean_interval
 from ragbench.text.analyzer import Analyzer
 from ragbench.text.tokenize import sentences
 
+# Up to so many content words, all numbers of a gold answer must be there.
 SHORT = 4
-"""Up to so many content words, all numbers of a gold answer must be there."""
 _MOST = 2 / 3
 _YES_OR_NO = frozenset([("yes",), ("no",), ("true",), ("false",)])
 _TOKENS = answer_tokens("contains")
 
 
 class Share(NamedTuple):
-    """The share of the best gold answer that a text has."""
+    """The share of the best gold answer that a text has.
+
+    Attributes:
+        n_gold: Content words of the gold answer beyond those of the question.
+        whole: Whether a gold answer stands in the text, word by word.
+        n_text: Content words of the text beyond those of the question.
+        is_short: Whether the gold answer is a name, a number, a few words.
+        lacks_number: Whether a short gold answer has a number that the text lacks.
+    """
 
     n_found: int
     n_gold: int
-    """Content words of the gold answer beyond those of the question."""
     whole: bool
-    """Whether a gold answer stands in the text, word by word."""
     n_text: int = 0
-    """Content words of the text beyond those of the question."""
     is_short: bool = False
-    """Whether the gold answer is a name, a number, a few words."""
     lacks_number: bool = False
-    """Whether a short gold answer has a number that the text lacks."""
 
     def reaches(self, least: float) -> bool:
         """Return True for a whole gold answer, or for a share of its words.
@@ -163,11 +166,14 @@ def has_no_answer(gold: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SystemCauses:
-    """The cause of every query of one system."""
+    """The cause of every query of one system.
+
+    Attributes:
+        lost: In the order of the queries.
+    """
 
     system: str
     lost: Sequence[Lost]
-    """In the order of the queries."""
 
     def counts(self) -> dict[AnswerCause, int]:
         """Return how many queries have each cause; they add up to the queries."""

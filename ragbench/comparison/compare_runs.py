@@ -37,24 +37,28 @@ from ragbench.types import ScoreColumn
 
 _LETTERS = "abcdefghijklmnoprstuvwxyz"  # without q, which has no superscript in most fonts
 _RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
+# How many documents of a ranking are shown.
 DEPTH = 5
-"""How many documents of a ranking are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A system that is compared, with the marks of tables."""
+    """A system that is compared, with the marks of tables.
+
+    Attributes:
+        letter: Stands for it in marks: `a`, `b`, and after `z` `a1`.
+        label: Unlike that of any other row: `bm25`, or `bm25 (runs/new)`.
+        source: The number of its source; 0 is the base.
+        group: What it is compared with has the same group: the name of the system in the base.
+        scores: The columns of the compared measures, over the compared queries, under the system's
+            name.
+    """
 
     letter: str
-    """Stands for it in marks: `a`, `b`, and after `z` `a1`."""
     label: str
-    """Unlike that of any other row: `bm25`, or `bm25 (runs/new)`."""
     source: int
-    """The number of its source; 0 is the base."""
     group: str
-    """What it is compared with has the same group: the name of the system in the base."""
     scores: SystemScores
-    """The columns of the compared measures, over the compared queries, under the system's name."""
 
 
 def rows_of(met: Met) -> list[Row]:

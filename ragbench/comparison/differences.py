@@ -219,20 +219,23 @@ def describe(pair: Pair, method: Method, clusters: Labels | None) -> Difference:
     )
 
 
+# A slice of fewer queries is listed and not tested: it could not tell a loss from chance.
 ENOUGH_QUERIES = 20
-"""A slice of fewer queries is listed and not tested: it could not tell a loss from chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slicing:
-    """A field that sorts the queries into slices, which may overlap."""
+    """A field that sorts the queries into slices, which may overlap.
+
+    Attributes:
+        field: `metadata.topic`, `query_length`.
+        names: The slices, in the order of tables.
+        labels: The slices of each query: one, or several where its metadata is a list.
+    """
 
     field: str
-    """`metadata.topic`, `query_length`."""
     names: tuple[str, ...]
-    """The slices, in the order of tables."""
     labels: Sequence[tuple[str, ...]]
-    """The slices of each query: one, or several where its metadata is a list."""
 
     def members(self) -> NDArray[np.bool_]:
         """Return which query is in which slice, shape (queries, slices).

@@ -34,19 +34,22 @@ from ragbench.types.tables import (
 
 SCHEMA = "ragbench.scores/1"
 
+# Query -> document -> number.
 Nested = Mapping[str, Mapping[str, Any]]
-"""Query -> document -> number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairCounts(Record):
-    """How predictions and references were read."""
+    """How predictions and references were read.
+
+    Attributes:
+        without_prediction: References without a prediction.
+        without_reference: Predictions without a reference.
+    """
 
     predictions: int
     without_prediction: int
-    """References without a prediction."""
     without_reference: int
-    """Predictions without a reference."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,19 +57,21 @@ class Evaluation:
     """The scores of one system, with everything that a number must carry.
 
     All mappings have the names of the scores as the caller wrote them.
+
+    Attributes:
+        query_ids: The items that were scored, in the order of the columns.
+        columns: Score -> its values, causes and signature.
+        read: How the input was read.
+        fingerprints: What each item was scored against, so that only the same is compared.
+        notes: What the metrics do not see in the texts, such as words in other letters.
     """
 
     query_ids: Sequence[str]
-    """The items that were scored, in the order of the columns."""
     columns: Mapping[str, ScoreColumn] = field(repr=False)
-    """Score -> its values, causes and signature."""
     read: RunCounts | PairCounts
-    """How the input was read."""
     confidence: Confidence = 0.95
     fingerprints: QueryFingerprints = field(default_factory=dict, repr=False)
-    """What each item was scored against, so that only the same is compared."""
     notes: tuple[str, ...] = ()
-    """What the metrics do not see in the texts, such as words in other letters."""
 
     def __post_init__(self) -> None:
         check_options("evaluate", self)

@@ -19,21 +19,24 @@ from ragbench.types import Cause
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """Sources that may be compared, over their common queries in one order."""
+    """Sources that may be compared, over their common queries in one order.
+
+    Attributes:
+        sources: The first is what the others are compared with.
+        measures: What all compared systems have, or what was asked for.
+        groups: Name of a group -> for each source the system in it; None where a source has none.
+        left_out: Source -> how many of its queries the others lack; empty where none.
+        differing: `question`, `judgements`, `subtopics`, `answers` -> the queries that all have and
+            that were left out, as it is not the same in all; empty where none.
+        notes: What a reader should know, one sentence each.
+    """
 
     sources: tuple[ScoredSystems, ...]
-    """The first is what the others are compared with."""
     measures: tuple[str, ...]
-    """What all compared systems have, or what was asked for."""
     groups: Mapping[str, tuple[str | None, ...]]
-    """Name of a group -> for each source the system in it; None where a source has none."""
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """Source -> how many of its queries the others lack; empty where none."""
     differing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """`question`, `judgements`, `subtopics`, `answers` -> the queries that all have and that were
-    left out, as it is not the same in all; empty where none."""
     notes: tuple[str, ...] = ()
-    """What a reader should know, one sentence each."""
 
 
 def meet(

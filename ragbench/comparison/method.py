@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 Test = Literal["randomization", "t", "wilcoxon", "mcnemar"]
 Correction = Literal["holm", "benjamini_hochberg", "bh", "max_t", "none"]
 
+# What is corrected for together: the comparisons by one measure, or by all.
 Families = Literal["measure", "all"]
-"""What is corrected for together: the comparisons by one measure, or by all."""
 
 
 def check_options(owner: str, record: object) -> None:
@@ -64,11 +64,14 @@ class IntervalsAndTests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method(IntervalsAndTests):
-    """How systems are compared; `comparisons.json` has it in fields of these names."""
+    """How systems are compared; `comparisons.json` has it in fields of these names.
+
+    Attributes:
+        cluster: What names the clusters; None where each query stands for itself.
+    """
 
     seed: Annotated[int, Option("Seed of resamples and sign flips.", ge=0)] = 13
     cluster: str | None = None
-    """What names the clusters; None where each query stands for itself."""
 
     def __post_init__(self) -> None:
         check_options("compare", self)
@@ -76,15 +79,18 @@ class Method(IntervalsAndTests):
 
 @dataclass(frozen=True, slots=True)
 class FamilyResult:
-    """The results of the tests of one family, an entry per comparison."""
+    """The results of the tests of one family, an entry per comparison.
+
+    Attributes:
+        p: P-values before adjustment; NaN where nothing could be compared.
+        tests: The test of each p-value.
+        resamples: Sign flips that were drawn; more than asked for where the family needs them.
+    """
 
     p: FloatArray
-    """P-values before adjustment; NaN where nothing could be compared."""
     adjusted: FloatArray
     tests: list[Test]
-    """The test of each p-value."""
     resamples: int
-    """Sign flips that were drawn; more than asked for where the family needs them."""
 
 
 def adjust_family(

@@ -27,15 +27,18 @@ _EQUAL = 1e-9  # strengths that differ by less have one rank
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A system and its baseline by one measure."""
+    """A system and its baseline by one measure.
+
+    Attributes:
+        column: Of the system.
+        differences: Score of the system minus score of the baseline; NaN where either has none.
+    """
 
     measure: str
     system: str
     baseline: str
     column: ScoreColumn
-    """Of the system."""
     differences: FloatArray
-    """Score of the system minus score of the baseline; NaN where either has none."""
 
 
 def pair_systems(
@@ -73,14 +76,17 @@ _ROUNDING = 1e-12  # of the numbers compared; what differs by less is equal
 
 @dataclass(frozen=True, slots=True)
 class PairedScores:
-    """The same score of a system and of its baseline, over the same queries in the same order."""
+    """The same score of a system and of its baseline, over the same queries in the same order.
+
+    Attributes:
+        baseline: Of what it is tested against.
+        clusters: Queries with equal labels belong together; None where each stands for itself.
+    """
 
     system: ScoreColumn
     baseline: ScoreColumn
-    """Of what it is tested against."""
     query_ids: Sequence[str]
     clusters: Sequence[str] | None = None
-    """Queries with equal labels belong together; None where each stands for itself."""
 
     @property
     def sign(self) -> int:
@@ -121,8 +127,8 @@ class PairedScores:
         return np.where(self.failed, self.sign * d, self.differences())
 
 
+# Where a score is from: all systems, the one in question, and the name of its score.
 Scored = tuple[ScoredSystems, SystemScores, str]
-"""Where a score is from: all systems, the one in question, and the name of its score."""
 
 
 def pair_scores(
@@ -146,8 +152,8 @@ def pair_scores(
     )
 
 
+# Which cluster each query is in.
 Labels = np.ndarray[tuple[int], np.dtype[Any]]
-"""Which cluster each query is in."""
 Ends = tuple[float, float]
 
 
@@ -208,16 +214,19 @@ def at_least(values: FloatArray, limit: float) -> Truths:
 
 @dataclass(frozen=True, slots=True)
 class ComparedPair:
-    """Two systems whose answers were compared query by query."""
+    """Two systems whose answers were compared query by query.
+
+    Attributes:
+        system: The first system: a win is its win.
+        other: The second.
+        column: 1 where the first won, 0.5 for a tie, 0 where it lost.
+        same: How many of the ties are equal answers.
+    """
 
     system: str
-    """The first system: a win is its win."""
     other: str
-    """The second."""
     column: ScoreColumn
-    """1 where the first won, 0.5 for a tie, 0 where it lost."""
     same: int = 0
-    """How many of the ties are equal answers."""
 
 
 def compare_preferences(pairs: Sequence[ComparedPair], method: Method) -> Preference:

@@ -28,18 +28,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RankedFile:
-    """A run file in rank order, as far as it is judged, and what was noticed on the way."""
+    """A run file in rank order, as far as it is judged, and what was noticed on the way.
+
+    Attributes:
+        evidence: The judged documents in rank order, in each form that the measures read.
+        fingerprints: What judged them, for the signatures.
+        unknown: Queries of the run that the qrels lack.
+        duplicates: Hits that were dropped because their query had the document already.
+        tag: The last column of its last line, as trec_eval takes it.
+    """
 
     evidence: Evidence
-    """The judged documents in rank order, in each form that the measures read."""
     fingerprints: Mapping[Reads, Mapping[str, Any]]
-    """What judged them, for the signatures."""
     unknown: int
-    """Queries of the run that the qrels lack."""
     duplicates: int
-    """Hits that were dropped because their query had the document already."""
     tag: str
-    """The last column of its last line, as trec_eval takes it."""
 
 
 def rank_run_file(

@@ -13,33 +13,37 @@ from itertools import combinations
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.signature import Signature
 
+# Number of queries that an error names.
 SHOWN = 3
-"""Number of queries that an error names."""
+# Number of queries that a note names; the record has all.
 NAMED = 20
-"""Number of queries that a note names; the record has all."""
 
+# Part of a query -> words of a message, and the part of a signature that covers all queries.
 _PARTS = {
     "question": ("question text differs", "queries"),
     "judgements": ("judgements differ", "qrels"),
     "subtopics": ("subtopics differ", "subtopics"),
     "answers": ("gold answers differ", "gold"),
 }
-"""Part of a query -> words of a message, and the part of a signature that covers all queries."""
 
 
 @dataclass(frozen=True, slots=True)
 class SameQueries:
-    """The differences between sources, query by query."""
+    """The differences between sources, query by query.
+
+    Attributes:
+        differing: Part -> the common queries in which it differs between any two sources.
+        lines: The same in words, a line for each part and two sources.
+        unknown: Sources whose questions are not known, where others are.
+        compared: Parts of signatures whose queries were compared one by one, so that the whole may
+            differ.
+    """
 
     n_common: int
     differing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Part -> the common queries in which it differs between any two sources."""
     lines: tuple[str, ...] = ()
-    """The same in words, a line for each part and two sources."""
     unknown: tuple[str, ...] = ()
-    """Sources whose questions are not known, where others are."""
     compared: frozenset[str] = frozenset()
-    """Parts of signatures whose queries were compared one by one, so that the whole may differ."""
 
     @property
     def same(self) -> frozenset[str]:

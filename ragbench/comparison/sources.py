@@ -38,8 +38,8 @@ def from_evaluation(source: str, evaluation: Evaluation, run: Path | None = None
     )
 
 
+# Of run files, where nobody names others.
 DEFAULT_MEASURES = ("ndcg@10", "recall@10", "mrr@10", "map")
-"""Of run files, where nobody names others."""
 
 
 @runtime_checkable
@@ -49,8 +49,8 @@ class HasRunFolder(Protocol):
     path: Path
 
 
+# What can be compared.
 Source = str | Path | Evaluation | HasRunFolder | ScoredSystems
-"""What can be compared."""
 
 
 def read_scored(

@@ -55,8 +55,8 @@ class GeneratorCommon:
     ] = 1
 
 
+# Common keys that count for the caller also where a component declares them itself.
 _SHARED = frozenset({"concurrency", "version"})
-"""Common keys that count for the caller also where a component declares them itself."""
 
 
 def load_type(item: Item, family: Family, at: Place, context: Context) -> tuple[str, Any] | None:

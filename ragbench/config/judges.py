@@ -163,12 +163,12 @@ def _check_combination(
         context.report.wrong(item.entries["pairs"], found, "rubrics: [pairwise]")
 
 
+# What a score is, and where a config names it.
 _PLACES: Mapping[Kind, tuple[str, str]] = {
     "retrieval": ("a measure of rankings", "metrics.retrieval.measures"),
     "generation": ("a metric of answers", "metrics.generation"),
     "judge": ("a rubric of judges", "metrics.judge, rubrics"),
 }
-"""What a score is, and where a config names it."""
 
 
 def report_misplaced(item: Item, here: Kind, report: Report) -> bool:

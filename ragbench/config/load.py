@@ -39,12 +39,12 @@ from ragbench.secrets import mask_addresses, note_secrets, redactor, secrets_of_
 if TYPE_CHECKING:
     from ragbench.gates.base import Gate
 
+# The order of a resolved config.
 _ORDER = (
     *("name", "seed", "dataset", "retrievers", "generators", "apps", "controls", "metrics"),
     *("statistics", "causes", "gates", "max_failed", "budget", "executor"),
     *("cache", "cache_also", "output"),
 )
-"""The order of a resolved config."""
 
 _MADE_WHEN_SET = (
     *((block,) for block in schema.BLOCKS if block != "gates"),
@@ -179,14 +179,17 @@ _NAME_ALLOWED = "letters, digits, '_', '.' and '-'"
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Folders and live components that a config may refer to."""
+    """Folders and live components that a config may refer to.
+
+    Attributes:
+        base: The folder that paths are relative to.
+        code: Where code is looked for before what is installed; None: none may be named.
+        retrievers: Names of those that the caller adds as objects, as of generators and apps.
+    """
 
     base: Path
-    """The folder that paths are relative to."""
     code: tuple[Path, ...] | None
-    """Where code is looked for before what is installed; None: none may be named."""
     retrievers: Collection[str] = ()
-    """Names of those that the caller adds as objects, as of generators and apps."""
     generators: Collection[str] = ()
     apps: Collection[str] = ()
 

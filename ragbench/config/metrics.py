@@ -155,8 +155,8 @@ def _parse(item: Item, parse: Callable[[str], Any], noun: str, report: Report) -
     return None
 
 
+# How a config names a value of the metadata.
 METADATA = re.compile(r"metadata(\.[^.\s]+)+")
-"""How a config names a value of the metadata."""
 
 _LEVEL_OF = {"id": "document", "separator": "document", "overlap": "text"}
 

@@ -18,8 +18,8 @@ from ragbench.files import names_in
 from ragbench.registry import PYTHON, REQUIRED, DeclaredOption, is_factory, load_object, nearest
 
 Blocks = Mapping[KeyPath, tuple[Mapping[str, DeclaredOption], tuple[str, ...]]]
+# What `check_value` returns for a wrong value; None is a value.
 INVALID: Any = object()
-"""What `check_value` returns for a wrong value; None is a value."""
 
 
 def check_options(
@@ -77,27 +77,33 @@ def check_value(item: Item, option: DeclaredOption, report: Report) -> Any:
 
 @dataclass
 class Context:
-    """State that the checks of one config share."""
+    """State that the checks of one config share.
+
+    Attributes:
+        base: The folder that paths are relative to.
+        retrievers: Names that references may use, those of live objects included.
+        members: Swept retrievers -> the names that they stand for.
+        code: Where `python:` looks before what is installed; where this is None, no code may be
+            named.
+        late_checks: Checks that are run only where the config is refused anyway.
+        references: Component -> the retrievers that its options name, with the places where they
+            do.
+        blocks: Place of a block -> its declared options, and its keys in the order of a resolved
+            config.
+        filled: Place -> the value that the checks give it.
+    """
 
     report: Report
     base: Path
-    """The folder that paths are relative to."""
     retrievers: Sequence[str] = ()
-    """Names that references may use, those of live objects included."""
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Swept retrievers -> the names that they stand for."""
     code: tuple[Path, ...] | None = ()
-    """Where `python:` looks before what is installed; where this is None, no code may be named."""
     late_checks: list[Callable[[], None]] = field(default_factory=list)
-    """Checks that are run only where the config is refused anyway."""
     references: dict[str, list[tuple[str, Item]]] = field(default_factory=dict)
-    """Component -> the retrievers that its options name, with the places where they do."""
     blocks: dict[KeyPath, tuple[Mapping[str, DeclaredOption], tuple[str, ...]]] = field(
         default_factory=dict
     )
-    """Place of a block -> its declared options, and its keys in the order of a resolved config."""
     filled: dict[KeyPath, Any] = field(default_factory=dict)
-    """Place -> the value that the checks give it."""
     paths: set[KeyPath] = field(default_factory=set)
 
     def check(
@@ -272,10 +278,10 @@ def resolve_path(item: Item, context: Context) -> Path | None:
     return None
 
 
+# What a folder with a model holds.
 _OF_MODELS = ("config.json", "modules.json")
-"""What a folder with a model holds."""
+# How no built-in name and no model of a hub ends.
 _OF_FILES = (".j2", ".txt", ".yaml", ".yml")
-"""How no built-in name and no model of a hub ends."""
 
 
 def _resolve_options(

@@ -11,8 +11,8 @@ from ragbench.errors import ConfigError, DataError, Place, Problem
 from ragbench.registry import nearest as nearest_name
 from ragbench.secrets import is_secret_option, looks_secret
 
+# Keys from the root down; an index of a list is its decimal number.
 KeyPath = tuple[str, ...]
-"""Keys from the root down; an index of a list is its decimal number."""
 
 _MANY = 20
 _BARE = re.compile(r"[^\s.\"'=]+")

@@ -28,18 +28,21 @@ from ragbench.secrets import Redactor
 
 @dataclass(frozen=True)
 class Environment:
-    """The variables that a config names, and its secrets: in them, or in the config itself."""
+    """The variables that a config names, and its secrets: in them, or in the config itself.
+
+    Attributes:
+        references: By name, in the order of the file.
+        hidden: Names of the variables that hold secrets.
+        literal: Secrets that stand in the config itself, by their dotted keys.
+        defaults: Texts in the config beside a variable that holds a secret, and its defaults.
+        declared: Places whose options are declared to hold secrets.
+    """
 
     references: Mapping[str, Reference] = field(default_factory=dict)
-    """By name, in the order of the file."""
     hidden: Collection[str] = ()
-    """Names of the variables that hold secrets."""
     literal: Mapping[str, str] = field(default_factory=dict)
-    """Secrets that stand in the config itself, by their dotted keys."""
     defaults: Mapping[str, str] = field(default_factory=dict)
-    """Texts in the config beside a variable that holds a secret, and its defaults."""
     declared: Collection[KeyPath] = ()
-    """Places whose options are declared to hold secrets."""
 
     @property
     def secrets(self) -> dict[str, str]:

@@ -24,8 +24,8 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
 _WORDS = {"no", "null", "off", "on", "true", "false", "yes"}
 _SNIFFED = 50  # rows; the keys of a JSONL file may differ from row to row
 
+# Words: documents above the first are cut into chunks of the second, which overlap by the third
 _LONG, _CHUNK, _OVERLAP = 300, 200, 40
-"""Words: documents above the first are cut into chunks of the second, which overlap by the third"""
 _MEANING = {
     "answer": "what a system wrote",
     "reference": "the gold answer",

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ragbench.score.text.base import Metric
 
 
+# What sorts queries into slices without metadata.
 SLICES = ("query_length", "relevant", "answerable")
-"""What sorts queries into slices without metadata."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,14 +127,14 @@ class Statistics(IntervalsAndTests):
     ] = None
 
 
+# What a generator gets in the place of what a retriever found.
 Control = Literal["gold_context", "no_context", "shuffled_context"]
-"""What a generator gets in the place of what a retriever found."""
 
 DEFAULT_SEED = 13
 DEFAULT_PASSAGES = 5
 DEFAULT_DEPTH = 50
+# Seconds that a component gets whose code we cannot see.
 PYTHON_TIMEOUT = 60.0
-"""Seconds that a component gets whose code we cannot see."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +168,7 @@ class Top:
     ] = None
 
 
+# The top-level keys that hold mappings, `gates` a list; the other ones are declared by `Top`.
 BLOCKS: Mapping[str, str] = {
     "dataset": "Where the questions, documents and judgements are.",
     "retrievers": "Retrievers, by name.",
@@ -180,7 +181,6 @@ BLOCKS: Mapping[str, str] = {
     "budget": "Limits on the cost of a run; what exceeds them is left out, with a note.",
     "executor": "Where what computes is computed.",
 }
-"""The top-level keys that hold mappings, `gates` a list; the other ones are declared by `Top`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,30 +194,33 @@ class BudgetLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    """One entry of `dataset`, `retrievers` or `generators`, checked."""
+    """One entry of `dataset`, `retrievers` or `generators`, checked.
+
+    Attributes:
+        name: Its name; `dataset` for the data set.
+        cls: What the type names: a class, a function or an object.
+        options: Its own options with their defaults; paths are absolute.
+        retrievers: Generators: the retrievers that it is paired with; None is all.
+        retriever: Rerankers: the retriever whose hits they order; None for every other component.
+        chunk: Retrievers that index: how documents are cut into what they rank; None is not at all.
+        timeout: Seconds that one call may take; None is no limit.
+        place: Where it stands, for errors that come later.
+    """
 
     name: str
-    """Its name; `dataset` for the data set."""
     type: str
     cls: Any
-    """What the type names: a class, a function or an object."""
     options: Mapping[str, Any]
-    """Its own options with their defaults; paths are absolute."""
     retrievers: tuple[str, ...] | None = None
-    """Generators: the retrievers that it is paired with; None is all."""
     passages: int = DEFAULT_PASSAGES
     samples: int = 1
     retriever: str | None = None
-    """Rerankers: the retriever whose hits they order; None for every other component."""
     depth: int | None = None
     chunk: Chunking | None = None
-    """Retrievers that index: how documents are cut into what they rank; None is not at all."""
     timeout: float | None = None
-    """Seconds that one call may take; None is no limit."""
     concurrency: int = 1
     version: str | None = None
     place: Place = field(default_factory=Place, compare=False, repr=False)
-    """Where it stands, for errors that come later."""
 
 
 RubricSource = str | Path | Mapping[str, Any]
@@ -225,51 +228,71 @@ RubricSource = str | Path | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeBlock:
-    """One judge with what it judges, checked."""
+    """One judge with what it judges, checked.
+
+    Attributes:
+        name: Its name where `judge` is a mapping of named blocks; None for a single one.
+        rubrics: Names of built-in rubrics, absolute paths of files, and what would stand in a file.
+        pairs: Which systems rubrics of pairs compare; None depends on how many there are.
+        nuggets: The file of the queries' nuggets; None where the judge makes them.
+    """
 
     name: str | None
-    """Its name where `judge` is a mapping of named blocks; None for a single one."""
     type: str
     cls: Any
     options: Mapping[str, Any]
     rubrics: tuple[RubricSource, ...]
-    """Names of built-in rubrics, absolute paths of files, and what would stand in a file."""
     when: Literal["always", "available"] = "always"
     pairs: Literal["all", "baseline"] | None = None
-    """Which systems rubrics of pairs compare; None depends on how many there are."""
     nuggets: str | None = None
-    """The file of the queries' nuggets; None where the judge makes them."""
     place: Place = field(default_factory=Place, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedMetric:
-    """One entry of `metrics.generation`, checked."""
+    """One entry of `metrics.generation`, checked.
+
+    Attributes:
+        metric: With its options; paths are absolute.
+    """
 
     metric: Metric
-    """With its options; paths are absolute."""
     place: Place = field(default_factory=Place, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
-    """What is scored; None is the default, which depends on the data."""
+    """What is scored; None is the default, which depends on the data.
+
+    Attributes:
+        judges: Judges by name; a single one is named by its type.
+    """
 
     retrieval: RetrievalMetrics = field(default_factory=RetrievalMetrics)
     generation: tuple[NamedMetric, ...] | None = None
     judges: Mapping[str, JudgeBlock] | None = None
-    """Judges by name; a single one is named by its type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentConfig:
-    """A config that was checked as a whole; `Top` and `BLOCKS` say what its keys mean."""
+    """A config that was checked as a whole; `Top` and `BLOCKS` say what its keys mean.
+
+    Attributes:
+        retrievers: Retrievers by name, sweeps written out, in the order of the file.
+        executor: None: all in this process.
+        path: The YAML file; None for a mapping.
+        base: The folder that paths in `resolved` are relative to.
+        environment: Variables that it names, with their values; of secrets only that they are set.
+        secrets: What must not be written anywhere, by the name of its variable or its place.
+        literal_secrets: Places where a secret stands in the config itself, as dotted keys.
+        resolved: The config as plain data: sweeps, defaults and variables written out, paths as
+            they are written; `${VAR}` stands for secrets alone.
+    """
 
     name: str
     dataset: Component
     seed: int = DEFAULT_SEED
     retrievers: Mapping[str, Component] = field(default_factory=dict)
-    """Retrievers by name, sweeps written out, in the order of the file."""
     generators: Mapping[str, Component] = field(default_factory=dict)
     apps: Mapping[str, Component] = field(default_factory=dict)
     controls: tuple[Control, ...] = ()
@@ -280,20 +303,12 @@ class ExperimentConfig:
     max_failed: float = 0.0
     budget: BudgetLimits = field(default_factory=BudgetLimits)
     executor: Component | None = None
-    """None: all in this process."""
     cache: str | None = None
     cache_also: tuple[Path, ...] = ()
     output: str = "runs"
     path: Path | None = field(default=None, compare=False)
-    """The YAML file; None for a mapping."""
     base: Path = field(default_factory=Path, compare=False)
-    """The folder that paths in `resolved` are relative to."""
     environment: Mapping[str, EnvironmentVariable] = field(default_factory=dict, compare=False)
-    """Variables that it names, with their values; of secrets only that they are set."""
     secrets: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
-    """What must not be written anywhere, by the name of its variable or its place."""
     literal_secrets: tuple[str, ...] = field(default=(), compare=False)
-    """Places where a secret stands in the config itself, as dotted keys."""
     resolved: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """The config as plain data: sweeps, defaults and variables written out, paths as they are
-    written; `${VAR}` stands for secrets alone."""

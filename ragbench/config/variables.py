@@ -30,12 +30,12 @@ _START = re.compile(
     r"\$(?P<escape>\$\{)|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<end>\}|:-)|(?P<bad>\$\{)"
 )
 _START_OR_END = re.compile(rf"{_START.pattern}|(?P<close>\}})")
+# Defaults within defaults.
 _DEEPEST = 20
-"""Defaults within defaults."""
 
 SWEEP = "sweep"
+# Components that one sweep may stand for.
 MAX_MEMBERS = 1000
-"""Components that one sweep may stand for."""
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.+-]+")
 
@@ -143,8 +143,8 @@ def _resolved(item: Item, value: str, report: Report) -> Any:
         return UNREADABLE
 
 
+# Letters from which a secret within another value is no chance.
 LONG = 8
-"""Letters from which a secret within another value is no chance."""
 
 
 def is_told_by(value: str, secret: str) -> bool:
@@ -154,10 +154,10 @@ def is_told_by(value: str, secret: str) -> bool:
     return value == secret or (len(secret) >= LONG and secret in value)
 
 
+# Letters from which a value within a secret is no chance.
 _PIECE = 4
-"""Letters from which a value within a secret is no chance."""
+# Blocks whose keys are names of the user's own, which say nothing of secrets.
 _BLOCKS = {("retrievers",), ("generators",), ("apps",)}
-"""Blocks whose keys are names of the user's own, which say nothing of secrets."""
 
 
 def is_hidden(item: Item, reference: Reference) -> bool:
@@ -310,11 +310,14 @@ def _put(
 
 @dataclass(frozen=True)
 class Expanded:
-    """A block of components with its sweeps written out."""
+    """A block of components with its sweeps written out.
+
+    Attributes:
+        members: The name of a swept entry -> the names that it stands for.
+    """
 
     components: Mapping[str, Entry]
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The name of a swept entry -> the names that it stands for."""
 
 
 def expand_sweeps(block: Item, report: Report) -> Expanded:

@@ -24,8 +24,8 @@ from ragbench.config.tree import (
 )
 from ragbench.errors import Place
 
+# Values in a config, aliases counted in full: an alias of aliases of aliases grows quickly.
 MAX_NODES = 100_000
-"""Values in a config, aliases counted in full: an alias of aliases of aliases grows quickly."""
 
 _PARSER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _TAG = "tag:yaml.org,2002:"
@@ -108,7 +108,11 @@ def _decode(data: bytes, file: str, report: Report) -> str | None:
 
 @dataclass(slots=True)
 class _Reader:
-    """Converts the nodes of one text."""
+    """Converts the nodes of one text.
+
+    Attributes:
+        items: Node -> its item and the number of values in it: an alias is the same node once more.
+    """
 
     text: str
     file: str | None
@@ -117,7 +121,6 @@ class _Reader:
     root: KeyPath = ()
     lines: list[str] = field(init=False)
     items: dict[int, tuple[Item, int]] = field(default_factory=dict)
-    """Node -> its item and the number of values in it: an alias is the same node once more."""
     nodes: int = 0
 
     def __post_init__(self) -> None:

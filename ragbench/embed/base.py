@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# Shape (n, d), float32; a text, so that nothing here needs NumPy.
 Vectors: TypeAlias = "NDArray[np.float32]"
-"""Shape (n, d), float32; a text, so that nothing here needs NumPy."""
+# Where a model computes; `auto` is a GPU where there is one.
 Device = Literal["auto", "cpu", "cuda"]
-"""Where a model computes; `auto` is a GPU where there is one."""
+# Is told how many further texts are done.
 Advance = Callable[[int], None]
-"""Is told how many further texts are done."""
 
 ALLOWED = "a folder with config.json, or the name of a model on the Hugging Face hub"
 
@@ -57,30 +57,37 @@ def as_unicode(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Encodings:
-    """What was asked of an embedder so far."""
+    """What was asked of an embedder so far.
+
+    Attributes:
+        texts: How many texts; of each call the distinct ones.
+        stored: How many of them did not need to be encoded.
+        seconds: Wall time of encoding the others.
+    """
 
     texts: int
-    """How many texts; of each call the distinct ones."""
     stored: int
-    """How many of them did not need to be encoded."""
     seconds: float
-    """Wall time of encoding the others."""
 
 
 class Embedder(ABC):
-    """Turns texts into vectors: of length 1, so that a dot product is a cosine, or as they are."""
+    """Turns texts into vectors: of length 1, so that a dot product is a cosine, or as they are.
+
+    Attributes:
+        identity: What the vectors depend on, for signatures: a hub name, or a hash of a folder's
+            content.
+        revision: Which state of a hub name that is; empty for a folder.
+        prompts: What the model wants in front of a text, by its role: `query`, `document`.
+        limit: How many tokens the model can read; None where any number.
+        manner: How it computes, where the last digits of a vector depend on the text and that
+            alone; empty where they depend on the texts beside it as well.
+    """
 
     identity: str
-    """What the vectors depend on, for signatures: a hub name, or a hash of a folder's content."""
     revision: str
-    """Which state of a hub name that is; empty for a folder."""
     prompts: Mapping[str, str]
-    """What the model wants in front of a text, by its role: `query`, `document`."""
     limit: int | None
-    """How many tokens the model can read; None where any number."""
     manner: str
-    """How it computes, where the last digits of a vector depend on the text and that alone; empty
-    where they depend on the texts beside it as well."""
 
     def encode(
         self,
@@ -127,13 +134,16 @@ BatchTokens = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A model that the user named."""
+    """A model that the user named.
+
+    Attributes:
+        owner: How messages name the component that needs it: `bertscore`.
+        folder: Where it lies, unless it is a name on the hub.
+    """
 
     owner: str
-    """How messages name the component that needs it: `bertscore`."""
     name: str
     folder: Path | None
-    """Where it lies, unless it is a name on the hub."""
 
     @property
     def identity(self) -> str:

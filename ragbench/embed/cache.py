@@ -53,10 +53,10 @@ class CachedEmbedder:
         self._at_once = at_once
         self.identity, self.revision = embedder.identity, embedder.revision
         self.prompts = embedder.prompts if prompts is None else prompts
+        # How many texts the model has encoded so far; one that is there twice counts once.
         self.encoded = 0
-        """How many texts the model has encoded so far; one that is there twice counts once."""
+        # How many texts were in the files.
         self.reused = 0
-        """How many texts were in the files."""
         self._seconds = 0.0
 
     @property

@@ -11,25 +11,29 @@ from ragbench.registry import Configured
 
 
 class SearchComponent(Configured):
-    """The part of the protocol of a retriever that a reranker has, too."""
+    """The part of the protocol of a retriever that a reranker has, too.
+
+    Attributes:
+        is_opaque: Whether its code or data cannot be seen from here, so that a call gets a time
+            limit, and a new run asks it again unless its entry has a `version`.
+        definition: Moves where its output does for a reason outside its module.
+        packages: Names of distributions whose version may move its output.
+        asks_one_by_one: Whether a batch saves it nothing, so that queries are timed one by one.
+        cache_folder: Where it may keep what it computes; set before `load`.
+        cache_also: Folders of other runs, in which it may look for that; set before `load`.
+        computes: Whether its models may compute on the workers of `executor`.
+        executor: Workers that compute what its models compute; set before `load`. None: it does
+            itself.
+    """
 
     is_opaque: bool = False
-    """Whether its code or data cannot be seen from here, so that a call gets a time limit, and a
-    new run asks it again unless its entry has a `version`."""
     definition: int = 1
-    """Moves where its output does for a reason outside its module."""
     packages: tuple[str, ...] = ()
-    """Names of distributions whose version may move its output."""
     asks_one_by_one: bool = False
-    """Whether a batch saves it nothing, so that queries are timed one by one."""
     cache_folder: Path | None = None
-    """Where it may keep what it computes; set before `load`."""
     cache_also: Sequence[Path] = ()
-    """Folders of other runs, in which it may look for that; set before `load`."""
     computes: bool = False
-    """Whether its models may compute on the workers of `executor`."""
     executor: Executor | None = None
-    """Workers that compute what its models compute; set before `load`. None: it does itself."""
 
     @property
     def encodings(self) -> Encodings | None:

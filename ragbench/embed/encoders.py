@@ -210,14 +210,17 @@ def _side_by_side(
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """A text as a model reads it."""
+    """A text as a model reads it.
+
+    Attributes:
+        ids: Ids of its tokens, with those that the model puts around a text.
+        empty: Whether nothing but those is left.
+        truncated: Whether the text is longer than the model can read.
+    """
 
     ids: tuple[int, ...]
-    """Ids of its tokens, with those that the model puts around a text."""
     empty: bool
-    """Whether nothing but those is left."""
     truncated: bool
-    """Whether the text is longer than the model can read."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -250,8 +253,8 @@ class TokenEncoder:
         self._around = self._tokenizer.num_special_tokens_to_add(pair=False)
         default = _BATCH_TOKENS[self.device]
         self._batches = Batches(self.device, batch_tokens, default, batch_size)
+        # How many tokens make enough batches for texts of similar length to be found.
         self.block_tokens = 16 * (batch_tokens or default)
-        """How many tokens make enough batches for texts of similar length to be found."""
         # a tokeniser keeps its truncation in itself, and cannot be asked by two threads at once
         self._lock = threading.Lock()
 

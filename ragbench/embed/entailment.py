@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    # Shape (n, 3): entailment, neutral, contradiction.
     Probabilities = NDArray[np.float32]
-    """Shape (n, 3): entailment, neutral, contradiction."""
 
+# What an entailment model tells apart, in the order of the columns here.
 LABELS = ("entailment", "neutral", "contradiction")
-"""What an entailment model tells apart, in the order of the columns here."""
 
 _HEAD = "ForSequenceClassification"
 _BATCH_TOKENS = 32768  # a GPU needs large batches to be busy

@@ -25,16 +25,16 @@ from ragbench.errors import AdapterError, RagbenchError
 
 Facts = Mapping[str, object]
 Item = TypeVar("Item")
+# Computes a result for each item of a block with a component.
 Apply: TypeAlias = Callable[[Any, list[Any]], Sequence[Any]]
-"""Computes a result for each item of a block with a component."""
+# The results of a block that is under way.
 Results: TypeAlias = "Future[list[Any] | Failure]"
-"""The results of a block that is under way."""
 
+# Environment of workers: glibc keeps freed memory, which saves a quarter of the time.
 MALLOC = {"MALLOC_TRIM_THRESHOLD_": str(32 << 20), "MALLOC_MMAP_THRESHOLD_": str(4 << 20)}
-"""Environment of workers: glibc keeps freed memory, which saves a quarter of the time."""
 _MEMORY = "; is there memory for so many workers?"
+# A signal that comes just before a wait is handled when the wait ends, so a wait is short.
 _WAIT_S = 0.2
-"""A signal that comes just before a wait is handled when the wait ends, so a wait is short."""
 _FORGOTTEN_S = 5.0
 _AHEAD = 4  # blocks under way per worker: the results of a slow block wait for no idle worker
 _MOST_LOST = 3  # lost blocks without any result before: no single block is to blame
@@ -42,18 +42,22 @@ _MOST_LOST = 3  # lost blocks without any result before: no single block is to b
 
 @dataclass(frozen=True)
 class Task:
-    """A component and what it does with a block; everything is importable or a plain value."""
+    """A component and what it does with a block; everything is importable or a plain value.
+
+    Attributes:
+        owner: How messages name the component: `judge 'nli'`.
+        make: Creates the component in a worker, once for all blocks; called with `options`.
+        facts: Returns what the results depend on besides the options, such as the content of a
+            model.
+        expected: Facts of the component in the run itself; a worker with other facts is refused.
+    """
 
     owner: str
-    """How messages name the component: `judge 'nli'`."""
     make: Callable[..., Any]
-    """Creates the component in a worker, once for all blocks; called with `options`."""
     options: Mapping[str, Any]
     apply: Apply
     facts: Callable[[Any], Facts] | None = None
-    """Returns what the results depend on besides the options, such as the content of a model."""
     expected: Facts = field(default_factory=dict)
-    """Facts of the component in the run itself; a worker with other facts is refused."""
 
 
 class Failure(NamedTuple):
@@ -123,10 +127,13 @@ def blocks_of(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 
 
 class Executor(ABC):
-    """Workers that compute blocks; they start with the first one. Threads take turns."""
+    """Workers that compute blocks; they start with the first one. Threads take turns.
+
+    Attributes:
+        is_here: Whether workers read the files of this machine.
+    """
 
     is_here: bool
-    """Whether workers read the files of this machine."""
     workers: int
 
     def __init__(self) -> None:

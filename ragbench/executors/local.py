@@ -19,8 +19,8 @@ from typing import Annotated, Any
 from ragbench.executors.base import MALLOC, Apply, Executor, Results, compute, environment
 from ragbench.registry import Option
 
+# A worker is one core: its threads would compete with the other workers.
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
-"""A worker is one core: its threads would compete with the other workers."""
 
 
 class Local(Executor):

@@ -54,10 +54,10 @@ class Ray(Executor):
         self._needs = {"num_cpus": cpus, "num_gpus": gpus}
         self._idle: queue.SimpleQueue[ActorHandle] = queue.SimpleQueue()
         self._actors: list[ActorHandle] = []
+        # One thread waits for each block that an actor computes.
         self._threads: ThreadPoolExecutor | None = None
-        """One thread waits for each block that an actor computes."""
+        # Whether the connection is ours to close; None: there is none yet.
         self._ours: bool | None = None
-        """Whether the connection is ours to close; None: there is none yet."""
         self._closed = False
 
     @property

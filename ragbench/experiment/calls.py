@@ -19,9 +19,9 @@ from ragbench.llm import CallFailure
 from ragbench.types import Cause, Query, Retrieved, Run, ScoredDocument
 from ragbench.types.rows import Mapped
 
+# A signal that comes just before a wait is noticed when the wait ends: it ends soon, so that Ctrl-C
+# need not wait for a call.
 _LOOK_UP_S = 0.2
-"""A signal that comes just before a wait is noticed when the wait ends: it ends soon, so that
-Ctrl-C need not wait for a call."""
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -29,13 +29,16 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[Value]):
-    """What came of one call: a value, or why there is none."""
+    """What came of one call: a value, or why there is none.
+
+    Attributes:
+        latency_ms: Wall time of the call, in milliseconds; None where it was not made.
+    """
 
     value: Value | None
     cause: Cause = Cause.SCORED
     detail: str = ""
     latency_ms: float | None = None
-    """Wall time of the call, in milliseconds; None where it was not made."""
 
 
 class FileRankings(Mapped[Outcome[Retrieved]]):
@@ -75,15 +78,18 @@ class TimedOut(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """How a component is called."""
+    """How a component is called.
+
+    Attributes:
+        owner: How messages name it: `retriever 'mine'`.
+        timeout: Seconds that one call may take; None waits for ever.
+        refused: Says why no further call may be made; None while one may.
+    """
 
     owner: str
-    """How messages name it: `retriever 'mine'`."""
     timeout: float | None = None
-    """Seconds that one call may take; None waits for ever."""
     concurrency: int = 1
     refused: Callable[[], str | None] = lambda: None
-    """Says why no further call may be made; None while one may."""
 
 
 def calling(

@@ -34,8 +34,8 @@ from ragbench.report.text import printable
 from ragbench.types import Qrels
 from ragbench.types.tables import html_table, number
 
+# How many queries of each comparison are shown.
 MOVED = 5
-"""How many queries of each comparison are shown."""
 _FEW = 6
 
 

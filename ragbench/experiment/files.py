@@ -66,15 +66,15 @@ from ragbench.secrets import redactor
 from ragbench.types import Cause, Document, ScoreColumn, ScoredDocument
 from ragbench.types.rows import Mapped
 
+# Packages whose version may move a number.
 _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
-"""Packages whose version may move a number."""
+# Hits of each ranking whose texts are kept; generators mostly read fewer.
 SHOWN_HITS = 10
-"""Hits of each ranking whose texts are kept; generators mostly read fewer."""
+# Characters that are kept of one text.
 LONGEST_TEXT = 8_000
-"""Characters that are kept of one text."""
 _AT_ONCE = 1_000  # queries whose fingerprints are in memory
+# Characters that are kept of all texts of a run; the texts of later queries are left out.
 MOST_CHARACTERS = 64_000_000
-"""Characters that are kept of all texts of a run; the texts of later queries are left out."""
 
 
 def make_manifest(plan: Plan, results: Results, started: float) -> Manifest:

@@ -34,8 +34,8 @@ from ragbench.records.score import Kind
 from ragbench.records.summary import Summary
 from ragbench.report.text import counted
 
+# A gate as the YAML has it, as a mapping or as text, or as `--fail-if` takes it.
 GateLike = Mapping[str, Any] | str
-"""A gate as the YAML has it, as a mapping or as text, or as `--fail-if` takes it."""
 
 
 def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:

@@ -29,15 +29,15 @@ from ragbench.report.page.html import all_pictures, write_page, write_runs_page
 from ragbench.report.pictures.svg import Picture
 from ragbench.report.runs import lay_out_changes, lay_out_list
 
+# Suffixes of pages.
 PAGES = (".html", ".md")
-"""Suffixes of pages."""
+# The page of several runs where no name was given.
 SIDE_BY_SIDE = Path("side-by-side.html")
-"""The page of several runs where no name was given."""
 _MOVED, _REFUSED = 5, "not compared: "
+# Kinds of pictures; all but the first are made of it by CairoSVG, which is an extra.
 FIGURES = ("svg", "pdf", "png")
-"""Kinds of pictures; all but the first are made of it by CairoSVG, which is an extra."""
+# Pixels of a PNG for each of a screen: 288 dots an inch.
 _PIXELS = 3
-"""Pixels of a PNG for each of a screen: 288 dots an inch."""
 
 
 def write_pages(

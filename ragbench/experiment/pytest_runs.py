@@ -49,16 +49,20 @@ class SharedRuns:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What a test session makes of one YAML file."""
+    """What a test session makes of one YAML file.
+
+    Attributes:
+        gates: Text and line of each gate.
+        overrides: What the run changes in the file: which baselines it is compared with.
+        baselines: Files that the run has to write instead of being compared with them -> whether
+            with costs.
+        idle: What was asked for and comes to nothing, in words; empty where nothing is.
+    """
 
     gates: Sequence[tuple[str, int | None]]
-    """Text and line of each gate."""
     overrides: Mapping[str, Any]
-    """What the run changes in the file: which baselines it is compared with."""
     baselines: Mapping[Path, bool] = field(default_factory=dict)
-    """Files that the run has to write instead of being compared with them -> whether with costs."""
     idle: str = ""
-    """What was asked for and comes to nothing, in words; empty where nothing is."""
 
 
 def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collected:

@@ -39,32 +39,39 @@ from ragbench.types.rows import IntArray
 
 @dataclass(slots=True)
 class Work:
-    """How much of one stage was there already."""
+    """How much of one stage was there already.
+
+    Attributes:
+        stored: Items that did not need to be made.
+        seconds: Wall time of making the others.
+    """
 
     items: int
     stored: int
-    """Items that did not need to be made."""
     seconds: float = 0.0
-    """Wall time of making the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """What one retriever returned for all queries."""
+    """What one retriever returned for all queries.
+
+    Attributes:
+        outcomes: One per query, in their order.
+        scored: The rankings as they are scored, or what reads them; use `run`.
+        unmatched: The rankings of passages, where `run` has what they were matched with in their
+            place.
+        notes: What the reader of the numbers should know about this run.
+        is_cut: Whether any hit is a chunk that we cut ourselves.
+    """
 
     name: str
     queries: Sequence[Query]
     outcomes: Sequence[Outcome[Retrieved]]
-    """One per query, in their order."""
     scored: Run | Callable[[], Run]
-    """The rankings as they are scored, or what reads them; use `run`."""
     unmatched: Run | None = None
-    """The rankings of passages, where `run` has what they were matched with in their place."""
     notes: list[str] = field(default_factory=list)
-    """What the reader of the numbers should know about this run."""
     warnings: list[str] = field(default_factory=list)
     is_cut: bool = False
-    """Whether any hit is a chunk that we cut ourselves."""
     _ranks: list[tuple[Qrels, IntArray]] = field(default_factory=list, init=False, compare=False)
 
     @property
@@ -93,12 +100,16 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What one system answered to all queries."""
+    """What one system answered to all queries.
+
+    Attributes:
+        outcomes: One per query, in their order; a prediction's contexts are the passages it is
+            judged by. Of several samples all of the first one come first, then all of the second
+            one, ...
+    """
 
     name: str
     outcomes: Sequence[Outcome[Prediction]]
-    """One per query, in their order; a prediction's contexts are the passages it is judged by. Of
-    several samples all of the first one come first, then all of the second one, ..."""
     samples: int = 1
 
     def each(self) -> list[Answers]:
@@ -117,18 +128,22 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class JudgeUse:
-    """What one judge took for one system."""
+    """What one judge took for one system.
+
+    Attributes:
+        models: The models as their servers name them.
+        usage: What the replies took that its verdicts rest on, also those that were paid for
+            earlier.
+        paid: What this run sent and paid.
+        spreads: Rubric -> how far samples or models lie apart, on average.
+        left_out: What its requests lacked, since the models refuse it.
+    """
 
     models: tuple[str, ...]
-    """The models as their servers name them."""
     usage: Usage
-    """What the replies took that its verdicts rest on, also those that were paid for earlier."""
     paid: Totals
-    """What this run sent and paid."""
     spreads: Mapping[str, float]
-    """Rubric -> how far samples or models lie apart, on average."""
     left_out: tuple[str, ...] = ()
-    """What its requests lacked, since the models refuse it."""
 
     def manifest(self) -> JudgePayment:
         """Return what this run sent and paid."""
@@ -168,11 +183,14 @@ def totals_of(planned: PlannedJudge) -> Totals:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """The judgements of people with those of a model, and who made how many."""
+    """The judgements of people with those of a model, and who made how many.
+
+    Attributes:
+        source: What signatures say of them; None where the model has no part in them.
+    """
 
     qrels: Qrels
     source: str | None
-    """What signatures say of them; None where the model has no part in them."""
     # pairs of query and passage: in the pool, judged by people, graded by the model, failed by
     # cause, and without a text to judge
     pairs: int
@@ -194,11 +212,14 @@ class Filled:
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """What one judge said of pairs of systems."""
+    """What one judge said of pairs of systems.
+
+    Attributes:
+        entries: An entry of `preferences` in comparisons.json for each rubric.
+    """
 
     judge: str
     entries: list[Preference]
-    """An entry of `preferences` in comparisons.json for each rubric."""
     rows: Sequence[VerdictRow]
     use: JudgeUse
 
@@ -215,36 +236,40 @@ class Preferences:
 
 @dataclass(slots=True)
 class Results:
-    """What the stages of a run have produced."""
+    """What the stages of a run have produced.
+
+    Attributes:
+        rankings: Retriever -> its run.
+        samples: System -> score -> a column for each sample; systems that answer each query several
+            times.
+        judgements: System -> the verdicts of each judge, a row each.
+        prompts: Id -> system and user words of the prompts that judges were sent.
+        judge_uses: System -> judge -> what it took.
+        systems: Every system with its scores, in the order of the tables.
+        notes: What the reader of the numbers should know, a sentence each.
+        warnings: What makes numbers doubtful, a sentence each.
+        filled: The judgements with those that a model made; None where it made none.
+        comparisons: What `comparisons.json` will hold.
+        causes: System -> the cause of each query: where its answer is lost.
+        work: Stage -> how much of it was stored, and how long the rest took.
+        spending: What the budget limits, what was spent and what is missing; None without a budget.
+    """
 
     rankings: dict[str, Ranked] = field(default_factory=dict)
-    """Retriever -> its run."""
     answers: dict[str, Answers] = field(default_factory=dict)
     samples: dict[str, dict[str, list[ScoreColumn]]] = field(default_factory=dict)
-    """System -> score -> a column for each sample; systems that answer each query several times."""
     judgements: dict[str, list[Sequence[VerdictRow]]] = field(default_factory=dict)
-    """System -> the verdicts of each judge, a row each."""
     prompts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Id -> system and user words of the prompts that judges were sent."""
     judge_uses: dict[str, dict[str, JudgeUse]] = field(default_factory=dict)
-    """System -> judge -> what it took."""
     systems: list[SystemScores] = field(default_factory=list)
-    """Every system with its scores, in the order of the tables."""
     notes: list[str] = field(default_factory=list)
-    """What the reader of the numbers should know, a sentence each."""
     warnings: list[str] = field(default_factory=list)
-    """What makes numbers doubtful, a sentence each."""
     preferences: list[Preferences] = field(default_factory=list)
     filled: Filled | None = None
-    """The judgements with those that a model made; None where it made none."""
     comparisons: Comparisons = field(default_factory=no_comparisons)
-    """What `comparisons.json` will hold."""
     causes: Mapping[str, SystemCauses] = field(default_factory=dict)
-    """System -> the cause of each query: where its answer is lost."""
     work: Mapping[str, Work] = field(default_factory=dict)
-    """Stage -> how much of it was stored, and how long the rest took."""
     spending: Spending | None = None
-    """What the budget limits, what was spent and what is missing; None without a budget."""
 
     def qrels(self, plan: Plan) -> Qrels | None:
         """Return what is judged: by a model, too, where one judged passages."""
@@ -279,6 +304,7 @@ class Results:
             self.samples[system.name][name] = list(columns)
 
 
+# Causes that lie in the data or in the plan, not in what a system made of them.
 _OF_THE_QUERY = (
     Cause.NO_RELEVANT,
     Cause.NO_JUDGEMENTS,
@@ -288,7 +314,6 @@ _OF_THE_QUERY = (
     Cause.NO_TURNS,
     Cause.NO_EXPECTED_CALLS,
 )
-"""Causes that lie in the data or in the plan, not in what a system made of them."""
 
 
 def with_failures(column: ScoreColumn, failed: Mapping[int, Outcome[Any]]) -> ScoreColumn:

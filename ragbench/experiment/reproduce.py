@@ -91,16 +91,19 @@ def texts_of(value: object, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """A run, the same once more, and what differs."""
+    """A run, the same once more, and what differs.
+
+    Attributes:
+        environment: What the environment has otherwise, and what was used instead; a phrase each.
+        surroundings: What differs around it: versions, machine, data; a phrase each.
+        numbers: What differs in its results; empty where it was reproduced.
+    """
 
     original: Path
     again: Experiment
     environment: list[str] = field(default_factory=list)
-    """What the environment has otherwise, and what was used instead; a phrase each."""
     surroundings: list[str] = field(default_factory=list)
-    """What differs around it: versions, machine, data; a phrase each."""
     numbers: list[str] = field(default_factory=list)
-    """What differs in its results; empty where it was reproduced."""
 
 
 def reproduce(

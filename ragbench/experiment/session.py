@@ -51,12 +51,15 @@ class Silent:
 
 @dataclass(slots=True)
 class Session:
-    """The run that holds a folder."""
+    """The run that holds a folder.
+
+    Attributes:
+        token: A random word; that of a run before this one which was not finished.
+        finished: Whether there is nothing to go on with; set by the run.
+    """
 
     token: str
-    """A random word; that of a run before this one which was not finished."""
     finished: bool = False
-    """Whether there is nothing to go on with; set by the run."""
 
 
 def new_session() -> Session:

@@ -2,6 +2,7 @@
 
 from ragbench.registry import Family
 
+# Kind of gate -> its class. Which one an entry of `gates` is, its keys say: see `config.gates`.
 GATES = Family(
     noun="gate",
     group="ragbench.gates",
@@ -15,6 +16,5 @@ GATES = Family(
         "certificate": "ragbench.gates.certificate:Certificate",
     },
 )
-"""Kind of gate -> its class. Which one an entry of `gates` is, its keys say: see `config.gates`."""
 
 __all__ = ["GATES"]

@@ -21,10 +21,10 @@ from ragbench.records.summary import Summary
 from ragbench.registry import Option, nearest
 from ragbench.types import ScoreColumn
 
+# `interval`: of all such queries; `mean`: of exactly these.
 Decide = Literal["interval", "mean"]
-"""`interval`: of all such queries; `mean`: of exactly these."""
+# What a gate may limit besides scores; as `summary.json` has them.
 COSTS = ("latency_ms.p50", "latency_ms.p95", "tokens.input", "tokens.output", "usd")
-"""What a gate may limit besides scores; as `summary.json` has them."""
 
 # keys that several kinds have
 Measure = Annotated[str, Option(f"A score of the run, or one of {', '.join(COSTS)}.")]
@@ -40,37 +40,43 @@ DecideBy = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class GateProblem:
-    """A mistake in a gate, which the config reports where the value stands."""
+    """A mistake in a gate, which the config reports where the value stands.
+
+    Attributes:
+        key: The key of the value; None for the gate as a whole.
+        found: The mistake; a first `{}` stands for the value as the user wrote it.
+        allowed: In words, or as names, of which a message shows the first.
+        part: Number of the element in a list.
+        at_key: Report it at the key, not at its value.
+    """
 
     key: str | None
-    """The key of the value; None for the gate as a whole."""
     found: str
-    """The mistake; a first `{}` stands for the value as the user wrote it."""
     allowed: str | Sequence[str] | None = None
-    """In words, or as names, of which a message shows the first."""
     nearest: str | None = None
     part: int | None = None
-    """Number of the element in a list."""
     at_key: bool = False
-    """Report it at the key, not at its value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatedRun:
-    """The run that gates are decided on."""
+    """The run that gates are decided on.
+
+    Attributes:
+        baselines: The baseline files and run folders that gates name, read.
+        n_queries: Number of queries of the data set; a sample of the run has fewer.
+        clusters: Query -> its cluster; None where each query is a unit.
+        baseline: What gates without `against` are compared with; None is the run's own baseline.
+        summary: Costs and judges of the run; None for what is no run.
+    """
 
     scored: ScoredSystems
     method: Method
     baselines: Mapping[Path, ScoredSystems] = field(default_factory=dict)
-    """The baseline files and run folders that gates name, read."""
     n_queries: int
-    """Number of queries of the data set; a sample of the run has fewer."""
     clusters: Mapping[str, str] | None = None
-    """Query -> its cluster; None where each query is a unit."""
     baseline: ScoredSystems | None = None
-    """What gates without `against` are compared with; None is the run's own baseline."""
     summary: Summary | None = None
-    """Costs and judges of the run; None for what is no run."""
 
     def not_scored(self, score: str) -> Decision:
         """Return the decision on a score that the run lacks, with the judges that were skipped."""
@@ -81,13 +87,16 @@ class GatedRun:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A system that a gate is decided on."""
+    """A system that a gate is decided on.
+
+    Attributes:
+        score: The system's name of the score or cost that the gate is about.
+        having: All systems that have it, by name.
+    """
 
     system: SystemScores
     score: str
-    """The system's name of the score or cost that the gate is about."""
     having: Mapping[str, SystemScores]
-    """All systems that have it, by name."""
     run: GatedRun
 
     @property
@@ -98,16 +107,21 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True)
 class Gate(ABC):
-    """A condition that a run has to meet; each kind of gate is a subclass in its own file."""
+    """A condition that a run has to meet; each kind of gate is a subclass in its own file.
+
+    Attributes:
+        subject: The key that names what the gate is about.
+        of: What that is.
+        conditions: Keys of conditions, one of which every gate has.
+        file_key: The key that may name a file; the config makes `file` of it.
+        file: The file that the gate names.
+        place: Where the gate stands, for later errors and decisions.
+    """
 
     subject: ClassVar[str]
-    """The key that names what the gate is about."""
     of: ClassVar[Literal["score", "cost", "judge"]] = "score"
-    """What that is."""
     conditions: ClassVar[tuple[str, ...]]
-    """Keys of conditions, one of which every gate has."""
     file_key: ClassVar[str | None] = None
-    """The key that may name a file; the config makes `file` of it."""
 
     system: Annotated[
         str | list[str] | None,
@@ -117,9 +131,7 @@ class Gate(ABC):
         Literal["warn", "fail"], Option("`fail`: an undecided gate counts as failed.")
     ] = "warn"
     file: Path | None = None
-    """The file that the gate names."""
     place: Place = field(default_factory=Place, compare=False, repr=False)
-    """Where the gate stands, for later errors and decisions."""
 
     @classmethod
     def is_about(cls, name: str) -> bool:

@@ -22,8 +22,8 @@ from ragbench.records.gate import Decision, Power, QueriesNeeded
 from ragbench.registry import Option, nearest
 from ragbench.stats import minimum_detectable_difference, queries_needed
 
+# Fewer say too little of how clusters differ.
 ENOUGH_CLUSTERS = 10
-"""Fewer say too little of how clusters differ."""
 Identical = Annotated[
     Literal["pass", "undecided"],
     Option(
@@ -42,11 +42,14 @@ def few_clusters(n: int | None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Change(MeasureGate):
-    """A gate on how a score or cost of a system differs from that of its baseline."""
+    """A gate on how a score or cost of a system differs from that of its baseline.
+
+    Attributes:
+        margin_key: The key of a margin in the unit of the score; empty where it has none.
+    """
 
     file_key = "against"
     margin_key: ClassVar[str] = ""
-    """The key of a margin in the unit of the score; empty where it has none."""
 
     against: Annotated[
         str | None,
@@ -195,16 +198,19 @@ def _lacks(found: str, source: ScoredSystems, name: str, names: Sequence[str]) -
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How differences of queries, or clusters, spread around their mean, as far as it is known."""
+    """How differences of queries, or clusters, spread around their mean, as far as it is known.
+
+    Attributes:
+        worse_by: The mean drop, or increase, that was observed; negative where it got better.
+        sd: Standard deviation of the units.
+        size: By how much one query changes, where it does: a larger drop is more of such changes,
+            and so a larger spread. 0: the spread stays as it is.
+    """
 
     worse_by: float
-    """The mean drop, or increase, that was observed; negative where it got better."""
     sd: float
-    """Standard deviation of the units."""
     n_units: int
     size: float = 0.0
-    """By how much one query changes, where it does: a larger drop is more of such changes, and so
-    a larger spread. 0: the spread stays as it is."""
 
     def sd_at(self, change: float) -> float:
         """Return the standard deviation if the true mean drop, or increase, were `change`."""

@@ -26,10 +26,10 @@ from ragbench.registry import Option
 from ragbench.stats import DifferenceInterval, queries_to_exclude, score_interval
 from ragbench.types import FloatArray
 
+# An estimate within so many standard errors of the margin is noise, and nothing to plan with.
 _NOISE = 0.1
-"""An estimate within so many standard errors of the margin is noise, and nothing to plan with."""
+# Fewer identical queries exclude changes in no share of the others that is worth printing.
 _SAYING_SOMETHING = 4
-"""Fewer identical queries exclude changes in no share of the others that is worth printing."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,12 +22,15 @@ _ALLOWED = "MEASURE drop > NUMBER, such as 'ndcg@10 drop > 0.01'"
 
 @dataclass(frozen=True, slots=True)
 class FailIf:
-    """A drop that is not allowed."""
+    """A drop that is not allowed.
+
+    Attributes:
+        text: As the user wrote it.
+        gate: The gate that it means.
+    """
 
     text: str
-    """As the user wrote it."""
     gate: Drop
-    """The gate that it means."""
 
     @classmethod
     def parse(cls, text: str) -> FailIf:

@@ -22,8 +22,8 @@ from ragbench.stats import Increase as IncreaseInterval
 from ragbench.stats import increase_interval, queries_for, t_quantile
 from ragbench.types import FloatArray
 
+# Costs of which a quantile over the queries counts; the others are totals.
 _QUANTILES = {"latency_ms.p50": 0.5, "latency_ms.p95": 0.95}
-"""Costs of which a quantile over the queries counts; the others are totals."""
 _SHARE = "of the baseline's"
 _SAME = 1e-9  # an increase that is smaller is a rounding error
 

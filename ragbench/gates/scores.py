@@ -14,37 +14,44 @@ from ragbench.records.score import Kind
 
 @dataclass(frozen=True, slots=True)
 class KnownScore:
-    """A score before it is computed."""
+    """A score before it is computed.
+
+    Attributes:
+        name: As tables and keys will show it.
+        kind: What it looks at.
+        aggregate: How the values become one number.
+    """
 
     name: str
-    """As tables and keys will show it."""
     kind: Kind
-    """What it looks at."""
     direction: str
     low: float
     high: float
     aggregate: str
-    """How the values become one number."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """Scores and systems that a gate may refer to, as far as they are known when it is checked."""
+    """Scores and systems that a gate may refer to, as far as they are known when it is checked.
+
+    Attributes:
+        open_kinds: Kinds that may have other scores: their block is left out, so that the data
+            decide, or what they name was not run.
+        retrievers: Systems that have scores of rankings.
+        pairs: Pairs of a retriever and a generator.
+        apps: Systems that retrieve and answer in one, and have scores of both kinds.
+        sweeps: Swept retrievers -> the names that they stand for.
+        may_have_others: Whether the data set may bring systems of its own, whose names it alone
+            knows.
+    """
 
     scores: Mapping[str, KnownScore]
     open_kinds: frozenset[Kind] = frozenset()
-    """Kinds that may have other scores: their block is left out, so that the data decide, or
-    what they name was not run."""
     retrievers: Sequence[str] = ()
-    """Systems that have scores of rankings."""
     pairs: Sequence[str] = ()
-    """Pairs of a retriever and a generator."""
     apps: Sequence[str] = ()
-    """Systems that retrieve and answer in one, and have scores of both kinds."""
     sweeps: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Swept retrievers -> the names that they stand for."""
     may_have_others: bool = False
-    """Whether the data set may bring systems of its own, whose names it alone knows."""
 
     @property
     def systems(self) -> list[str]:

@@ -15,26 +15,28 @@ class Generator:
     Built-in generators inherit it. One of the user's own need not: it is any object with `generate`
     or `generate_for` and what it has of the rest, and `ragbench.generate.python.declared` wraps it.
     `generate` may be called from many threads at once.
+
+    Attributes:
+        is_opaque: Whether its code cannot be seen from here, so that a call gets a time limit, and
+            a new run asks it again unless its entry has a `version`.
+        definition: Moves where its output does for a reason outside its module.
+        packages: Names of distributions whose version may move its output.
+        computes: Whether workers can answer in its place: it asks nobody, and an answer depends on
+            what it is asked and on its options alone.
+        is_elsewhere: Whether workers do, so that it need not load its model; set before `check`.
+        is_stored: Whether its answers were made before, whatever passages it gets.
+        asks: Whether it asks models: their replies are kept, and paid from a budget.
+        query_ids: The only queries that it has an answer to, by id or by text; None answers any.
     """
 
     is_opaque: bool = False
-    """Whether its code cannot be seen from here, so that a call gets a time limit, and a new run
-    asks it again unless its entry has a `version`."""
     definition: int = 1
-    """Moves where its output does for a reason outside its module."""
     packages: tuple[str, ...] = ()
-    """Names of distributions whose version may move its output."""
     computes: bool = False
-    """Whether workers can answer in its place: it asks nobody, and an answer depends on what it is
-    asked and on its options alone."""
     is_elsewhere: bool = False
-    """Whether workers do, so that it need not load its model; set before `check`."""
     is_stored: bool = False
-    """Whether its answers were made before, whatever passages it gets."""
     asks: bool = False
-    """Whether it asks models: their replies are kept, and paid from a budget."""
     query_ids: Collection[str] | None = None
-    """The only queries that it has an answer to, by id or by text; None answers any."""
 
     @property
     def temperature(self) -> float | None:

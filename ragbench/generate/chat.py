@@ -50,14 +50,17 @@ _ALLOWED_FILE = "system: text, user: a template with {{ question }}"
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is told, for every question alike."""
+    """What a model is told, for every question alike.
+
+    Attributes:
+        system: What comes first; empty for none.
+        user: The template of the question, as the file has it.
+        template: The same, ready.
+    """
 
     system: str
-    """What comes first; empty for none."""
     user: str
-    """The template of the question, as the file has it."""
     template: Template
-    """The same, ready."""
 
     @property
     def hash(self) -> str:
@@ -251,8 +254,8 @@ class ChatGenerator(Connected, Generator):
     ) -> None:
         super().__init__(connect, limits=limits, prices=prices)
         self.prompt, self._request, self._context_tokens = prompt, request, context_tokens
+        # A short hash of the prompt; None where another one's code has it.
         self.prompt_hash: str | None = prompt.hash
-        """A short hash of the prompt; None where another one's code has it."""
         self._left_out: set[str] = set()
 
     @property

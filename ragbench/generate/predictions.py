@@ -28,8 +28,8 @@ class Predictions(Generator):
         self, *, path: Annotated[Path, Option("The file with the answers.", refers_to="path")]
     ) -> None:
         self._samples = read_samples(path)
+        # The queries that the file has, by id or by the text of the question.
         self.query_ids = frozenset(key for sample in self._samples for key in sample)
-        """The queries that the file has, by id or by the text of the question."""
 
     def check_samples(self, samples: int) -> None:
         """Refuse to leave answers out, or to give one twice."""

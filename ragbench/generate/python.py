@@ -19,10 +19,10 @@ from ragbench.registry import OwnComponent, adapt, has_method, shown
 from ragbench.types import Document, Prediction, Query, ScoredDocument, Usage
 from ragbench.types.conversation import read_tool_calls
 
+# What a generator of the user's own has one of.
 GENERATOR_METHODS = ("generate", "generate_for")
-"""What a generator of the user's own has one of."""
+# What an app of the user's own has one of; the last are those of LangChain.
 APP_METHODS = ("answer", "invoke", "ainvoke")
-"""What an app of the user's own has one of; the last are those of LangChain."""
 
 
 class CallableGenerator(Generator):
@@ -36,8 +36,8 @@ class CallableGenerator(Generator):
         return self._function(question, contexts)
 
 
+# Methods that a generator of the user's own has which asks models for replies.
 _ASKING = ("signature_parts", "keep_replies", "spend_from", "check", "totals", "close")
-"""Methods that a generator of the user's own has which asks models for replies."""
 
 
 class OwnGenerator(OwnComponent, Generator):

@@ -22,26 +22,30 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """All that a reply depends on, apart from the server."""
+    """All that a reply depends on, apart from the server.
+
+    Attributes:
+        temperature: None leaves it to the server.
+        max_tokens: Longest reply; None leaves it to the server.
+        seed: Seed of the first sample; sample n is asked with seed + n.
+        schema: JSON schema of the reply, in the subset that `check_schema` allows; None: any text.
+        top_logprobs: How many alternatives per token the reply should list; 0: no
+            log-probabilities.
+        reasoning_effort: How long a model thinks that can; None leaves it to the server.
+        sample: Which of several replies to the same question this is; part of the key, never sent.
+    """
 
     model: str
     messages: tuple[Message, ...]
     temperature: float | None = None
-    """None leaves it to the server."""
     max_tokens: int | None = None
-    """Longest reply; None leaves it to the server."""
     seed: int | None = None
-    """Seed of the first sample; sample n is asked with seed + n."""
     stop: tuple[str, ...] = ()
     schema: Mapping[str, Any] | None = None
-    """JSON schema of the reply, in the subset that `check_schema` allows; None: any text."""
     top_logprobs: int = 0
-    """How many alternatives per token the reply should list; 0: no log-probabilities."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     reasoning_effort: str | None = None
-    """How long a model thinks that can; None leaves it to the server."""
     sample: int = 0
-    """Which of several replies to the same question this is; part of the key, never sent."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping of all fields."""
@@ -58,25 +62,31 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one or several calls; None where the server does not say."""
+    """Tokens of one or several calls; None where the server does not say.
+
+    Attributes:
+        reasoning_tokens: Those of the output that are reasoning, as far as the server says.
+        cached_tokens: Those of the input that the server had cached, as far as it says.
+    """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
     reasoning_tokens: int = 0
-    """Those of the output that are reasoning, as far as the server says."""
     cached_tokens: int = 0
-    """Those of the input that the server had cached, as far as it says."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:
-    """One token of a reply, and what could have stood in its place."""
+    """One token of a reply, and what could have stood in its place.
+
+    Attributes:
+        token: The token; not always valid text on its own.
+        top: The likeliest tokens here with their log-probabilities.
+    """
 
     token: str
-    """The token; not always valid text on its own."""
     logprob: float
     top: tuple[tuple[str, float], ...] = ()
-    """The likeliest tokens here with their log-probabilities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,31 +100,36 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """What a model answered."""
+    """What a model answered.
+
+    Attributes:
+        finish_reason: Why it stopped, in the server's words: `stop`, `length`, `content_filter`.
+        reasoning: What the model thought before it answered, where the server tells; no part of the
+            text.
+        left_out: What was asked for and not sent, since the model refuses it: `temperature`,
+            `logprobs`.
+        logprobs: Log-probabilities per token; None where the server returns none.
+        system_fingerprint: The server's word for its configuration.
+        latency_ms: How long the try that succeeded was under way.
+        cost_usd: What it cost when it was paid for; None where the price or the usage is not known.
+        price_share: What it cost as a part of the usual price: 0.5 in a batch.
+        stored: Whether it was read from the reply store: nothing was sent, nothing was paid.
+    """
 
     text: str
     finish_reason: str = ""
-    """Why it stopped, in the server's words: `stop`, `length`, `content_filter`."""
     refusal: str | None = None
     reasoning: str = ""
-    """What the model thought before it answered, where the server tells; no part of the text."""
     left_out: tuple[str, ...] = ()
-    """What was asked for and not sent, since the model refuses it: `temperature`, `logprobs`."""
     usage: Usage = Usage()
     logprobs: tuple[TokenLogprob, ...] | None = None
-    """Log-probabilities per token; None where the server returns none."""
     model: str = ""
     system_fingerprint: str | None = None
-    """The server's word for its configuration."""
     latency_ms: float = 0.0
-    """How long the try that succeeded was under way."""
     attempts: tuple[Attempt, ...] = ()
     cost_usd: float | None = None
-    """What it cost when it was paid for; None where the price or the usage is not known."""
     price_share: float = 1.0
-    """What it cost as a part of the usual price: 0.5 in a batch."""
     stored: bool = False
-    """Whether it was read from the reply store: nothing was sent, nothing was paid."""
 
     @property
     def refused(self) -> bool:
@@ -183,40 +198,46 @@ class ChatReply:
 
 @dataclass(eq=False, repr=False)
 class CallFailure(ModelError):
-    """One call that brought no usable reply; its cause goes into the counts."""
+    """One call that brought no usable reply; its cause goes into the counts.
+
+    Attributes:
+        detail: What went wrong, in words, without secrets.
+        retryable: Whether the same call can succeed later.
+        throttled: Whether the server asks for fewer calls.
+        fatal: Whether every other call must fail as well: a wrong key, an empty account.
+        unconnected: Whether there was no connection, or one that was cut.
+        param: The parameter that the server refuses, where it names one.
+        attempts: The tries that failed before the last one.
+        replies: Replies that came and could not be used, last one last.
+    """
 
     cause: Cause
     detail: str
-    """What went wrong, in words, without secrets."""
     _: KW_ONLY
     retryable: bool = False
-    """Whether the same call can succeed later."""
     throttled: bool = False
-    """Whether the server asks for fewer calls."""
     retry_after_s: float | None = None
     fatal: bool = False
-    """Whether every other call must fail as well: a wrong key, an empty account."""
     status: int | None = None
     unconnected: bool = False
-    """Whether there was no connection, or one that was cut."""
     param: str | None = None
-    """The parameter that the server refuses, where it names one."""
     attempts: tuple[Attempt, ...] = ()
-    """The tries that failed before the last one."""
     replies: tuple[ChatReply, ...] = ()
-    """Replies that came and could not be used, last one last."""
 
     def __post_init__(self) -> None:
         super().__init__(f"{self.cause.word}: {self.detail}")
 
 
 class ChatModel(Protocol):
-    """Sends one request to one server, once: no retries, no limits, no memory."""
+    """Sends one request to one server, once: no retries, no limits, no memory.
+
+    Attributes:
+        identity: What else than the request a reply depends on: kind, address; never a secret.
+        price_share: What its calls cost, as a part of the usual price.
+    """
 
     identity: Mapping[str, str]
-    """What else than the request a reply depends on: kind, address; never a secret."""
     price_share: float = 1.0
-    """What its calls cost, as a part of the usual price."""
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Return the reply to a request.

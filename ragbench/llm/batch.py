@@ -27,8 +27,8 @@ from ragbench.llm.openai import OpenAIChat, is_azure
 from ragbench.llm.replies import Replies, request_key
 from ragbench.types import Cause
 
+# What a call in a batch costs, as a part of its usual price.
 PRICE_SHARE = 0.5
-"""What a call in a batch costs, as a part of its usual price."""
 
 _SETTLED_S = 0.5  # so long no further call has come
 _FIRST_POLL_S, _LONGEST_POLL_S = 0.5, 60.0
@@ -40,18 +40,21 @@ _LINE = {"batch_expired": Cause.TIMEOUT, "batch_cancelled": Cause.SERVER_ERROR}
 
 @dataclass(frozen=True, slots=True)
 class BatchNote:
-    """A batch of calls that was sent, or was about to be; the fields of its file."""
+    """A batch of calls that was sent, or was about to be; the fields of its file.
+
+    Attributes:
+        name: Name that the batch carries as metadata.
+        batch: Id of the batch at the server; None: it may not have been created.
+        keys: The keys of the calls in it that have no other answer.
+        refused: Parameters that the calls lack, since their model refuses them.
+        formats: How many response formats it refuses.
+    """
 
     name: str
-    """Name that the batch carries as metadata."""
     batch: str | None
-    """Id of the batch at the server; None: it may not have been created."""
     keys: tuple[str, ...]
-    """The keys of the calls in it that have no other answer."""
     refused: tuple[str, ...] = ()
-    """Parameters that the calls lack, since their model refuses them."""
     formats: int = 0
-    """How many response formats it refuses."""
 
 
 @dataclass(frozen=True, slots=True)

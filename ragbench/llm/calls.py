@@ -22,8 +22,8 @@ from ragbench.types import Cause
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
+# Puts a reply where it is safe, and returns it as it is there.
 Keep = Callable[[ChatReply], Awaitable[ChatReply]]
-"""Puts a reply where it is safe, and returns it as it is there."""
 
 _REFUSED_WITHIN_S = 10.0
 _LOOK_S = 1.0  # a call is looked at so often
@@ -205,11 +205,14 @@ Ask = Callable[[ChatRequest], Awaitable[ChatReply]]
 
 @dataclass(frozen=True, slots=True)
 class StructuredReply:
-    """A value that was read, and every reply that it took."""
+    """A value that was read, and every reply that it took.
+
+    Attributes:
+        replies: All replies; the last one holds the value, those before could not be read.
+    """
 
     value: Any
     replies: tuple[ChatReply, ...]
-    """All replies; the last one holds the value, those before could not be read."""
 
     @property
     def reply(self) -> ChatReply:

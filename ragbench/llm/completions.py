@@ -18,8 +18,8 @@ _REASONING = ("reasoning_content", "reasoning")  # DeepSeek's and vLLM's; OpenRo
 _THOUGHT = re.compile(r"\s*(?:<think(?:ing)?>|\[THINK\])", re.IGNORECASE)
 _THOUGHT_ENDS = re.compile(r"</think(?:ing)?>|\[/THINK\]", re.IGNORECASE)
 _FORMATS = ("json_schema", "json_object", "text")
+# Statuses of requests that are refused for what is in them.
 REFUSING = frozenset({400, 403, 415, 422})
-"""Statuses of requests that are refused for what is in them."""
 _REFUSING_FORMATS = REFUSING | {404, 500, 501}
 _ABOUT_FORMAT = re.compile(
     r"response[_ ]?format|json[_ ]?(object|mode)|structured output|grammar|peg-native|schema",
@@ -183,12 +183,15 @@ def read_logprobs(logprobs: Any) -> tuple[TokenLogprob, ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What a model is known to refuse."""
+    """What a model is known to refuse.
+
+    Attributes:
+        names: Parameters, by the names of the protocol.
+        formats: How many of the response formats, from the strictest on.
+    """
 
     names: frozenset[str] = frozenset()
-    """Parameters, by the names of the protocol."""
     formats: int = 0
-    """How many of the response formats, from the strictest on."""
 
     def __or__(self, other: Refused) -> Refused:
         return Refused(self.names | other.names, max(self.formats, other.formats))
@@ -196,13 +199,16 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """A request as it is sent."""
+    """A request as it is sent.
+
+    Attributes:
+        format: The response format in it; None where any text will do.
+        left_out: What was asked for and is not in it, since the model refuses it.
+    """
 
     body: dict[str, Any]
     format: str | None
-    """The response format in it; None where any text will do."""
     left_out: tuple[str, ...]
-    """What was asked for and is not in it, since the model refuses it."""
 
 
 def word(request: ChatRequest, refused: Refused, *, stream: bool = False) -> Wording:

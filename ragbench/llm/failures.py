@@ -14,8 +14,8 @@ from ragbench.llm.base import CallFailure
 from ragbench.records.codec import clean_tree
 from ragbench.types import Cause
 
+# Statuses that ask for fewer calls: rate limit, overload, and Anthropic's overload.
 THROTTLED = frozenset({429, 503, 529})
-"""Statuses that ask for fewer calls: rate limit, overload, and Anthropic's overload."""
 _RETRYABLE = frozenset({408, 409, 425})  # too slow, locked, too early; 5xx come beside them
 _QUOTA = ("insufficient_quota", "billing_hard_limit_reached")
 _FILTERED = ("content_filter", "content_policy_violation", "ContentPolicyViolation")
@@ -34,8 +34,8 @@ _ROOM = re.compile(
 _COUNT = re.compile(r"(?<![\w.,-])\d[\d,]*(?![\w-]|\.\d)")
 _LONGEST_DETAIL = 500
 _LARGEST_REPLY = 64 * 2**20  # bytes, unpacked; what is longer is no answer to one question
+# How a reply may be packed -> what zlib calls that; others could not be measured.
 ENCODINGS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
-"""How a reply may be packed -> what zlib calls that; others could not be measured."""
 
 
 def failure_of_status(

@@ -32,6 +32,7 @@ _TEXTS = {
 }
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+# Type of a JSON schema -> what it is called, and what it is in Python.
 _TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
     "object": ("an object", (dict,)),
     "array": ("an array", (list,)),
@@ -41,7 +42,6 @@ _TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
     "boolean": ("a boolean", (bool,)),
     "null": ("null", (type(None),)),
 }
-"""Type of a JSON schema -> what it is called, and what it is in Python."""
 _KEYWORDS = (
     *("type", "enum", "properties", "required", "additionalProperties", "items"),
     *("minItems", "maxItems", "minimum", "maximum", "title", "description"),

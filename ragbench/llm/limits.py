@@ -31,18 +31,22 @@ _HANGING = 3  # as many calls as this times the most may hang without a place
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How a server is asked."""
+    """How a server is asked.
+
+    Attributes:
+        concurrency: The most calls under way at once; fewer while the server complains. A call that
+            hangs while others are answered counts no more, so that a few of them do not hold up the
+            rest.
+        timeout: Seconds that the server may take over one item, all tries together; waiting for a
+            free place or because the server asked to does not count. None: no limit.
+        retries: How often an item is tried again, if a try can succeed.
+        longest_wait: Seconds; a server that asks to wait longer fails the item.
+    """
 
     concurrency: int = 16
-    """The most calls under way at once; fewer while the server complains. A call that hangs while
-    others are answered counts no more, so that a few of them do not hold up the rest."""
     timeout: float | None = 60.0
-    """Seconds that the server may take over one item, all tries together; waiting for a free
-    place or because the server asked to does not count. None: no limit."""
     retries: int = 6
-    """How often an item is tried again, if a try can succeed."""
     longest_wait: float = 300.0
-    """Seconds; a server that asks to wait longer fails the item."""
 
     def __post_init__(self) -> None:
         if self.concurrency < 1:
@@ -92,10 +96,10 @@ class AdaptiveLimit:
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.most, self.in_flight = most, 0
+        # Calls under way that have given up their place.
         self.hanging = 0
-        """Calls under way that have given up their place."""
+        # Calls per second; None without complaints.
         self.rate: float | None = None
-        """Calls per second; None without complaints."""
         self._clock = clock
         self._next = 0.0  # when the rate allows the next call
         self._stray = 0.0  # share of complaints that a cut did not lower

@@ -247,14 +247,17 @@ def is_azure(address: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server is."""
+    """Where a server is.
+
+    Attributes:
+        url: The address without its query.
+        query: What goes with every request.
+        written: Address and query as they were written.
+    """
 
     url: str
-    """The address without its query."""
     query: Mapping[str, str]
-    """What goes with every request."""
     written: str
-    """Address and query as they were written."""
 
     @classmethod
     def parse(cls, address: str | None) -> Address | None:

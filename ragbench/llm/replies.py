@@ -26,10 +26,10 @@ from ragbench.store.call_locks import call_locks_beside
 from ragbench.store.database import Store
 from ragbench.store.sqlite_file import DamagedCache
 
+# The kind of the rows; they have no key of inputs, the item is the hash of the request.
 REPLIES = "replies"
-"""The kind of the rows; they have no key of inputs, the item is the hash of the request."""
+# Beyond 64 MiB, a reply has at most 200 bytes for each compressed one.
 _FREE_BYTES, _RATIO = 64 << 20, 200
-"""Beyond 64 MiB, a reply has at most 200 bytes for each compressed one."""
 
 
 def request_key(identity: Mapping[str, str], request: ChatRequest) -> str:
@@ -55,15 +55,18 @@ def _with_integers(value: Any) -> Any:
 
 
 class _WaitingReply(NamedTuple):
-    """A reply that the writing thread has not committed yet."""
+    """A reply that the writing thread has not committed yet.
+
+    Attributes:
+        since: A stored reply of this time or later stays.
+        future: Gets the reply that is stored in the end.
+    """
 
     key: str
     reply: ChatReply
     blob: bytes
     since: float
-    """A stored reply of this time or later stays."""
     future: Future[ChatReply]
-    """Gets the reply that is stored in the end."""
 
 
 class Replies:
@@ -86,10 +89,10 @@ class Replies:
         if replay and not self.path.is_file():
             raise DataError("there is no such store of replies", file=self.path)
         self._store = Store(self.path, also, read_only=replay, thorough=True)
+        # Whether replies can be stored: not in a replay, nor where the file may only be read.
         self.writable = self._store.writable
-        """Whether replies can be stored: not in a replay, nor where the file may only be read."""
+        # Held while a call is under way: another run that shares the file waits for the reply.
         self.call_locks = call_locks_beside(self.path)
-        """Held while a call is under way: another run that shares the file waits for the reply."""
         # its own connection: commits wait for the disk, and readers must not wait for them
         self._writing = Store(self.path)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragbench-replies")

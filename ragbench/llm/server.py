@@ -27,10 +27,10 @@ from ragbench.llm.replies import Replies
 from ragbench.llm.usage import Budget, Prices, Totals
 from ragbench.registry import Option
 
+# How long reasoning models think; each of them knows some of these.
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
-"""How long reasoning models think; each of them knows some of these."""
+# Whether calls are sent one by one, or in files.
 Mode = Literal["live", "batch"]
-"""Whether calls are sent one by one, or in files."""
 
 _IN_A_BATCH = 10_000  # calls under way
 
@@ -228,17 +228,20 @@ class Connected:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """An address with the name of the variable that holds its key; nothing is read before use."""
+    """An address with the name of the variable that holds its key; nothing is read before use.
+
+    Attributes:
+        base_url: The server; None or empty: what `OPENAI_BASE_URL` says, else OpenAI's own.
+        client: A ready client in place of all that: of `openai`, an object like it, a chat model of
+            LangChain, or a function of messages.
+        mode: `batch` asks by files of the batch API.
+    """
 
     base_url: str | None = None
-    """The server; None or empty: what `OPENAI_BASE_URL` says, else OpenAI's own."""
     api_key_env: str = "OPENAI_API_KEY"
     stream: bool = False
     client: Any = None
-    """A ready client in place of all that: of `openai`, an object like it, a chat model of
-    LangChain, or a function of messages."""
     mode: str = "live"
-    """`batch` asks by files of the batch API."""
 
     def __post_init__(self) -> None:
         """Refuse an address that could not be asked, before anything is made."""

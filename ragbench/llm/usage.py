@@ -27,12 +27,15 @@ _LONGEST_REPLY = 4096  # tokens that a reply is expected not to exceed where no 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a model costs, in US dollars per million tokens."""
+    """What a model costs, in US dollars per million tokens.
+
+    Attributes:
+        cached: Input that the server had cached; None is as other input.
+    """
 
     input: float
     output: float
     cached: float | None = None
-    """Input that the server had cached; None is as other input."""
 
     def cost_usd(self, usage: Usage) -> float | None:
         """Return the cost of some tokens; None where their number is not known.
@@ -96,23 +99,26 @@ def upper_bound(request: ChatRequest, longest: int = 0) -> Usage:
 
 @dataclass(slots=True)
 class Totals:
-    """What a number of calls used together."""
+    """What a number of calls used together.
+
+    Attributes:
+        calls: Replies that were paid for.
+        stored: Replies that were read from the store instead.
+        failed: Calls that brought no reply.
+        reasoning_tokens: Those of the output that are reasoning, as far as servers say.
+        unknown_usage: Replies whose server does not say how many tokens they took.
+        unknown_cost: Replies whose cost is not known; `cost_usd` lacks them.
+    """
 
     calls: int = 0
-    """Replies that were paid for."""
     stored: int = 0
-    """Replies that were read from the store instead."""
     failed: int = 0
-    """Calls that brought no reply."""
     input_tokens: int = 0
     output_tokens: int = 0
     reasoning_tokens: int = 0
-    """Those of the output that are reasoning, as far as servers say."""
     cost_usd: float = 0.0
     unknown_usage: int = 0
-    """Replies whose server does not say how many tokens they took."""
     unknown_cost: int = 0
-    """Replies whose cost is not known; `cost_usd` lacks them."""
     models: set[str] = field(default_factory=set)
 
     def add(self, reply: ChatReply) -> None:
@@ -158,12 +164,15 @@ def _price(entry: Any, path: Path, name: str) -> Price:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A range of what calls will take."""
+    """A range of what calls will take.
+
+    Attributes:
+        usd: US dollars; None where a price is not known.
+    """
 
     calls: tuple[float, float] = (0.0, 0.0)
     tokens: tuple[float, float] = (0.0, 0.0)
     usd: tuple[float, float] | None = (0.0, 0.0)
-    """US dollars; None where a price is not known."""
 
     def __add__(self, other: Estimate) -> Estimate:
         usd = None if self.usd is None or other.usd is None else _sum(self.usd, other.usd)
@@ -251,11 +260,14 @@ def _sum(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, f
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What one call may use at most."""
+    """What one call may use at most.
+
+    Attributes:
+        usd: Cost; 0 where the budget does not limit it.
+    """
 
     tokens: int
     usd: float
-    """Cost; 0 where the budget does not limit it."""
 
 
 class Budget:
@@ -282,8 +294,8 @@ class Budget:
         # a monotonic clock: one that jumps neither shortens nor prolongs the time
         self._until = None if minutes is None else time.monotonic() + 60 * minutes
         self.spent_usd, self.spent_tokens = 0.0, 0
+        # Calls that were not sent.
         self.refused = 0
-        """Calls that were not sent."""
         self._held_usd, self._held_tokens, self._under_way = 0.0, 0, 0
         self._lock = threading.Lock()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []

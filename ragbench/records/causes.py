@@ -20,9 +20,10 @@ AnswerCause = Literal[
     "failed",
     "unknown",
 ]
+# Every cause, in the order of tables: the way of a query through a system.
 CAUSES: tuple[AnswerCause, ...] = get_args(AnswerCause)
-"""Every cause, in the order of tables: the way of a query through a system."""
 
+# Cause -> its meaning in a sentence, the name first.
 CAUSE_SAYS: Mapping[AnswerCause, str] = {
     "right": "right: the answer agrees with the gold answer; of a retriever alone, a gold document "
     "is among the hits that a generator would read",
@@ -39,8 +40,8 @@ CAUSE_SAYS: Mapping[AnswerCause, str] = {
     "unknown": "unknown: nothing was measured that tells; of a retriever alone, also where the "
     "question has no answer: there is nothing to find",
 }
-"""Cause -> its meaning in a sentence, the name first."""
 
+# Cause -> what to change so that such a query becomes right.
 CAUSE_CHANGES: Mapping[AnswerCause, str] = {
     "not_in_corpus": "the corpus, or how it is cut into passages",
     "not_retrieved": "the retriever, or the query",
@@ -51,7 +52,6 @@ CAUSE_CHANGES: Mapping[AnswerCause, str] = {
     "should_have_refused": "the prompt",
     "failed": "what failed: see unscored.jsonl",
 }
-"""Cause -> what to change so that such a query becomes right."""
 
 
 class Lost(NamedTuple):
@@ -63,45 +63,58 @@ class Lost(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseShare(Record):
-    """Count and share of the queries of a system that have a cause."""
+    """Count and share of the queries of a system that have a cause.
+
+    Attributes:
+        share: Of all queries of the system.
+        interval: Confidence limits of the share: Wilson's, or by clusters where queries are
+            clustered.
+    """
 
     count: int
     share: float
-    """Of all queries of the system."""
     interval: tuple[float | None, float | None]
-    """Confidence limits of the share: Wilson's, or by clusters where queries are clustered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseMove(Record):
-    """Queries that have one cause in the baseline and another one in a system."""
+    """Queries that have one cause in the baseline and another one in a system.
+
+    Attributes:
+        before: With the baseline.
+        after: With the system.
+        queries: Their ids, in the order of the data set.
+    """
 
     before: AnswerCause
-    """With the baseline."""
     after: AnswerCause
-    """With the system."""
     queries: tuple[str, ...]
-    """Their ids, in the order of the data set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseFlow(Record):
-    """A system beside its baseline: which queries moved from which cause to which."""
+    """A system beside its baseline: which queries moved from which cause to which.
+
+    Attributes:
+        same: How many queries have the same cause with both.
+        moves: The others, the largest group first.
+    """
 
     system: str
     baseline: str
     same: int
-    """How many queries have the same cause with both."""
     moves: tuple[CauseMove, ...]
-    """The others, the largest group first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseRow(Record):
-    """A line of `causes.csv`."""
+    """A line of `causes.csv`.
+
+    Attributes:
+        why: The facts that the rule looked at, in a sentence.
+    """
 
     system: str
     query_id: str
     cause: AnswerCause
     why: str
-    """The facts that the rule looked at, in a sentence."""

@@ -69,8 +69,8 @@ class Unfit(Exception):
         return self
 
 
+# The default of an optional field of which null says something else than its absence.
 ABSENT: Any = ()
-"""The default of an optional field of which null says something else than its absence."""
 
 
 def flat(default: Record | None = None) -> Any:
@@ -100,15 +100,18 @@ def kind(value: Any) -> str:
 
 
 class _Field(NamedTuple):
-    """A field of a record, as files have it."""
+    """A field of a record, as files have it.
+
+    Attributes:
+        key: Its name; one that is a word of Python has a `_` behind it, which its key lacks.
+        omitted: The value with which it is left out; MISSING where it never is.
+    """
 
     name: str
     key: str
-    """Its name; one that is a word of Python has a `_` behind it, which its key lacks."""
     hint: Any
     is_required: bool
     omitted: Any
-    """The value with which it is left out; MISSING where it never is."""
     is_flat: bool
 
 
@@ -265,8 +268,8 @@ def _writer(hint: Any) -> Write:
     return _as_it_is
 
 
+# What calculates with larger ones ends with an OverflowError.
 _MOST = {int: 2**63 - 1, float: sys.float_info.max}
-"""What calculates with larger ones ends with an OverflowError."""
 _LEAVES: dict[Any, tuple[tuple[type, ...], str]] = {
     str: ((str,), "text"),
     bool: ((bool,), "true or false"),

@@ -13,102 +13,127 @@ from ragbench.records.score import Ends, RunCounts, SystemScore
 
 SUMMARY_SCHEMA = "ragbench.summary/1"
 
+# What a system is: part of the grid, a whole app, or what no system competes with.
 Role = Literal["system", "app", "control"]
-"""What a system is: part of the grid, a whole app, or what no system competes with."""
+# What a system is made of: a retriever alone; a generator that answers from what a retriever found,
+# or from something else; a whole app; what the records came with.
 SystemType = Literal["retriever", "pair", "control", "app", "recorded"]
-"""What a system is made of: a retriever alone; a generator that answers from what a retriever
-found, or from something else; a whole app; what the records came with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens(Record):
-    """Tokens of models; None where they are not known."""
+    """Tokens of models; None where they are not known.
+
+    Attributes:
+        input: Sent.
+        output: Received.
+        reasoning: Those of the received that are reasoning, as far as servers say.
+    """
 
     input: int | None = None
-    """Sent."""
     output: int | None = None
-    """Received."""
     reasoning: int = optional(0)
-    """Those of the received that are reasoning, as far as servers say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset(Record):
-    """The data of a run."""
+    """The data of a run.
+
+    Attributes:
+        name: Its folder or file, with the split.
+        queries: How many were asked.
+        documents: Size of the corpus; None where there is none.
+        judgements: How many pairs of query and document people have judged; None where there are no
+            qrels.
+        answers: How many queries have a gold answer.
+    """
 
     name: Prose = ""
-    """Its folder or file, with the split."""
     type: str = ""
     queries: int | None = None
-    """How many were asked."""
     documents: int | None = None
-    """Size of the corpus; None where there is none."""
     judgements: int | None = None
-    """How many pairs of query and document people have judged; None where there are no qrels."""
     answers: int | None = None
-    """How many queries have a gold answer."""
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge(Record):
-    """A judge as the config declares it."""
+    """A judge as the config declares it.
+
+    Attributes:
+        model: The model that is asked for.
+    """
 
     type: str = ""
     model: str = ""
-    """The model that is asked for."""
     label: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judging(Record):
-    """What the verdicts of a judge took, in this run or an earlier one."""
+    """What the verdicts of a judge took, in this run or an earlier one.
+
+    Attributes:
+        models: The models as their servers name them.
+    """
 
     models: tuple[str, ...]
-    """The models as their servers name them."""
     tokens: Tokens
     usd: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerCounts(Record):
-    """The answers of a system that answers each query several times."""
+    """The answers of a system that answers each query several times.
+
+    Attributes:
+        per_query: How many each query has.
+        asked: How many there are in all.
+        failed: Score -> cause -> how many answers failed.
+    """
 
     per_query: int
-    """How many each query has."""
     asked: int
-    """How many there are in all."""
     failed: Mapping[str, Mapping[str, int]]
-    """Score -> cause -> how many answers failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency(Record):
-    """Milliseconds that queries took; None where they are not known."""
+    """Milliseconds that queries took; None where they are not known.
+
+    Attributes:
+        p50: Half of the queries took at most this long.
+        p95: 95 of 100 queries took at most this long.
+    """
 
     p50: float | None = None
-    """Half of the queries took at most this long."""
     p95: float | None = None
-    """95 of 100 queries took at most this long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemTiming(Record):
-    """How fast a system was."""
+    """How fast a system was.
+
+    Attributes:
+        queries_per_second: By what the calls took, with as many at once as the config allows.
+    """
 
     latency_ms: Latency | None = None
     queries_per_second: float | None = None
-    """By what the calls took, with as many at once as the config allows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing(Record):
-    """All that differs where the same run is made twice."""
+    """All that differs where the same run is made twice.
+
+    Attributes:
+        run_id: The name of its folder: when it was started, and a random part.
+        systems: System -> how fast it was.
+    """
 
     run_id: str = ""
-    """The name of its folder: when it was started, and a random part."""
     systems: Mapping[str, SystemTiming] = field(default_factory=dict)
-    """System -> how fast it was."""
 
     def of(self, system: str) -> SystemTiming:
         """Return how fast a system was, as far as it is known."""
@@ -117,37 +142,41 @@ class Timing(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemSummary(Record):
-    """One system: what it scored, and what it took."""
+    """One system: what it scored, and what it took.
+
+    Attributes:
+        name: `bm25`, `bm25/extractive`, `given`.
+        retriever: The retriever's name; None for a system that the records came with, and for an
+            app.
+        generator: The generator's name; None for a retriever alone.
+        ranking_of: Whose ranking in `rankings/` it has: its retriever's, or its own; None: no
+            ranking is known, as of a control.
+        baseline: What it is compared with; None for a baseline itself.
+        scores: Score name -> what is known of it, in the order of the config.
+        counts: How its run was read; None of what retrieves nothing that judgements are of.
+        causes: Where answers are lost: cause -> how many queries; they add up to the queries.
+        cause_shares: Cause that occurs -> its share of the queries, with an interval.
+        causes_by: Field -> slice -> how many of its queries have each cause that occurs there.
+        tokens: What models got and sent.
+        judging: Judge -> what judging this system took.
+    """
 
     name: str
-    """`bm25`, `bm25/extractive`, `given`."""
     retriever: str | None
-    """The retriever's name; None for a system that the records came with, and for an app."""
     generator: str | None
-    """The generator's name; None for a retriever alone."""
     role: Role = "system"
     type: SystemType
     ranking_of: str | None
-    """Whose ranking in `rankings/` it has: its retriever's, or its own; None: no ranking is known,
-    as of a control."""
     baseline: str | None = None
-    """What it is compared with; None for a baseline itself."""
     scores: Mapping[str, SystemScore]
-    """Score name -> what is known of it, in the order of the config."""
     counts: RunCounts | None = optional()
-    """How its run was read; None of what retrieves nothing that judgements are of."""
     causes: Mapping[AnswerCause, int] = optional({})
-    """Where answers are lost: cause -> how many queries; they add up to the queries."""
     cause_shares: Mapping[AnswerCause, CauseShare] = optional({})
-    """Cause that occurs -> its share of the queries, with an interval."""
     causes_by: Mapping[str, Mapping[str, Mapping[AnswerCause, int]]] = optional({})
-    """Field -> slice -> how many of its queries have each cause that occurs there."""
     answers: AnswerCounts | None = optional()
     tokens: Tokens | None = None
-    """What models got and sent."""
     usd: float | None = None
     judging: Mapping[str, Judging] = optional({})
-    """Judge -> what judging this system took."""
 
     def baseline_by(self, score: str) -> str | None:
         """Return the system that this one is compared with by a score."""
@@ -167,61 +196,70 @@ class Cost(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending(Record):
-    """What a run with a budget spent, what it left out, and what finishing would cost."""
+    """What a run with a budget spent, what it left out, and what finishing would cost.
+
+    Attributes:
+        limits: `usd`, `tokens`, `minutes`: those that are set.
+        reached: Whether anything was left out for it.
+        missing: Stage -> how many of its items were left out.
+        to_finish: An estimate.
+    """
 
     limits: Mapping[str, float]
-    """`usd`, `tokens`, `minutes`: those that are set."""
     spent: Cost
     reached: bool
-    """Whether anything was left out for it."""
     missing: Mapping[str, int]
-    """Stage -> how many of its items were left out."""
     to_finish: Cost
-    """An estimate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fill(Record):
-    """Who graded passages beside people, how many, and what it took."""
+    """Who graded passages beside people, how many, and what it took.
+
+    Attributes:
+        model_name: The model, as its server names it.
+        depth: The best so many hits of each retriever.
+        pairs: Pairs of query and passage in the pool.
+        people: Of these, judged by people.
+        model: Graded by the model.
+        failed: Cause -> how many could not be graded.
+        without_text: How many have no text to grade.
+    """
 
     judge: str
     model_name: str
-    """The model, as its server names it."""
     rubric: str
     depth: int
-    """The best so many hits of each retriever."""
     pairs: int
-    """Pairs of query and passage in the pool."""
     people: int
-    """Of these, judged by people."""
     model: int
-    """Graded by the model."""
     failed: Mapping[str, int]
-    """Cause -> how many could not be graded."""
     without_text: int
-    """How many have no text to grade."""
     judging: Judging
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreferredSystem(Record):
-    """A system in a ranking by preference."""
+    """A system in a ranking by preference.
+
+    Attributes:
+        rank: 1 is the strongest; None where comparisons do not connect all systems.
+        strength: Log-odds against the average of the systems.
+        win_rate: Wins and half the ties over all its comparisons.
+        failed: Cause -> comparisons that failed.
+        not_applicable: Queries without anything to compare.
+    """
 
     system: str
     rank: int | None
-    """1 is the strongest; None where comparisons do not connect all systems."""
     strength: float | None
-    """Log-odds against the average of the systems."""
     interval: Ends
     win_rate: float | None
-    """Wins and half the ties over all its comparisons."""
     wins: int
     ties: int
     losses: int
     failed: Mapping[str, int]
-    """Cause -> comparisons that failed."""
     not_applicable: int
-    """Queries without anything to compare."""
 
     @property
     def n_failed(self) -> int:
@@ -231,21 +269,24 @@ class PreferredSystem(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking(Record):
-    """The systems as one judge prefers them by one rubric."""
+    """The systems as one judge prefers them by one rubric.
+
+    Attributes:
+        pairs: `all` pairs of systems, or each with the `baseline`.
+        baseline: What all others are compared with; None for all pairs.
+        rule: How the strengths were computed.
+        notes: What limits them.
+    """
 
     name: str = ""
     rubric: str = ""
     judge: str = ""
     model: str = ""
     pairs: str = "all"
-    """`all` pairs of systems, or each with the `baseline`."""
     baseline: str | None = None
-    """What all others are compared with; None for all pairs."""
     systems: tuple[PreferredSystem, ...]
     rule: str
-    """How the strengths were computed."""
     notes: tuple[str, ...]
-    """What limits them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,38 +298,41 @@ class PreferenceSummary(Ranking):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary(Record):
-    """A whole run."""
+    """A whole run.
+
+    Attributes:
+        complete: Whether so many items were scored that the means are to be trusted.
+        budget: What was spent, where there is a budget.
+        baseline: The retriever that the others are compared with.
+        cluster: What names the clusters of queries, where there are any.
+        judges: Judges that were asked.
+        skipped_judges: Judge -> why it was not asked.
+        fill: Who graded passages beside people.
+        systems: Every system, in the order of the tables.
+        warnings: What makes numbers doubtful, a sentence each.
+        notes: What the reader of the numbers should know, a sentence each.
+        timing: What varies from run to run; all else is the same as long as config, data, code and
+            replies are.
+    """
 
     schema: str = SUMMARY_SCHEMA
     name: str
     complete: bool = True
-    """Whether so many items were scored that the means are to be trusted."""
     dataset: Dataset | None = None
     budget: Spending | None = optional()
-    """What was spent, where there is a budget."""
     seed: int | None = None
     confidence: float = 0.95
     baseline: str | None = None
-    """The retriever that the others are compared with."""
     cluster: str | None = optional()
-    """What names the clusters of queries, where there are any."""
     judges: Mapping[str, Judge] = field(default_factory=dict)
-    """Judges that were asked."""
     skipped_judges: Mapping[str, str] = optional({})
-    """Judge -> why it was not asked."""
     fill: Fill | None = optional()
-    """Who graded passages beside people."""
     systems: tuple[SystemSummary, ...]
-    """Every system, in the order of the tables."""
     preferences: tuple[PreferenceSummary, ...] = optional(())
     gates: tuple[Decision, ...] = ()
     warnings: tuple[Prose, ...] = ()
-    """What makes numbers doubtful, a sentence each."""
     notes: tuple[Prose, ...] = ()
-    """What the reader of the numbers should know, a sentence each."""
     timing: Timing = field(default_factory=Timing)
-    """What varies from run to run; all else is the same as long as config, data, code and replies
-    are."""
 
     @property
     def run_id(self) -> str:

@@ -25,14 +25,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Family:
-    """A family of components: what `type:` may say, resolved on first use."""
+    """A family of components: what `type:` may say, resolved on first use.
+
+    Attributes:
+        noun: What one member is called: `retriever`.
+        group: Entry point group of third parties: `ragbench.retrievers`.
+        table: Built-in types: name -> `module:Name`.
+    """
 
     noun: str
-    """What one member is called: `retriever`."""
     group: str
-    """Entry point group of third parties: `ragbench.retrievers`."""
     table: Mapping[str, str] = field(default_factory=dict)
-    """Built-in types: name -> `module:Name`."""
 
     def names(self) -> list[str]:
         """Every type that can be named, built-in ones first."""
@@ -108,8 +111,8 @@ def looking_in(folders: Sequence[Path]) -> AbstractContextManager[None]:
     return _setting(_SEARCH, tuple(folders))
 
 
+# Gets a module that is about to be imported, and its file or folders; raises to refuse it.
 ImportCheck = Callable[[str, Sequence[Path]], None]
-"""Gets a module that is about to be imported, and its file or folders; raises to refuse it."""
 _CHECK: ContextVar[ImportCheck | None] = ContextVar("check", default=None)
 
 

@@ -30,41 +30,48 @@ _LISTS = (list, tuple, set, frozenset)
 _OR_NULL = ", or null"
 
 
+# The default of an option that has none.
 REQUIRED = inspect.Parameter.empty
-"""The default of an option that has none."""
 
+# What a text may name; see `Option.refers_to`.
 Reference = Literal[
     "path", "path_or_name", "path_or_system", "folder_or_name", "retriever", "object", "code"
 ]
-"""What a text may name; see `Option.refers_to`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What an option means, and its bounds; goes into `Annotated[type, Option(...)]`."""
+    """What an option means, and its bounds; goes into `Annotated[type, Option(...)]`.
+
+    Attributes:
+        help: One sentence for `list`, the schema and the docs.
+        refers_to: `path`: a file or folder relative to the YAML file; `path_or_name`: a file, or a
+            built-in name; `path_or_system`: a file, or a system of the run; `folder_or_name`: a
+            folder, or a name on a hub; `retriever`: the name of another one; `object`:
+            `module:name` of Python code; `code`: a word of the declaration, or
+            `python:module:name`.
+        secret: Whether what it holds is a secret: it is sent, and written nowhere.
+    """
 
     help: str
-    """One sentence for `list`, the schema and the docs."""
     ge: float | None = None
     gt: float | None = None
     le: float | None = None
     lt: float | None = None
     refers_to: Reference | None = None
-    """`path`: a file or folder relative to the YAML file; `path_or_name`: a file, or a built-in
-    name; `path_or_system`: a file, or a system of the run; `folder_or_name`: a folder, or a name on
-    a hub; `retriever`: the name of another one; `object`: `module:name` of Python code; `code`: a
-    word of the declaration, or `python:module:name`."""
     secret: bool = False
-    """Whether what it holds is a secret: it is sent, and written nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredOption:
-    """One option of a component, as its signature declares it."""
+    """One option of a component, as its signature declares it.
+
+    Attributes:
+        annotation: The bare type, without `Annotated`.
+    """
 
     name: str
     annotation: Any
-    """The bare type, without `Annotated`."""
     default: Any
     option: Option
 
@@ -96,14 +103,17 @@ class DeclaredOption:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A value, or a part of one, that is not what was declared."""
+    """A value, or a part of one, that is not what was declared.
+
+    Attributes:
+        steps: The indices and keys that lead to it; none is the value itself.
+        out_of_range: Whether it is a number of the right type, beyond the bounds.
+    """
 
     steps: tuple[int | str, ...]
-    """The indices and keys that lead to it; none is the value itself."""
     annotation: Any
     option: Option | None
     out_of_range: bool
-    """Whether it is a number of the right type, beyond the bounds."""
 
     @property
     def allowed(self) -> str:

@@ -65,8 +65,8 @@ def _text(counts: Mapping[str, int]) -> dict[str, str]:
     return {key: str(count) for key, count in counts.items()}
 
 
+# Bytes that GitHub takes from one step; more, and it shows nothing at all.
 SUMMARY_LIMIT = 1024 * 1024
-"""Bytes that GitHub takes from one step; more, and it shows nothing at all."""
 
 _LEVELS = {"fail": "error", "undecided": "warning"}
 _CUT = "\n\n(cut here: the report in the run folder has the rest)\n"

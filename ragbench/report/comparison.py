@@ -61,11 +61,14 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class LetteredCell:
-    """One system's value by one measure."""
+    """One system's value by one measure.
+
+    Attributes:
+        letters: The systems that it is significantly better than.
+    """
 
     value: str
     letters: str = ""
-    """The systems that it is significantly better than."""
     interval: str = ""
     best: bool = False
 

@@ -34,13 +34,15 @@ class Explanation:
     """What `ragbench explain` shows: all systems, what moved, and the queries that were asked for.
 
     `rows` are of one system and one cause where these are given, else of all.
+
+    Attributes:
+        questions: Query -> its text; empty where a run folder does not have it.
     """
 
     summary: Summary
     comparisons: Comparisons
     rows: Sequence[CauseRow]
     questions: Mapping[str, str]
-    """Query -> its text; empty where a run folder does not have it."""
     system: str | None = None
     cause: AnswerCause | None = None
 

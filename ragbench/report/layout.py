@@ -35,8 +35,8 @@ from ragbench.report.text import (
     significant,
 )
 
+# Verdict of a gate -> the word behind a count; what needs a reader comes first.
 _VERDICTS: Mapping[Verdict, str] = {"undecided": "undecided", "fail": "failed", "pass": "passed"}
-"""Verdict of a gate -> the word behind a count; what needs a reader comes first."""
 _NOUNS: Mapping[SystemType, str] = {
     "retriever": "retrievers",
     "pair": "pairs",
@@ -265,8 +265,8 @@ def _signatures(systems: Sequence[SystemSummary]) -> Iterator[tuple[str, str]]:
             yield printable(measure) + of, printable(text)
 
 
+# Rows of a page; the file has them all.
 MOST_ROWS = 10
-"""Rows of a page; the file has them all."""
 
 
 def build_slices(comparisons: Comparisons) -> Slices | None:

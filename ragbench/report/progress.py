@@ -16,8 +16,8 @@ from ragbench.report.text import counted, printable
 if TYPE_CHECKING:
     import rich.progress
 
+# The environment variable that says how many seconds pass between two lines of a stage.
 SECONDS_VARIABLE = "RAGBENCH_PROGRESS"
-"""The environment variable that says how many seconds pass between two lines of a stage."""
 _REDRAWS_PER_SECOND = 10
 _SECONDS, _LONGEST_SECONDS = 10.0, 300.0
 

@@ -231,12 +231,15 @@ def generator_prompt(answer: AnswerView) -> str:
 
 
 class Sent(NamedTuple):
-    """A prompt that a judge was sent."""
+    """A prompt that a judge was sent.
+
+    Attributes:
+        to: Whom it was sent to, and how often, where that is not each model once.
+    """
 
     system: str
     user: str
     to: str
-    """Whom it was sent to, and how often, where that is not each model once."""
 
 
 def prompts_sent(

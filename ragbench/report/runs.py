@@ -221,16 +221,19 @@ def moved_head(moved: MovedQueries) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Trends:
-    """A score over the runs of one experiment, oldest first."""
+    """A score over the runs of one experiment, oldest first.
+
+    Attributes:
+        systems: System -> its score in each run; the best of the newest run first.
+        breaks: Runs whose score is another number than that of the run before.
+    """
 
     experiment: str
     score: str
     runs: tuple[str, ...]
     systems: Mapping[str, Sequence[SystemScore | None]]
-    """System -> its score in each run; the best of the newest run first."""
     left_out: int
     breaks: tuple[str, ...]
-    """Runs whose score is another number than that of the run before."""
 
     @property
     def notes(self) -> list[str]:

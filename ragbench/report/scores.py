@@ -21,12 +21,12 @@ from ragbench.types.scores import Cause
 if TYPE_CHECKING:
     from ragbench.score.retrieval.notation import Measure
 
+# What stands in the place of the query in a row that is about all of them, as in trec_eval.
 ALL = "all"
-"""What stands in the place of the query in a row that is about all of them, as in trec_eval."""
 
+# What trec_eval prints like a measure: the run tag, the number of queries, and for each query the
+# grades at the top of its ranking.
 FACTS = ("runid", "num_q", "relstring")
-"""What trec_eval prints like a measure: the run tag, the number of queries, and for each query the
-grades at the top of its ranking."""
 
 # our measure, `@` where it has a cut-off -> trec_eval's, in the order in which it prints them
 _FAMILIES = {
@@ -70,16 +70,20 @@ _ORDER = {family: position for position, family in enumerate(_FAMILIES.values())
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One run, or one file of predictions, with its scores."""
+    """One run, or one file of predictions, with its scores.
+
+    Attributes:
+        name: The tag of the run in every format, or the file where tags are equal.
+        relevance: Query -> the grades at the top of its ranking, where the caller wants to see
+            them.
+        missing: The judged queries that the run lacks.
+    """
 
     name: str
-    """The tag of the run in every format, or the file where tags are equal."""
     source: str
     evaluation: Evaluation
     relevance: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Query -> the grades at the top of its ranking, where the caller wants to see them."""
     missing: frozenset[str] = frozenset()
-    """The judged queries that the run lacks."""
 
     def rows(self) -> Iterator[tuple[str, dict[str, float | None]]]:
         """Yield (query, score -> value) in the order of the ids' bytes, as trec_eval prints them.
@@ -152,8 +156,8 @@ def _system(scored: Scored, per_query: bool, summary: bool) -> dict[str, Any]:
     return found
 
 
+# Query and score of a row; None stands for all queries.
 Key = tuple[str | None, str]
-"""Query and score of a row; None stands for all queries."""
 
 
 def render_table(
@@ -275,10 +279,13 @@ def render_trec(
 
 
 class Place(NamedTuple):
-    """Where a measure stands on the page; places sort as the page does."""
+    """Where a measure stands on the page; places sort as the page does.
+
+    Attributes:
+        family: Its position in trec_eval's table; behind all of these where it is not in it.
+    """
 
     family: int
-    """Its position in trec_eval's table; behind all of these where it is not in it."""
     cutoff: float
     score: str
     name: str

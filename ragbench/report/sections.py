@@ -25,10 +25,10 @@ from ragbench.report.text import (
     with_interval,
 )
 
+# System -> measure -> its score.
 Scores = Mapping[str, Mapping[str, SystemScore]]
-"""System -> measure -> its score."""
+# A section: its kind, and the judge's name where the kind is `judge`.
 Group = tuple[Kind, str]
-"""A section: its kind, and the judge's name where the kind is `judge`."""
 
 _RANKING = ("system", "rank", "strength", "win rate", "wins", "ties", "losses", "failed", "n/a")
 _PAIRS = ("pair", "win rate", "wins", "ties", "losses", "failed", "n/a", "bounds", "p", "verdict")

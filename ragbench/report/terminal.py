@@ -21,8 +21,8 @@ _STYLES = {
     "warning": "\x1b[33m",
 }
 _RESET = "\x1b[0m"
+# All that is sent to a terminal besides text.
 STYLES = (_RESET, *dict.fromkeys(_STYLES.values()))
-"""All that is sent to a terminal besides text."""
 
 
 def render_terminal(

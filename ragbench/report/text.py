@@ -152,8 +152,8 @@ def _with_decimals(value: float, exponent: int, decimals: int, sign: str = "") -
 
 
 _STYLE = re.compile("\x1b\\[[0-9;]*m")
+# Between two columns.
 GAP = "  "
-"""Between two columns."""
 # columns that the last cell of a row needs; where it has fewer, it stands below the others
 _NARROWEST = 30
 
@@ -234,8 +234,8 @@ def draw(columns: Sequence[Sequence[str]], width: int | None = None) -> list[str
     return lines
 
 
+# What stands for a cause in a bar of text.
 CAUSE_SIGNS: Mapping[AnswerCause, str] = dict(zip(CAUSES, "#cnlusraf?", strict=True))
-"""What stands for a cause in a bar of text."""
 _BAR = 30
 _LISTED_MOVES = 6
 

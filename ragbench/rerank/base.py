@@ -15,10 +15,10 @@ from ragbench.errors import AdapterError
 from ragbench.registry import OwnComponent, adapt
 from ragbench.types import Document, Query, ScoredDocument
 
+# The hits of each query, best first.
 HitLists = Sequence[Sequence[ScoredDocument]]
-"""The hits of each query, best first."""
+# What a reranker of the user's own has one of.
 RERANKER_METHODS = ("rerank",)
-"""What a reranker of the user's own has one of."""
 
 
 class Reranker(SearchComponent):

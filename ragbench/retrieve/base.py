@@ -12,24 +12,27 @@ from ragbench.errors import AdapterError
 from ragbench.registry import shown
 from ragbench.types import Document, IntArray, Query, Retrieved, Run, ScoredDocument
 
+# One query's answer, best first.
 Hits = list[ScoredDocument] | Retrieved
-"""One query's answer, best first."""
+# For each source, a list of hits for each query, best first.
 Rankings = Sequence[Sequence[Sequence[ScoredDocument]]]
-"""For each source, a list of hits for each query, best first."""
 
 
 class IndexSearch(NamedTuple):
-    """How workers search the index of a retriever, which lies in files of this machine."""
+    """How workers search the index of a retriever, which lies in files of this machine.
+
+    Attributes:
+        make: Opens the index in a worker; called with `options`.
+        find: Searches the open index for one request.
+        request: Returns the request of a query, given the hits of each source.
+        read: Returns the hits, given what `find` returned and the request.
+    """
 
     make: Callable[..., Any]
-    """Opens the index in a worker; called with `options`."""
     options: Mapping[str, Any]
     find: Callable[[Any, Any], Any]
-    """Searches the open index for one request."""
     request: Callable[[Query, Sequence[Sequence[ScoredDocument]]], Any]
-    """Returns the request of a query, given the hits of each source."""
     read: Callable[[Any, Any], Retrieved]
-    """Returns the hits, given what `find` returned and the request."""
 
 
 class Retriever(SearchComponent):
@@ -40,29 +43,32 @@ class Retriever(SearchComponent):
 
     Scores are optional: the ORDER of the returned list is the ranking. A retriever over others
     (`sources`) has `combine` in the place of `retrieve`.
+
+    Attributes:
+        ranks_by_score: Whether its order is that of its scores, ties by document id descending, so
+            that its scores stand in the run as they are.
+        indexes: Whether it reads the corpus: `index` is called once before the first query.
+        borrows: Whether it searches with its sources itself: `borrow` is called once, when they are
+            ready.
+        sources: Names of the retrievers whose rankings it combines, in order; each is asked once,
+            whoever uses it.
+        depth: Hits that it takes from each source; None takes `top_k`.
+        query_ids: The only queries that it has an answer to, as a run file; None answers any.
+        unit: What its notes call what is indexed.
+        chunk_of: Row of what is indexed -> number of the document that it is a chunk of; set before
+            `index_search`, whose `top_k` then counts documents. None: each row is a document.
+        advance: Told while `index` runs how many further documents are done.
     """
 
     ranks_by_score: bool = False
-    """Whether its order is that of its scores, ties by document id descending, so that its scores
-    stand in the run as they are."""
     indexes: bool = False
-    """Whether it reads the corpus: `index` is called once before the first query."""
     borrows: bool = False
-    """Whether it searches with its sources itself: `borrow` is called once, when they are ready."""
     sources: Sequence[str] = ()
-    """Names of the retrievers whose rankings it combines, in order; each is asked once, whoever
-    uses it."""
     depth: int | None = None
-    """Hits that it takes from each source; None takes `top_k`."""
     query_ids: Collection[str] | None = None
-    """The only queries that it has an answer to, as a run file; None answers any."""
     unit: Literal["documents", "chunks"] = "documents"
-    """What its notes call what is indexed."""
     chunk_of: IntArray | None = None
-    """Row of what is indexed -> number of the document that it is a chunk of; set before
-    `index_search`, whose `top_k` then counts documents. None: each row is a document."""
     advance: Callable[[int], None] = staticmethod(lambda n: None)  # or it would be a method
-    """Told while `index` runs how many further documents are done."""
 
     def recorded(self) -> Run | None:
         """Return the rankings of a retriever that has them all, and is not asked; else None.
@@ -107,12 +113,14 @@ class ForeignRetriever(Retriever, ABC):
     The order of the list is the ranking. The object is made by the factory; from Python, `client`
     is one that exists. An adapter says how the object is asked, and what one of
     its hits holds. Without an `id_field` in the metadata, the library's own ids count.
+
+    Attributes:
+        allowed_answer: What an answer must be, for messages.
     """
 
     is_opaque = True
     asks_one_by_one = True
     allowed_answer: ClassVar[str]
-    """What an answer must be, for messages."""
 
     def __init__(self, id_field: str | None) -> None:
         self._hits = HitReader(id_field)

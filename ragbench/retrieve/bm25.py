@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import bm25s
 
 _FORMAT = "1"
+# What the library has of a matrix of scores, term by term.
 _SCORES = ("data", "indices", "indptr")
-"""What the library has of a matrix of scores, term by term."""
 
 Variant = Literal["lucene", "robertson", "atire", "bm25l", "bm25+"]
 

@@ -61,9 +61,9 @@ class DenseOptions(EmbedderOptions):
     ] = None
 
 
+# Options that the key of a matrix has in another form, or that only the search depends on; those of
+# a subclass are in it.
 _NOT_IN_MATRIX = frozenset(declared_options(DenseOptions))
-"""Options that the key of a matrix has in another form, or that only the search depends on; those
-of a subclass are in it."""
 
 
 class Dense(Retriever):

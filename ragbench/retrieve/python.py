@@ -20,8 +20,8 @@ from ragbench.retrieve.base import Retriever
 from ragbench.types import Document, Query, Retrieved, ScoredDocument
 
 _FOREIGN = ("aretrieve", "invoke", "ainvoke", "similarity_search", "run", "run_async")
+# What a retriever of the user's own has one of; the last are those of libraries.
 RETRIEVER_METHODS = ("retrieve", "combine", *_FOREIGN)
-"""What a retriever of the user's own has one of; the last are those of libraries."""
 
 
 class CallableRetriever(Retriever):

@@ -11,16 +11,16 @@ from ragbench.errors import OptionError
 from ragbench.registry import DeclaredOption, nearest
 from ragbench.secrets import MASK, is_secret_option
 
+# Told how many items have just been done.
 Advance = Callable[[int], None]
-"""Told how many items have just been done."""
 
 _PART = re.compile(r"""(?:"[^"]*"|'[^']*'|\{[^}]*\}|[^,"'])+""")
 _QUOTED = re.compile(r"""(["'])(.*)\1""", re.DOTALL)
 _NEEDS_QUOTES = re.compile(r"""[,()"'\s]|^$""")
 _WORDS = {"true": True, "false": False, "null": None}
 
+# Key and value as written -> ours.
 Respell = Callable[[str, str], "tuple[str, str]"]
-"""Key and value as written -> ours."""
 
 
 def split_options(text: str) -> list[str]:

@@ -16,33 +16,36 @@ from ragbench.stats import arguments, resampling
 from ragbench.stats.mean import finite
 from ragbench.types import FloatArray, IntArray
 
+# What a statistic takes from ratings: whether they are equal, their order, or their distances.
 Level = Literal["nominal", "ordinal", "interval"]
-"""What a statistic takes from ratings: whether they are equal, their order, or their distances."""
 
+# Of a mean over groups `mean`: that of `mean_interval`.
 AgreementRule = Literal["jackknife", "plus_two", "mean", "undefined"]
-"""Of a mean over groups `mean`: that of `mean_interval`."""
 
+# With fewer items there is no interval.
 FEWEST = 3
-"""With fewer items there is no interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Agreement of two raters on n items, with the limits of that on all such items."""
+    """Agreement of two raters on n items, with the limits of that on all such items.
+
+    Attributes:
+        value: The statistic; NaN where it is undefined, with the reason.
+        lower: NaN, as `upper`, where the rule is `undefined`.
+        n: How many items it is computed from.
+        level: The level of measurement that it assumes.
+        rule: How the limits were found.
+        reason: Why there is no value or no interval, or what was left out.
+    """
 
     value: float
-    """The statistic; NaN where it is undefined, with the reason."""
     lower: float
-    """NaN, as `upper`, where the rule is `undefined`."""
     upper: float
     n: int
-    """How many items it is computed from."""
     level: Level
-    """The level of measurement that it assumes."""
     rule: AgreementRule
-    """How the limits were found."""
     reason: str = ""
-    """Why there is no value or no interval, or what was left out."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping; what is undefined is null, never NaN."""
@@ -179,8 +182,8 @@ def _group_numbers(groups: ArrayLike | None, n: int) -> IntArray:
     return np.unique(labels, return_inverse=True)[1].reshape(n).astype(np.int64)
 
 
+# How much a disagreement counts: all alike, its distance, or the square of its distance.
 Weights = Literal["equal", "linear", "quadratic"]
-"""How much a disagreement counts: all alike, its distance, or the square of its distance."""
 
 KAPPA_LEVEL: dict[Weights, Level] = {
     "equal": "nominal",

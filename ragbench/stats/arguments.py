@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from ragbench.errors import OptionError
 from ragbench.types import FloatArray
 
+# A value this far outside its range, relative to the width of the range, is a rounding error:
+# cosines in single precision exceed 1 by 1e-7.
 _ROUNDING = 1e-6
-"""A value this far outside its range, relative to the width of the range, is a rounding error:
-cosines in single precision exceed 1 by 1e-7."""
+# A sum this small, relative to what was summed, is a rounding error: .1 + .2 - .3.
 _NO_CHANGE = 1e-12
-"""A sum this small, relative to what was summed, is a rounding error: .1 + .2 - .3."""
 
 
 def sample(owner: str, option: str, values: ArrayLike) -> FloatArray:

@@ -25,21 +25,25 @@ _STEPS = 100_000  # a few hundred are usual; a chain of rare wins takes thousand
 
 @dataclass(frozen=True, eq=False)
 class Strengths:
-    """Strengths of systems, as log-odds: i beats j with odds exp(values[i] - values[j])."""
+    """Strengths of systems, as log-odds: i beats j with odds exp(values[i] - values[j]).
+
+    Attributes:
+        values: Shape (n systems,), with mean 0 in each group; NaN for a system that nothing was
+            compared with.
+        lower: Limits, as `upper`, against the average of the group.
+        groups: Systems that comparisons connect. Strengths of different groups say nothing of each
+            other.
+        rule: `mle`: the likelihood has a maximum. `plus_tie`: some systems never lost to the
+            others, so that it has none, and one tie was added to each pair that was compared.
+        n: Queries with a comparison.
+    """
 
     values: FloatArray
-    """Shape (n systems,), with mean 0 in each group; NaN for a system that nothing was compared
-    with."""
     lower: FloatArray
-    """Limits, as `upper`, against the average of the group."""
     upper: FloatArray
     groups: tuple[tuple[int, ...], ...]
-    """Systems that comparisons connect. Strengths of different groups say nothing of each other."""
     rule: StrengthRule
-    """`mle`: the likelihood has a maximum. `plus_tie`: some systems never lost to the others, so
-    that it has none, and one tie was added to each pair that was compared."""
     n: int
-    """Queries with a comparison."""
 
 
 def bradley_terry_strengths(

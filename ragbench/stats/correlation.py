@@ -173,16 +173,19 @@ def mean_correlation(
 
 @dataclass(frozen=True, slots=True)
 class GroupedCorrelation:
-    """The mean of the correlations inside groups, and the groups that have none."""
+    """The mean of the correlations inside groups, and the groups that have none.
+
+    Attributes:
+        mean: The mean with its interval; `n` is how many groups it is over.
+        constant_x: Groups left out since all their x are equal.
+        constant_y: Groups left out since all their y are equal, and not all x.
+        single: Groups left out since they have one item.
+    """
 
     mean: Agreement
-    """The mean with its interval; `n` is how many groups it is over."""
     constant_x: int
-    """Groups left out since all their x are equal."""
     constant_y: int
-    """Groups left out since all their y are equal, and not all x."""
     single: int
-    """Groups left out since they have one item."""
 
 
 def _mean_over_groups(values: FloatArray, level: Level, confidence: float) -> Agreement:

@@ -28,36 +28,39 @@ DifferenceRule = Literal[
     "identical", "score", "tilting", "studentized", "percentile", "bca", "undefined"
 ]
 
+# From this many changed queries (or clusters) on, resampling says how a mean of them varies.
 ENOUGH_CHANGED = 20
-"""From this many changed queries (or clusters) on, resampling says how a mean of them varies."""
+# Up to this many hits gained and lost, all counts that could have been are summed over. The
+# saddlepoint approximation of the same tail gives limits within a hundredth of the width beyond.
 COUNTED_BELOW = 100
-"""Up to this many hits gained and lost, all counts that could have been are summed over. The
-saddlepoint approximation of the same tail gives limits within a hundredth of the width beyond."""
 
 _UNCHANGED = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class DifferenceInterval:
-    """A mean paired difference and how far the mean over all such queries may be from it."""
+    """A mean paired difference and how far the mean over all such queries may be from it.
+
+    Attributes:
+        mean: Mean of the differences; NaN where there are none.
+        lower: NaN, as `upper`, where the rule found none.
+        n: How many queries both systems scored.
+        n_changed: How many of them have a difference other than 0.
+        sd: Standard deviation of the differences, from which further queries are planned; with
+            about two pseudo-differences at each end of what is possible where fewer than 20
+            changed, so that few changes do not look like none. With clusters that of one cluster.
+        rule: How the limits were found.
+        n_clusters: How many clusters the queries are in; None where each query stands for itself.
+    """
 
     mean: float
-    """Mean of the differences; NaN where there are none."""
     lower: float
-    """NaN, as `upper`, where the rule found none."""
     upper: float
     n: int
-    """How many queries both systems scored."""
     n_changed: int
-    """How many of them have a difference other than 0."""
     sd: float
-    """Standard deviation of the differences, from which further queries are planned; with about two
-    pseudo-differences at each end of what is possible where fewer than 20 changed, so that few
-    changes do not look like none. With clusters that of one cluster."""
     rule: DifferenceRule
-    """How the limits were found."""
     n_clusters: int | None = None
-    """How many clusters the queries are in; None where each query stands for itself."""
 
     @property
     def n_units(self) -> int:

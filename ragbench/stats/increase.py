@@ -14,26 +14,29 @@ from ragbench.stats.difference import difference_interval
 from ragbench.stats.resampling import RESAMPLES
 from ragbench.types import FloatArray
 
+# Fewer queries say nothing of an amount without an upper end: the next may cost anything.
 FEW = 20
-"""Fewer queries say nothing of an amount without an upper end: the next may cost anything."""
+# So many queries, at least, lie beyond a quantile that resampling may be asked about.
 IN_TAIL = 5
-"""So many queries, at least, lie beyond a quantile that resampling may be asked about."""
 _BLOCK_BYTES = 8 * 2**20
 _SAME = 1e-9  # of the amounts; what differs by less is rounding
 
 
 class Increase(NamedTuple):
-    """By what share of the baseline's amount the system's is larger."""
+    """By what share of the baseline's amount the system's is larger.
+
+    Attributes:
+        increase: 0.2 is a fifth more; negative is less. NaN where the baseline's amount is 0.
+        lower: NaN, as `upper`, where nothing can be said of other queries.
+        n: How many queries were compared.
+        rule: `ratio`, `quantile`, `same_factor` (one factor on every query), or `undefined`.
+    """
 
     increase: float
-    """0.2 is a fifth more; negative is less. NaN where the baseline's amount is 0."""
     lower: float
-    """NaN, as `upper`, where nothing can be said of other queries."""
     upper: float
     n: int
-    """How many queries were compared."""
     rule: str
-    """`ratio`, `quantile`, `same_factor` (one factor on every query), or `undefined`."""
 
 
 def queries_for(quantile: float | None) -> int:

@@ -19,22 +19,25 @@ from ragbench.types import FloatArray
 MeanMethod = Literal["default", "percentile", "bca"]
 MeanRule = Literal["wilson", "plus_two", "t", "percentile", "bca", "undefined"]
 
+# With fewer labels neither their spread nor that of the judge's errors is known.
 FEWEST_LABELS = 20
-"""With fewer labels neither their spread nor that of the judge's errors is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeanInterval:
-    """A mean over queries and how far the mean of all such queries may be from it."""
+    """A mean over queries and how far the mean of all such queries may be from it.
+
+    Attributes:
+        mean: Mean of the values; NaN where there are none.
+        lower: NaN, as `upper`, where the rule is `undefined`.
+        rule: How the limits were found.
+    """
 
     mean: float
-    """Mean of the values; NaN where there are none."""
     lower: float
-    """NaN, as `upper`, where the rule is `undefined`."""
     upper: float
     n: int
     rule: MeanRule
-    """How the limits were found."""
 
 
 def mean_interval(
@@ -167,22 +170,25 @@ def finite(value: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class CorrectedMean:
-    """A mean that people would have given, from few labels and many judgements."""
+    """A mean that people would have given, from few labels and many judgements.
+
+    Attributes:
+        judge_mean: What the judge says: the mean of all its scores.
+        weight: Lambda: how far the judge is believed; 0 leaves the labels alone.
+        n_labels: How many items have a label.
+        n_judged: How many items the judge scored, labelled ones included.
+    """
 
     mean: float
     lower: float
     upper: float
     judge_mean: float
-    """What the judge says: the mean of all its scores."""
     labels_mean: float
     labels_lower: float
     labels_upper: float
     weight: float
-    """Lambda: how far the judge is believed; 0 leaves the labels alone."""
     n_labels: int
-    """How many items have a label."""
     n_judged: int
-    """How many items the judge scored, labelled ones included."""
 
     @property
     def width_ratio(self) -> float:

@@ -235,9 +235,9 @@ def tied_with_best(
     return pairs.tied_with_best(higher_is_better=higher_is_better, alpha=alpha)
 
 
+# How much larger than a difference the scores may be of which it is one: beyond it, rounding of
+# their sums would come near to what counts as a tie.
 _MOST_CANCELLED = 100
-"""How much larger than a difference the scores may be of which it is one: beyond it, rounding of
-their sums would come near to what counts as a tie."""
 
 
 class SystemPairs:

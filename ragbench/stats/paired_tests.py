@@ -22,14 +22,14 @@ from ragbench.stats import arguments
 from ragbench.stats.student import t_sf
 from ragbench.types import FloatArray
 
+# Returns what `random_flips` would give for some columns, by their places, as one block.
 SumsOf: TypeAlias = Callable[[NDArray[np.intp]], NDArray[np.float64]]
-"""Returns what `random_flips` would give for some columns, by their places, as one block."""
 
 RESAMPLES = 100_000
+# With at most this many queries to flip, all 2^14 = 16,384 flips are enumerated.
 EXACT_UP_TO = 14
-"""With at most this many queries to flip, all 2^14 = 16,384 flips are enumerated."""
+# With at most this many changed queries the distribution of the rank sum is computed.
 EXACT_RANKS_UP_TO = 50
-"""With at most this many changed queries the distribution of the rank sum is computed."""
 
 _BLOCK_BYTES = 8 * 2**20  # of flips and products: more would not stay in the caches
 _GROUP = 64  # flips of one product
@@ -77,8 +77,8 @@ class _FlippedSums:
         width = max(1, min(n, _UNSHARED // (self._group * max(m, 1))))
         parts = -(-n // width)
         groups = _BLOCK_BYTES // (8 * self._group * max(1, parts * (width + m)))
+        # Flips of a block.
         self.rows = self._group * max(1, min(groups, -(-flips // self._group)))
-        """Flips of a block."""
         self._total, self._n = differences.sum(axis=0), n
         padded = np.zeros((parts * width, m))
         padded[:n] = differences

@@ -15,12 +15,12 @@ from ragbench.errors import OptionError
 from ragbench.stats import arguments
 from ragbench.types import FloatArray
 
+# How much of the observed counts' own probability a limit counts that lies as far as 0 or beyond,
+# which claims that no larger difference is there. With the usual half, a gate passes a drop of
+# exactly its margin in up to 4.2 % instead of 2.5 %; with three quarters in up to 3.4 %.
 TIE_BEYOND = 0.75
-"""How much of the observed counts' own probability a limit counts that lies as far as 0 or beyond,
-which claims that no larger difference is there. With the usual half, a gate passes a drop of
-exactly its margin in up to 4.2 % instead of 2.5 %; with three quarters in up to 3.4 %."""
+# The same for a limit between 0 and the mean, which claims a difference: mid-p.
 TIE_WITHIN = 0.5
-"""The same for a limit between 0 and the mean, which claims a difference: mid-p."""
 
 _NORMAL = NormalDist()
 _WITHIN = 1e-9
@@ -258,12 +258,15 @@ def _tilted_lower(d: FloatArray, alpha: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Tilted:
-    """A distribution on distinct values in [0, 1] with mean below that of the sample."""
+    """A distribution on distinct values in [0, 1] with mean below that of the sample.
+
+    Attributes:
+        values: Distinct values, rising; the first is 0, which need not have been observed.
+        weights: The probability of each; they sum to 1.
+    """
 
     values: FloatArray
-    """Distinct values, rising; the first is 0, which need not have been observed."""
     weights: FloatArray
-    """The probability of each; they sum to 1."""
 
     @property
     def mean(self) -> float:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 FORMAT = "ragbench.arrays/1"
 ABOUT = "about.json"
 FOLDER = "arrays"
+# Bytes of text from which on it is worth it: less is read and indexed in tenths of a second.
 WORTH_KEEPING = 1 << 20
-"""Bytes of text from which on it is worth it: less is read and indexed in tenths of a second."""
 _BLOCK = 1 << 20
 _HEAD = 128  # bytes before the numbers of a .npy file
 

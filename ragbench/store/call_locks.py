@@ -22,8 +22,8 @@ from ragbench.errors import DataError
 
 _BYTES = 2**31 - 1
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 0.25
+# So long a call waits for the same one of another run, which may have been suspended.
 _PATIENCE_S = 600.0
-"""So long a call waits for the same one of another run, which may have been suspended."""
 _opening = threading.Lock()
 
 

@@ -38,19 +38,22 @@ _STRUCTURE = ("", "")
 
 
 class CacheEntry(NamedTuple):
-    """All rows of one kind and key, or a folder of arrays."""
+    """All rows of one kind and key, or a folder of arrays.
+
+    Attributes:
+        path: The file of the rows, or the folder.
+        key: The key of the rows; None for a folder of arrays.
+        label: The component or data that it belongs to; `?` if that was lost.
+        size: Bytes of the content.
+        used_at: Seconds since 1970 when it was last used.
+    """
 
     path: Path
-    """The file of the rows, or the folder."""
     kind: str
     key: str | None
-    """The key of the rows; None for a folder of arrays."""
     label: str
-    """The component or data that it belongs to; `?` if that was lost."""
     size: int
-    """Bytes of the content."""
     used_at: float
-    """Seconds since 1970 when it was last used."""
 
 
 class Store:

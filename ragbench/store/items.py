@@ -13,8 +13,8 @@ from ragbench.json_yaml import DEEPEST, load_json
 from ragbench.store.database import CACHE_FILE, Store
 from ragbench.store.sqlite_file import DamagedCache
 
+# A power cut loses at most the items of the last second; a kill loses none.
 _SYNC_S = 1.0
-"""A power cut loses at most the items of the last second; a kill loses none."""
 
 
 class StageItems:

@@ -11,11 +11,11 @@ from ragbench.errors import DataError
 from ragbench.store import arrays
 from ragbench.store.database import CACHE_FILE, REPLIES_FILE, CacheEntry, Store
 
+# The order in which kinds are shown, as a run makes them; others come last.
 _KINDS = (
     *("corpus", "index", "matrix"),
     *("retrieve", "generate", "score", "judge", "compare", "embed", "replies"),
 )
-"""The order in which kinds are shown, as a run makes them; others come last."""
 
 
 def stored_in(folder: Path) -> list[CacheEntry]:

@@ -36,8 +36,8 @@ COLUMNS = "kind, key, item, blob, checksum, stored_at"
 _PAGE_BYTES = 8192
 _PATIENCE_S = 30.0
 _ID_OFFSET = 68  # of the application id in the header of a file
+# Python raises the second where SQLite's message quotes bytes of a damaged file.
 _SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""Python raises the second where SQLite's message quotes bytes of a damaged file."""
 _DAMAGE_MESSAGES = ("unsupported file format", "no such table", "no such column")
 _network_folders: set[Path] = set()
 

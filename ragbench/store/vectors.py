@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 
 _KIND = "embed"
+# Keys of the rows, and their labels.
 _VECTORS, _LENGTHS = "vectors of texts", "numbers of tokens"
-"""Keys of the rows, and their labels."""
 
 
 class UnstoredVectors(UserWarning):

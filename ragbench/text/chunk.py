@@ -24,10 +24,10 @@ from ragbench.text.languages import UNSPACED
 from ragbench.text.tokenize import sentences
 from ragbench.types import Document
 
+# Stands between a document's id and the number of its chunk.
 SEPARATOR = "#"
-"""Stands between a document's id and the number of its chunk."""
+# Start and end in a text, in characters; the end is behind the last one.
 Span = tuple[int, int]
-"""Start and end in a text, in characters; the end is behind the last one."""
 # a letter of a script that parts words by no space is a word; marks that follow it stay with it
 _WORD = re.compile(rf"[{UNSPACED}][^\w\s]*|[^\s{UNSPACED}]+")
 _TOKEN = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]")
@@ -106,14 +106,17 @@ class Chunking:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Piece of a text and its place."""
+    """Piece of a text and its place.
+
+    Attributes:
+        text: The piece, as it stands in the text.
+        start: Where it starts in the text, in characters; None where a splitter changed the words.
+        end: Where it ends; None likewise.
+    """
 
     text: str
-    """The piece, as it stands in the text."""
     start: int | None
-    """Where it starts in the text, in characters; None where a splitter changed the words."""
     end: int | None
-    """Where it ends; None likewise."""
 
 
 class Chunker:

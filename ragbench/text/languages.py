@@ -44,6 +44,7 @@ _PICTURES = 0x2300  # symbols from here on are pictures (emoji, dingbats), below
 
 _FOLDER = Path(__file__).with_name("stopwords")
 
+# Code -> name, for the languages that stemmers and stop words know.
 LANGUAGES = {
     "ar": "arabic",
     "da": "danish",
@@ -61,7 +62,6 @@ LANGUAGES = {
     "ru": "russian",
     "sv": "swedish",
 }
-"""Code -> name, for the languages that stemmers and stop words know."""
 
 
 def fold(code: int) -> str:

@@ -165,6 +165,7 @@ def _abbreviations() -> frozenset[str]:
     return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
 
 
+# Language -> the words that do not count in a short answer.
 ARTICLES: Mapping[str, frozenset[str]] = {
     "en": frozenset(["a", "an", "the"]),
     "de": frozenset(
@@ -176,7 +177,6 @@ ARTICLES: Mapping[str, frozenset[str]] = {
     "pt": frozenset(["o", "a", "os", "as", "um", "uma", "uns", "umas"]),
     "none": frozenset(),
 }
-"""Language -> the words that do not count in a short answer."""
 
 _ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -214,8 +214,8 @@ def _article(language: str) -> re.Pattern[str] | None:
 
 Value = TypeVar("Value")
 
+# Words; for stems some 20 MB, more than the vocabulary of most corpora.
 ROOM = 200_000
-"""Words; for stems some 20 MB, more than the vocabulary of most corpora."""
 
 
 class Memory(dict[str, Value]):

@@ -19,8 +19,8 @@ from ragbench.types.checks import id_bytes
 ByteArray = NDArray[np.uint8]
 HashArray = NDArray[np.uint64]
 
+# What has to follow the last id of a buffer, so that whole words can be read there.
 PADDING = bytes(16)
-"""What has to follow the last id of a buffer, so that whole words can be read there."""
 
 # two odd constants without structure: the fractions of pi and of the golden ratio in 64 bits
 _SPREAD = np.uint64(0x243F6A8885A308D3)
@@ -34,10 +34,13 @@ _WORDS_TO_SORT_BY = 8  # ids that differ later only are compared one by one
 
 @dataclass(frozen=True, eq=False)
 class ByteIds:
-    """n ids, each a span of a buffer; costs 16 bytes an id beside the buffer."""
+    """n ids, each a span of a buffer; costs 16 bytes an id beside the buffer.
+
+    Attributes:
+        data: The buffer; at least as many bytes as `PADDING` has follow the last id.
+    """
 
     data: ByteArray
-    """The buffer; at least as many bytes as `PADDING` has follow the last id."""
     starts: NDArray[np.int64]
     lengths: NDArray[np.int64]
 
@@ -301,8 +304,8 @@ class TextIds(Sequence[str]):
     """
 
     def __init__(self, as_bytes: ByteIds) -> None:
+        # The ids, one after the other, a line end after each.
         self.as_bytes = as_bytes
-        """The ids, one after the other, a line end after each."""
 
     @classmethod
     def of(cls, ids: ByteIds) -> TextIds:

@@ -8,8 +8,8 @@ from typing import Any
 
 from ragbench.errors import DataError
 
+# trec_eval reads grades as C integers.
 LARGEST_GRADE = 2**31 - 1
-"""trec_eval reads grades as C integers."""
 
 
 def id_bytes(identifier: str) -> bytes:

@@ -22,12 +22,12 @@ from ragbench.types.byte_ids import GOLDEN, ByteIds, HashArray, TextIds, as_byte
 from ragbench.types.checks import check_ids, falling_scores, grade_row, id_bytes, plain, read_hit
 from ragbench.types.rows import FloatArray, IntArray, borders, freeze, nested, score_column
 
+# Query -> document -> subtopic -> grade; what has no subtopic covers nothing.
 Subtopics = Mapping[str, Mapping[str, Mapping[str, int]]]
-"""Query -> document -> subtopic -> grade; what has no subtopic covers nothing."""
+# Part of the data (`question`, `judgements`, `subtopics`, `answers`) -> query -> 12 hexadecimal
+# digits of what the part says of it. A part that is not known is absent, and so is a query that a
+# part says nothing of.
 QueryFingerprints = Mapping[str, Mapping[str, str]]
-"""Part of the data (`question`, `judgements`, `subtopics`, `answers`) -> query -> 12 hexadecimal
-digits of what the part says of it. A part that is not known is absent, and so is a query that a
-part says nothing of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,22 +35,26 @@ class Run:
     """Ranked lists with scores, a row per retrieved document, the rows of a query together.
 
     Build it with `from_dict` or `from_rankings`; the plain constructor trusts its caller.
+
+    Attributes:
+        query_ids: The queries; row i of query q lies between starts[q] and starts[q + 1].
+        starts: Shape (n queries + 1,): where each query's rows start.
+        documents: The document id of every row, distinct within a query.
+        scores: The score of every row, higher is better; never NaN.
+        name: What the run is called in tables and as the tag of TREC files.
+        duplicates: Query id -> how many repeated documents were dropped; queries without any are
+            absent.
+        substituted: Queries whose scores were absent, tied or out of order and gave way to the
+            order.
     """
 
     query_ids: tuple[str, ...]
-    """The queries; row i of query q lies between starts[q] and starts[q + 1]."""
     starts: IntArray
-    """Shape (n queries + 1,): where each query's rows start."""
     documents: Sequence[str]
-    """The document id of every row, distinct within a query."""
     scores: FloatArray
-    """The score of every row, higher is better; never NaN."""
     name: str = "run"
-    """What the run is called in tables and as the tag of TREC files."""
     duplicates: Mapping[str, int] = field(default_factory=dict)
-    """Query id -> how many repeated documents were dropped; queries without any are absent."""
     substituted: int = 0
-    """Queries whose scores were absent, tied or out of order and gave way to the order."""
 
     def __post_init__(self) -> None:
         freeze(self.starts, self.scores)
@@ -225,18 +229,21 @@ class Qrels:
     """Graded judgements, a row per judged document, the rows of a query together.
 
     Build it with `from_dict`; the plain constructor trusts its caller.
+
+    Attributes:
+        query_ids: The judged queries; row i of query q lies between starts[q] and starts[q + 1].
+        starts: Shape (n queries + 1,): where each query's rows start.
+        documents: The document id of every row, distinct within a query.
+        grades: The grade of every row: 0 and below is not relevant.
+        subtopics: The grades under subtopics, of which those of the rows are the best; None without
+            any.
     """
 
     query_ids: tuple[str, ...]
-    """The judged queries; row i of query q lies between starts[q] and starts[q + 1]."""
     starts: IntArray
-    """Shape (n queries + 1,): where each query's rows start."""
     documents: Sequence[str]
-    """The document id of every row, distinct within a query."""
     grades: IntArray
-    """The grade of every row: 0 and below is not relevant."""
     subtopics: Subtopics | None = None
-    """The grades under subtopics, of which those of the rows are the best; None without any."""
 
     def __post_init__(self) -> None:
         freeze(self.starts, self.grades)

@@ -16,14 +16,14 @@ from typing import Annotated, Any, Literal
 from ragbench.json_yaml import load_json
 from ragbench.types.json_fields import MayHoldSecrets, Prose, optional
 
+# Who speaks.
 Role = Literal["user", "assistant", "system"]
-"""Who speaks."""
+# A value as a file or a service has it: looked at before it is believed.
 Json = Any
-"""A value as a file or a service has it: looked at before it is believed."""
+# An object of JSON: a message, the arguments of a call.
 Entries = Mapping[str, Json]
-"""An object of JSON: a message, the arguments of a call."""
+# Makes the error of what was found and what is allowed; the caller knows the place.
 Fail = Callable[[str, str], Exception]
-"""Makes the error of what was found and what is allowed; the caller knows the place."""
 
 _ROLES: Mapping[str, Role | Literal["tool"]] = {
     "user": "user",
@@ -51,14 +51,17 @@ CALLS_ALLOWED = "a list of {name, arguments, output}"
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call of a tool."""
+    """One call of a tool.
+
+    Attributes:
+        name: The tool.
+        arguments: Argument -> value, as JSON has it; one that is null counts as not given.
+        output: What it returned, anything but text as JSON; None where that is not known.
+    """
 
     name: Prose
-    """The tool."""
     arguments: Annotated[Entries, MayHoldSecrets] = field(default_factory=dict)
-    """Argument -> value, as JSON has it; one that is null counts as not given."""
     output: Prose | None = optional()
-    """What it returned, anything but text as JSON; None where that is not known."""
 
     @property
     def written(self) -> str:
@@ -78,16 +81,19 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one side said until the other one spoke: several messages in a row are one turn."""
+    """What one side said until the other one spoke: several messages in a row are one turn.
+
+    Attributes:
+        role: Who said it.
+        text: What was said; empty where the assistant only called tools.
+        contexts: The passages that were retrieved for it.
+        tool_calls: The tools that were called for it.
+    """
 
     role: Role
-    """Who said it."""
     text: str
-    """What was said; empty where the assistant only called tools."""
     contexts: tuple[str, ...] = ()
-    """The passages that were retrieved for it."""
     tool_calls: tuple[ToolCall, ...] = ()
-    """The tools that were called for it."""
 
     def to_dict(self) -> dict[str, Json]:
         """Return a JSON-ready mapping, without what it does not have."""
@@ -101,18 +107,21 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A whole conversation, cut before its last question."""
+    """A whole conversation, cut before its last question.
+
+    Attributes:
+        turns: What was said before the question.
+        question: What the user said last.
+        answer: What the assistant said to that; None where it said nothing and called nothing.
+        contexts: The passages that were retrieved for the answer.
+        tool_calls: The tools that were called for the answer.
+    """
 
     turns: tuple[Turn, ...]
-    """What was said before the question."""
     question: str
-    """What the user said last."""
     answer: str | None
-    """What the assistant said to that; None where it said nothing and called nothing."""
     contexts: tuple[str, ...]
-    """The passages that were retrieved for the answer."""
     tool_calls: tuple[ToolCall, ...]
-    """The tools that were called for the answer."""
 
     @property
     def all_calls(self) -> tuple[ToolCall, ...]:
@@ -122,14 +131,17 @@ class Conversation:
 
 @dataclass(slots=True)
 class _Draft:
-    """A turn whose messages are still being read."""
+    """A turn whose messages are still being read.
+
+    Attributes:
+        ids: The id of each call, by which a message of a tool names it.
+    """
 
     role: Role
     texts: list[str] = field(default_factory=list)
     contexts: list[str] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
     ids: list[object] = field(default_factory=list)
-    """The id of each call, by which a message of a tool names it."""
 
     def returned(self, message: Entries, output: str) -> None:
         """Note what a tool returned: for the call it names, else the first without an output."""

@@ -10,14 +10,14 @@ class MayHoldSecrets:
     """Marks texts that somebody else wrote: errors, names made of paths."""
 
 
+# Text that may hold the value of a variable, as the text of an error may: see `cleaned`.
 Prose = Annotated[str, MayHoldSecrets]
-"""Text that may hold the value of a variable, as the text of an error may: see `cleaned`."""
 
+# Any JSON value, whose texts and keys may all hold it: what somebody's tool was given.
 ProseTree = Annotated[object, MayHoldSecrets]
-"""Any JSON value, whose texts and keys may all hold it: what somebody's tool was given."""
 
+# Key of the metadata of a field that is left out of the file where it has its default.
 OMITTED = "omitted"
-"""Key of the metadata of a field that is left out of the file where it has its default."""
 
 
 def optional(default: Any = None) -> Any:

@@ -85,16 +85,19 @@ def packed_bytes(texts: Iterable[str]) -> tuple[bytes, list[int]]:
 
 @dataclass(frozen=True)
 class PackedDocuments(_Packed[Document]):
-    """Documents that lie in arrays, such as mapped ones; what is in memory are their ids."""
+    """Documents that lie in arrays, such as mapped ones; what is in memory are their ids.
+
+    Attributes:
+        parts: Title, text, and metadata in JSON, of each document in turn.
+        fingerprint: That of a data set's corpus, whatever the order of its documents.
+        empty: The ids of documents with neither title nor text.
+    """
 
     packed_ids: PackedTexts
     parts: PackedTexts
-    """Title, text, and metadata in JSON, of each document in turn."""
     content: Content
     fingerprint: str
-    """That of a data set's corpus, whatever the order of its documents."""
     empty: Sequence[str]
-    """The ids of documents with neither title nor text."""
 
     def __len__(self) -> int:
         return len(self.packed_ids)
@@ -147,12 +150,15 @@ class DocumentsById(Mapping[str, Document]):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What an index of some documents depends on."""
+    """What an index of some documents depends on.
+
+    Attributes:
+        key: A hash of ids, titles and texts, in their order.
+        size: Bytes of all texts.
+    """
 
     key: str
-    """A hash of ids, titles and texts, in their order."""
     size: int
-    """Bytes of all texts."""
 
 
 class ContentHash:

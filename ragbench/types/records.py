@@ -13,22 +13,25 @@ if TYPE_CHECKING:
     from ragbench.types.columnar import Qrels
 
 N = TypeVar("N", int, float)
+# A part of a data set that is read as a whole.
 Part = Literal["corpus", "queries", "qrels", "answers"]
-"""A part of a data set that is read as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One retrievable unit of the corpus."""
+    """One retrievable unit of the corpus.
+
+    Attributes:
+        id: Unique within the corpus.
+        text: The body.
+        title: The title, empty where there is none.
+        metadata: Anything else that the corpus says about it.
+    """
 
     id: str
-    """Unique within the corpus."""
     text: str = ""
-    """The body."""
     title: str = ""
-    """The title, empty where there is none."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Anything else that the corpus says about it."""
 
     @property
     def full_text(self) -> str:
@@ -38,58 +41,70 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One question."""
+    """One question.
+
+    Attributes:
+        id: Unique within the data set.
+        text: The question as the user asked it.
+        metadata: Anything else that is known about it: topic, kind, language.
+        turns: What was said before it, in a conversation.
+    """
 
     id: str
-    """Unique within the data set."""
     text: str
-    """The question as the user asked it."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Anything else that is known about it: topic, kind, language."""
     turns: tuple[Turn, ...] = ()
-    """What was said before it, in a conversation."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredDocument:
-    """One hit of a retriever."""
+    """One hit of a retriever.
+
+    Attributes:
+        id: The document's id.
+        score: The retriever's number, higher is better; None where it gives none: the order counts.
+        text: The text of the hit; None takes the corpus document's.
+        title: The title of the hit; None takes the corpus document's.
+        metadata: What the retriever says about it.
+        document: The id of the document that it is a chunk of; None where it is a document itself.
+    """
 
     id: str
-    """The document's id."""
     score: float | None = None
-    """The retriever's number, higher is better; None where it gives none: the order counts."""
     text: str | None = None
-    """The text of the hit; None takes the corpus document's."""
     title: str | None = None
-    """The title of the hit; None takes the corpus document's."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """What the retriever says about it."""
     document: str | None = None
-    """The id of the document that it is a chunk of; None where it is a document itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """A retriever's answer to one query, with the queries that it formulated itself."""
+    """A retriever's answer to one query, with the queries that it formulated itself.
+
+    Attributes:
+        documents: Best first.
+        queries: Formulated queries (decomposition, expansion), so that they can be judged.
+    """
 
     documents: Sequence[ScoredDocument]
-    """Best first."""
     queries: list[str] = field(default_factory=list)
-    """Formulated queries (decomposition, expansion), so that they can be judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a model call took; None where it is unknown, which is not 0."""
+    """What a model call took; None where it is unknown, which is not 0.
+
+    Attributes:
+        input_tokens: Tokens sent.
+        output_tokens: Tokens received.
+        usd: Cost in US dollars.
+        reasoning_tokens: Those of the tokens received that are reasoning, as far as servers say.
+    """
 
     input_tokens: int | None = None
-    """Tokens sent."""
     output_tokens: int | None = None
-    """Tokens received."""
     usd: float | None = None
-    """Cost in US dollars."""
     reasoning_tokens: int = optional(0)
-    """Those of the tokens received that are reasoning, as far as servers say."""
 
 
 def add_usage(parts: Iterable[Usage]) -> Usage:
@@ -119,91 +134,107 @@ def _sum(values: Sequence[N | None], zero: N) -> N | None:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A generated answer."""
+    """A generated answer.
+
+    Attributes:
+        answer: The text; empty is an answer too.
+        contexts: The passages that the answer was made from, where the generator knows better than
+            we.
+        usage: What it took.
+        queries: Formulated queries of a whole app.
+        latency_ms: How long the answer took, where the generator knows better than a clock around
+            the call: a reply that was stored took its time when it was paid for.
+        left_out: What was asked for and not sent, since the model refuses it: `temperature`,
+            `seed`.
+        tool_calls: The tools that were called on the way, in order; None where that is not known.
+    """
 
     answer: str
-    """The text; empty is an answer too."""
     contexts: list[Document] | None = None
-    """The passages that the answer was made from, where the generator knows better than we."""
     usage: Usage = Usage()
-    """What it took."""
     queries: list[str] = field(default_factory=list)
-    """Formulated queries of a whole app."""
     latency_ms: float | None = None
-    """How long the answer took, where the generator knows better than a clock around the call: a
-    reply that was stored took its time when it was paid for."""
     left_out: tuple[str, ...] = ()
-    """What was asked for and not sent, since the model refuses it: `temperature`, `seed`."""
     tool_calls: tuple[ToolCall, ...] | None = None
-    """The tools that were called on the way, in order; None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What one system says to one query in the records: the `given` system of a data set."""
+    """What one system says to one query in the records: the `given` system of a data set.
+
+    Attributes:
+        query_id: The query.
+        answer: The system's answer; None where the record has none.
+        contexts: The passages that it retrieved, best first; None where the record has none.
+        queries: The queries that it formulated, the standalone question among them.
+        tool_calls: The tools that it called, in order; None where the records do not say.
+        error: Why the call failed; None where it did not, or where the records do not say.
+        usage: What the answer took.
+        latency_ms: How long it took.
+    """
 
     query_id: str
-    """The query."""
     answer: str | None = None
-    """The system's answer; None where the record has none."""
     contexts: list[Document] | None = None
-    """The passages that it retrieved, best first; None where the record has none."""
     queries: list[str] = field(default_factory=list)
-    """The queries that it formulated, the standalone question among them."""
     tool_calls: tuple[ToolCall, ...] | None = None
-    """The tools that it called, in order; None where the records do not say."""
     error: str | None = None
-    """Why the call failed; None where it did not, or where the records do not say."""
     usage: Usage = Usage()
-    """What the answer took."""
     latency_ms: float | None = None
-    """How long it took."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A data set as a loader returns it."""
+    """A data set as a loader returns it.
+
+    Attributes:
+        queries: In the order of the file; those of many records are read from disk one by one.
+        documents: The corpus; None where the data set has none.
+        qrels: Graded judgements; None where there are none.
+        gold_passages: Judged passages by id, where the judgements are of texts and not of the
+            corpus.
+        gold_places: Judged id -> where it stands in a file; of those that the corpus lacks, as far
+            as known.
+        answers: Gold answers by query id; a query without one is absent.
+        expected_tool_calls: Gold tool calls by query id, in order; empty where none is right.
+        given: Systems whose contexts or answers the records carry, by name.
+        fingerprints: Short content hashes: `corpus`, `queries`, `qrels`, `answers`.
+        notes: How the data were read, one sentence each: counts, duplicates, what was left out.
+        warnings: What makes numbers doubtful, one sentence each: gold that could not be placed.
+    """
 
     queries: Sequence[Query]
-    """In the order of the file; those of many records are read from disk one by one."""
     documents: Sequence[Document] | None = None
-    """The corpus; None where the data set has none."""
     qrels: Qrels | None = None
-    """Graded judgements; None where there are none."""
     gold_passages: Mapping[str, Document] = field(default_factory=dict)
-    """Judged passages by id, where the judgements are of texts and not of the corpus."""
     gold_places: Mapping[str, str] = field(default_factory=dict)
-    """Judged id -> where it stands in a file; of those that the corpus lacks, as far as known."""
     answers: Mapping[str, list[str]] = field(default_factory=dict)
-    """Gold answers by query id; a query without one is absent."""
     expected_tool_calls: Mapping[str, tuple[ToolCall, ...]] = field(default_factory=dict)
-    """Gold tool calls by query id, in order; empty where none is right."""
     given: Mapping[str, Sequence[Answered]] = field(default_factory=dict)
-    """Systems whose contexts or answers the records carry, by name."""
     fingerprints: Mapping[str, str] = field(default_factory=dict)
-    """Short content hashes: `corpus`, `queries`, `qrels`, `answers`."""
     notes: list[str] = field(default_factory=list)
-    """How the data were read, one sentence each: counts, duplicates, what was left out."""
     warnings: list[str] = field(default_factory=list)
-    """What makes numbers doubtful, one sentence each: gold that could not be placed."""
 
     def fingerprint(self, part: Part) -> str | None:
         """Return the content hash of a part; None for one that it does not have."""
         return self.fingerprints.get(part)
 
 
+# How much a nugget matters.
 IMPORTANCES = ("vital", "okay")
-"""How much a nugget matters."""
+# How far an answer has a nugget.
 ASSIGNMENTS = ("support", "partial_support", "not_support")
-"""How far an answer has a nugget."""
 
 
 class Nugget(NamedTuple):
-    """A fact that a good answer to a question has."""
+    """A fact that a good answer to a question has.
+
+    Attributes:
+        text: What it says, in a few words.
+        importance: A word of `IMPORTANCES`: without a vital one an answer is not good.
+        assignment: A word of `ASSIGNMENTS`, about one answer; None where this was not looked at.
+    """
 
     text: str
-    """What it says, in a few words."""
     importance: str
-    """A word of `IMPORTANCES`: without a vital one an answer is not good."""
     assignment: str | None = None
-    """A word of `ASSIGNMENTS`, about one answer; None where this was not looked at."""

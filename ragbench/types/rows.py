@@ -22,8 +22,8 @@ from ragbench.types.checks import checked_score
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 CauseArray = NDArray[np.uint8]
+# What `struct` raises where it is given something else than a number that a double can hold.
 NO_NUMBER = (TypeError, ValueError, OverflowError, struct_error)
-"""What `struct` raises where it is given something else than a number that a double can hold."""
 
 _AT_ONCE = 1000
 Item = TypeVar("Item")
@@ -119,15 +119,17 @@ class HitBlock:
     """Whole queries, a row per hit, the rows of a query together.
 
     A document may be there twice: ranking counts it once, at its best score.
+
+    Attributes:
+        query_ids: The queries; row i of query q lies between starts[q] and starts[q + 1].
+        starts: Shape (n queries + 1,): where each query's rows start; no query is empty.
+        scores: The score of every row; never NaN.
     """
 
     query_ids: Sequence[bytes]
-    """The queries; row i of query q lies between starts[q] and starts[q + 1]."""
     starts: NDArray[np.int64]
-    """Shape (n queries + 1,): where each query's rows start; no query is empty."""
     documents: ByteIds
     scores: NDArray[np.float64]
-    """The score of every row; never NaN."""
 
     def __len__(self) -> int:
         return len(self.scores)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:  # no NumPy at run time: a single list or text is scored witho
     from ragbench.signature import Signature
     from ragbench.types.rows import CauseArray, FloatArray, IntArray
 
+# How the values of the queries become one number; `corpus`: computed from all of them at once, and
+# each value is what its query moves that number by, in units of a mean.
 Aggregate = Literal["mean", "sum", "geometric_mean", "corpus"]
-"""How the values of the queries become one number; `corpus`: computed from all of them at once,
-and each value is what its query moves that number by, in units of a mean."""
 
 
 def aggregate(values: FloatArray, how: Aggregate) -> float:
@@ -32,29 +32,32 @@ def aggregate(values: FloatArray, how: Aggregate) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ScoreColumn:
-    """One score of every item: n values, and for each missing one the cause."""
+    """One score of every item: n values, and for each missing one the cause.
+
+    Attributes:
+        name: As the caller wrote it: `ndcg@10`, `rouge1`, `faithfulness`.
+        values: Shape (n,); NaN where there is no value.
+        causes: Shape (n,), uint8; `Cause.SCORED` exactly where there is a value.
+        low: The smallest possible value of one item; -inf where unbounded.
+        high: The largest possible value of one item; inf where unbounded.
+        aggregate: How the values become one number.
+        total: That number where it is not computed from the values.
+        details: Row -> what went wrong there, in words.
+        answer_causes: Shape (n, samples): the cause of each answer where an item has several, whose
+            mean it is; None where each item is one answer.
+    """
 
     name: str
-    """As the caller wrote it: `ndcg@10`, `rouge1`, `faithfulness`."""
     values: FloatArray
-    """Shape (n,); NaN where there is no value."""
     causes: CauseArray
-    """Shape (n,), uint8; `Cause.SCORED` exactly where there is a value."""
     signature: Signature
     direction: Direction = "higher"
     low: float = 0.0
-    """The smallest possible value of one item; -inf where unbounded."""
     high: float = 1.0
-    """The largest possible value of one item; inf where unbounded."""
     aggregate: Aggregate = "mean"
-    """How the values become one number."""
     total: float | None = None
-    """That number where it is not computed from the values."""
     details: Mapping[int, str] = field(default_factory=dict)
-    """Row -> what went wrong there, in words."""
     answer_causes: CauseArray | None = field(default=None, repr=False)
-    """Shape (n, samples): the cause of each answer where an item has several, whose mean it is;
-    None where each item is one answer."""
 
     @property
     def mean(self) -> float:

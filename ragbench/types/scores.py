@@ -12,81 +12,85 @@ from ragbench.types.json_fields import Prose, optional
 from ragbench.types.records import Usage
 from ragbench.types.tables import html_table, number
 
+# Which way is better.
 Direction = Literal["higher", "lower"]
-"""Which way is better."""
 
+# What texts say of a claim.
 Ruling = Literal["supported", "contradicted", "not_mentioned"]
-"""What texts say of a claim."""
 
 _FIRST_FAILURE = 64
+# Characters of a reasoning that a verdict shows in one line.
 _SHOWN = 120
-"""Characters of a reasoning that a verdict shows in one line."""
+# The usage of a judge that asks no model.
 NOTHING = Usage(0, 0, 0.0)
-"""The usage of a judge that asks no model."""
 
 
 class Cause(IntEnum):
     """Why an item has no score; kept in a small integer column beside the values.
 
     Codes below 64 mean that the score does not apply, those from 64 on that it failed.
+
+    Attributes:
+        SCORED: It has a score.
+        NO_RELEVANT: No document is judged relevant to the query.
+        NO_JUDGEMENTS: The query has no judgement.
+        MISSING_QUERY: The run lacks the query, and the caller asked to skip such queries.
+        NO_REFERENCE: The metric needs a reference answer, and there is none.
+        NO_CONTEXTS: The metric needs passages, and the system retrieved none.
+        NO_ANSWER: The system has no answer to this query: its file or record lacks it.
+        EMPTY_RANKING: The measure is not defined on an empty ranking.
+        NO_CLAIMS: The text makes no claim that could be checked.
+        NO_QUESTION: The rubric needs the question, and there is none.
+        NO_QUERIES: The rubric is about formulated queries, and the system formulated none.
+        NO_GUIDELINES: The rubric checks guidelines, and neither it nor the item has any.
+        NO_CITATIONS: The answer cites no passage.
+        NO_OTHER: The rubric compares two answers, and there is no other one.
+        NOTHING_TO_USE: No passage has anything of the reference that the answer could have used.
+        NO_TURNS: The rubric is about a conversation, and nothing was said before the question.
+        NO_EXPECTED_CALLS: The metric compares tool calls with gold ones, and the question has none.
+        NO_TOOL_CALLS: The metric is about tool calls, and it is not known which tools the system
+            called.
+        ERROR: The component raised an error.
+        TIMEOUT: The component did not answer in time.
+        MALFORMED: The component returned something else than it should.
+        UNREADABLE: A judge's reply could not be read.
+        REFUSED: A model refused.
+        SERVER_ERROR: A server answered with an error.
+        OVER_BUDGET: The budget was reached first.
+        MISSING_ANSWER: The system's file or record lacks an answer that others have: its mean would
+            flatter it.
+        TOO_LONG: The prompt does not fit into the model.
+        OUT_OF_TOKENS: The longest reply that was allowed ended before an answer began.
     """
 
     SCORED = 0
-    """It has a score."""
     NO_RELEVANT = 1
-    """No document is judged relevant to the query."""
     NO_JUDGEMENTS = 2
-    """The query has no judgement."""
     MISSING_QUERY = 3
-    """The run lacks the query, and the caller asked to skip such queries."""
     NO_REFERENCE = 4
-    """The metric needs a reference answer, and there is none."""
     NO_CONTEXTS = 5
-    """The metric needs passages, and the system retrieved none."""
     NO_ANSWER = 6
-    """The system has no answer to this query: its file or record lacks it."""
     EMPTY_RANKING = 7
-    """The measure is not defined on an empty ranking."""
     NO_CLAIMS = 8
-    """The text makes no claim that could be checked."""
     NO_QUESTION = 9
-    """The rubric needs the question, and there is none."""
     NO_QUERIES = 10
-    """The rubric is about formulated queries, and the system formulated none."""
     NO_GUIDELINES = 11
-    """The rubric checks guidelines, and neither it nor the item has any."""
     NO_CITATIONS = 12
-    """The answer cites no passage."""
     NO_OTHER = 13
-    """The rubric compares two answers, and there is no other one."""
     NOTHING_TO_USE = 14
-    """No passage has anything of the reference that the answer could have used."""
     NO_TURNS = 20
-    """The rubric is about a conversation, and nothing was said before the question."""
     NO_EXPECTED_CALLS = 21
-    """The metric compares tool calls with gold ones, and the question has none."""
     NO_TOOL_CALLS = 22
-    """The metric is about tool calls, and it is not known which tools the system called."""
     ERROR = 64
-    """The component raised an error."""
     TIMEOUT = 65
-    """The component did not answer in time."""
     MALFORMED = 66
-    """The component returned something else than it should."""
     UNREADABLE = 67
-    """A judge's reply could not be read."""
     REFUSED = 68
-    """A model refused."""
     SERVER_ERROR = 69
-    """A server answered with an error."""
     OVER_BUDGET = 70
-    """The budget was reached first."""
     MISSING_ANSWER = 71
-    """The system's file or record lacks an answer that others have: its mean would flatter it."""
     TOO_LONG = 72
-    """The prompt does not fit into the model."""
     OUT_OF_TOKENS = 73
-    """The longest reply that was allowed ended before an answer began."""
 
     @property
     def failed(self) -> bool:
@@ -124,14 +128,17 @@ class Value(float):
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One item's value by one measure or metric, or the reason why there is none."""
+    """One item's value by one measure or metric, or the reason why there is none.
+
+    Attributes:
+        value: The score; None where there is none.
+        cause: Why there is none.
+        detail: What went wrong, in words.
+    """
 
     value: float | None
-    """The score; None where there is none."""
     cause: Cause = Cause.SCORED
-    """Why there is none."""
     detail: str = ""
-    """What went wrong, in words."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping; a missing value is null, never NaN."""
@@ -144,25 +151,35 @@ class Score:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedClaim:
-    """One claim of an answer or of a reference, and what other texts say of it."""
+    """One claim of an answer or of a reference, and what other texts say of it.
+
+    Attributes:
+        ruling: What the passages say, taken together; None where it was not compared with them.
+            Supported by one and contradicted by another is supported.
+        passages: Which of them support it, or have a part in that; the first is 1.
+        against: Which contradict it.
+        other: What the reference says of a claim of the answer, or the answer of one of the
+            reference; None where it was not asked.
+    """
 
     text: Prose
     whose: Literal["answer", "reference"] = optional("answer")
     ruling: Ruling | None = optional()
-    """What the passages say, taken together; None where it was not compared with them. Supported by
-    one and contradicted by another is supported."""
     passages: tuple[int, ...] = optional(())
-    """Which of them support it, or have a part in that; the first is 1."""
     against: tuple[int, ...] = optional(())
-    """Which contradict it."""
     other: Ruling | None = optional()
-    """What the reference says of a claim of the answer, or the answer of one of the reference; None
-    where it was not asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentPrompt:
     """A prompt that was sent for a verdict; texts that its item has are named in it.
+
+    Attributes:
+        system: What to do; the same for every item.
+        user: What was asked; `[[fence]]` is the word of its fences, `[[1]]` the first of its texts.
+        texts: The judged texts: `[[answer]]`, `[[passage 2]]`, `[[passages]]`, `[[reference 1]]`,
+            or a text itself; one that begins with two brackets has `[[text]]` before it.
+        to: Whom it was sent to, and how often, where that is not each model once.
 
     Example:
         >>> prompt = SentPrompt("Judge.", "<a-[[fence]]>[[1]]</a-[[fence]]>", "b4", ("[[answer]]",))
@@ -171,15 +188,10 @@ class SentPrompt:
     """
 
     system: str
-    """What to do; the same for every item."""
     user: str
-    """What was asked; `[[fence]]` is the word of its fences, `[[1]]` the first of its texts."""
     fence: str = ""
     texts: tuple[str, ...] = ()
-    """The judged texts: `[[answer]]`, `[[passage 2]]`, `[[passages]]`, `[[reference 1]]`, or a text
-    itself; one that begins with two brackets has `[[text]]` before it."""
     to: str = ""
-    """Whom it was sent to, and how often, where that is not each model once."""
 
     def filled(self, known: Mapping[str, str]) -> str:
         """Return the user's message, byte for byte where all its texts are known by name."""
@@ -213,42 +225,49 @@ def filled_prompt(user: str, fence: str, texts: Sequence[str], known: Mapping[st
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Verdict:
-    """What a judge says of one item by one rubric."""
+    """What a judge says of one item by one rubric.
+
+    Attributes:
+        score: 0..1; None where the judgement failed or does not apply.
+        level: The level on the rubric's own scale, where it has one.
+        reasoning: Why, in the judge's words.
+        status: Whether there is a score.
+        cause: The cause as a word: `no_reference`, `unreadable`.
+        raw: The judge's replies as they came, a paragraph each; empty for judges that send nothing.
+        model: The model as its server names it, several joined by `+`; empty for judges without
+            one.
+        weighted: Whether levels were weighted by the probabilities that the model gave them.
+        samples: The scores one by one where several samples or models were asked; None where one
+            failed.
+        spread: Standard deviation of these scores (n - 1); None where there are not two.
+        orders: Of a pair: the score with the answers in this order and in the other one, for each
+            time that both were asked; empty where the two texts are the same.
+        claims: The claims that it rests on, those of the answer first; empty of a judge that makes
+            none, and where several samples or models were asked, who each made their own.
+        left_out: What its requests lacked, since the model refuses it: `temperature`,
+            `response_format`.
+        usage: What the replies took that no earlier verdict on the same item rests on, so that sums
+            count nothing twice; what they took when they were paid for, also where they come from a
+            store.
+        prompts: What was sent for it; empty of judges that send nothing. Not in `to_dict`: others
+            would read the same words with every item.
+    """
 
     score: float | None
-    """0..1; None where the judgement failed or does not apply."""
     level: float | None = None
-    """The level on the rubric's own scale, where it has one."""
     reasoning: str = ""
-    """Why, in the judge's words."""
     status: Literal["scored", "not_applicable", "failed"] = "scored"
-    """Whether there is a score."""
     cause: str = "scored"
-    """The cause as a word: `no_reference`, `unreadable`."""
     raw: str = ""
-    """The judge's replies as they came, a paragraph each; empty for judges that send nothing."""
     model: str = ""
-    """The model as its server names it, several joined by `+`; empty for judges without one."""
     weighted: bool = False
-    """Whether levels were weighted by the probabilities that the model gave them."""
     samples: tuple[float | None, ...] = ()
-    """The scores one by one where several samples or models were asked; None where one failed."""
     spread: float | None = None
-    """Standard deviation of these scores (n - 1); None where there are not two."""
     orders: tuple[float, ...] = ()
-    """Of a pair: the score with the answers in this order and in the other one, for each time
-    that both were asked; empty where the two texts are the same."""
     claims: tuple[JudgedClaim, ...] = ()
-    """The claims that it rests on, those of the answer first; empty of a judge that makes none, and
-    where several samples or models were asked, who each made their own."""
     left_out: tuple[str, ...] = ()
-    """What its requests lacked, since the model refuses it: `temperature`, `response_format`."""
     usage: Usage = NOTHING
-    """What the replies took that no earlier verdict on the same item rests on, so that sums count
-    nothing twice; what they took when they were paid for, also where they come from a store."""
     prompts: tuple[SentPrompt, ...] = field(default=(), compare=False)
-    """What was sent for it; empty of judges that send nothing. Not in `to_dict`: others would read
-    the same words with every item."""
 
     def __repr__(self) -> str:
         said = self.reasoning if len(self.reasoning) <= _SHOWN else f"{self.reasoning[:_SHOWN]}..."

@@ -19,11 +19,11 @@ from ragbench.errors import DataError, OptionError
 QUERY = ("query_id", "qid", "q_id", "query-id", "query")
 DOCUMENT = ("doc_id", "docid", "docno", "document_id", "corpus-id", "doc")
 SCORE = ("score",)
+# Names of columns as BEIR, ir_measures, ir_datasets, PyTerrier and pandas users write them.
 GRADE = ("relevance", "grade", "label", "rel", "score")
-"""Names of columns as BEIR, ir_measures, ir_datasets, PyTerrier and pandas users write them."""
 
+# Characters of a cell; a notebook is saved with all that it shows.
 _LONGEST = 2_000
-"""Characters of a cell; a notebook is saved with all that it shows."""
 _CONTROL = {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 _CONTROL |= {code: f"\\x{code:02x}" for code in range(32) if code not in (9, 10)}
 
@@ -92,27 +92,33 @@ def _cells(column: Any) -> list[Any]:
     return list(column)
 
 
+# A data frame, or a list of mappings: a row per question.
 Table: TypeAlias = Frame | Sequence[Mapping[str, Any]]
-"""A data frame, or a list of mappings: a row per question."""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names by which a part is known."""
+    """The names by which a part is known.
+
+    Attributes:
+        sure: Names that mean nothing else: ours, those of ragas, those of deepeval.
+        likely: Names that are taken where no column has a sure one.
+    """
 
     sure: tuple[str, ...]
-    """Names that mean nothing else: ours, those of ragas, those of deepeval."""
     likely: tuple[str, ...] = ()
-    """Names that are taken where no column has a sure one."""
 
 
+# Part -> the names understood without `columns`: ours, those of deepeval, those of ragas.
 CONVERSATION_NAMES: Mapping[str, tuple[str, ...]] = {
     "turns": ("turns",),
     "standalone_question": ("standalone_question",),
     "tool_calls": ("tool_calls", "tools_called"),
     "expected_tool_calls": ("expected_tool_calls", "expected_tools", "reference_tool_calls"),
 }
-"""Part -> the names understood without `columns`: ours, those of deepeval, those of ragas."""
+# Part -> its names. Upper and lower case, blanks, hyphens and underscores are the same; a number at
+# the end tells several columns of one part apart. A likely name of `relevant` is taken only where
+# the corpus knows what stands in the column.
 PARTS: Mapping[str, Names] = {
     "id": Names(("id",), ("_id", "qid", "query_id", "question_id")),
     "question": Names(
@@ -167,12 +173,9 @@ PARTS: Mapping[str, Names] = {
     ),
     **{part: Names(names) for part, names in CONVERSATION_NAMES.items()},
 }
-"""Part -> its names. Upper and lower case, blanks, hyphens and underscores are the same; a number
-at the end tells several columns of one part apart. A likely name of `relevant` is taken only where
-the corpus knows what stands in the column."""
 
+# The parts that several columns may play together.
 SEVERAL = ("relevant", "reference_contexts", "reference")
-"""The parts that several columns may play together."""
 
 
 def folded(name: str) -> str:

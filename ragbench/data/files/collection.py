@@ -31,8 +31,8 @@ from ragbench.records.codec import kind
 from ragbench.types import Document, Query
 from ragbench.types.packed_documents import PackedDocuments
 
+# The parts of a TREC topic that can be the query.
 TopicField = Literal["title", "description", "narrative"]
-"""The parts of a TREC topic that can be the query."""
 
 _QUERY_FIELDS = frozenset({"_id", "text", "metadata"})
 _TAG = re.compile(r"<(/?top|num|title|desc|narr|/num|/title|/desc|/narr)>", re.IGNORECASE)
@@ -42,12 +42,12 @@ _LABEL = re.compile(r"^\s*(?:Number|Topic|Description|Narrative)\s*:\s*", re.IGN
 _SHOWN = 5
 _NO_VALUES: dict[str, object] = {}
 
+# Part of a document -> the columns that are known for it, the first that is there is taken.
 _NAMES: Mapping[str, tuple[str, ...]] = {
     "id": ("_id", "id", "doc_id", "docid", "document_id", "passage_id", "chunk_id", "pid"),
     "text": ("text", "content", "contents", "body", "passage", "page_content", "document", "chunk"),
     "title": ("title", "heading"),
 }
-"""Part of a document -> the columns that are known for it, the first that is there is taken."""
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
 _FENCE = re.compile(r" {0,3}(```|~~~)")
 _HIDDEN_TAGS = ("script", "style", "noscript", "template", "head")
@@ -192,19 +192,22 @@ def _cleaned(entry: Entry) -> Entry:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Documents, and how they were read."""
+    """Documents, and how they were read.
+
+    Attributes:
+        folder: The name of the folder that they come from; empty where they come from a file.
+        notes: What was left out, and what is odd.
+    """
 
     documents: Sequence[Document]
     folder: str = ""
-    """The name of the folder that they come from; empty where they come from a file."""
     notes: list[str] = field(default_factory=list)
-    """What was left out, and what is odd."""
 
 
+# Reads documents; what is odd is added to the list when all are read.
 Read = Callable[[list[str]], Iterable[Document]]
-"""Reads documents; what is odd is added to the list when all are read."""
+# Returns what is read of some files below a folder, with what was odd.
 Keep = Callable[[Path, Sequence[Path], Read], tuple[Sequence[Document], list[str]]]
-"""Returns what is read of some files below a folder, with what was odd."""
 
 
 def in_memory(folder: Path, files: Sequence[Path], read: Read) -> tuple[list[Document], list[str]]:
@@ -340,6 +343,7 @@ def _read_pdf(path: Path) -> tuple[str, str]:
     return _BLANK_LINES.sub("\n\n", "\n\n".join(pages)).strip(), ""
 
 
+# Ending -> what reads a file's text and title.
 _READERS: Mapping[str, Callable[[Path], tuple[str, str]]] = {
     ".txt": _read_plain,
     ".md": _read_markdown,
@@ -348,7 +352,6 @@ _READERS: Mapping[str, Callable[[Path], tuple[str, str]]] = {
     ".htm": _read_html,
     ".pdf": _read_pdf,
 }
-"""Ending -> what reads a file's text and title."""
 
 
 def _column(entry: Entry, part: str) -> str | None:

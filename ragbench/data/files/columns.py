@@ -22,12 +22,12 @@ from ragbench.types.tables import PARTS, SEVERAL, folded, named_by
 _Values = dict[str, Any]
 
 _CONTEXT = "context"
+# Columns that tell the RAGBench data set, whose passages are its `documents`.
 _RAGBENCH = {"documents", "documents_sentences", "response"}
-"""Columns that tell the RAGBench data set, whose passages are its `documents`."""
+# Part -> the column that plays it; parts that no column plays are absent.
 Columns = Mapping[str, str]
-"""Part -> the column that plays it; parts that no column plays are absent."""
+# What `columns:` says: part -> its column, its columns, or none.
 Named = Mapping[str, str | Sequence[str] | None]
-"""What `columns:` says: part -> its column, its columns, or none."""
 
 
 def check_mapping(columns: Named, owner: str) -> None:

@@ -30,8 +30,8 @@ from ragbench.types.conversation import (
 from ragbench.types.packed_documents import by_id_of
 
 _FIELDS = frozenset({"id", "text", "title", "metadata"})
+# Where an object has its text: our name, LangChain's, and that of OpenInference's documents.
 _TEXT_KEYS = ("text", "page_content", "content")
-"""Where an object has its text: our name, LangChain's, and that of OpenInference's documents."""
 
 
 def content_id(text: str) -> str:
@@ -186,18 +186,21 @@ def _metadata(item: dict[str, Any], key_of_text: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """What a record says of a conversation, and of tools."""
+    """What a record says of a conversation, and of tools.
+
+    Attributes:
+        turns: What was said before the question.
+        standalone: The question as the system put it for search, without its context.
+        tool_calls: The tools that the system called; None where the file does not say.
+        expected: The gold calls; None where there are none, empty where none is right.
+        whole: The conversation that the record is, where no column has the question alone.
+    """
 
     turns: tuple[Turn, ...] = ()
-    """What was said before the question."""
     standalone: str | None = None
-    """The question as the system put it for search, without its context."""
     tool_calls: tuple[ToolCall, ...] | None = None
-    """The tools that the system called; None where the file does not say."""
     expected: tuple[ToolCall, ...] | None = None
-    """The gold calls; None where there are none, empty where none is right."""
     whole: Conversation | None = None
-    """The conversation that the record is, where no column has the question alone."""
 
     @property
     def contexts(self) -> list[Document] | None:

@@ -113,14 +113,17 @@ def _plain(name: str) -> str:
 
 @dataclass(slots=True)
 class GoldIds:
-    """Reads the ids and grades of gold documents, and counts what was odd."""
+    """Reads the ids and grades of gold documents, and counts what was odd.
+
+    Attributes:
+        names: The corpus; None where there is none, and ids are taken as they are written.
+        renamed: What is written for an id -> how often.
+        repeated: Ids that stood twice in a row.
+    """
 
     names: DocumentNames | None
-    """The corpus; None where there is none, and ids are taken as they are written."""
     renamed: Counter[str] = field(default_factory=Counter)
-    """What is written for an id -> how often."""
     repeated: int = 0
-    """Ids that stood twice in a row."""
 
     def read(self, entry: Entry, column: str) -> list[tuple[str, int | None]]:
         """Return the ids of a row in their order, with the grades that stand beside them."""
@@ -263,8 +266,8 @@ _WORD = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"
     r"|[^\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+"
 )
+# What ragas puts before the passages of a question that needs several.
 _HOP = re.compile(r"^\s*<\d+-hop>\s*")
-"""What ragas puts before the passages of a question that needs several."""
 _PIECE, _MANY, _ALIKE = 4, 8, 0.8
 _CANDIDATES = 5
 _LINES = 1_000  # documents whose words are remembered

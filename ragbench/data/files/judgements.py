@@ -46,16 +46,19 @@ _WORDS = {"importance": IMPORTANCES, "assignment": ASSIGNMENTS}
 
 @dataclass(slots=True)
 class Judgements:
-    """Grades by query and document, and where each was read."""
+    """Grades by query and document, and where each was read.
+
+    Attributes:
+        grades: Query -> document -> grade.
+        folded: Judgements of a pair under a further subtopic; the best grade of a pair counts.
+        topics: (query, document, subtopic) -> grade; empty where the file has no subtopics.
+    """
 
     file: str
     grades: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Query -> document -> grade."""
     lines: dict[tuple[str, str], int] = field(default_factory=dict)
     folded: int = 0
-    """Judgements of a pair under a further subtopic; the best grade of a pair counts."""
     topics: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    """(query, document, subtopic) -> grade; empty where the file has no subtopics."""
 
     def qrels(self) -> Qrels:
         """Return the grades as qrels, with their subtopics where there are any."""

@@ -15,21 +15,21 @@ from typing import Any, BinaryIO, cast
 
 from ragbench.errors import DataError
 
+# A file by its name, or an open binary stream such as standard input.
 Source = str | os.PathLike[str] | BinaryIO
-"""A file by its name, or an open binary stream such as standard input."""
+# Returns some bytes, at most so many; none at the end.
 Read = Callable[[int], bytes]
-"""Returns some bytes, at most so many; none at the end."""
+# A text in pieces, one after the other: whoever needs it as one copies it, once.
 Pieces = Sequence[bytes | memoryview]
-"""A text in pieces, one after the other: whoever needs it as one copies it, once."""
 
 _BOM = b"\xef\xbb\xbf"
 _BUFFER = 1 << 17
 _NEWLINE = ord("\n")
 GZIP_MAGIC = b"\x1f\x8b"
+# Bytes of a line, also of a packed file: a longer one would fill the memory before it ended.
 LONGEST_LINE = 64 << 20
-"""Bytes of a line, also of a packed file: a longer one would fill the memory before it ended."""
+# What reading a broken gzip file raises.
 GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
-"""What reading a broken gzip file raises."""
 
 
 def source_name(source: Source) -> str:
@@ -224,10 +224,10 @@ class WholeLines:
         self._rest = b""
         self._first = at_start
         self._failure: Exception | None = None
+        # Whether all has been read.
         self.at_end = False
-        """Whether all has been read."""
+        # The number of the first line that has not been counted; the reader's to move on.
         self.next_line = 1
-        """The number of the first line that has not been counted; the reader's to move on."""
 
     def pieces(self, size: int) -> Pieces:
         """Return whole lines, some `size` bytes of them; a missing last line end is added."""

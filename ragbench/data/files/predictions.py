@@ -24,15 +24,18 @@ _FORMS = "both .jsonl, .csv (also with .gz) or .parquet by query_id, or both tex
 
 @dataclass(frozen=True, slots=True)
 class StoredPrediction:
-    """One line of a predictions file."""
+    """One line of a predictions file.
+
+    Attributes:
+        queries: The queries that it formulated.
+        tool_calls: The tools that were called; None where the file does not say.
+    """
 
     answer: str | None
     contexts: list[Document] | None = None
     system: str | None = None
     queries: tuple[str, ...] = ()
-    """The queries that it formulated."""
     tool_calls: tuple[ToolCall, ...] | None = None
-    """The tools that were called; None where the file does not say."""
 
 
 def read_predictions(path: str | os.PathLike[str]) -> dict[str, StoredPrediction]:
@@ -125,14 +128,17 @@ def _key(entry: Entry) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Predictions beside their references."""
+    """Predictions beside their references.
+
+    Attributes:
+        ids: The query, or the number of the line.
+        predictions: The answers; None where there is none.
+        references: The gold answers; empty where there are none.
+    """
 
     ids: list[str]
-    """The query, or the number of the line."""
     predictions: list[str | None]
-    """The answers; None where there is none."""
     references: list[list[str]]
-    """The gold answers; empty where there are none."""
 
 
 def read_pairs(predictions: str, references: Sequence[str]) -> Pairs:

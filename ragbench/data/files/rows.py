@@ -69,14 +69,17 @@ def no_constant(name: str) -> NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One object of a file, with its place for messages."""
+    """One object of a file, with its place for messages.
+
+    Attributes:
+        line: The line where it starts; None where the format has no lines.
+        record: Which record it is, where the format has no lines: `row 3`.
+    """
 
     file: str
     line: int | None
-    """The line where it starts; None where the format has no lines."""
     values: dict[str, Any]
     record: str = ""
-    """Which record it is, where the format has no lines: `row 3`."""
 
     def error(
         self, found: str, *, allowed: str | None = None, near: str | None = None

@@ -44,11 +44,11 @@ from ragbench.types.byte_ids import (
 )
 from ragbench.types.rows import HitBlock, Repeats, without_repeats
 
+# How much text is parsed at once: with less, threads wait for each other more often.
 CHUNK_BYTES = 2 << 20
-"""How much text is parsed at once: with less, threads wait for each other more often."""
 
+# How much text a thread of its own is worth.
 LEAST_PART = 32 << 20
-"""How much text a thread of its own is worth."""
 
 _LOOKED_THROUGH = 1 << 16, 4 << 20  # bytes in which a cut between two queries is looked for
 _COMMENT = ord("#")
@@ -80,12 +80,12 @@ class RunStream:
         self._start = start
         self._lines = WholeLines(reader(stream), name, at_start=at_start)
         self._hits = self._comments = False
+        # The queries that `blocks` gave.
         self.seen: set[bytes] = set()
-        """The queries that `blocks` gave."""
+        # The last column of the last hit that was read, as trec_eval takes it; else empty.
         self.tag = ""
-        """The last column of the last hit that was read, as trec_eval takes it; else empty."""
+        # What is told how many more bytes were read.
         self.told: Callable[[int], object] = int
-        """What is told how many more bytes were read."""
 
     def blocks(self) -> Iterator[HitBlock]:
         """Yield the queries in the order of the file, up to a `ScatteredQueriesError`.
@@ -175,12 +175,12 @@ class RunPart:
     def __init__(self, path: str | os.PathLike[str], start: int, end: int, chunk: int) -> None:
         self._path, self._chunk_bytes = path, chunk
         self.span = start, end
+        # As that of a `RunStream`, once it was read.
         self.tag = ""
-        """As that of a `RunStream`, once it was read."""
+        # Its queries, once it was read.
         self.seen: set[bytes] = set()
-        """Its queries, once it was read."""
+        # As that of a `RunStream`.
         self.told: Callable[[int], object] = int
-        """As that of a `RunStream`."""
 
     def __iter__(self) -> Iterator[HitBlock]:
         """Yield as `RunStream.blocks` does; errors have line numbers from the part's start."""

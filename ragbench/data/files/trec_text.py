@@ -261,14 +261,17 @@ def _halves(values: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class ParsedText:
-    """Lines of a run, as columns and with their place in the text."""
+    """Lines of a run, as columns and with their place in the text.
+
+    Attributes:
+        block: The hits; a query whose lines are apart is there more than once.
+        lines: Shape (n + 1,): where each line starts.
+        tag: The last field of the last line; empty where there is none.
+    """
 
     block: HitBlock
-    """The hits; a query whose lines are apart is there more than once."""
     lines: Positions
-    """Shape (n + 1,): where each line starts."""
     tag: bytes
-    """The last field of the last line; empty where there is none."""
 
     def text_from(self, query: int) -> bytes:
         """Return the text from the lines of a query on."""

@@ -62,10 +62,13 @@ class Previewed(ABC):
 
 @dataclass(frozen=True, slots=True)
 class RandomSplit:
-    """Which share of the queries is drawn, and by which seed."""
+    """Which share of the queries is drawn, and by which seed.
+
+    Attributes:
+        test: The share of the queries that become the test set, above 0 and below 1.
+    """
 
     test: float
-    """The share of the queries that become the test set, above 0 and below 1."""
     seed: int = 13
 
 
@@ -183,10 +186,13 @@ def _answered(answered: Answered) -> str:
 
 
 class CorpusReader:
-    """A loader of corpus files that can keep what it has read."""
+    """A loader of corpus files that can keep what it has read.
+
+    Attributes:
+        arrays: Where large corpora are kept; set before `load`. None keeps nothing.
+    """
 
     arrays: ArrayStore | None = None
-    """Where large corpora are kept; set before `load`. None keeps nothing."""
 
     def keep(
         self, folder: Path, files: Sequence[Path], read: Read

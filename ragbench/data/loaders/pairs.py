@@ -15,6 +15,7 @@ from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option, nearest
 from ragbench.types import Answered, Collection, Query
 
+# Part -> the names of its column that are understood: ours, LLMBar's, MT-bench's.
 USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "query_id", "question_id"),
     "question": ("question", "instruction", "prompt", "user_input", "input"),
@@ -24,9 +25,8 @@ USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
     "system_2": ("system_2", "model_2", "system_b", "model_b"),
     "turn": ("turn",),
 }
-"""Part -> the names of its column that are understood: ours, LLMBar's, MT-bench's."""
+# The systems of a file that names none.
 FIRST, SECOND = "answer_1", "answer_2"
-"""The systems of a file that names none."""
 
 
 @dataclass(frozen=True, slots=True)

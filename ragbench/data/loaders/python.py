@@ -28,8 +28,8 @@ from ragbench.types.packed_documents import PackedDocuments
 from ragbench.types.tables import is_frame, is_table, rows_of
 
 Record = TypeVar("Record", Query, Document)
+# Returns documents of somebody, kept somewhere.
 Keep = Callable[[Iterable[Document], str], Sequence[Document]]
-"""Returns documents of somebody, kept somewhere."""
 _PARTS = ("queries", "documents", "qrels", "answers", "expected_tool_calls")
 _NOT_TO_CHECK = (PackedDocuments, type(None))  # what is packed was checked
 
@@ -74,8 +74,8 @@ def passed() -> Collection:
     )
 
 
+# What `type` of `dataset` says in the config of such a run.
 PASSED = f"{PYTHON}{__name__}:{passed.__name__}"
-"""What `type` of `dataset` says in the config of such a run."""
 
 
 def collection_of(value: object) -> Collection:

@@ -19,8 +19,8 @@ GOLD_PARTS = ("relevant", "reference_contexts", "grades")
 _SHOWN = 3
 T = TypeVar("T")
 _LONGEST = 60
+# The name of the system that records are, where they name none.
 GIVEN = "given"
-"""The name of the system that records are, where they name none."""
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -36,30 +36,34 @@ def system_name(written: str) -> str:
 
 @dataclass(slots=True)
 class Gathered:
-    """The rows, grouped by question and system."""
+    """The rows, grouped by question and system.
+
+    Attributes:
+        is_log: Whether rows have neither ids nor systems: then a question that is asked again is
+            another.
+        again: How many records of such a log ask a question again.
+        expected: Query id -> gold tool calls.
+        whole: How many records are whole conversations.
+        grades: Query id -> gold document -> grade.
+        systems: System -> what it said to each query.
+        first: Query id -> the first record with it.
+        rows: (system, query id) -> its record, the first where several name gold of one question.
+        joined: How many records only add gold to a question that was there before.
+        written_as: System name -> how the records write it.
+    """
 
     is_log: bool = False
-    """Whether rows have neither ids nor systems: then a question that is asked again is another."""
     again: int = 0
-    """How many records of such a log ask a question again."""
     queries: dict[str, Query] = field(default_factory=dict)
     answers: dict[str, list[str]] = field(default_factory=dict)
     expected: dict[str, tuple[ToolCall, ...]] = field(default_factory=dict)
-    """Query id -> gold tool calls."""
     whole: int = 0
-    """How many records are whole conversations."""
     grades: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Query id -> gold document -> grade."""
     systems: dict[str, list[Answered]] = field(default_factory=dict)
-    """System -> what it said to each query."""
     first: dict[str, Entry] = field(default_factory=dict)
-    """Query id -> the first record with it."""
     rows: dict[tuple[str | None, str], Row] = field(default_factory=dict)
-    """(system, query id) -> its record, the first where several name gold of one question."""
     joined: int = 0
-    """How many records only add gold to a question that was there before."""
     written_as: dict[str, str] = field(default_factory=dict)
-    """System name -> how the records write it."""
 
     def add(self, row: Row) -> None:
         """Add a record."""
@@ -145,7 +149,14 @@ class Gathered:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One record, read."""
+    """One record, read.
+
+    Attributes:
+        reference: The gold answers; empty ones are left out.
+        talk: The conversation that it belongs to, and the tools that were called.
+        grades: The gold documents with their grades.
+        quoted: Gold passages, as they are written.
+    """
 
     entry: Entry
     query: Query
@@ -153,14 +164,10 @@ class Row:
     contexts: list[Document] | None
     answer: str | None
     reference: list[str]
-    """The gold answers; empty ones are left out."""
     queries: list[str]
     talk: Talk
-    """The conversation that it belongs to, and the tools that were called."""
     grades: dict[str, int]
-    """The gold documents with their grades."""
     quoted: list[str]
-    """Gold passages, as they are written."""
 
     @property
     def of_a_system(self) -> bool:
@@ -205,10 +212,10 @@ class GoldColumns:
         if documents is not None and "reference_contexts" in columns:
             texts = (text for entry in entries for text in self.texts(entry))
             self._quotes = QuotedPassages(texts, documents)
+        # Gold passages by id, where there is no corpus to find them in.
         self.passages: dict[str, Document] = {}
-        """Gold passages by id, where there is no corpus to find them in."""
+        # Gold id as it is written -> where it stands first; those that the corpus lacks.
         self.places: dict[str, str] = {}
-        """Gold id as it is written -> where it stands first; those that the corpus lacks."""
         self._homeless: dict[str, str] = {}
         self._alike: dict[str, str] = {}
         self._several: dict[str, str] = {}

@@ -31,8 +31,8 @@ from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option, nearest
 from ragbench.types import Answered, Collection, Qrels, Query, Turn
 
+# Whether each retrieval of a trace is a system of its own, too.
 Hops = Literal["apart", "joined"]
-"""Whether each retrieval of a trace is a system of its own, too."""
 _SHOWN = 3
 Value = TypeVar("Value")
 
@@ -41,7 +41,13 @@ Format = Literal["auto", "openinference", "otlp", "langfuse", "langsmith", "mlfl
 
 @dataclass(slots=True)
 class ReadTraces:
-    """The traces of a file: those that are clear, and why the others are not."""
+    """The traces of a file: those that are clear, and why the others are not.
+
+    Attributes:
+        unclear: Cause -> ids of traces.
+        turns: Id of a trace -> what was said before.
+        unordered: Traces of sessions whose order is not known.
+    """
 
     format: str
     reading: Reading
@@ -49,11 +55,8 @@ class ReadTraces:
     corpus: Corpus | None
     traces: list[Traced] = field(default_factory=list)
     unclear: dict[str, list[str]] = field(default_factory=dict)
-    """Cause -> ids of traces."""
     turns: dict[str, tuple[Turn, ...]] = field(default_factory=dict)
-    """Id of a trace -> what was said before."""
     unordered: int = 0
-    """Traces of sessions whose order is not known."""
 
     def read(self) -> None:
         """Put each trace together, and each session."""

@@ -55,21 +55,24 @@ SCORES_FILE = "per_query.csv"
 
 
 class Hit(NamedTuple):
-    """One hit of a ranking."""
+    """One hit of a ranking.
+
+    Attributes:
+        rank: From 1, in the order that was scored.
+        grade: How relevant it was judged; None where it was not judged.
+        text: None where the run folder does not have it: texts are kept near the top only.
+        cut: Whether the text goes on.
+        read: Whether the generator got it; of a retriever alone, False.
+    """
 
     rank: int
-    """From 1, in the order that was scored."""
     id: str
     score: float
     grade: int | None = None
-    """How relevant it was judged; None where it was not judged."""
     title: str = ""
     text: str | None = None
-    """None where the run folder does not have it: texts are kept near the top only."""
     cut: bool = False
-    """Whether the text goes on."""
     read: bool = False
-    """Whether the generator got it; of a retriever alone, False."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,51 +88,58 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class SystemView:
-    """What one system made of the query."""
+    """What one system made of the query.
+
+    Attributes:
+        ranking_of: Whose ranking it has: its retriever's, or its own; None of a control.
+        cause: Where its answer is lost; None where the view is bare.
+        ranking: Its hits, best first: those of its retriever, or its own; empty where there are
+            none.
+        answers: Empty of a retriever alone.
+        verdicts: What judges said, with reasons, raw replies and tokens.
+        scores: Score -> value of this query; None where it has none.
+        unscored: Score -> why there is no value.
+        ranking_ms: How long its retriever took, in milliseconds; of one asked in batches, its share
+            of one. None where that is not known: of a run file, of a whole app.
+    """
 
     name: str
     retriever: str | None
     generator: str | None
     role: str
     ranking_of: str | None
-    """Whose ranking it has: its retriever's, or its own; None of a control."""
     cause: AnswerCause | None
-    """Where its answer is lost; None where the view is bare."""
     why: str
     ranking: tuple[Hit, ...]
-    """Its hits, best first: those of its retriever, or its own; empty where there are none."""
     answers: tuple[AnswerView, ...]
-    """Empty of a retriever alone."""
     verdicts: tuple[VerdictRow, ...]
-    """What judges said, with reasons, raw replies and tokens."""
     scores: Mapping[str, float | None]
-    """Score -> value of this query; None where it has none."""
     unscored: Mapping[str, UnscoredRow] = field(default_factory=dict)
-    """Score -> why there is no value."""
     ranking_ms: float | None = None
-    """How long its retriever took, in milliseconds; of one asked in batches, its share of one.
-    None where that is not known: of a run file, of a whole app."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryView:
-    """Everything that a run folder knows about one query."""
+    """Everything that a run folder knows about one query.
+
+    Attributes:
+        answers: Gold answers.
+        judged: Document -> grade; empty where the query is not judged.
+        gold: The documents of a grade above 0, the best first.
+        systems: Every system, in the order of the tables.
+        pairs: What judges said of two systems' answers, whichever is better.
+        graded: What a judge said of passages that people had not judged; `judged` has its grades.
+    """
 
     id: str
     question: str
     metadata: Mapping[str, object]
     answers: tuple[str, ...]
-    """Gold answers."""
     judged: Mapping[str, int]
-    """Document -> grade; empty where the query is not judged."""
     gold: tuple[Judged, ...]
-    """The documents of a grade above 0, the best first."""
     systems: tuple[SystemView, ...]
-    """Every system, in the order of the tables."""
     pairs: tuple[VerdictRow, ...] = ()
-    """What judges said of two systems' answers, whichever is better."""
     graded: tuple[VerdictRow, ...] = ()
-    """What a judge said of passages that people had not judged; `judged` has its grades."""
 
     def system(self, name: str) -> SystemView | None:
         """Return a system by name; None where there is none."""

@@ -89,14 +89,14 @@ def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 LATEST = "latest"
 COMPARISONS = "comparisons.json"
+# Bytes of a name that becomes a file's: file systems take 255, suffixes included.
 LONGEST_NAME = 200
-"""Bytes of a name that becomes a file's: file systems take 255, suffixes included."""
 COST_COLUMNS = ("latency_ms", "tokens.input", "tokens.output", "usd")
 _NAMED = "the name of a run folder beside it"
 _LONGEST_CELL = 1 << 30  # characters; the csv module stops at 128 kB
 _MOST_KNOWN = 100_000  # cells whose number is remembered
+# Devices of Windows, with any ending; and a point at the end, which it drops.
 _RESERVED = re.compile(r"(?i:con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?|.*[^.]\.+")
-"""Devices of Windows, with any ending; and a point at the end, which it drops."""
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
@@ -189,8 +189,8 @@ def csv_lines(header: Sequence[str], rows: Iterable[Sequence[str | float | None]
 
 
 _ROWS = 4096
+# The cell of every row; a text for each; a number for each, where NaN has none; or nothing.
 Column = str | Sequence[str] | FloatArray | None
-"""The cell of every row; a text for each; a number for each, where NaN has none; or nothing."""
 
 
 def csv_tables(header: Sequence[str], n: int, tables: Iterable[Sequence[Column]]) -> Iterator[str]:

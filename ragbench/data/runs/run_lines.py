@@ -42,8 +42,8 @@ _PRINT = re.compile("[0-9a-f]{12}")
 _QUERY_LINES = re.compile(rb"^ ?(\S+)(?: .*)?\n?(?: ?\1 .*\n?)*", re.MULTILINE)
 R = TypeVar("R", bound=Record)
 FINGERPRINTS_FILE = "fingerprints.csv"
+# What a query has, in the order of columns.
 PARTS = ("question", "judgements", "subtopics", "answers")
-"""What a query has, in the order of columns."""
 
 
 class Lines:
@@ -143,21 +143,24 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class AnswerView:
-    """One answer of a system; of several samples each is one."""
+    """One answer of a system; of several samples each is one.
+
+    Attributes:
+        answer: None where there is none.
+        cause: Why there is none, as a word: `timeout`.
+        detail: The text of the error.
+        passages: What it was made from, in the order of the prompt; None where that is not known.
+        queries: The queries that the system formulated.
+        prediction: The whole line, with tokens, cost and time; None of one that failed.
+    """
 
     answer: str | None
-    """None where there is none."""
     cause: str = "scored"
-    """Why there is none, as a word: `timeout`."""
     detail: str = ""
-    """The text of the error."""
     sample: int | None = None
     passages: tuple[Passage, ...] | None = None
-    """What it was made from, in the order of the prompt; None where that is not known."""
     queries: tuple[str, ...] = ()
-    """The queries that the system formulated."""
     prediction: PredictionRow | None = None
-    """The whole line, with tokens, cost and time; None of one that failed."""
 
 
 def read_answers(lines: Lines, query: str) -> Iterator[AnswerView]:
@@ -192,10 +195,10 @@ class RankingFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        # Query -> where its lines begin and end.
         self._places: dict[str, tuple[int, int]] = {}
-        """Query -> where its lines begin and end."""
+        # The query that was read last: the systems over one ranking ask for it in turn.
         self._last: tuple[str, list[tuple[str, float]]] = ("", [])
-        """The query that was read last: the systems over one ranking ask for it in turn."""
         # open as long as the reader lives: opening it for each query takes longer than reading
         self._stream = path.open("rb")
         if not self._stream.seek(0, 2):

@@ -20,45 +20,51 @@ from ragbench.registry import nearest
 CONFIG_FILE = "config.yaml"
 _FILES = ("summary.json", "manifest.json", CONFIG_FILE)
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+# Keys that move no number.
 _UNNAMED = ("output", "name", "cache")
-"""Keys that move no number."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """One run folder of a list."""
+    """One run folder of a list.
+
+    Attributes:
+        name: The experiment.
+        started: When, in UTC.
+        system: The best one by the first score.
+        score: The score that was asked for, or the first one of the first system.
+        scores: What each system has by it, in the order of the tables; without controls.
+        value: What the best system has.
+        commit: The commit of the config's repository; None where there is none.
+        changed: What differs from the run before of the same name; empty for the first one.
+        problem: Why the folder cannot be read; the other fields are then empty.
+    """
 
     path: Path
     name: str = ""
-    """The experiment."""
     started: str = ""
-    """When, in UTC."""
     queries: int | None = None
     complete: bool = True
     system: str | None = None
-    """The best one by the first score."""
     score: str | None = None
-    """The score that was asked for, or the first one of the first system."""
     scores: Mapping[str, SystemScore] = field(default_factory=dict)
-    """What each system has by it, in the order of the tables; without controls."""
     value: SystemScore | None = None
-    """What the best system has."""
     commit: str | None = None
-    """The commit of the config's repository; None where there is none."""
     changed: tuple[str, ...] = ()
-    """What differs from the run before of the same name; empty for the first one."""
     is_first: bool = False
     problem: str | None = None
-    """Why the folder cannot be read; the other fields are then empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What a run was made of."""
+    """What a run was made of.
+
+    Attributes:
+        config: The keys of the resolved config, dotted, with their values as text.
+    """
 
     manifest: Manifest
     config: Mapping[str, str]
-    """The keys of the resolved config, dotted, with their values as text."""
 
 
 def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:

@@ -28,8 +28,8 @@ from ragbench.signature import Signature
 from ragbench.types import Cause, CauseArray, FloatArray, ScoreColumn
 
 QUERIES = "queries"
+# Parts of a data set that scores depend on; systems may search different corpora.
 IDENTIFYING = (QUERIES, "qrels", "answers")
-"""Parts of a data set that scores depend on; systems may search different corpora."""
 
 
 def read_run_scores(path: str | Path, source: str | None = None) -> ScoredSystems:
@@ -62,10 +62,10 @@ class _Reader:
     def __init__(self, folder: Path) -> None:
         self._file, self._unscored_file = folder / "per_query.csv", folder / "unscored.jsonl"
         self._cells = read_per_query(self._file)
+        # (system, score, query id) -> why the query has no value.
         self._causes: dict[tuple[str, str, str], Cause] = {}
-        """(system, score, query id) -> why the query has no value."""
+        # The same -> which of its several answers have none, and why.
         self._of_answers: dict[tuple[str, str, str], dict[int, Cause]] = {}
-        """The same -> which of its several answers have none, and why."""
         self._read_unscored()
         self._costs_file = folder / "costs.csv"
         self._all_costs = read_per_query(self._costs_file)

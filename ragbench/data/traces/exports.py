@@ -30,8 +30,8 @@ from ragbench.data.traces.spans import (
 )
 from ragbench.types import Usage
 
+# Part of a span -> the paths at which it may lie.
 Paths = Mapping[str, tuple[str, ...]]
-"""Part of a span -> the paths at which it may lie."""
 
 _ATTRIBUTES: Paths = {
     "kind": (
@@ -368,6 +368,7 @@ def _runs(entry: Entry, run: Tree, trace: Json, parent: str | None) -> Iterator[
             yield from _runs(entry, child, trace, span.id)
 
 
+# Format -> its reader.
 READERS: Mapping[str, Callable[[Iterable[Entry]], Iterator[Span]]] = {
     "openinference": read_rows_of_spans,
     "otlp": read_otlp,
@@ -375,4 +376,3 @@ READERS: Mapping[str, Callable[[Iterable[Entry]], Iterator[Span]]] = {
     "langsmith": read_langsmith,
     "mlflow": read_mlflow,
 }
-"""Format -> its reader."""

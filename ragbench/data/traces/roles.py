@@ -30,24 +30,27 @@ UNREADABLE = "a retrieval whose passages cannot be read"
 CIRCLE = "its spans are inside each other in a circle"
 REPEATED = "two spans have the same id"
 
+# What can be a whole application, seen from outside.
 _ANSWERING: tuple[Kind, ...] = ("chain", "agent", "llm", "unknown")
-"""What can be a whole application, seen from outside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How traces are read, as far as the user says it."""
+    """How traces are read, as far as the user says it.
+
+    Attributes:
+        question: Path of the question in the input of the outermost step.
+        answer: Path of the answer in its output.
+        id_field: Key of the metadata of passages with their ids.
+        kinds: Name of a span -> what it is, whatever its own kind.
+        corpus: Documents that passages without a text are looked up in.
+    """
 
     question: str | None = None
-    """Path of the question in the input of the outermost step."""
     answer: str | None = None
-    """Path of the answer in its output."""
     id_field: str | None = None
-    """Key of the metadata of passages with their ids."""
     kinds: Mapping[str, Kind] = field(default_factory=dict)
-    """Name of a span -> what it is, whatever its own kind."""
     corpus: Mapping[str, Document] = field(default_factory=dict)
-    """Documents that passages without a text are looked up in."""
 
     def kind(self, span: Span) -> Kind:
         """Return the kind of a span, or what its name is said to be."""
@@ -65,28 +68,31 @@ class Retrieval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traced:
-    """A trace whose parts are clear."""
+    """A trace whose parts are clear.
+
+    Attributes:
+        answer: None where the call failed.
+        error: Why the call failed.
+        turns: Earlier turns in its own input.
+        union: The passages of all retrievals, each once, in the order of the hops.
+        passages: The passages of the answer: reranked where there is a reranker.
+        renamed: Passages with the id of another one but another text.
+        queries: What retrievers were asked, apart from the question itself.
+    """
 
     id: str
     question: str
     answer: str | None
-    """None where the call failed."""
     error: str | None
-    """Why the call failed."""
     turns: tuple[Turn, ...]
-    """Earlier turns in its own input."""
     session: str | None
     start: float | None
     retrievals: list[Retrieval]
     union: list[Document]
-    """The passages of all retrievals, each once, in the order of the hops."""
     passages: list[Document] | None
-    """The passages of the answer: reranked where there is a reranker."""
     is_reranked: bool
     renamed: int
-    """Passages with the id of another one but another text."""
     queries: list[str]
-    """What retrievers were asked, apart from the question itself."""
     tool_calls: tuple[ToolCall, ...]
     usage: Usage
     latency_ms: float | None

@@ -14,10 +14,11 @@ from ragbench.data.files.rows import Entry
 from ragbench.json_yaml import load_json
 from ragbench.types import Usage
 
+# A value as a tool wrote it: looked at before it is believed.
 Json = Any
-"""A value as a tool wrote it: looked at before it is believed."""
+# An object of such values.
 Tree = Mapping[str, Json]
-"""An object of such values."""
+# What a step was for.
 Kind = Literal[
     "retriever",
     "reranker",
@@ -30,8 +31,8 @@ Kind = Literal[
     "agent",
     "unknown",
 ]
-"""What a step was for."""
 
+# How OpenInference, GenAI, Langfuse, LangSmith and MLflow write a kind, in lower case.
 _KINDS: Mapping[str, Kind] = {
     "retriever": "retriever",
     "retrieval": "retriever",
@@ -60,40 +61,42 @@ _KINDS: Mapping[str, Kind] = {
     "invoke_agent": "agent",
     "create_agent": "agent",
 }
-"""How OpenInference, GenAI, Langfuse, LangSmith and MLflow write a kind, in lower case."""
 _CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _FAILED = ("error", "status_code_error", "2")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """One step of a trace."""
+    """One step of a trace.
+
+    Attributes:
+        trace: The id of its trace.
+        id: Unique within the trace.
+        parent: The span that it is a step of; None for the outermost.
+        entry: Where it stands, for messages.
+        start: Seconds since 1970; None where it is not known.
+        documents: The passages that it returned, as they are written; None where they are not.
+        reranked: The passages that a reranker got.
+        error: Why it failed; None where it did not.
+        session: The conversation that its trace is a turn of.
+    """
 
     trace: str
-    """The id of its trace."""
     id: str
-    """Unique within the trace."""
     parent: str | None
-    """The span that it is a step of; None for the outermost."""
     name: str
     kind: Kind
     entry: Entry
-    """Where it stands, for messages."""
     start: float | None = None
-    """Seconds since 1970; None where it is not known."""
     end: float | None = None
     input: Json = None
     output: Json = None
     documents: Json = None
-    """The passages that it returned, as they are written; None where they are not."""
     reranked: Json = None
-    """The passages that a reranker got."""
     error: str | None = None
-    """Why it failed; None where it did not."""
     model: str | None = None
     usage: Usage = field(default_factory=Usage)
     session: str | None = None
-    """The conversation that its trace is a turn of."""
     metadata: Tree = field(default_factory=dict)
 
     @property

@@ -13,11 +13,11 @@ from ragbench.data.traces.spans import Json, Tree, first, mapping_of, parsed, te
 from ragbench.types import Document, Turn
 from ragbench.types.conversation import Role
 
+# Keys of a question: sure ones, and those that count where there is no sure one.
 QUESTIONS = (
     ("question", "user_input", "input", "query", "user_query", "user_question"),
     ("text", "prompt", "message", "content", "inputs", "request", "search_query", "value"),
 )
-"""Keys of a question: sure ones, and those that count where there is no sure one."""
 ANSWERS = (
     ("answer", "output", "response", "result", "final_answer", "generated_answer"),
     ("text", "content", "message", "output_text", "completion", "reply", "outputs", "value"),
@@ -36,8 +36,8 @@ _LISTS = ("documents", "nodes", "results", "matches", "hits", "passages", "conte
 _LISTS_TOO = ("output", "outputs", "result", "return", "value")
 
 
+# The role of a message, as it is written, and its text.
 Message = tuple[str, str]
-"""The role of a message, as it is written, and its text."""
 
 
 def read_question(value: Json, path: str | None = None) -> tuple[str | None, tuple[Turn, ...]]:

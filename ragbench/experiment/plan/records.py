@@ -33,30 +33,36 @@ from ragbench.types.records import Nugget
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """What keeps the repetition of a run apart from what its experiment has and stores."""
+    """What keeps the repetition of a run apart from what its experiment has and stores.
+
+    Attributes:
+        of: The run that is repeated.
+        runs: The folder that gets the new run folder; `latest` in it stays.
+        stages: Where what stages make is stored, in the place of the cache.
+    """
 
     of: str
-    """The run that is repeated."""
     runs: Path
-    """The folder that gets the new run folder; `latest` in it stays."""
     stages: Path
-    """Where what stages make is stored, in the place of the cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedJudge:
-    """A judge with the rubrics that it applies."""
+    """A judge with the rubrics that it applies.
+
+    Attributes:
+        rubrics: What it is asked of each system.
+        pairwise: What it is asked of pairs of systems.
+        block: Its entry in the config.
+        nuggets: The nuggets of its file by query id; None where it makes them.
+    """
 
     type: str
     judge: Judge
     rubrics: Sequence[Rubric]
-    """What it is asked of each system."""
     pairwise: Sequence[Rubric]
-    """What it is asked of pairs of systems."""
     block: JudgeBlock
-    """Its entry in the config."""
     nuggets: Mapping[str, tuple[Nugget, ...]] | None = None
-    """The nuggets of its file by query id; None where it makes them."""
 
     def nuggets_of(self, query_id: str) -> tuple[Nugget, ...] | None:
         """Return the given nuggets of a query, perhaps none; None where the judge makes them."""
@@ -78,13 +84,16 @@ class PlannedJudge:
 
 @dataclass(frozen=True, slots=True)
 class PlannedFill:
-    """A judge that grades passages, ready."""
+    """A judge that grades passages, ready.
+
+    Attributes:
+        rules: What is graded, and how a level becomes a grade.
+    """
 
     name: str
     judge: PlannedJudge
     rubric: Rubric
     rules: Fill
-    """What is graded, and how a level becomes a grade."""
 
     @property
     def top_grade(self) -> int:
@@ -113,16 +122,19 @@ class LiveComponents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System(SystemParts):
-    """What is scored: a retriever alone, or somebody who answers."""
+    """What is scored: a retriever alone, or somebody who answers.
+
+    Attributes:
+        ranking_of: Whose ranking it has: its retriever's, or its own, if that says what it found.
+        control: Which passages it gets instead of a retriever's.
+        baseline: What it is compared with as a whole; None for a baseline itself. By a single
+            score, that is what has this score.
+    """
 
     type: SystemType
     ranking_of: str | None = None
-    """Whose ranking it has: its retriever's, or its own, if that says what it found."""
     control: Control | None = None
-    """Which passages it gets instead of a retriever's."""
     baseline: str | None = None
-    """What it is compared with as a whole; None for a baseline itself. By a single score, that is
-    what has this score."""
 
 
 @dataclass(frozen=True)
@@ -130,36 +142,38 @@ class Plan:
     """Everything that is fixed before the first query is asked.
 
     It has more fields than other records: each is read by itself, by those who need just that.
+
+    Attributes:
+        queries: The queries that are asked, after `limit`, in the order of the file; use `ids`
+            where that is enough, since the queries of many records are read one by one.
+        retrievers: Name -> retriever, ready but without an index; also those that others only read.
+        systems: What is scored, in the order of the tables: each retriever with those that answer
+            from what it found, then controls, apps, and what the records came with.
+        skipped_judges: Name -> why a judge that runs only where it can does not run.
+        fill: What grades passages that people have not judged; None where nothing does.
+        clusters: The cluster of each query; None where each stands for itself.
+        gate_baselines: Baseline files and run folders that gates name, read.
     """
 
     config: ExperimentConfig
     choices: Choices
     collection: Collection
     queries: Sequence[Query]
-    """The queries that are asked, after `limit`, in the order of the file; use `ids` where that is
-    enough, since the queries of many records are read one by one."""
     qrels: Qrels | None
     retrievers: dict[str, Retriever]
-    """Name -> retriever, ready but without an index; also those that others only read."""
     systems: list[System]
-    """What is scored, in the order of the tables: each retriever with those that answer from what
-    it found, then controls, apps, and what the records came with."""
     generators: dict[str, Generator]
     apps: dict[str, App]
     measures: tuple[str, ...]
     metrics: tuple[Metric, ...]
     judges: dict[str, PlannedJudge]
     skipped_judges: dict[str, str]
-    """Name -> why a judge that runs only where it can does not run."""
     fill: PlannedFill | None
-    """What grades passages that people have not judged; None where nothing does."""
     baseline: str | None
     clusters: list[str] | None
-    """The cluster of each query; None where each stands for itself."""
     slicings: list[Slicing]
     warnings: list[str]
     gate_baselines: Mapping[Path, ScoredSystems]
-    """Baseline files and run folders that gates name, read."""
 
     @cached_property
     def ids(self) -> Sequence[str]:

@@ -25,6 +25,8 @@ from ragbench.score.text.base import Metric
 from ragbench.score.text.notation import parse_metric
 from ragbench.types import Collection
 
+# Measures of a config that names none; the first one makes the headline. Those with k above `top_k`
+# are left out.
 DEFAULT_MEASURES = (
     "ndcg@10",
     "recall@10",
@@ -35,17 +37,15 @@ DEFAULT_MEASURES = (
     "precision@5",
     "f1@5",
 )
-"""Measures of a config that names none; the first one makes the headline. Those with k above
-`top_k` are left out."""
 
+# The same where the data have gold answers and no judgements; a generator gets 5 passages.
 DEFAULT_ANSWER_MEASURES = ("answer_hit@5", "answer_hit@1", "answer_hit@10")
-"""The same where the data have gold answers and no judgements; a generator gets 5 passages."""
 
+# Metrics of a config that names none: all that need neither model nor extra, but exact match.
 DEFAULT_METRICS = ("rouge1", "rouge2", "rougeL", "bleu", "token_f1")
-"""Metrics of a config that names none: all that need neither model nor extra, but exact match."""
 
+# The same where the data have gold tool calls.
 DEFAULT_CALL_METRICS = ("tool_call_correctness", "tool_call_f1")
-"""The same where the data have gold tool calls."""
 
 
 def choose_measures(

@@ -107,13 +107,16 @@ def build_retrievers(
 
 @dataclass(frozen=True, slots=True)
 class ChosenSystems:
-    """What is run, by name, before anything is made."""
+    """What is run, by name, before anything is made.
+
+    Attributes:
+        pairs: (retriever, generator).
+        controls: (what it answers from besides, generator).
+    """
 
     retrievers: list[str]
     pairs: list[tuple[str, str]]
-    """(retriever, generator)."""
     controls: list[tuple[Control, str]]
-    """(what it answers from besides, generator)."""
     apps: list[str]
     recorded: list[str]
 

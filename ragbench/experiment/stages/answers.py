@@ -48,12 +48,15 @@ from ragbench.types.rows import Mapped
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a generator is asked once."""
+    """What a generator is asked once.
+
+    Attributes:
+        sample: Which of its answers; the first is 0.
+    """
 
     query: Query
     contexts: list[Document]
     sample: int
-    """Which of its answers; the first is 0."""
 
 
 def generate(
@@ -167,18 +170,22 @@ def _hit(document: Document) -> ScoredDocument:
 
 
 class Answer(StoredStage):
-    """What a system answers to every query, as often as it is asked."""
+    """What a system answers to every query, as often as it is asked.
+
+    Attributes:
+        passages: How many passages an answer is made from, as far as a plan can tell.
+        is_recorded: Whether the records came with them.
+        only_retrieves: Whether the records have its passages, and neither an answer nor a call of a
+            tool.
+        partial: What is answered so far, where a budget has the queries answered bit by bit.
+    """
 
     kind, version = "generate", 1
     samples = 1
     passages = DEFAULT_PASSAGES
-    """How many passages an answer is made from, as far as a plan can tell."""
     is_recorded = False
-    """Whether the records came with them."""
     only_retrieves = False
-    """Whether the records have its passages, and neither an answer nor a call of a tool."""
     partial: Answers
-    """What is answered so far, where a budget has the queries answered bit by bit."""
 
     def __init__(self, workspace: Workspace, system: System, verb: str, **known: Any) -> None:
         super().__init__(workspace, f"{verb} {system.name}", **known)

@@ -30,14 +30,14 @@ from ragbench.store.items import StageItems, StageStore
 from ragbench.types import Cause, Document
 from ragbench.types.conversation import Json
 
+# The outcome of an item that is not made yet: neither a value nor a cause.
 PENDING: Outcome[Any] = Outcome(None)
-"""The outcome of an item that is not made yet: neither a value nor a cause."""
 
+# The key of an item that depends on one that is not made yet.
 UNKNOWN = "not known yet"
-"""The key of an item that depends on one that is not made yet."""
 
+# Told an item's position and what was made of it.
 Keep = Callable[[int, Any], None]
-"""Told an item's position and what was made of it."""
 
 
 def keep_all(
@@ -51,12 +51,15 @@ def keep_all(
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where one item of a stage is stored."""
+    """Where one item of a stage is stored.
+
+    Attributes:
+        row: The query, or answer, that it is of; items of one row are made together.
+    """
 
     items: StageItems
     key: str
     row: int
-    """The query, or answer, that it is of; items of one row are made together."""
 
     @property
     def is_stored(self) -> bool:
@@ -66,21 +69,24 @@ class Slot:
 
 @dataclass(slots=True)
 class Node:
-    """One stage as `ragbench plan` shows it."""
+    """One stage as `ragbench plan` shows it.
+
+    Attributes:
+        name: `retrieve bm25`, `judge bm25/gpt (openai)`.
+        cost: What the calls for the others will take; None for a stage that asks no model of ours.
+        after: The stages that read it.
+        by_workers: Whether the workers of the executor compute what takes long of it.
+        at_most: Whether what is stored of it could not be looked up: it may be less, and cost less.
+    """
 
     name: str
-    """`retrieve bm25`, `judge bm25/gpt (openai)`."""
     items: int
     stored: int
     unit: str = "queries"
     cost: Estimate | None = None
-    """What the calls for the others will take; None for a stage that asks no model of ours."""
     after: list[Node] = field(default_factory=list)
-    """The stages that read it."""
     by_workers: bool = False
-    """Whether the workers of the executor compute what takes long of it."""
     at_most: bool = False
-    """Whether what is stored of it could not be looked up: it may be less, and cost less."""
 
     def to_dict(self) -> dict[str, object]:
         """Return the stage as `ragbench plan --json` prints it, with the stages that read it."""
@@ -100,28 +106,31 @@ class Node:
 
 @dataclass(kw_only=True)
 class Workspace:
-    """What the stages of a run share."""
+    """What the stages of a run share.
+
+    Attributes:
+        run_token: Of the run; part of the keys of what cannot be seen from here.
+        executor: The workers of an executor that has some; only what needs no store and no server
+            is given to them.
+        dry: Whether nothing is made: what is missing is counted and stays None.
+        work: Title of a stage -> how much of it was made.
+        retried: The items that were made in this run, where failed ones are made again.
+        ready: Names of the retrievers that are indexed.
+        prompts: Id -> system and user words of the prompts that judges were sent.
+    """
 
     plan: Plan
     store: StageStore
     run_token: str
-    """Of the run; part of the keys of what cannot be seen from here."""
     progress: Progress
     budget: Budget = field(default_factory=Budget)
     replies: Replies | None = None
     executor: Executor | None = None
-    """The workers of an executor that has some; only what needs no store and no server is given
-    to them."""
     dry: bool = False
-    """Whether nothing is made: what is missing is counted and stays None."""
     work: dict[str, Work] = field(default_factory=dict)
-    """Title of a stage -> how much of it was made."""
     retried: set[tuple[str, str]] = field(default_factory=set)
-    """The items that were made in this run, where failed ones are made again."""
     ready: set[str] = field(default_factory=set)
-    """Names of the retrievers that are indexed."""
     prompts: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Id -> system and user words of the prompts that judges were sent."""
 
     @contextmanager
     def timed(self, name: str, total: int, unit: str = "queries") -> Iterator[Shown]:
@@ -182,11 +191,13 @@ class Stage:
 
     One without a title stores nothing and is not shown. A plan shows a stage `under` the one whose
     output it reads.
+
+    Attributes:
+        place: Where a plan shows it among the stages that read the data set: smaller ones first.
     """
 
     unit: str = "queries"
     place: int = 3
-    """Where a plan shows it among the stages that read the data set: smaller ones first."""
 
     def __init__(self, workspace: Workspace, title: str = "", under: Stage | None = None) -> None:
         self.workspace, self.plan, self.title, self.under = workspace, workspace.plan, title, under
@@ -218,14 +229,18 @@ class Stage:
 
 
 class StoredStage(Stage, ABC):
-    """A stage whose items are stored: it says where, how they are read and written, and made."""
+    """A stage whose items are stored: it says where, how they are read and written, and made.
+
+    Attributes:
+        kind: The folder of the cache in which its items lie; stages may share one.
+        version: Moves where what it stores, or how that comes about, changes outside its
+            components.
+        has_texts: Whether its items hold texts of others, in which a secret may stand.
+    """
 
     kind: ClassVar[str]
-    """The folder of the cache in which its items lie; stages may share one."""
     version: ClassVar[int]
-    """Moves where what it stores, or how that comes about, changes outside its components."""
     has_texts: ClassVar[bool] = True
-    """Whether its items hold texts of others, in which a secret may stand."""
 
     def items_of(self, label: str, parts: Sequence[str]) -> StageItems:
         """Return the stored items that depend on `parts`; `ragbench cache` shows the label."""

@@ -32,8 +32,8 @@ from ragbench.types import Cause, Prediction, Qrels, Run, ScoreColumn
 from ragbench.types.rows import Mapped
 
 _Kept = TypeVar("_Kept")
+# Hits in which a gold answer is looked for where a question is not judged: reading is slow.
 _LOOKED_AT = 20
-"""Hits in which a gold answer is looked for where a question is not judged: reading is slow."""
 _SAYS_SO = ("answerable", "is_answerable")
 _SAYS_NOT = ("is_impossible", "unanswerable", "is_unanswerable")
 

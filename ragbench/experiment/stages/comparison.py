@@ -38,10 +38,10 @@ from ragbench.score.retrieval.notation import parse_measure
 from ragbench.signature import fingerprint
 from ragbench.types import ScoreColumn
 
+# Words from which on a gold answer is rather a sentence than what stands in a passage as it is.
 _SENTENCE = 6
-"""Words from which on a gold answer is rather a sentence than what stands in a passage as it is."""
+# Share of the queries without a hit from which on the answers are in doubt, not the systems.
 _HARDLY = 0.9
-"""Share of the queries without a hit from which on the answers are in doubt, not the systems."""
 _WHAT_TO_DO = (
     "answer_hit is for short answers that passages hold as they are; for sentences, name gold "
     "documents (relevant) or gold passages (reference_contexts), or let a judge grade passages "

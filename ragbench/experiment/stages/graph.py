@@ -108,13 +108,16 @@ def run_stages(workspace: Workspace) -> Results:
 
 @dataclass(slots=True)
 class Forecast:
-    """What a run would do: its stages, what is stored of them, and what the rest will cost."""
+    """What a run would do: its stages, what is stored of them, and what the rest will cost.
+
+    Attributes:
+        nodes: The stages that read the data set, each with those that read it.
+        workers: Where workers compute what takes long; None: there are none.
+    """
 
     plan: Plan
     nodes: list[Node]
-    """The stages that read the data set, each with those that read it."""
     workers: str | None = None
-    """Where workers compute what takes long; None: there are none."""
 
     @property
     def cost(self) -> Estimate:

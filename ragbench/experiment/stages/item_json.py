@@ -32,8 +32,8 @@ from ragbench.types import (
 )
 from ragbench.types.conversation import Json
 
+# An item as a file has it.
 Stored = dict[str, Any]
-"""An item as a file has it."""
 
 
 def cause_of(stored: object) -> Cause:
@@ -142,10 +142,10 @@ def read_column(stored: Mapping[str, Any]) -> ScoreColumn:
     )
 
 
+# Part of a value -> where its rows hold ids.
 _IDS = {"hits": (0, 5), "contexts": (0,)}
-"""Part of a value -> where its rows hold ids."""
+# Parts of a column that are numbers in base64, where a short secret stands by chance.
 _NUMBERS = ("values", "causes")
-"""Parts of a column that are numbers in base64, where a short secret stands by chance."""
 
 
 def without_secrets(stored: Mapping[str, Any], clean: Callable[[str], str]) -> Stored:

@@ -40,12 +40,12 @@ from ragbench.types.scores import SentPrompt
 
 _BLOCK = 64  # items
 
+# Methods by which rubrics share no replies.
 _ALONE = frozenset({"rating", "pairwise"})
-"""Methods by which rubrics share no replies."""
+# Options of judges that no verdict depends on.
 _UNTOLD = frozenset(
     {"concurrency", "timeout", "retries", "api_key_env", "prices", "stream", "mode"}
 )
-"""Options of judges that no verdict depends on."""
 
 
 def passage_texts(outcome: Outcome[Any]) -> list[str] | None:

@@ -30,8 +30,8 @@ from ragbench.types import Document, Qrels, Query, Retrieved, Run, ScoredDocumen
 from ragbench.types.packed_documents import ids_of
 
 _BLOCK = 64  # queries
+# What usually stands between the id of a document and that of its part.
 _SEPARATORS = ("#", "::", ":", "_", "-", "/")
-"""What usually stands between the id of a document and that of its part."""
 
 
 def document_of(hit: ScoredDocument, corpus: Mapping[str, Document]) -> Document | None:

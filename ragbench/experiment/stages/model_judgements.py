@@ -22,8 +22,8 @@ from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.types import Document, Qrels
 
+# Parts of a judge's signature that fingerprints of the grades stand for.
 _NOT_ITS_OWN = ("queries", "gold", "v")
-"""Parts of a judge's signature that fingerprints of the grades stand for."""
 
 
 def _pool(

@@ -34,8 +34,8 @@ from ragbench.score.judge.pairs import judge_pairs, same_answers
 from ragbench.types import ScoreColumn
 from ragbench.types.records import add_usage
 
+# Systems up to which every two are compared where the config does not say.
 MOST_IN_ALL_PAIRS = 4
-"""Systems up to which every two are compared where the config does not say."""
 
 
 class JudgePairs(Stage):

@@ -43,8 +43,8 @@ from ragbench.types.byte_ids import ByteIds, as_bytes
 from ragbench.types.conversation import Json
 from ragbench.types.rows import Mapped
 
+# Distributions whose version may move what a metric gives.
 _LIBRARIES = ("rouge-score", "sacrebleu", "nltk", "bert-score", "sentence-transformers", "torch")
-"""Distributions whose version may move what a metric gives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

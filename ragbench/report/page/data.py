@@ -26,12 +26,12 @@ from ragbench.text.languages import load as load_stopwords
 from ragbench.types import Usage
 from ragbench.types.conversation import Json
 
+# Queries that a page holds.
 MOST_QUERIES = 2_000
-"""Queries that a page holds."""
+# Characters of JSON about queries that a page holds; compressed, some 12 MB: it can be mailed.
 MOST_CHARACTERS = 30_000_000
-"""Characters of JSON about queries that a page holds; compressed, some 12 MB: it can be mailed."""
+# Hits of each ranking; passages that a generator read beyond them are shown, too.
 SHOWN_HITS = 10
-"""Hits of each ranking; passages that a generator read beyond them are shown, too."""
 _MOST_RELEVANT = 30
 _MOST_CLAIMS = 100
 _MOST_SLICES = 60  # values of a field of the metadata; a field with more makes no slices
@@ -47,13 +47,16 @@ _LONGEST: Mapping[str, int] = {
 
 
 class PageData(NamedTuple):
-    """The queries of a page."""
+    """The queries of a page.
+
+    Attributes:
+        packed: JSON in gzip, the same bytes for the same run folder.
+        left_out: Queries of the run that the page does not hold.
+    """
 
     packed: bytes
-    """JSON in gzip, the same bytes for the same run folder."""
     queries: int
     left_out: int
-    """Queries of the run that the page does not hold."""
 
 
 def pack_queries(

@@ -68,14 +68,17 @@ def pictures(summary: Summary, comparisons: Comparisons) -> list[Picture]:
 
 
 class _Whisker(NamedTuple):
-    """A row of a picture: a value with its interval."""
+    """A row of a picture: a value with its interval.
+
+    Attributes:
+        label: Text of the mark, for those who point at it or do not see it.
+    """
 
     name: str
     value: float
     ends: tuple[float, float] | None
     colour: int
     label: str
-    """Text of the mark, for those who point at it or do not see it."""
 
 
 def score_pictures(summary: Summary, comparisons: Comparisons) -> Iterator[Picture]:

@@ -14,15 +14,16 @@ from html import escape
 
 from ragbench.report.text import display_width, printable
 
+# Told apart by most who do not see all colours: those of Okabe and Ito, 2008, and two more.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195", "#666666")
-"""Told apart by most who do not see all colours: those of Okabe and Ito, 2008, and two more."""
 SHAPES = 4
 DASHES = ("", "6 3", "2 3", "8 3 2 3")
 _FONT = 7.0  # pixels that a character of 12 pixels takes, about
 _LONGEST = 34  # columns, of which a wide character takes two
+# Pixels that are free beside a plot.
 MARGIN = 18.0
-"""Pixels that are free beside a plot."""
 
+# What a file brings along; a page has its own.
 STYLE = (
     "svg.picture{font:12px system-ui,sans-serif;color:#1c2430;background:#fff}"
     ".picture text{fill:currentColor}.picture .soft{fill:#5a6675}"
@@ -32,18 +33,20 @@ STYLE = (
     ".picture .soft{fill:#a3afbd}.picture .grid{stroke:#364150}.picture .axis{stroke:#a3afbd}"
     ".picture .on-text{fill:#12161c}}"
 )
-"""What a file brings along; a page has its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A finished drawing."""
+    """A finished drawing.
+
+    Attributes:
+        name: The name of its file, without an ending.
+        words: The picture in words, for readers who do not see it.
+    """
 
     name: str
-    """The name of its file, without an ending."""
     title: str
     words: str
-    """The picture in words, for readers who do not see it."""
     body: str
     width: float
     height: float

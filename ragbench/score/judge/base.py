@@ -16,37 +16,41 @@ from ragbench.types.scores import Cause, Verdict
 if TYPE_CHECKING:
     from ragbench.llm import Budget, Replies, Totals
 
+# What a rubric may need of an item, in the order in which a judge reads it.
 NEEDS = ("turns", "question", "guidelines", "contexts", "reference", "queries", "answer", "other")
-"""What a rubric may need of an item, in the order in which a judge reads it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One answered question, as a judge sees it."""
+    """One answered question, as a judge sees it.
+
+    Attributes:
+        answer: The system's answer; None where it has none, empty where it said nothing.
+        contexts: The passages that the system retrieved, best first; None where they are not known.
+            The marker `[1]` in an answer cites the first.
+        query_id: The query, for files.
+        queries: The queries that the system formulated itself; None where it formulated none.
+        guidelines: Rules that this answer must keep, besides those of the rubric.
+        other: The answer of another system to the same question, for rubrics that ask of a pair.
+        nuggets: The facts that a good answer has, for rubrics over nuggets; None: made of the
+            references.
+        sample: Which of several answers to the same query it is; a model does not see it.
+        turns: What was said before the question.
+        tool_calls: The tools that the system called for the answer; None where that is not known.
+    """
 
     question: str | None = None
     answer: str | None = None
-    """The system's answer; None where it has none, empty where it said nothing."""
     contexts: list[str] | None = None
-    """The passages that the system retrieved, best first; None where they are not known. The
-    marker `[1]` in an answer cites the first."""
     references: list[str] = field(default_factory=list)
     query_id: str = ""
-    """The query, for files."""
     queries: list[str] | None = None
-    """The queries that the system formulated itself; None where it formulated none."""
     guidelines: list[str] = field(default_factory=list)
-    """Rules that this answer must keep, besides those of the rubric."""
     other: str | None = None
-    """The answer of another system to the same question, for rubrics that ask of a pair."""
     nuggets: tuple[Nugget, ...] | None = None
-    """The facts that a good answer has, for rubrics over nuggets; None: made of the references."""
     sample: int = 0
-    """Which of several answers to the same query it is; a model does not see it."""
     turns: tuple[Turn, ...] = ()
-    """What was said before the question."""
     tool_calls: tuple[ToolCall, ...] | None = None
-    """The tools that the system called for the answer; None where that is not known."""
 
     @property
     def asked(self) -> list[tuple[str, str]]:
@@ -68,32 +72,35 @@ class Item:
 
 @dataclass(frozen=True)
 class Rubric:
-    """What a judge is asked, and what its levels mean."""
+    """What a judge is asked, and what its levels mean.
+
+    Attributes:
+        asks: What is judged: answer, context, query or pair.
+        needs: What an item must have.
+        scale: Level -> what it means; the levels run from 1 to the largest.
+        steps: What the judge does, in order.
+        examples: Judged items.
+        method: How the verdict is made: rating, claims, pairwise, nuggets, support or ragas.
+        formula: The number that is made of the verdicts: with the method claims a name in
+            `FORMULAS`, with nuggets and support the score, with ragas the metric.
+        verdicts: Methods claims and nuggets: `shared` asks what all such rubrics ask, so that one
+            set of replies serves them all; `own` adds the steps to what is asked.
+        guidelines: Rules that every answer must keep.
+        model: Method ragas: what embeds the texts that are compared; None where none are.
+    """
 
     name: str
     asks: str
-    """What is judged: answer, context, query or pair."""
     needs: tuple[str, ...]
-    """What an item must have."""
     scale: Mapping[int, str]
-    """Level -> what it means; the levels run from 1 to the largest."""
     steps: tuple[str, ...]
-    """What the judge does, in order."""
     examples: tuple[Mapping[str, Any], ...]
-    """Judged items."""
     method: str
-    """How the verdict is made: rating, claims, pairwise, nuggets, support or ragas."""
     direction: str
     formula: str | None = None
-    """The number that is made of the verdicts: with the method claims a name in `FORMULAS`, with
-    nuggets and support the score, with ragas the metric."""
     verdicts: str = "own"
-    """Methods claims and nuggets: `shared` asks what all such rubrics ask, so that one set of
-    replies serves them all; `own` adds the steps to what is asked."""
     guidelines: tuple[str, ...] = ()
-    """Rules that every answer must keep."""
     model: str | None = None
-    """Method ragas: what embeds the texts that are compared; None where none are."""
 
     @property
     def levels(self) -> int:
@@ -132,21 +139,24 @@ class Judge:
     Built-in judges inherit it. An object of the user's needs `label`, `model`, `options` and
     `judge`, and may have `served`, `computes`, `missing_key`, `judge_all` with `ajudge_all`,
     `check` and `close`: `ragbench.score.judge.python.declared` wraps it once.
+
+    Attributes:
+        served: Names of the rubrics that it can apply; None: any.
+        own_rubric: The keys of the one rubric that a plain function is, under its name; else None.
+        computes: Whether it asks no server, so that workers can be asked in its place.
+        takes_many: Whether it has `judge_all` and `ajudge_all`, which say themselves where a rubric
+            does not apply; else items are judged one by one.
+        made: The object of the user's that it stands for; None: it is the judge itself.
+        asks: Whether it asks models: their replies are kept, paid from a budget, and come one by
+            one.
     """
 
     served: Sequence[str] | None = None
-    """Names of the rubrics that it can apply; None: any."""
     own_rubric: Mapping[str, object] | None = None
-    """The keys of the one rubric that a plain function is, under its name; else None."""
     computes: bool = False
-    """Whether it asks no server, so that workers can be asked in its place."""
     takes_many: bool = False
-    """Whether it has `judge_all` and `ajudge_all`, which say themselves where a rubric does not
-    apply; else items are judged one by one."""
     made: Any = None
-    """The object of the user's that it stands for; None: it is the judge itself."""
     asks: bool = False
-    """Whether it asks models: their replies are kept, paid from a budget, and come one by one."""
 
     @property
     def label(self) -> str:
@@ -217,13 +227,17 @@ class Judge:
 
 @dataclass(frozen=True, slots=True)
 class KnownJudge:
-    """What is known of a judge before it is made; the fields are those of `Judge`."""
+    """What is known of a judge before it is made; the fields are those of `Judge`.
+
+    Attributes:
+        served: None: any, or not known yet.
+        is_judge: Whether the user gave the judge itself, a function or an object: making it calls
+            nothing.
+    """
 
     served: Sequence[str] | None = None
-    """None: any, or not known yet."""
     own_rubric: Mapping[str, object] | None = None
     is_judge: bool = False
-    """Whether the user gave the judge itself, a function or an object: making it calls nothing."""
 
 
 def known_of(maker: object) -> KnownJudge:

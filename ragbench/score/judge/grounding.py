@@ -16,33 +16,36 @@ from typing import Literal
 from ragbench.score.judge.base import Rubric, not_applicable
 from ragbench.types.scores import Cause, JudgedClaim, Ruling, Verdict
 
+# What a passage says of one claim; `supported_together`: it takes the others so marked as well.
 Cell = Literal["supported", "supported_together", "contradicted", "not_mentioned"]
-"""What a passage says of one claim; `supported_together`: it takes the others so marked as well."""
 
+# Whose claims are checked against what.
 Side = Literal["answer_passages", "reference_passages", "answer_reference", "reference_answer"]
-"""Whose claims are checked against what."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grounding:
-    """Verdicts on the claims of one answer and one reference; empty where none was asked for."""
+    """Verdicts on the claims of one answer and one reference; empty where none was asked for.
+
+    Attributes:
+        answer_passages: A row per claim of the answer, a column per passage.
+        reference_passages: A row per claim of the reference, a column per passage.
+        answer_reference: Per claim of the answer, what the reference says of it.
+        reference_answer: Per claim of the reference, what the answer says of it.
+        sentences: Per claim of the answer, the sentence that it comes from.
+        cited: Per claim of the answer, the passages that its sentence cites, counted from 1.
+        claims: The claims of the answer themselves.
+        reference_claims: Those of the reference.
+    """
 
     answer_passages: Sequence[Sequence[Cell]] = ()
-    """A row per claim of the answer, a column per passage."""
     reference_passages: Sequence[Sequence[Cell]] = ()
-    """A row per claim of the reference, a column per passage."""
     answer_reference: Sequence[Ruling] = ()
-    """Per claim of the answer, what the reference says of it."""
     reference_answer: Sequence[Ruling] = ()
-    """Per claim of the reference, what the answer says of it."""
     sentences: Sequence[int] = ()
-    """Per claim of the answer, the sentence that it comes from."""
     cited: Sequence[frozenset[int]] = ()
-    """Per claim of the answer, the passages that its sentence cites, counted from 1."""
     claims: Sequence[str] = ()
-    """The claims of the answer themselves."""
     reference_claims: Sequence[str] = ()
-    """Those of the reference."""
 
     @property
     def grounded(self) -> list[bool]:
@@ -67,14 +70,17 @@ class Grounding:
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """One number, and the verdicts that it is made of."""
+    """One number, and the verdicts that it is made of.
+
+    Attributes:
+        sides: Whose claims must have been checked against what.
+        score: The number, 0..1; None where it does not apply.
+        undefined: Why it does not apply where it does not.
+    """
 
     sides: tuple[Side, ...]
-    """Whose claims must have been checked against what."""
     score: Callable[[Grounding], float | None]
-    """The number, 0..1; None where it does not apply."""
     undefined: Cause = Cause.NO_CLAIMS
-    """Why it does not apply where it does not."""
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -143,6 +149,7 @@ _RP: tuple[Side, ...] = ("reference_passages",)
 _AR: tuple[Side, ...] = ("answer_reference",)
 _RA: tuple[Side, ...] = ("reference_answer",)
 
+# Name in a rubric's `formula` -> how the number is made.
 FORMULAS: Mapping[str, Formula] = {
     "faithfulness": Formula(_AP, lambda found: _share(found.grounded)),
     # inconsistent is a claim that a passage contradicts and none supports
@@ -180,14 +187,13 @@ FORMULAS: Mapping[str, Formula] = {
     "citation_precision": Formula(_AP, _citation_precision, Cause.NO_CITATIONS),
     "citation_recall": Formula(_AP, _citation_recall),
 }
-"""Name in a rubric's `formula` -> how the number is made."""
 
+# What a verdict says where a number does not apply.
 WHY_NOT = {
     Cause.NO_CLAIMS: "there is no claim to check",
     Cause.NO_CITATIONS: "the answer cites no passage",
     Cause.NOTHING_TO_USE: "no passage has anything of the reference",
 }
-"""What a verdict says where a number does not apply."""
 
 
 def grounded_verdict(

@@ -23,26 +23,30 @@ from ragbench.types.tables import PARTS, Table, folded, is_frame, players, rows_
 if TYPE_CHECKING:
     from ragbench.types import ToolCall, Turn
 
+# A data frame, or mappings: a row for each answer.
 Rows = Table | Iterable[Mapping[str, Any]]
-"""A data frame, or mappings: a row for each answer."""
 
 
 class MoreOfAnItem(TypedDict, total=False):
-    """What some rubrics need besides question, answer, passages and reference."""
+    """What some rubrics need besides question, answer, passages and reference.
+
+    Attributes:
+        queries: The queries that the system formulated, for rubrics that ask of them.
+        guidelines: Rules for this answer, for rubrics that need them.
+        other: Another system's answer, for rubrics that ask of a pair.
+        turns: What was said before the question.
+        tool_calls: The tools that the system called.
+        nuggets: Facts of a good answer: `text`, `importance` (vital or okay) and, where people have
+            looked whether this answer has them, `assignment`. None: the judge makes them of the
+            reference.
+    """
 
     queries: Sequence[str] | None
-    """The queries that the system formulated, for rubrics that ask of them."""
     guidelines: str | Sequence[str] | None
-    """Rules for this answer, for rubrics that need them."""
     other: str | None
-    """Another system's answer, for rubrics that ask of a pair."""
     turns: Sequence[Turn | Entries] | None
-    """What was said before the question."""
     tool_calls: Sequence[ToolCall | Entries] | None
-    """The tools that the system called."""
     nuggets: Sequence[Nugget | Mapping[str, str]] | None
-    """Facts of a good answer: `text`, `importance` (vital or okay) and, where people have looked
-    whether this answer has them, `assignment`. None: the judge makes them of the reference."""
 
 
 _ROW_KEYS = (
@@ -84,8 +88,8 @@ def _nugget(value: object) -> Nugget:
 
 
 _SAME = ("question", "contexts", "answer", "reference", "queries", "turns", "tool_calls")
+# Part of a table -> argument of `Judge.score`.
 _PARTS = {"id": "query_id", **dict(zip(_SAME, _SAME, strict=True))}
-"""Part of a table -> argument of `Judge.score`."""
 
 
 def items_of(rows: Rows) -> list[Item]:
@@ -130,12 +134,12 @@ def _arguments(columns: Sequence[str]) -> dict[str, str]:
     return arguments | {parts[part]: _PARTS[part] for part in parts}
 
 
+# Columns that a table may have and no rubric reads.
 _UNREAD = {
     folded(name)
     for part in ("relevant", "reference_contexts", "grades", "system", "expected_tool_calls")
     for name in PARTS[part].sure
 }
-"""Columns that a table may have and no rubric reads."""
 
 
 def item_of(place: str, row: Mapping[str, Any]) -> Item:
@@ -157,10 +161,10 @@ def item_of(place: str, row: Mapping[str, Any]) -> Item:
     )
 
 
+# The formulas over claims that ask what an answer rests on.
 GROUNDED = frozenset(
     ("faithfulness", "factual_consistency", "hallucination", "self_knowledge", "noise_sensitivity")
 )
-"""The formulas over claims that ask what an answer rests on."""
 
 
 def with_evidence(item: Item, rubric: Rubric) -> Item:

@@ -19,32 +19,35 @@ from ragbench.types.records import Usage, add_usage
 from ragbench.types.rows import Mapped
 from ragbench.types.scores import Cause, Verdict
 
+# Version of the definition; moves only when numbers move.
 VERSION = 1
-"""Version of the definition; moves only when numbers move."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a judge said of many items."""
+    """What a judge said of many items.
+
+    Attributes:
+        columns: Rubric -> one score per item, in the order of the items.
+        rows: One per item and rubric: the verdict with its query, judge and model.
+        models: The models as their servers name them; else what the judge says that it asks.
+        usage: What the replies took that the verdicts rest on, stored ones included.
+        left_out: What the requests lacked, since the models refuse it.
+        words: Id -> the words of prompts, for system and user, that were sent for the rows.
+        apart: Rubric -> how far the samples or models of an item lie apart, of those with several.
+        failed: Rubric -> how many verdicts failed, by cause; rubrics without a failure are absent.
+        asked: Rubric -> how many verdicts there are.
+    """
 
     columns: Mapping[str, ScoreColumn]
-    """Rubric -> one score per item, in the order of the items."""
     rows: Sequence[VerdictRow]
-    """One per item and rubric: the verdict with its query, judge and model."""
     models: tuple[str, ...]
-    """The models as their servers name them; else what the judge says that it asks."""
     usage: Usage
-    """What the replies took that the verdicts rest on, stored ones included."""
     left_out: tuple[str, ...] = ()
-    """What the requests lacked, since the models refuse it."""
     words: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Id -> the words of prompts, for system and user, that were sent for the rows."""
     apart: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    """Rubric -> how far the samples or models of an item lie apart, of those with several."""
     failed: Mapping[str, Counter[str]] = field(default_factory=dict)
-    """Rubric -> how many verdicts failed, by cause; rubrics without a failure are absent."""
     asked: Mapping[str, int] = field(default_factory=dict)
-    """Rubric -> how many verdicts there are."""
 
     @property
     def spreads(self) -> dict[str, float]:

@@ -44,20 +44,23 @@ from ragbench.types.conversation import Turn
 from ragbench.types.records import Usage, add_usage
 from ragbench.types.scores import Verdict
 
+# How the models of a jury become one.
 Combine = Literal["mean", "median", "majority"]
-"""How the models of a jury become one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Jury:
-    """Who judges, and how they become one verdict."""
+    """Who judges, and how they become one verdict.
+
+    Attributes:
+        models: The models, as requests name them.
+        combine: How several models become one.
+        samples: How often each is asked.
+    """
 
     models: tuple[str, ...]
-    """The models, as requests name them."""
     combine: Combine = "mean"
-    """How several models become one."""
     samples: int = 1
-    """How often each is asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,12 +104,14 @@ class ModelJudge(Connected, Judge):
     What goes wrong with an item becomes a verdict with status `failed`, its cause and the replies
     that came. Errors that are the user's to mend (no key, a full disk, a reply that a replay lacks)
     are raised.
+
+    Attributes:
+        price_share: What its calls cost, as a part of the usual price.
     """
 
     takes_many = asks = True
     label = "a language model: its verdicts are opinions until they are checked against people's"
     price_share = 1.0
-    """What its calls cost, as a part of the usual price."""
 
     def __init__(
         self,
@@ -327,6 +332,7 @@ def _outcome_of(verdict: Verdict) -> str:
     return verdict.cause if verdict.score is None else f"{verdict.score:.3g}"
 
 
+# An example for rubrics that have none, or lack a part of it.
 _STAND_IN: Mapping[str, Any] = {
     "question": "When was the harbour bridge opened?",
     "answer": "It was opened on 3 May 1932 [1].",
@@ -340,7 +346,6 @@ _STAND_IN: Mapping[str, Any] = {
         Turn("assistant", "It is 503 metres long."),
     ),
 }
-"""An example for rubrics that have none, or lack a part of it."""
 
 
 class _Recording(Counting):

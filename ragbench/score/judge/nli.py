@@ -216,10 +216,13 @@ def _without_contradiction(names: Sequence[str]) -> tuple[str, ...]:
 
 
 class EntailmentRulings:
-    """A source supports a claim that it entails, and contradicts one that it contradicts."""
+    """A source supports a claim that it entails, and contradicts one that it contradicts.
+
+    Attributes:
+        contradicts: Whether it can tell that a source contradicts a claim.
+    """
 
     contradicts = True
-    """Whether it can tell that a source contradicts a claim."""
     default_threshold = 0.5  # more probable than all else together
 
     def __init__(

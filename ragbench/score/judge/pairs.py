@@ -12,8 +12,8 @@ from ragbench.score.judge.verdicts import judge_all
 from ragbench.types import ScoreColumn
 from ragbench.types.scores import Verdict
 
+# What a verdict says where there is nothing to compare.
 SAME = "the two answers are the same: a tie, without asking the judge"
-"""What a verdict says where there is nothing to compare."""
 
 
 def judge_pairs(

@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 
 from ragbench.types.records import Nugget
 
+# Which nuggets count, and whether partial support does.
 NuggetScore = Literal["strict_vital", "strict_all", "strict_weighted", "vital", "all", "weighted"]
-"""Which nuggets count, and whether partial support does."""
 
 _CREDIT = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
 _OKAY = 0.5  # what an okay nugget weighs beside a vital one in the weighted scores
@@ -50,12 +50,12 @@ def nugget_score(nuggets: Iterable[Nugget], score: NuggetScore = "strict_vital")
     return math.fsum(gained) / math.fsum(weights) if any(weights) else None
 
 
+# Over which sentences support is averaged.
 SupportScore = Literal["precision", "recall"]
-"""Over which sentences support is averaged."""
 
 _SUPPORT = {"full_support": 1.0, "partial_support": 0.5, "no_support": 0.0}
+# How far a passage supports a sentence, as TREC RAG words it.
 SUPPORT_LEVELS = tuple(_SUPPORT)
-"""How far a passage supports a sentence, as TREC RAG words it."""
 
 
 def support_score(levels: Sequence[str | None], score: SupportScore) -> float | None:
@@ -79,16 +79,20 @@ def support_score(levels: Sequence[str | None], score: SupportScore) -> float | 
 
 
 class RagasMetric(NamedTuple):
-    """A metric of ragas whose name is a rubric's here too."""
+    """A metric of ragas whose name is a rubric's here too.
+
+    Attributes:
+        needs: What an item must have.
+        steps: What is asked, in order.
+        embeds: Whether texts are compared by their embeddings.
+    """
 
     needs: tuple[str, ...]
-    """What an item must have."""
     steps: tuple[str, ...]
-    """What is asked, in order."""
     embeds: bool = False
-    """Whether texts are compared by their embeddings."""
 
 
+# Rubric -> the metric that ragas has under this name; docs/moving.md has the formulas.
 RAGAS: Mapping[str, RagasMetric] = {
     "answer_relevancy": RagasMetric(("question", "answer"), ("question",), embeds=True),
     "faithfulness": RagasMetric(("question", "answer", "contexts"), ("statements", "inference")),
@@ -105,7 +109,6 @@ RAGAS: Mapping[str, RagasMetric] = {
         ("question", "answer", "contexts", "reference"), ("statements", "inference")
     ),
 }
-"""Rubric -> the metric that ragas has under this name; docs/moving.md has the formulas."""
 
 
 def ragas_relevancy(cosines: Sequence[float], noncommittal: Sequence[bool]) -> float:

@@ -28,8 +28,8 @@ from ragbench.registry import (
 from ragbench.score.judge.base import NEEDS, Item, Judge, Rubric, known_of
 from ragbench.types.scores import Verdict
 
+# What a plain function may take, by name: the parts of an item, and the first reference.
 INPUTS = (*(each.name for each in dataclasses.fields(Item)), "reference", "item", "rubric")
-"""What a plain function may take, by name: the parts of an item, and the first reference."""
 _RETURNS = "a number from 0 to 1, (number, reason), True or False, or a Verdict with a score"
 
 

@@ -20,8 +20,8 @@ from ragbench.score.judge.grounding import FORMULAS
 from ragbench.score.judge.published import RAGAS, NuggetScore, SupportScore
 from ragbench.types.conversation import read_turns
 
+# The default rubrics: is it grounded, to the point, and right.
 DEFAULT_RUBRICS = ("faithfulness", "answer_relevancy", "correctness")
-"""The default rubrics: is it grounded, to the point, and right."""
 
 _FOLDER = Path(__file__).parent / "rubrics"
 
@@ -116,14 +116,17 @@ def embedding_identity(rubric: Rubric) -> str | None:
 
 
 class About(NamedTuple):
-    """What the comment of a built-in rubric says to people; no judge is sent it."""
+    """What the comment of a built-in rubric says to people; no judge is sent it.
+
+    Attributes:
+        measures: What the score says.
+        limits: When not to use it, and how to read it.
+        source: Where the definition comes from.
+    """
 
     measures: str
-    """What the score says."""
     limits: str
-    """When not to use it, and how to read it."""
     source: str
-    """Where the definition comes from."""
 
 
 def about(name: str) -> About:
@@ -182,12 +185,12 @@ _CHOICES = {
     "direction": ("higher", "lower"),
     "verdicts": ("own", "shared"),
 }
+# Method -> the numbers that it can make.
 _FORMULAS: Mapping[str, tuple[str, ...]] = {
     "claims": tuple(FORMULAS),
     "nuggets": typing.get_args(NuggetScore),
     "support": typing.get_args(SupportScore),
 }
-"""Method -> the numbers that it can make."""
 _KEYS = tuple(field.name for field in fields(Rubric) if field.name != "model")
 _SHAPE = "a mapping of texts, lists of texts, and examples"
 _EXAMPLE_KEYS = (*NEEDS, "level", "reasoning")

@@ -138,12 +138,12 @@ def _refusals() -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(line) for line in lines if line and not line.startswith("#"))
 
 
+# A source and a claim.
 Pair = tuple[str, str]
-"""A source and a claim."""
 
 
+# Tells what a source says of a claim.
 Rule = Callable[[Pair], Ruling]
-"""Tells what a source says of a claim."""
 
 
 def judge_sentences(item: Item, rubric: Rubric, analyze: Analyzer, rule: Rule) -> Verdict:

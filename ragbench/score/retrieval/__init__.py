@@ -7,6 +7,7 @@ from ragbench.registry import Family
 
 _PACKAGE = "ragbench.score.retrieval"
 
+# Every measure that can be named, loaded on first use.
 MEASURES = Family(
     noun="measure",
     group="ragbench.measures",
@@ -58,4 +59,3 @@ MEASURES = Family(
         "redundancy": f"{_PACKAGE}.diversity:redundancy",
     },
 )
-"""Every measure that can be named, loaded on first use."""

@@ -13,8 +13,8 @@ from ragbench.score.retrieval.options import Divide, check_divide
 from ragbench.score.retrieval.positions import number_groups
 from ragbench.types import FloatArray, IntArray
 
+# trec_eval's smallest value of a query, so that one miss does not make the whole mean 0.
 FLOOR = 1e-5
-"""trec_eval's smallest value of a query, so that one miss does not make the whole mean 0."""
 
 
 _measure = partial(measure, group="average precision", range=(0.0, 1.0), cutoff="none")
@@ -134,8 +134,8 @@ def yet_another_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> Fl
     return np.log((1.0 + total) / (1.0 + relevant - total))
 
 
+# trec_eval's weight of the guess that a document is as likely relevant as not.
 SMOOTHING = 1e-5
-"""trec_eval's weight of the guess that a document is as likely relevant as not."""
 
 
 @_measure("infap")

@@ -23,10 +23,11 @@ from ragbench.score.retrieval.options import Grade as Grade
 from ragbench.score.retrieval.positions import TieGroups
 from ragbench.types import Aggregate, Cause, Direction, FloatArray, IntArray
 
+# The record that a measure is a function of: `RankedGrades`, a `RankedSubtopics` for each query, or
+# `RetrievedPassages`.
 Reads = Literal["grades", "subtopics", "passages"]
-"""The record that a measure is a function of: `RankedGrades`, a `RankedSubtopics` for each query,
-or `RetrievedPassages`."""
 
+# What `ragbench list` puts together, in its order; measures of other packages are `others`.
 Group = Literal[
     "first hits",
     "precision and recall",
@@ -39,7 +40,6 @@ Group = Literal[
     "counts",
     "others",
 ]
-"""What `ragbench list` puts together, in its order; measures of other packages are `others`."""
 
 _NEEDS: Mapping[Reads, str] = {
     "grades": "judgements",
@@ -57,34 +57,37 @@ class RankedGrades:
 
     Sparse: a row is a retrieved document that is JUDGED. The others count through `rank` and
     `n_retrieved` only, so a measure costs as little for 1,000 documents a query as for 50.
+
+    Attributes:
+        query_ids: The queries of the qrels, in their order.
+        query: Row -> position of its query in `query_ids`; ascending.
+        rank: Row -> rank of the document, the best is 1; ascending within a query.
+        grades: Row -> grade of the document.
+        starts: Shape (n + 1,): where each query's rows start.
+        n_retrieved: Shape (n,): documents retrieved, judged or not.
+        judged_grades: The grades of all judged documents, retrieved or not, falling within each
+            query.
+        judged_starts: Shape (n + 1,): where each query's judged grades start.
+        ties: Between which ranks each row's document may stand if the order of ties is open.
+        missing: Positions of the queries that the run lacks; `n_retrieved` is 0 there.
+        averaged: Whether a measure gives its expectation over all orders of tied documents.
+        trec_eval: The version of trec_eval whose recall rounding counts.
+        rows: Row -> the row of the qrels that judges it; empty where that is not known.
     """
 
     query_ids: tuple[str, ...]
-    """The queries of the qrels, in their order."""
     query: IntArray
-    """Row -> position of its query in `query_ids`; ascending."""
     rank: IntArray
-    """Row -> rank of the document, the best is 1; ascending within a query."""
     grades: IntArray
-    """Row -> grade of the document."""
     starts: IntArray
-    """Shape (n + 1,): where each query's rows start."""
     n_retrieved: IntArray
-    """Shape (n,): documents retrieved, judged or not."""
     judged_grades: IntArray
-    """The grades of all judged documents, retrieved or not, falling within each query."""
     judged_starts: IntArray
-    """Shape (n + 1,): where each query's judged grades start."""
     ties: TieGroups
-    """Between which ranks each row's document may stand if the order of ties is open."""
     missing: frozenset[int] = frozenset()
-    """Positions of the queries that the run lacks; `n_retrieved` is 0 there."""
     averaged: bool = False
-    """Whether a measure gives its expectation over all orders of tied documents."""
     trec_eval: Literal[9, 10] = 10
-    """The version of trec_eval whose recall rounding counts."""
     rows: IntArray = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
-    """Row -> the row of the qrels that judges it; empty where that is not known."""
 
     @property
     def n_queries(self) -> int:
@@ -171,12 +174,17 @@ Subtopics = frozenset[Hashable]
 
 @dataclass(frozen=True, slots=True)
 class RankedSubtopics:
-    """The subtopics of one query, as its ranking and its judgements cover them."""
+    """The subtopics of one query, as its ranking and its judgements cover them.
+
+    Attributes:
+        retrieved: Rank -> the subtopics that the document there covers; none where it is not
+            relevant.
+        judged: What each relevant document covers, retrieved or not; documents by id, the largest
+            first.
+    """
 
     retrieved: tuple[Subtopics, ...]
-    """Rank -> the subtopics that the document there covers; none where it is not relevant."""
     judged: tuple[Subtopics, ...]
-    """What each relevant document covers, retrieved or not; documents by id, the largest first."""
 
     @classmethod
     def of(
@@ -213,12 +221,15 @@ class RankedSubtopics:
 
 @dataclass(frozen=True)
 class RetrievedPassages:
-    """Texts of the passages that n queries retrieved, and the gold answers of the queries."""
+    """Texts of the passages that n queries retrieved, and the gold answers of the queries.
+
+    Attributes:
+        passages: Query -> the texts of its passages, best first.
+        answers: Query -> its gold answers; none where it has no reference.
+    """
 
     passages: Sequence[Sequence[str]]
-    """Query -> the texts of its passages, best first."""
     answers: Sequence[Sequence[str]]
-    """Query -> its gold answers; none where it has no reference."""
 
     def __post_init__(self) -> None:
         if len(self.passages) != len(self.answers):
@@ -230,39 +241,43 @@ class RetrievedPassages:
 
 @dataclass(frozen=True)
 class MeasureSpec:
-    """Properties of a measure that `@measure` declares; notation, report and docs read them."""
+    """Properties of a measure that `@measure` declares; notation, report and docs read them.
+
+    Attributes:
+        name: The canonical name: `ndcg`.
+        low: The smallest possible value of one query.
+        high: The largest possible value of one query; inf where unbounded.
+        group: The measures among which it is listed.
+        aliases: Further names of the same thing.
+        reads: The record that it is a function of.
+        aggregate: How the values of the queries become one number.
+        cutoff: Whether its name takes `@k`.
+        at: The option that `@` gives.
+        averages_ties: Whether it has a closed form of its expectation over the orders of tied
+            documents.
+        nan_means: Why a query that was looked at has no value.
+        of_nothing: What a query without a relevant document gets where those count; None: `low`.
+        version: Of the DEFINITION: it moves only when numbers move.
+        from_qrels: Options whose default is read off the qrels.
+        code: Of a function that declares no version: a hash of its source.
+    """
 
     name: str
-    """The canonical name: `ndcg`."""
     low: float
-    """The smallest possible value of one query."""
     high: float
-    """The largest possible value of one query; inf where unbounded."""
     group: Group = "others"
-    """The measures among which it is listed."""
     aliases: tuple[str, ...] = ()
-    """Further names of the same thing."""
     reads: Reads = "grades"
-    """The record that it is a function of."""
     direction: Direction = "higher"
     aggregate: Aggregate = "mean"
-    """How the values of the queries become one number."""
     cutoff: Literal["required", "optional", "none"] = "optional"
-    """Whether its name takes `@k`."""
     at: str = "k"
-    """The option that `@` gives."""
     averages_ties: bool = False
-    """Whether it has a closed form of its expectation over the orders of tied documents."""
     nan_means: Cause = Cause.NO_RELEVANT
-    """Why a query that was looked at has no value."""
     of_nothing: float | None = None
-    """What a query without a relevant document gets where those count; None: `low`."""
     version: int = 1
-    """Of the DEFINITION: it moves only when numbers move."""
     from_qrels: Mapping[str, Callable[[RankedGrades], Any]] = field(default_factory=dict)
-    """Options whose default is read off the qrels."""
     code: str = ""
-    """Of a function that declares no version: a hash of its source."""
 
     @property
     def needs(self) -> str:

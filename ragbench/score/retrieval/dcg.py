@@ -26,8 +26,8 @@ from ragbench.types import FloatArray, IntArray
 
 _measure = partial(measure, group="graded gain")
 
+# What a rank costs where the best ranking would gain less there, or nothing at all.
 LEAST_COST = 1.0
-"""What a rank costs where the best ranking would gain less there, or nothing at all."""
 
 
 def running_sums(values: FloatArray, starts: IntArray) -> FloatArray:
@@ -54,13 +54,16 @@ def running_sums(values: FloatArray, starts: IntArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Gained:
-    """Gains of the retrieved documents and of the judged ones, the latter best first."""
+    """Gains of the retrieved documents and of the judged ones, the latter best first.
+
+    Attributes:
+        rows: Row of `ranked` -> gain; unjudged documents have no row and gain nothing.
+        ideal: Gains of all judged documents, falling within each query; none is below 0.
+    """
 
     ranked: RankedGrades
     rows: FloatArray
-    """Row of `ranked` -> gain; unjudged documents have no row and gain nothing."""
     ideal: FloatArray
-    """Gains of all judged documents, falling within each query; none is below 0."""
 
     @classmethod
     def of(

@@ -27,14 +27,17 @@ _MANY = 4  # hits for each judgement, from which the filter costs less than it s
 
 @dataclass(frozen=True, eq=False)
 class Keyed:
-    """Documents of several queries, each with a number that hardly another one has."""
+    """Documents of several queries, each with a number that hardly another one has.
+
+    Attributes:
+        query: Row -> number of its query.
+        documents: Row -> its document.
+        keys: Row -> a hash of both.
+    """
 
     query: IntArray
-    """Row -> number of its query."""
     documents: ByteIds
-    """Row -> its document."""
     keys: HashArray
-    """Row -> a hash of both."""
 
     @classmethod
     def of(cls, query: IntArray, documents: ByteIds, hashes: HashArray | None = None) -> Keyed:
@@ -118,16 +121,19 @@ def _possible(keys: HashArray, gold_keys: HashArray) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Hits:
-    """Judged documents that were retrieved, in any order."""
+    """Judged documents that were retrieved, in any order.
+
+    Attributes:
+        first: Row -> best rank of its tie group; its own rank where nothing ties.
+        last: Row -> worst rank of its tie group.
+        judged: Row -> the row of the qrels that judges it.
+    """
 
     query: IntArray
     rank: IntArray
     first: IntArray
-    """Row -> best rank of its tie group; its own rank where nothing ties."""
     last: IntArray
-    """Row -> worst rank of its tie group."""
     judged: IntArray
-    """Row -> the row of the qrels that judges it."""
 
     @classmethod
     def from_places(

@@ -44,8 +44,8 @@ def _small_integers(qrels: dict[str, dict[str, int]], n: int) -> IntArray | None
     return None
 
 
+# Query -> document -> score.
 Scores = Mapping[str, Mapping[str, float]]
-"""Query -> document -> score."""
 
 _NOTHING: dict[str, float] = {}
 _BLOCK_ROWS = 1 << 17  # hits and judgements at a time: their columns stay in the caches
@@ -53,20 +53,23 @@ _BLOCK_ROWS = 1 << 17  # hits and judgements at a time: their columns stay in th
 
 @dataclass(frozen=True, eq=False)
 class LookedUp:
-    """The lists of some queries in the order of the qrels, and the scores of their judgements."""
+    """The lists of some queries in the order of the qrels, and the scores of their judgements.
+
+    Attributes:
+        first: The position of the first query in the qrels.
+        starts: Shape (n + 1,): where each query's scores start.
+        scores: The scores of all queries one after the other, as the caller listed them.
+        documents: The document of each score.
+        judged: The judged documents of all queries one after the other.
+        judged_scores: The score of each judged document, NaN where it was not retrieved.
+    """
 
     first: int
-    """The position of the first query in the qrels."""
     starts: IntArray
-    """Shape (n + 1,): where each query's scores start."""
     scores: FloatArray
-    """The scores of all queries one after the other, as the caller listed them."""
     documents: list[str]
-    """The document of each score."""
     judged: list[str]
-    """The judged documents of all queries one after the other."""
     judged_scores: FloatArray
-    """The score of each judged document, NaN where it was not retrieved."""
 
 
 def line_up(run: Scores, judged: Qrels) -> tuple[IntArray, frozenset[int], Iterator[LookedUp]]:

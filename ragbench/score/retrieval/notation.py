@@ -25,6 +25,7 @@ from ragbench.score.retrieval.ranking import rank
 from ragbench.score.retrieval.trec_eval import CUT_ONLY, expand, not_here, read_parameters
 from ragbench.types import FloatArray
 
+# Spelling, in lower case -> our name, with the options that it implies.
 SPELLINGS = {
     "ndcg_exp": "ndcg(gain=exp)",
     "ndcg_jk": "ndcg(discount=jk)",
@@ -52,16 +53,15 @@ SPELLINGS = {
     "setap": "set_map",
     "strecall": "subtopic_recall",
 }
-"""Spelling, in lower case -> our name, with the options that it implies."""
 
+# Spellings of ir_measures that mean something else once they have options: `NumRet(rel=1)`.
 WITH_OPTIONS = {"numret": "num_rel_ret"}
-"""Spellings of ir_measures that mean something else once they have options: `NumRet(rel=1)`."""
 
+# Option and value as ir_measures writes them -> ours.
 OPTION_SPELLINGS = {("dcg", "log2"): ("gain", "linear"), ("dcg", "exp-log2"): ("gain", "exp")}
-"""Option and value as ir_measures writes them -> ours."""
 
+# Objects of ir_measures that mean something else than our measure of that name -> what to do.
 FALSE_FRIENDS = {"Accuracy": "a measure that ragbench has; its accuracy@k is hit_rate@k"}
-"""Objects of ir_measures that mean something else than our measure of that name -> what to do."""
 
 _OPTIONS = r"\((?P<{}>[^()]*)\)\s*"
 _FORM = re.compile(
@@ -77,20 +77,23 @@ _NO_QUERIES: Mapping[Reads, Any] = {
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure with its options and its cut-off, ready to score."""
+    """A measure with its options and its cut-off, ready to score.
+
+    Attributes:
+        name: The canonical name, options at their default left out: `ndcg(gain=exp)@10`.
+        written: The name as the caller wrote it: what tables and keys show.
+        spec: What the implementation declares.
+        kernel: The function of the record that `spec.reads` names.
+        options: The options that differ from their default, without the cut-off.
+        k: The cut-off; None looks at whole rankings.
+    """
 
     name: str
-    """The canonical name, options at their default left out: `ndcg(gain=exp)@10`."""
     written: str
-    """The name as the caller wrote it: what tables and keys show."""
     spec: MeasureSpec
-    """What the implementation declares."""
     kernel: Callable[..., FloatArray]
-    """The function of the record that `spec.reads` names."""
     options: Mapping[str, Any]
-    """The options that differ from their default, without the cut-off."""
     k: int | None = None
-    """The cut-off; None looks at whole rankings."""
 
     def check(self) -> None:
         """See that the options go together: a measure over no queries costs nothing."""

@@ -12,18 +12,18 @@ from typing import Annotated, Literal
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option
 
+# 2 to the power of larger grades, summed, would leave the range of a double.
 LARGEST_EXPONENT = 1000
-"""2 to the power of larger grades, summed, would leave the range of a double."""
 
+# A number of ranks; None looks at all that was retrieved.
 Cutoff = Annotated[int, Option("Use only the first k ranks.", ge=1)]
-"""A number of ranks; None looks at all that was retrieved."""
+# A smallest grade.
 Grade = Annotated[int, Option("Smallest grade that counts as relevant.", ge=1)]
-"""A smallest grade."""
+# Another divisor of average precision at a cut-off.
 Divide = Annotated[
     Literal["min"],
     Option("`min` divides by min(k, R), not by R, the number of relevant documents; needs a k."),
 ]
-"""Another divisor of average precision at a cut-off."""
 Persistence = Annotated[
     float, Option("Chance that a reader goes on from one rank to the next.", gt=0, lt=1)
 ]

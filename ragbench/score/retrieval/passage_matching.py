@@ -20,8 +20,8 @@ from ragbench.score.text import squad
 from ragbench.text.tokenize import words
 from ragbench.types import Cause, FloatArray, Run
 
+# Share of a gold passage's words that a chunk must hold, where nothing else is said.
 DEFAULT_OVERLAP = 0.8
-"""Share of a gold passage's words that a chunk must hold, where nothing else is said."""
 
 
 class PassageWords:
@@ -29,10 +29,10 @@ class PassageWords:
 
     def __init__(self, text: str) -> None:
         tokens = words(text)
+        # Word -> how often it occurs.
         self.counts = Counter(tokens)
-        """Word -> how often it occurs."""
+        # How many words there are.
         self.total = len(tokens)
-        """How many words there are."""
         self._tokens = tokens
 
     @cached_property
@@ -81,12 +81,15 @@ class GoldPassages:
 
 @dataclass(frozen=True, slots=True)
 class Credits:
-    """Gold passages that the retrieved passages of a query count for."""
+    """Gold passages that the retrieved passages of a query count for.
+
+    Attributes:
+        documents: Rank - 1 -> the gold passage; None where it counts for none.
+        several: How many retrieved passages matched further gold passages, not credited before.
+    """
 
     documents: list[str | None]
-    """Rank - 1 -> the gold passage; None where it counts for none."""
     several: int
-    """How many retrieved passages matched further gold passages, not credited before."""
 
 
 def credit(

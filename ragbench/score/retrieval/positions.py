@@ -21,14 +21,17 @@ _LONG = 200  # hits a query from which a sort for each is quicker than one for a
 
 @dataclass(frozen=True, eq=False)
 class SortedLists:
-    """The scores of n queries one after the other, falling within each, ties in any order."""
+    """The scores of n queries one after the other, falling within each, ties in any order.
+
+    Attributes:
+        scores: Place -> score.
+        starts: Shape (n + 1,): where each query's places start.
+        order: Place -> row as the caller listed it; None where the rows were sorted already.
+    """
 
     scores: FloatArray
-    """Place -> score."""
     starts: IntArray
-    """Shape (n + 1,): where each query's places start."""
     order: IntArray | None
-    """Place -> row as the caller listed it; None where the rows were sorted already."""
 
     @classmethod
     def of(cls, scores: FloatArray, starts: IntArray) -> SortedLists:
@@ -129,28 +132,34 @@ def _falling_order(scores: FloatArray, starts: IntArray, rises: NDArray[np.bool_
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The tie groups of hits."""
+    """The tie groups of hits.
+
+    Attributes:
+        first: Hit -> where its group starts.
+        end: Hit -> where it ends.
+        tied: The hits that are not alone in their group.
+    """
 
     first: IntArray
-    """Hit -> where its group starts."""
     end: IntArray
-    """Hit -> where it ends."""
     tied: IntArray
-    """The hits that are not alone in their group."""
 
 
 @dataclass(frozen=True, eq=False)
 class TiedMembers:
-    """All documents of the tie groups that hold a tied hit, group by group."""
+    """All documents of the tie groups that hold a tied hit, group by group.
+
+    Attributes:
+        places: Member -> its place; ascending.
+        rows: Member -> its row as the caller listed it.
+        group: Member -> number of its group; ascending.
+        first: Tied hit -> which member is the first of its group.
+    """
 
     places: IntArray
-    """Member -> its place; ascending."""
     rows: IntArray
-    """Member -> its row as the caller listed it."""
     group: IntArray
-    """Member -> number of its group; ascending."""
     first: IntArray
-    """Tied hit -> which member is the first of its group."""
 
     @classmethod
     def of(cls, groups: Groups, lists: SortedLists) -> TiedMembers:
@@ -205,12 +214,15 @@ def number_groups(query: IntArray, first: IntArray) -> tuple[IntArray, IntArray]
 
 @dataclass(frozen=True, eq=False)
 class TieGroups:
-    """The ranks that the documents tied with each judged one take up, unjudged ones included."""
+    """The ranks that the documents tied with each judged one take up, unjudged ones included.
+
+    Attributes:
+        first: Row of `RankedGrades` -> best rank of its tie group; its own rank where nothing ties.
+        last: Row -> worst rank of its tie group.
+    """
 
     first: IntArray
-    """Row of `RankedGrades` -> best rank of its tie group; its own rank where nothing ties."""
     last: IntArray
-    """Row -> worst rank of its tie group."""
 
     @property
     def size(self) -> IntArray:

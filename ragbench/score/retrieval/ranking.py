@@ -172,10 +172,10 @@ class BlockRanker:
         check_ties(ties, trec_eval, depth)
         self._qrels, self._ties, self._trec_eval, self._depth = qrels, ties, trec_eval, depth
         self._codes = {id_bytes(query): code for code, query in enumerate(qrels.query_ids)}
+        # Queries of the run that the qrels lack.
         self.unknown = 0
-        """Queries of the run that the qrels lack."""
+        # Hits that were dropped because their query had the document already.
         self.duplicates = 0
-        """Hits that were dropped because their query had the document already."""
 
     def rank(self, blocks: Iterable[HitBlock]) -> RankedGrades:
         """Rank all blocks of one run; each query comes once."""

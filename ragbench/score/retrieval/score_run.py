@@ -30,11 +30,11 @@ from ragbench.types import Cause, CauseArray, FloatArray, Qrels, Run, ScoreColum
 from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.rows import borders
 
+# What gives judgements subtopics.
 SUBTOPICS_ALLOWED = (
     "a fourth column 'subtopic' in BEIR qrels, TREC diversity qrels (query subtopic document "
     "grade), or {query: {document: {subtopic: grade}}}"
 )
-"""What gives judgements subtopics."""
 
 Missing = Literal["zero", "skip"]
 NoRelevant = Literal["skip", "zero"]
@@ -42,14 +42,18 @@ NoRelevant = Literal["skip", "zero"]
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Records of a run and its judgements, one for each kind that measures read."""
+    """Records of a run and its judgements, one for each kind that measures read.
+
+    Attributes:
+        grades: The grades in rank order; the rules for queries without a value read them too.
+        subtopics: The subtopics of each query; none where no measure reads them.
+        judged_share: Share of the retrieved documents that have a judgement; None where nothing was
+            retrieved.
+    """
 
     grades: RankedGrades
-    """The grades in rank order; the rules for queries without a value read them too."""
     subtopics: Sequence[RankedSubtopics] = ()
-    """The subtopics of each query; none where no measure reads them."""
     judged_share: float | None = None
-    """Share of the retrieved documents that have a judgement; None where nothing was retrieved."""
 
 
 def subtopics_read_by(measures: Sequence[Measure], qrels: Qrels, ties: Ties) -> Qrels | None:
@@ -139,17 +143,22 @@ def without_unjudged(ranked: RankedGrades) -> RankedGrades:
 
 @dataclass(frozen=True, slots=True)
 class ScoredRun:
-    """A run's values by each measure, query by query."""
+    """A run's values by each measure, query by query.
+
+    Attributes:
+        columns: One column per measure, in the order asked for, named as the caller wrote it.
+        query_ids: The query of each row: those of the qrels, in their order.
+        fingerprints: Of the judgements of each query; empty where what was scored had been ranked
+            already.
+        ranked: What was scored, before documents were taken out; None where it had been ranked
+            already.
+    """
 
     columns: list[ScoreColumn]
-    """One column per measure, in the order asked for, named as the caller wrote it."""
     query_ids: tuple[str, ...]
-    """The query of each row: those of the qrels, in their order."""
     counts: RunCounts
     fingerprints: QueryFingerprints = field(default_factory=dict, repr=False)
-    """Of the judgements of each query; empty where what was scored had been ranked already."""
     ranked: RankedGrades | None = field(default=None, repr=False)
-    """What was scored, before documents were taken out; None where it had been ranked already."""
 
 
 @dataclass(frozen=True, slots=True)

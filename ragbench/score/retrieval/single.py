@@ -32,8 +32,8 @@ from ragbench.types.checks import LARGEST_GRADE, grade_row
 from ragbench.types.scores import Value
 
 P = ParamSpec("P")
+# Id -> grade, or the relevant ids.
 Judged = Mapping[Hashable, int] | Collection[Hashable]
-"""Id -> grade, or the relevant ids."""
 
 _UNJUDGED = -1  # as a negative grade: it gains nothing, and bpref passes over it
 

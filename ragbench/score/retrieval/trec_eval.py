@@ -15,6 +15,7 @@ _RANKS = ("5", "10", "15", "20", "30", "100", "200", "500", "1000")
 _LEVELS = tuple(f"{tenths / 10:.2f}" for tenths in range(11))
 _MULTIPLES = tuple(f"{fifths / 5:.2f}" for fifths in range(1, 11))
 
+# Family -> the cut-offs that trec_eval takes where none is named, as it prints them.
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "P": _RANKS,
     "recall": _RANKS,
@@ -26,15 +27,18 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "iprec_at_recall": _LEVELS,
     "Rprec_mult": _MULTIPLES,
 }
-"""Family -> the cut-offs that trec_eval takes where none is named, as it prints them."""
 
+# Families that mean nothing without a cut-off -> our measure, which does.
 CUT_ONLY = {"ndcg_cut": "ndcg", "map_cut": "map"}
-"""Families that mean nothing without a cut-off -> our measure, which does."""
 
 _OFFICIAL = (
     *("num_ret", "num_rel", "num_rel_ret", "map", "gm_map", "Rprec", "bpref", "recip_rank"),
     *("iprec_at_recall", "P"),
 )
+# Word -> the measures and families that it stands for, in the order in which they are printed.
+#
+# `runid`, `num_q` and `relstring` say what was scored and are no measures. `rbp` and `rbp_resid` of
+# version 10 are left out: its code reads two variables before they are set.
 SETS: Mapping[str, tuple[str, ...]] = {
     "official": _OFFICIAL,
     "set": (
@@ -49,18 +53,14 @@ SETS: Mapping[str, tuple[str, ...]] = {
         *("num_nonrel_judged_ret", "unj"),
     ),
 }
-"""Word -> the measures and families that it stands for, in the order in which they are printed.
 
-`runid`, `num_q` and `relstring` say what was scored and are no measures. `rbp` and `rbp_resid` of
-version 10 are left out: its code reads two variables before they are set.
-"""
-
+# What version 9 has not in `all_trec`.
 ONLY_IN_10 = frozenset({"unj"})
-"""What version 9 has not in `all_trec`."""
 
 _ONE_SET = "a measure of one set of judgements; {} scores each query by several judges: {}"
 _GROUPS = "split the file by its second column, score each group and take the mean"
 _PREFERENCES = "bpref and gm_bpref count preferences between graded documents"
+# Words of trec_eval that ask for judgements of another form -> what there is instead.
 NOT_HERE: Mapping[str, str] = {
     **{
         name: _ONE_SET.format(name, _GROUPS)
@@ -71,7 +71,6 @@ NOT_HERE: Mapping[str, str] = {
         for name in ("prefs", "all_prefs")
     },
 }
-"""Words of trec_eval that ask for judgements of another form -> what there is instead."""
 
 
 def not_here(name: str) -> str | None:
@@ -119,18 +118,23 @@ _PAIRS = rf"\d+={_SIGNED}(?:,\d+={_SIGNED})*"
 
 @dataclass(frozen=True, slots=True)
 class TrecEvalName:
-    """Parts of a measure's name in trec_eval's notation."""
+    """Parts of a measure's name in trec_eval's notation.
+
+    Attributes:
+        printed: The name as trec_eval prints it, or as the caller spells it if it names one
+            measure.
+        family: Its name without parameters, in its own case.
+        options: What the parameters are as options of ours.
+        k: What stands behind `@` in our notation.
+    """
 
     printed: str
-    """The name as trec_eval prints it, or as the caller spells it if it names one measure."""
     family: str
-    """Its name without parameters, in its own case."""
     options: str = ""
-    """What the parameters are as options of ours."""
     k: str | None = None
-    """What stands behind `@` in our notation."""
 
 
+# What a name with parameters looks like, and the options that they are.
 _OPTIONS: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
     (
         re.compile(rf"(ndcg|Rndcg|ndcg_rel|G)[._]({_PAIRS})", re.IGNORECASE),
@@ -145,15 +149,14 @@ _OPTIONS: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
         lambda text: f"levels={{{text}}}",
     ),
 )
-"""What a name with parameters looks like, and the options that they are."""
 
+# Option of ours that trec_eval has too -> how it prints the parameters, given all options.
 _WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "gains": lambda parts: str(parts["gains"]).strip(" {}").replace(":", "=").replace(" ", ""),
     "levels": lambda parts: str(parts["levels"]).strip(" {}").replace(" ", ""),
     "beta": lambda parts: f"{parts['beta']:g}",
     **dict.fromkeys("abcd", lambda parts: ",".join(f"{parts[name]:g}" for name in "abcd")),
 }
-"""Option of ours that trec_eval has too -> how it prints the parameters, given all options."""
 
 
 def read_parameters(text: str) -> list[TrecEvalName]:

@@ -32,14 +32,17 @@ class UnseenText(UserWarning):
 
 
 class OverlapScore(NamedTuple):
-    """Precision, recall and F of one prediction; as a number it is the F."""
+    """Precision, recall and F of one prediction; as a number it is the F.
+
+    Attributes:
+        precision: How much of the prediction is in the reference.
+        recall: How much of the reference is in the prediction.
+        fmeasure: Harmonic mean of the two.
+    """
 
     precision: float
-    """How much of the prediction is in the reference."""
     recall: float
-    """How much of the reference is in the prediction."""
     fmeasure: float
-    """Harmonic mean of the two."""
 
     def __float__(self) -> float:
         return self.fmeasure
@@ -85,18 +88,21 @@ class RougeScores(dict[str, RougeScore]):
 
 
 class BleuScore(NamedTuple):
-    """BLEU of one prediction, and what it is made of."""
+    """BLEU of one prediction, and what it is made of.
+
+    Attributes:
+        score: 0..1: sacrebleu's sentence BLEU with effective order, divided by 100.
+        precisions: Clipped n-gram precisions for n = 1, 2, ..., 0..1, not smoothed.
+        brevity_penalty: 1 unless the prediction is shorter than the closest reference.
+        prediction_length: Tokens of the prediction.
+        reference_length: Tokens of the reference whose length is closest.
+    """
 
     score: float
-    """0..1: sacrebleu's sentence BLEU with effective order, divided by 100."""
     precisions: tuple[float, ...]
-    """Clipped n-gram precisions for n = 1, 2, ..., 0..1, not smoothed."""
     brevity_penalty: float
-    """1 unless the prediction is shorter than the closest reference."""
     prediction_length: int
-    """Tokens of the prediction."""
     reference_length: int
-    """Tokens of the reference whose length is closest."""
 
     def __float__(self) -> float:
         return self.score
@@ -106,33 +112,39 @@ class BleuScore(NamedTuple):
         return {**self._asdict(), "precisions": list(self.precisions)}
 
 
+# A prediction and its references; of a metric that reads tool calls, those made and the gold.
 Row = tuple[str, Sequence[str]]
-"""A prediction and its references; of a metric that reads tool calls, those made and the gold."""
+# Option -> value, defaults included.
 Options = Mapping[str, Any]
-"""Option -> value, defaults included."""
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
 class CallRows:
-    """The tool calls of some items, for metrics that read them."""
+    """The tool calls of some items, for metrics that read them.
+
+    Attributes:
+        actual: The calls of the system per item; None where they are not known.
+        expected: The gold calls per item; None where there are none.
+    """
 
     actual: Sequence[Sequence[ToolCall] | None]
-    """The calls of the system per item; None where they are not known."""
     expected: Sequence[Sequence[ToolCall] | None]
-    """The gold calls per item; None where there are none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The values of one metric, row by row."""
+    """The values of one metric, row by row.
+
+    Attributes:
+        values: One value per row.
+        total: The value of all rows together, where that is not the mean of the values.
+        lost: Row -> why it has no value, where computing it ended its worker.
+    """
 
     values: list[float]
-    """One value per row."""
     total: float | None = None
-    """The value of all rows together, where that is not the mean of the values."""
     lost: Mapping[int, str] = field(default_factory=dict)
-    """Row -> why it has no value, where computing it ended its worker."""
 
 
 class Scorer(Protocol):
@@ -149,8 +161,8 @@ class Scorer(Protocol):
         ...
 
 
+# Prediction and references -> a value per metric.
 RowReader = Callable[[str, Sequence[str]], Sequence[float]]
-"""Prediction and references -> a value per metric."""
 
 
 def row_scorer(reader_of: Callable[[Sequence[Metric]], RowReader]) -> Scorer:
@@ -179,58 +191,64 @@ class WeighsReferences(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """Properties of a metric, declared by `@metric`."""
+    """Properties of a metric, declared by `@metric`.
+
+    Attributes:
+        names: The metrics that the function computes.
+        function: The function for one prediction; its annotated keyword parameters are the options.
+        parts: Fields of the result that can be named after a dot; the first is the default.
+        range: Smallest and largest possible value.
+        aggregate: How the values become one number.
+        equals: The reference implementation, and how closely its values are met.
+        not_for: When another metric says more.
+        version: Version of the definition; moves only when numbers move.
+        needs_reference: Whether an item without a reference has no score.
+        computes: Whether a row is worth a way to a worker, and depends on nothing but its texts,
+            the options and what `weigh` is told: no server is asked, no file written.
+        reads: What is compared: the answer with its references, or tool calls with gold ones.
+        open: Makes what scores many rows at once; None calls the function row by row.
+        facts: What else the numbers depend on; goes into the signature.
+        unsigned: Options that no number depends on, or that `facts` has in a better form.
+        check: Raises MissingExtra or OptionError where the metric cannot be computed here.
+        notes: What readers should know about how the metric sees these texts, in sentences.
+    """
 
     names: tuple[str, ...]
-    """The metrics that the function computes."""
     function: Callable[..., Any]
-    """The function for one prediction; its annotated keyword parameters are the options."""
     parts: tuple[str, ...] = ()
-    """Fields of the result that can be named after a dot; the first is the default."""
     direction: Direction = "higher"
     range: tuple[float, float] | Callable[[Options], tuple[float, float]] = (0.0, 1.0)
-    """Smallest and largest possible value."""
     aggregate: Aggregate = "mean"
-    """How the values become one number."""
     equals: str = ""
-    """The reference implementation, and how closely its values are met."""
     not_for: str = ""
-    """When another metric says more."""
     version: int = 1
-    """Version of the definition; moves only when numbers move."""
     needs_reference: bool = True
-    """Whether an item without a reference has no score."""
     computes: bool = False
-    """Whether a row is worth a way to a worker, and depends on nothing but its texts, the options
-    and what `weigh` is told: no server is asked, no file written."""
     reads: Literal["texts", "tool_calls"] = "texts"
-    """What is compared: the answer with its references, or tool calls with gold ones."""
     open: Callable[[Options], Scorer] | None = None
-    """Makes what scores many rows at once; None calls the function row by row."""
     facts: Mapping[str, str] | Callable[[Options], Mapping[str, str]] = field(default_factory=dict)
-    """What else the numbers depend on; goes into the signature."""
     unsigned: frozenset[str] = frozenset()
-    """Options that no number depends on, or that `facts` has in a better form."""
     check: Callable[[Options], None] = lambda options: None
-    """Raises MissingExtra or OptionError where the metric cannot be computed here."""
     notes: Callable[[Sequence[str], Options], list[str]] = lambda texts, options: []
-    """What readers should know about how the metric sees these texts, in sentences."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric as a caller names it: `rouge1`, `rouge1(stemmer=true).precision`."""
+    """A metric as a caller names it: `rouge1`, `rouge1(stemmer=true).precision`.
+
+    Attributes:
+        name: As the caller wrote it.
+        base: The name without its part and options: `rouge1`.
+        part: The field of the result; empty where the result is a number.
+        options: Every option of the declaration with its value.
+        chosen: Those that differ from their default.
+    """
 
     name: str
-    """As the caller wrote it."""
     base: str
-    """The name without its part and options: `rouge1`."""
     part: str
-    """The field of the result; empty where the result is a number."""
     options: Options
-    """Every option of the declaration with its value."""
     chosen: Options
-    """Those that differ from their default."""
     declaration: Declaration
 
     def __hash__(self) -> int:

@@ -131,11 +131,11 @@ def read_baseline(path: Path, layer: int) -> BertScore:
     return values
 
 
+# What bert-score takes for English.
 DEFAULT_MODEL = "roberta-large"
-"""What bert-score takes for English."""
 
+# Module -> the package that has it.
 PACKAGES = {"torch": "torch", "transformers": "transformers", "bert_score": "bert-score"}
-"""Module -> the package that has it."""
 
 
 class BERTScorer:

@@ -10,8 +10,8 @@ from typing import Any
 from ragbench.errors import OptionError
 from ragbench.score.text.base import Advance, Column, Metric, Row, reference_list
 
+# Counts and lengths of a prediction, which sacrebleu adds up over a corpus.
 Statistics = list[float]
-"""Counts and lengths of a prediction, which sacrebleu adds up over a corpus."""
 
 
 class CorpusScorer:

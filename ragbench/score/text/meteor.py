@@ -52,8 +52,8 @@ class WordNet:
     def __init__(self, path: Path) -> None:
         files = {name: _read(path, name) for name in _FILES}
         release = _VERSION.search(files["data.adj"])
+        # The release and a fingerprint of the files, for signatures.
         self.version = f"{release[1].decode() if release else '?'}-{fingerprint(files.values())}"
-        """The release and a fingerprint of the files, for signatures."""
         self._path = path.resolve()
         self._lock = threading.Lock()
 

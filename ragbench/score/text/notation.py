@@ -12,6 +12,7 @@ from ragbench.score.base import read_options, split_options
 from ragbench.score.text import METRICS
 from ragbench.score.text.base import Declaration, Metric, declaration_of, plain_metric
 
+# Other spellings of a name.
 ALIASES = {
     "em": "exact_match",
     "f1": "token_f1",
@@ -21,7 +22,6 @@ ALIASES = {
     "corpus_chrf": "chrf.corpus",
     "corpus_ter": "ter.corpus",
 }
-"""Other spellings of a name."""
 
 _FORM = re.compile(r"(?P<name>[^()]*?)\s*(?:\((?P<options>.*)\)(?:\.(?P<part>\w+))?)?", re.DOTALL)
 

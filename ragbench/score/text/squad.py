@@ -42,8 +42,8 @@ Articles = Annotated[
     Literal["en", "de", "es", "nl", "pt", "none"],
     Option("The language whose articles do not count."),
 ]
+# An answer -> the words that it is compared by.
 Tokens = Callable[[str], "tuple[str, ...]"]
-"""An answer -> the words that it is compared by."""
 
 
 def answer_tokens(owner: str, tokenize: str = AUTO, articles: str = "en") -> Tokens:

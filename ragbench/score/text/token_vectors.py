@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ragbench.embed.base import Vectors
     from ragbench.types import FloatArray
 
+# How much of the references is kept from call to call; what is beyond is computed again.
 KEPT_BYTES = 2 << 30
-"""How much of the references is kept from call to call; what is beyond is computed again."""
 
 
 class EncodedTexts:
@@ -87,12 +87,15 @@ def _texts(row: Row) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class TokenWeights:
-    """Weights of tokens by their ids."""
+    """Weights of tokens by their ids.
+
+    Attributes:
+        weight_of: Id of a token -> its weight.
+        default: The weight of other tokens.
+    """
 
     weight_of: Mapping[int, float]
-    """Id of a token -> its weight."""
     default: float = 1.0
-    """The weight of other tokens."""
 
     @classmethod
     def by_rarity(cls, references: Sequence[Tokens]) -> TokenWeights:
@@ -113,17 +116,20 @@ class TokenWeights:
         return np.array([self.weight_of.get(number, self.default) for number in tokens.ids])
 
 
+# What a text without tokens scores.
 NOTHING = BertScore(0.0, 0.0, 0.0)
-"""What a text without tokens scores."""
 
 
 class WeightedTokens(NamedTuple):
-    """The tokens of a text, as matching needs them."""
+    """The tokens of a text, as matching needs them.
+
+    Attributes:
+        vectors: A row of length 1 for each token.
+        weights: How much each token counts; all zero where none does.
+    """
 
     vectors: Vectors
-    """A row of length 1 for each token."""
     weights: FloatArray
-    """How much each token counts; all zero where none does."""
 
 
 def match(prediction: WeightedTokens, reference: WeightedTokens) -> BertScore:

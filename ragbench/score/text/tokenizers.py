@@ -116,8 +116,8 @@ def has_accented_words(text: str) -> bool:
     return not text.isascii() and any(map(str.isalpha, _BEYOND_ASCII.findall(text)))
 
 
+# Text -> its tokens in order.
 Tokenize = Callable[[str], list[str]]
-"""Text -> its tokens in order."""
 Tokenizer = Annotated[
     str,
     Option(
@@ -126,8 +126,8 @@ Tokenizer = Annotated[
     ),
 ]
 
+# Those that part words at white space and punctuation alone.
 WORD_TOKENIZERS = frozenset({"13a", "intl", "none"})
-"""Those that part words at white space and punctuation alone."""
 
 _PACKAGES = {
     "ja-mecab": ("MeCab with the IPA dictionary", "pip install 'sacrebleu[ja]'"),

@@ -14,8 +14,8 @@ from ragbench.registry import Option
 from ragbench.score.text.base import metric
 from ragbench.types.conversation import Entries, Json, ToolCall, read_tool_calls
 
+# Tool calls in any form that `read_tool_calls` reads.
 Calls = Sequence[ToolCall | Entries | str]
-"""Tool calls in any form that `read_tool_calls` reads."""
 Order = Annotated[
     Literal["strict", "any"],
     Option("Whether the calls have to come in the order of the gold ones."),
@@ -41,14 +41,17 @@ CorrectnessOrder = Annotated[
 
 
 class CallScores(NamedTuple):
-    """Precision and recall of tool calls, each value 0..1."""
+    """Precision and recall of tool calls, each value 0..1.
+
+    Attributes:
+        f1: Harmonic mean of the two.
+        precision: Share of the calls that are gold.
+        recall: Share of the gold calls that were made.
+    """
 
     f1: float
-    """Harmonic mean of the two."""
     precision: float
-    """Share of the calls that are gold."""
     recall: float
-    """Share of the gold calls that were made."""
 
 
 @metric(
@@ -175,8 +178,8 @@ def tool_call_correctness(
 
 
 _Value = Callable[[ToolCall, ToolCall], float]
+# What arguments count: those of the gold call first.
 _Worth = Callable[[Entries, Entries], float]
-"""What arguments count: those of the gold call first."""
 
 
 def _best_matches(gold: Sequence[ToolCall], actual: Sequence[ToolCall], value: _Value) -> float:

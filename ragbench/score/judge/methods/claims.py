@@ -61,12 +61,12 @@ class _Finding(NamedTuple):
         return f"{self.ruling} by passages {listed} ({self.reason})"
 
 
+# `answer`, `reference 2`, `passage 3` -> text.
 _Texts = Mapping[str, str]
-"""`answer`, `reference 2`, `passage 3` -> text."""
+# Name of a text -> its claims.
 _Claims = Mapping[str, Sequence[_CitedClaim]]
-"""Name of a text -> its claims."""
+# Claimant and source -> per claim, the findings of the replies.
 _Findings = Mapping[tuple[str, str], Sequence[Sequence[_Finding]]]
-"""Claimant and source -> per claim, the findings of the replies."""
 
 
 async def check_claims(vote: Vote) -> Verdict:

@@ -33,27 +33,30 @@ _JUDGED = {
     "query": "the set of queries",
     "conversation": "the conversation",
 }
+# A JSON Schema.
 _Schema = dict[str, Any]
-"""A JSON Schema."""
 _TEXT: _Schema = {"type": "string"}
 _TEXTS: _Schema = {"type": "array", "items": _TEXT}
 _OUTCOMES = ("A", "B", "tie")
+# Verdict on a claim -> the least number of passages that can give it.
 _LEAST = {"supported": 1, "supported_together": 2, "contradicted": 1, "not_mentioned": 0}
-"""Verdict on a claim -> the least number of passages that can give it."""
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """One request to a language model."""
+    """One request to a language model.
+
+    Attributes:
+        system: What to do; the same for every item.
+        user: What is judged, fenced, and the request.
+        schema: The JSON Schema of the reply: every key required, no other allowed, reasons first.
+        check: Refuses, as `Unreadable`, a value that fits the schema and cannot be meant.
+    """
 
     system: str
-    """What to do; the same for every item."""
     user: str
-    """What is judged, fenced, and the request."""
     schema: Mapping[str, Any]
-    """The JSON Schema of the reply: every key required, no other allowed, reasons first."""
     check: Callable[[Any], None] | None = None
-    """Refuses, as `Unreadable`, a value that fits the schema and cannot be meant."""
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from ragbench.score.judge.methods.prompt import Prompt, numbered, ragas_prompt
 from ragbench.score.judge.methods.vote import Vote
 from ragbench.types.scores import Cause, Verdict
 
+# An entry of a reply.
 _Entry = Mapping[str, str | int]
-"""An entry of a reply."""
 _QUESTIONS = 3  # `strictness` of ragas
 _NO_STATEMENT = not_applicable(Cause.NO_CLAIMS, "there is no statement to check")
 

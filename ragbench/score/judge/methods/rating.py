@@ -88,8 +88,8 @@ def _token_of_level(tokens: Sequence[TokenLogprob], said: int) -> TokenLogprob |
     return None
 
 
+# Outcome -> the score of the answer that stands first.
 _SCORES = {"A": 1.0, "B": 0.0, "tie": 0.5}
-"""Outcome -> the score of the answer that stands first."""
 
 
 async def compare_pair(vote: Vote) -> Verdict:

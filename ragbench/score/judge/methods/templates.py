@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _FOLDER = Path(__file__).parent / "prompts"
+# Method -> the prompts that it sends, in order; those of claims depend on what is checked.
 _STEPS = {
     "rating": ("rating",),
     "pairwise": ("pairwise",),
@@ -32,13 +33,12 @@ _STEPS = {
     "support": ("support",),
     "ragas": ("ragas",),
 }
-"""Method -> the prompts that it sends, in order; those of claims depend on what is checked."""
 
+# Whether claims are checked against all passages at once, or against each by itself.
 Together = Literal["together", "each"]
-"""Whether claims are checked against all passages at once, or against each by itself."""
 
+# Judged texts with their labels, in the order in which a judge reads them.
 Material = Sequence[tuple[str, str]]
-"""Judged texts with their labels, in the order in which a judge reads them."""
 
 _LENGTH = 12  # hexadecimal digits: a text cannot contain its own hash by guessing
 _NOT_HEX = re.compile("[^0-9a-f]")
@@ -60,10 +60,12 @@ class Fence:
     The tags of one prompt end in one token, a hash of texts inside: equal texts give equal
     prompts, which can be cached. Should any text of the prompt contain the token, the next hash is
     taken: whichever token a text is written with, it is not the one of its prompt.
+
+    Attributes:
+        token: Twelve hexadecimal digits.
     """
 
     token: str
-    """Twelve hexadecimal digits."""
 
     @classmethod
     def around(cls, texts: Iterable[str], beside: Iterable[str] = ()) -> Fence:

@@ -67,12 +67,15 @@ class PassageOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Asking(SamplingOptions, ExampleOptions, PassageOptions):
-    """How prompts become requests: the same for all items, models and samples."""
+    """How prompts become requests: the same for all items, models and samples.
+
+    Attributes:
+        extra: Further parameters that the server knows.
+        rehearsal: Whether requests are only counted: nothing is computed from the replies.
+    """
 
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Further parameters that the server knows."""
     rehearsal: bool = False
-    """Whether requests are only counted: nothing is computed from the replies."""
 
     def __post_init__(self) -> None:
         # a name, and no further instruction to the judge
@@ -116,8 +119,8 @@ class Asking(SamplingOptions, ExampleOptions, PassageOptions):
         return f"{prompt.system}\n\n{line}"
 
 
+# Prompt (system, user, log-probabilities) -> its reply, under way or done.
 Tasks = dict[tuple[str, str, int], "asyncio.Task[StructuredReply]"]
-"""Prompt (system, user, log-probabilities) -> its reply, under way or done."""
 
 
 @dataclass(eq=False)
@@ -127,21 +130,23 @@ class Vote:
     Votes of one model and sample on an item share `tasks`: equal prompts are sent once, so that
     all rubrics over claims share the split and the verdicts. A prompt that failed is not asked
     again either. Belongs to one event loop.
+
+    Attributes:
+        voter: The model, with the number of its sample where it has several, for people.
+        replies: The replies, in the order in which they were asked for.
+        sent: The prompts, as often as they were sent.
     """
 
     item: Item
     rubric: Rubric
     model: str
     voter: str
-    """The model, with the number of its sample where it has several, for people."""
     sample: int
     asking: Asking
     send: Ask
     tasks: Tasks
     replies: list[ChatReply] = field(default_factory=list)
-    """The replies, in the order in which they were asked for."""
     sent: list[Prompt] = field(default_factory=list)
-    """The prompts, as often as they were sent."""
 
     @property
     def prompts(self) -> Prompts:
