@@ -175,13 +175,10 @@ class Passages:
         if name is None:
             known = self._with_text(text)
             name = content_id(text) if known is None else known.id
-        return Document(name, text, title or "", _metadata(item, key_of_text))
-
-
-def _metadata(item: dict[str, Any], key_of_text: str) -> dict[str, Any]:
-    extra = {key: value for key, value in item.items() if key not in {*_FIELDS, key_of_text}}
-    metadata = item.get("metadata")
-    return {**extra, **(metadata if isinstance(metadata, dict) else {})}
+        metadata = {key: value for key, value in item.items() if key not in {*_FIELDS, key_of_text}}
+        if isinstance(item.get("metadata"), dict):
+            metadata |= item["metadata"]
+        return Document(name, text, title or "", metadata)
 
 
 @dataclass(frozen=True, slots=True)

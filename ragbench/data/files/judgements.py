@@ -156,18 +156,10 @@ def read_judgements(source: Source, *, beir: bool = False) -> Judgements:
         topics[query, document, subtopic] = int(grade)
     if not found.lines:
         raise DataError("no judgements", file=found.file, allowed=_BEIR if beir else _TREC)
-    found.topics = _named(topics, beir)
+    # the iteration of TREC qrels that never changes names no subtopic
+    if beir or len({topic for _, _, topic in topics}) > 1:
+        found.topics = {(q, d, trec_id(t)): grade for (q, d, t), grade in topics.items() if t}
     return found
-
-
-def _named(
-    topics: dict[tuple[str, str, bytes], int], beir: bool
-) -> dict[tuple[str, str, str], int]:
-    """Return the judgements under subtopics: a column that never changes names none."""
-    names = {topic for _, _, topic in topics}
-    if names == {b""} or (len(names) == 1 and not beir):
-        return {}
-    return {(q, d, trec_id(topic)): grade for (q, d, topic), grade in topics.items() if topic}
 
 
 def _add(found: Judgements, pair: tuple[str, str], grade: int, line: int) -> None:

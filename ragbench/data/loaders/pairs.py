@@ -36,8 +36,8 @@ class PairRow:
     entry: Entry
     query_id: str
     systems: tuple[str, str]
-    question: str | None
-    answers: tuple[str | None, str | None]
+    question: str
+    answers: tuple[str, str]
 
 
 def read_pairs(path: Path, columns: Mapping[str, str | None] | None = None) -> list[PairRow]:
@@ -81,20 +81,22 @@ def _row(entry: Entry, places: Mapping[str, str]) -> PairRow:
 
     written = str(of("turn") or "")
     turn = int(written) if written.isascii() and written.isdecimal() else None
-    question, sides = of("question"), [_spoken(entry, of(part), turn) for part in (FIRST, SECOND)]
-    answers = (sides[0][1], sides[1][1])
-    question = _text(entry, "question", question) or sides[0][0]
+    (asked, first), (_, second) = (_spoken(entry, of(part), turn) for part in (FIRST, SECOND))
+    question = _text(entry, "question", of("question")) or asked
+    if question is None or first is None or second is None:
+        allowed = "question, answer_1 and answer_2 in every row"
+        raise entry.error("no question or no answer", allowed=allowed)
     names = [_text(entry, part, of(part)) for part in ("system_1", "system_2")]
     systems = (system_name(names[0] or FIRST), system_name(names[1] or SECOND))
     if systems[0] == systems[1]:
         raise entry.error(f"both answers are of '{systems[0]}'", allowed="two systems")
     identifier = _text(entry, "id", of("id"))
     if identifier is None:
-        known = [question or "", *(() if all(names) else (text or "" for text in answers))]
-        identifier = content_id("\n".join(known))
+        texts = [question] if all(names) else [question, first, second]
+        identifier = content_id("\n".join(texts))
     if turn is not None and turn > 1:
         identifier = f"{identifier}-turn{turn}"
-    return PairRow(entry, identifier, systems, question, answers)
+    return PairRow(entry, identifier, systems, question, (first, second))
 
 
 def _text(entry: Entry, part: str, value: object) -> str | None:
@@ -120,12 +122,8 @@ def _spoken(entry: Entry, value: object, turn: int | None) -> tuple[str | None, 
 
 
 def _add(row: PairRow, queries: dict[str, Query], systems: dict[str, dict[str, Answered]]) -> None:
-    question = row.question
-    if question is None or None in row.answers:
-        allowed = "question, answer_1 and answer_2 in every row"
-        raise row.entry.error("no question or no answer", allowed=allowed)
-    query = queries.setdefault(row.query_id, Query(row.query_id, question))
-    if query.text != question:
+    query = queries.setdefault(row.query_id, Query(row.query_id, row.question))
+    if query.text != row.question:
         raise row.entry.error(f"'{row.query_id}' has another question before")
     for system, answer in zip(row.systems, row.answers, strict=True):
         answers = systems.setdefault(system, {})

@@ -131,9 +131,8 @@ def _lacking(answers: Mapping[str, CauseArray]) -> dict[str, dict[str, int]]:
 
 
 def _head(column: ScoreColumn, kind: Kind) -> BaselineScore:
-    mean = column.mean
     return BaselineScore(
-        mean=mean if isfinite(mean) else None,
+        mean=_bounded(column.mean),
         n=int(np.count_nonzero(column.causes == Cause.SCORED)),
         kind=kind,
         direction=column.direction,

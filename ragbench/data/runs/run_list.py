@@ -82,24 +82,32 @@ def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:
         near = nearest(root.name, names_in(root.parent))
         raise DataError("no such folder", file=root, allowed="a folder of runs", nearest=near)
     names: dict[str, None] = {}
-    read = [_read(path, score, names) for path in sorted(_run_folders(root))]
-    if not read:
+    readable: list[tuple[RunEntry, RunFacts]] = []
+    unreadable: list[RunEntry] = []
+    for path in sorted(_run_folders(root)):
+        try:
+            summary, facts = read_summary(path), read_facts(path)
+        except DataError as error:
+            unreadable.append(RunEntry(path, problem=str(error).replace(f"{path}/", "")))
+            continue
+        names.update((name, None) for system in summary.systems for name in system.scores)
+        readable.append((_entry(path, summary, facts, score), facts))
+    if not readable and not unreadable:
         allowed = "the folder of an experiment, or of several: what ragbench run writes"
         raise DataError("no run in it", file=root, allowed=allowed)
     if score is not None and names and score not in names:
         near = nearest(score, names)
         raise OptionError("runs", "score", score, ", ".join(names), near)
-    good = [entry for entry in read if not isinstance(entry, RunEntry)]
     # runs of one second in the order in which they were written
-    good.sort(key=lambda r: (r[0].started, (r[0].path / _FILES[0]).stat().st_mtime_ns))
+    readable.sort(key=lambda r: (r[0].started, (r[0].path / _FILES[0]).stat().st_mtime_ns))
     entries: list[RunEntry] = []
-    before: dict[str, RunFacts] = {}
-    for entry, facts in good:
-        last = before.get(entry.name)
-        changed = () if last is None else changes(last, facts)
-        entries.append(replace(entry, changed=changed, is_first=last is None))
-        before[entry.name] = facts
-    return entries + [entry for entry in read if isinstance(entry, RunEntry)]
+    last_facts: dict[str, RunFacts] = {}  # by the name of the experiment
+    for entry, facts in readable:
+        previous = last_facts.get(entry.name)
+        changed = () if previous is None else changes(previous, facts)
+        entries.append(replace(entry, changed=changed, is_first=previous is None))
+        last_facts[entry.name] = facts
+    return entries + unreadable
 
 
 def _run_folders(root: Path) -> Iterator[Path]:
@@ -122,17 +130,6 @@ def _folders_in(folder: Path) -> list[Path]:
 
 def _looks_like_run(folder: Path) -> bool:
     return any((folder / name).exists() for name in _FILES)
-
-
-def _read(
-    path: Path, score: str | None, names: dict[str, None]
-) -> RunEntry | tuple[RunEntry, RunFacts]:
-    try:
-        summary, facts = read_summary(path), read_facts(path)
-    except DataError as error:
-        return RunEntry(path, problem=str(error).replace(f"{path}/", ""))
-    names.update((name, None) for system in summary.systems for name in system.scores)
-    return _entry(path, summary, facts, score), facts
 
 
 def read_facts(folder: Path) -> RunFacts:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Literal
 
+from ragbench.data.files.columns import value_at
 from ragbench.data.files.rows import Entry
 from ragbench.json_yaml import load_json
 from ragbench.types import Usage
@@ -316,11 +317,14 @@ def refuse_traces(entries: Sequence[Entry], columns: Mapping[str, Json] | None) 
         found = f"this is an export of traces ({told}), not a record per question"
         raise entries[0].error(found, allowed=allowed)
     for part, path in (columns or {}).items():
-        if not isinstance(path, str) or not re.search(r"\.\d+(\.|$)", path):
+        item_path = re.match(r"(.+\.\d+)(?:\.|$)", path) if isinstance(path, str) else None
+        if item_path is None:
             continue
         seen: dict[str, Entry] = {}
         for entry in entries:
-            if (kind := _kind_on_the_way(entry.values, path)) is not None:
+            span = value_at(entry.values, item_path[1])  # the last list item on the path
+            kind = first(mapping_of(span), "type", "run_type", "span_kind")
+            if isinstance(kind, str) and kind_of(kind) != "unknown":
                 seen.setdefault(kind, entry)
         odd = [kind for kind in seen if kind_of(kind) not in ("unknown", "retriever", "reranker")]
         if len(seen) > 1:
@@ -330,20 +334,3 @@ def refuse_traces(entries: Sequence[Entry], columns: Mapping[str, Json] | None) 
         if part == "contexts" and odd:
             found = f"columns.contexts: '{path}' is a {odd[0]}, not a retriever"
             raise seen[odd[0]].error(found, allowed=allowed)
-
-
-def _kind_on_the_way(value: Json, path: str) -> str | None:
-    """What kind of step the last item of a list on a path says that it is."""
-    found = None
-    for step in path.split("."):
-        if isinstance(value, Mapping):
-            value = value.get(step)
-        elif isinstance(value, list) and step.isdigit() and int(step) < len(value):
-            value = value[int(step)]
-            written = (
-                first(value, "type", "run_type", "span_kind") if isinstance(value, dict) else 0
-            )
-            found = written if isinstance(written, str) and kind_of(written) != "unknown" else None
-        else:
-            return found
-    return found
