@@ -141,7 +141,12 @@ def draw(
     Raises:
         OptionError: More than there are, or a system that the run does not have.
     """
-    chosen = _systems(run, systems)
+    names = {name: run.named(name) for name in systems}
+    for name, system in names.items():
+        if system is None:
+            allowed, near = ", ".join(run.systems), nearest(name, run.systems)
+            raise OptionError("--system", "", name, allowed, near)
+    chosen = [name for name in run.systems if not names or name in names.values()]
     units = _units(score, chosen, unit)
     if not 1 <= n <= len(units):
         noun = "answers" if unit == "answer" else "queries that all systems answered"
@@ -184,15 +189,6 @@ def item_id(run: JudgedRun, rubric: str, key: Key) -> str:
     The letter in front keeps spreadsheets from reading a number.
     """
     return f"a{fingerprint([rubric, *key, *run.answers[key].judged])}"
-
-
-def _systems(run: JudgedRun, names: Sequence[str]) -> list[str]:
-    chosen = {name: run.named(name) for name in names}
-    for name, found in chosen.items():
-        if found is None:
-            allowed = ", ".join(run.systems)
-            raise OptionError("--system", "", name, allowed, nearest(name, run.systems))
-    return [name for name in run.systems if not names or name in chosen.values()]
 
 
 def _units(

@@ -428,18 +428,14 @@ def _alpha_of(
     repeats: FloatArray | None = None,
 ) -> float:
     """Give alpha of items with these counts of levels, each repeated so many times."""
-    apart = _distances(marginals, level)
+    if level == "nominal":
+        apart = 1.0 - np.eye(len(marginals))
+    else:  # ordinal: ratings from the one to the other, half of those at both ends
+        middle = np.cumsum(marginals) - marginals / 2
+        apart = (middle[:, np.newaxis] - middle[np.newaxis, :]) ** 2
     within = np.einsum("ui,ij,uj->u", counts, apart, counts) / (size - 1)
     observed = float(within.sum() if repeats is None else within @ repeats)
     expected = float(marginals @ apart @ marginals)
     if expected <= 0:
         return float("nan")
     return 1 - (float(marginals.sum()) - 1) * observed / expected
-
-
-def _distances(marginals: FloatArray, level: Level) -> FloatArray:
-    if level == "nominal":
-        return 1.0 - np.eye(len(marginals))
-    # ordinal: ratings from the one to the other, half of those at both ends
-    middle = np.cumsum(marginals) - marginals / 2
-    return (middle[:, np.newaxis] - middle[np.newaxis, :]) ** 2

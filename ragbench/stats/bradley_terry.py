@@ -93,7 +93,8 @@ def bradley_terry_strengths(
             raise OptionError(_OWNER, "pairs", (first, second), "two different systems, from 0 on")
     wins = win_matrix(table, ends)
     n = int(np.count_nonzero(~np.isnan(table).all(axis=1)))
-    groups = _groups(wins)
+    joined = _reached(wins + wins.T > 0)
+    groups = tuple(dict.fromkeys(tuple(np.flatnonzero(row).tolist()) for row in joined))
     beaten = _reached(wins > 0)
     connected = all(beaten[np.ix_(group, group)].all() for group in groups if len(group) > 1)
 
@@ -144,11 +145,6 @@ def _reached(edges: BoolArray) -> BoolArray:
         if (further == reached).all():
             return reached
         reached = further
-
-
-def _groups(wins: FloatArray) -> tuple[tuple[int, ...], ...]:
-    joined = _reached(wins + wins.T > 0)
-    return tuple(dict.fromkeys(tuple(np.flatnonzero(row).tolist()) for row in joined))
 
 
 def _maximum(wins: FloatArray) -> FloatArray:

@@ -96,7 +96,10 @@ def mean_interval(
     arguments.within(owner, "values", sample, low, high)
 
     bounded = math.isfinite(low) and math.isfinite(high)
-    units = _units(owner, sample, clusters)
+    units = sample
+    if clusters is not None:
+        codes, n_clusters = cluster_codes(owner, clusters, len(sample))
+        units = cluster_units(sample, codes, n_clusters) if len(sample) else sample
     constant = len(units) == 0 or bool(units.min() == units.max())
     if len(sample) == 0 or (constant and not bounded):
         mean = float(sample[0]) if len(sample) else math.nan
@@ -121,13 +124,6 @@ def mean_interval(
         n=len(sample),
         rule=rule,
     )
-
-
-def _units(owner: str, sample: FloatArray, clusters: ArrayLike | None) -> FloatArray:
-    if clusters is None:
-        return sample
-    codes, n_clusters = cluster_codes(owner, clusters, len(sample))
-    return cluster_units(sample, codes, n_clusters) if len(sample) else sample
 
 
 def _mean(sample: FloatArray) -> float:

@@ -95,14 +95,10 @@ class _Table(dict[int, str]):
     def __missing__(self, code: int) -> str:
         self[code] = "".join(map(self._write, fold(code)))
         # what is wide was wide before it was folded
-        if self[code] == "" and fold(code) and _parts(chr(code)):
+        is_wide = unicodedata.east_asian_width(chr(code)) in "WF"
+        if self[code] == "" and fold(code) and (is_wide or chr(code) in _PARTING):
             self[code] = " "
         return self[code]
-
-
-def _parts(character: str) -> bool:
-    """Return True if punctuation parts words although no space stands beside it."""
-    return character in _PARTING or unicodedata.east_asian_width(character) in "WF"
 
 
 @cache

@@ -288,15 +288,14 @@ def texts_of_table(
 
 def column_of(texts: object, owner: str, name: str) -> list[Any]:
     """Return texts as a list: those of a list, an array, or a column of a data frame."""
-    if isinstance(texts, Mapping):  # in it, positions are those of its keys
-        raise OptionError(owner, name, "a mapping", "a list of texts, one per item")
     if isinstance(texts, str):
         raise DataError("found a text", allowed="lists of texts, one per item")
     if isinstance(texts, (list, tuple)):
         return list(texts)
-    if not isinstance(texts, Iterable):
-        allowed = "a list of texts, one per item"
-        raise OptionError(owner, name, type(texts).__name__, allowed)
+    # in a mapping, positions are those of its keys
+    if isinstance(texts, Mapping) or not isinstance(texts, Iterable):
+        type_name = "a mapping" if isinstance(texts, Mapping) else type(texts).__name__
+        raise OptionError(owner, name, type_name, "a list of texts, one per item")
     return [plain(text) for text in _cells(texts)]
 
 
