@@ -172,7 +172,6 @@ class SystemCauses:
         lost: In the order of the queries.
     """
 
-    system: str
     lost: Sequence[Lost]
 
     def counts(self) -> dict[AnswerCause, int]:

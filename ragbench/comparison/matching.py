@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ragbench.comparison.same_queries import SHOWN, compare_queries
+from ragbench.comparison.same_queries import SHOWN, compare_queries, first_of
 from ragbench.comparison.spelling import find_score
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError, OptionError
 from ragbench.registry import PYTHON, nearest
-from ragbench.signature import Signature
 from ragbench.types import Cause
 
 
@@ -98,8 +97,8 @@ def meet(
         problems = [*sets, *queries.lines, *problems]
     if problems:
         raise DataError("\n".join([*dict.fromkeys(problems), *_advice(chosen, problems, measures)]))
-    left_out_by_part = queries.left_out
-    same = [query for query in common if query not in left_out_by_part]
+    excluded = queries.left_out  # a property, computed once
+    same = [query for query in common if query not in excluded]
     taken = tuple(
         source.take(np.array([rows[query] for query in same], np.int64))
         for source, rows in zip(sources, judged, strict=True)
@@ -133,10 +132,9 @@ def _set_difference(
         ):
             only = [query for query in mine if query not in theirs]
             if only:
-                names = ", ".join(only[:SHOWN]) + (", ..." if len(only) > SHOWN else "")
                 lines.append(
                     f"queries: {len(only)} of {len(mine)} in {here.source} are not in "
-                    f"{there.source}: {names}"
+                    f"{there.source}: {first_of(only, SHOWN)}"
                 )
     return "\n".join([*lines, f"the query sets differ{end}"])
 
@@ -150,23 +148,18 @@ def _other_signatures(
     for name in measures:
         having = [(source, s.columns[name]) for source, s in members if name in s.columns]
         base, first = having[0]
+        # weights of tokens are counted over all references: they hold values of other queries
+        of_all = {"gold"} if ("idf", "yes") in first.signature.parts else set[str]()
         for source, column in having[1:]:
             differing = [
                 f"{part or 'the measure'} is {here or 'absent'} in {base.source} and "
                 f"{there or 'absent'} in {source.source}"
                 for part, here, there in first.signature.differences(column.signature)
-                if not _moves(part, first.signature, tolerated) or None in (here, there)
+                if part not in tolerated or part in of_all or None in (here, there)
             ]
             if differing:
                 problems.append(f"{name} cannot be compared: {'; '.join(differing)}")
     return problems
-
-
-def _moves(part: str, signature: Signature, tolerated: Collection[str]) -> bool:
-    """Return True if a part moves with the query set, and no value of another query with it."""
-    # weights of tokens are counted over all references
-    of_all = part == "gold" and ("idf", "yes") in signature.parts
-    return part in tolerated and not of_all
 
 
 def _advice(

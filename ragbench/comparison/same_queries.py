@@ -71,7 +71,7 @@ class SameQueries:
             words = _PARTS[part][0].rpartition(" ")[0]  # without the verb
             yield (
                 f"{len(queries)} of {self.n_common} common queries were left out, as their "
-                f"{words} differ: {_cut(queries, NAMED)}"
+                f"{words} differ: {first_of(queries, NAMED)}"
             )
         for source in self.unknown:
             yield f"the questions of {source} are not known and were not compared"
@@ -112,7 +112,7 @@ def compare_queries(
                 differing.setdefault(part, {}).update(dict.fromkeys(queries))
                 lines.append(
                     f"{words} in {len(queries)} of {len(common)} common queries of {one.source} "
-                    f"and {other.source}: {_cut(queries, SHOWN)}"
+                    f"and {other.source}: {first_of(queries, SHOWN)}"
                 )
     return SameQueries(
         len(common),
@@ -134,5 +134,6 @@ def _signatures(
     return {name: signatures for name, signatures in having.items() if signatures}
 
 
-def _cut(queries: Sequence[str], most: int) -> str:
+def first_of(queries: Sequence[str], most: int) -> str:
+    """Return the first ids of some queries as text, with dots where there are more."""
     return ", ".join(queries[:most]) + (", ..." if len(queries) > most else "")

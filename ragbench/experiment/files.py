@@ -193,8 +193,8 @@ def _query_files(
         file_name(name): chain.from_iterable(rows) for name, rows in results.judgements.items()
     }
     verdicts |= {f"pairs/{file_name(each.judge)}": each.rows for each in results.preferences}
-    if results.filled is not None and plan.fill is not None:
-        verdicts[f"passages/{file_name(plan.fill.name)}"] = results.filled.rows
+    if (filled := results.filled) is not None:
+        verdicts[f"passages/{file_name(filled.counts.judge)}"] = filled.rows
     for path, rows in verdicts.items():
         contents[f"judgements/{path}.jsonl"] = _lines(rows, clean)
     if results.prompts:
@@ -217,10 +217,9 @@ def _ranking_lines(ranking: Ranked) -> Iterator[str]:
 
 def _per_query(ids: Sequence[str], systems: Sequence[SystemScores]) -> Iterator[str]:
     names = list(dict.fromkeys(name for system in systems for name in system.columns))
-    columns_of = ((system.name, system.columns) for system in systems)
     tables = (
-        [system, ids, *(columns[name].values if name in columns else None for name in names)]
-        for system, columns in columns_of
+        [s.name, ids, *(s.columns[name].values if name in s.columns else None for name in names)]
+        for s in systems
     )
     return csv_tables(["system", "query_id", *names], len(ids), tables)
 

@@ -19,8 +19,8 @@ from ragbench.experiment.plan.records import Plan, PlannedJudge, System
 from ragbench.llm import Totals
 from ragbench.records.comparison import Comparisons, Preference, no_comparisons
 from ragbench.records.manifest import JudgePayment, VerdictRow
-from ragbench.records.score import JudgedBy, Kind, RunCounts
-from ragbench.records.summary import Judging, PreferenceSummary, Spending, Tokens
+from ragbench.records.score import Kind, RunCounts
+from ragbench.records.summary import Fill, Judging, PreferenceSummary, Spending, Tokens
 from ragbench.score.judge.judged import Judged
 from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.ranking import rank
@@ -183,31 +183,19 @@ def totals_of(planned: PlannedJudge) -> Totals:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """The judgements of people with those of a model, and who made how many.
+    """The judgements of people with those of a model.
 
     Attributes:
-        source: What signatures say of them; None where the model has no part in them.
+        source: The origin of the judgements, for signatures; None if the model made none of them.
+        counts: The number of pairs by who judged them, as `summary.json` has it.
     """
 
     qrels: Qrels
     source: str | None
-    # pairs of query and passage: in the pool, judged by people, graded by the model, failed by
-    # cause, and without a text to judge
-    pairs: int
-    people: int
-    model: int
-    failed: Mapping[str, int]
-    without_text: int
+    counts: Fill
     rows: list[VerdictRow]
-    models: tuple[str, ...]
     use: JudgeUse
     warnings: list[str]
-
-    @property
-    def by(self) -> JudgedBy:
-        """How many pairs people judged, the model judged, and failed: beside every mean."""
-        failed = sum(self.failed.values())
-        return JudgedBy(people=self.people, model=self.model, failed=failed)
 
 
 @dataclass(frozen=True, slots=True)

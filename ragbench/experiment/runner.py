@@ -18,7 +18,7 @@ from ragbench.experiment.plan.components import build_executor, connected, worke
 from ragbench.experiment.plan.plan import load_collection, make_plan
 from ragbench.experiment.plan.records import LiveComponents, Repetition
 from ragbench.experiment.result import Experiment
-from ragbench.experiment.session import Progress, Silent, new_session, run_in
+from ragbench.experiment.session import Progress, Session, Silent, run_in
 from ragbench.experiment.stages.base import Workspace
 from ragbench.experiment.stages.graph import run_stages
 from ragbench.files import cache_folder
@@ -99,7 +99,7 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
             session = stack.enter_context(run_in(experiment_folder))
             made = StageStore(cache_folder(config.cache), config.cache_also)
         else:  # it neither resumes a run nor keeps another one waiting
-            session, made = new_session(), StageStore(repetition.stages)
+            session, made = Session(), StageStore(repetition.stages)
         store = stack.enter_context(closing(made))
         workspace = Workspace(
             plan=plan,

@@ -7,7 +7,8 @@ import re
 import secrets
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -58,13 +59,8 @@ class Session:
         finished: Whether there is nothing to go on with; set by the run.
     """
 
-    token: str
+    token: str = field(default_factory=partial(secrets.token_hex, 8))
     finished: bool = False
-
-
-def new_session() -> Session:
-    """Return a session of its own, which holds no folder and goes on with nothing."""
-    return Session(secrets.token_hex(8))
 
 
 @contextmanager
@@ -82,7 +78,8 @@ def run_in(folder: Path) -> Iterator[Session]:
     state = folder / _STATE
     try:
         with naming_unwritable(folder):
-            session = Session(token_in(folder) or new_session().token)
+            token = token_in(folder)
+            session = Session() if token is None else Session(token)
             write_atomically(state, session.token + "\n")
         yield session
         if session.finished:

@@ -21,12 +21,11 @@ from ragbench.experiment.records import Results, failed_answers
 from ragbench.llm import Budget
 from ragbench.llm.failures import shortened
 from ragbench.records.comparison import PreferredPair
-from ragbench.records.score import SystemScore
+from ragbench.records.score import JudgedBy, SystemScore
 from ragbench.records.summary import (
     AnswerCounts,
     Cost,
     Dataset,
-    Fill,
     Judge,
     Latency,
     Spending,
@@ -49,7 +48,7 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> Summary:
     allowed = plan.config.max_failed
     counts = [(sum(failed.values()), n) for failed, n in _counts(systems, pairs, results)]
     within = all(not n_failed or n_failed / (n_failed + n) <= allowed for n_failed, n in counts)
-    spending, filled = results.spending, results.filled
+    spending = results.spending
     return Summary(
         name=plan.config.name,
         complete=within and not (spending is not None and spending.reached),
@@ -64,20 +63,7 @@ def make_summary(plan: Plan, results: Results, run_id: str) -> Summary:
             for name, each in plan.asked_judges.items()
         },
         skipped_judges=dict(plan.skipped_judges),
-        fill=None
-        if plan.fill is None or filled is None
-        else Fill(
-            judge=plan.fill.name,
-            model_name="+".join(filled.models),
-            rubric=plan.fill.rubric.name,
-            depth=plan.fill.rules.depth,
-            pairs=filled.pairs,
-            people=filled.people,
-            model=filled.model,
-            failed=filled.failed,
-            without_text=filled.without_text,
-            judging=filled.use.summary(),
-        ),
+        fill=None if results.filled is None else results.filled.counts,
         systems=systems,
         preferences=tuple(entry for each in results.preferences for entry in each.summaries()),
         warnings=tuple(_warnings(plan, results, within, systems, pairs)),
@@ -120,7 +106,7 @@ def _counts(
             scored = sum(int((column.causes == Cause.SCORED).sum()) for column in columns)
             yield failed_answers(columns), scored
     if results.filled is not None:
-        yield results.filled.failed, results.filled.model
+        yield results.filled.counts.failed, results.filled.counts.model
 
 
 def _warnings(
@@ -250,7 +236,10 @@ def _score(
     summary = summarize(column, confidence=confidence, clusters=clusters, kind=kind)
     found = replace(summary, baseline=baseline)
     if results.filled is not None and column.signature.part("qrels") is not None:
-        found = replace(found, judged_by=results.filled.by)
+        counts = results.filled.counts
+        n_failed = sum(counts.failed.values())
+        judged_by = JudgedBy(people=counts.people, model=counts.model, failed=n_failed)
+        found = replace(found, judged_by=judged_by)
     if found.kind != "judge":
         return found
     for judge, use in results.judge_uses[system.name].items():
@@ -366,8 +355,8 @@ def _left_out(plan: Plan, results: Results) -> Iterator[tuple[str, int, Usage | 
             usage = scale_usage(done, len(cut), len(finished))
             yield f"judge {system} ({judge})", len(cut), usage
     if (filled := results.filled) is not None:
-        left = filled.failed.get(_OVER, 0)
-        yield "judge passages", left, scale_usage([filled.use.usage], left, filled.model)
+        left = filled.counts.failed.get(_OVER, 0)
+        yield "judge passages", left, scale_usage([filled.use.usage], left, filled.counts.model)
     for each in results.preferences:
         pairs = [pair for entry in each.entries for pair in entry.comparisons]
         left, n = sum(pair.failed.get(_OVER, 0) for pair in pairs), sum(pair.n for pair in pairs)

@@ -229,7 +229,11 @@ class SystemGate(Gate):
 
     def decide_systems(self, run: GatedRun) -> Iterator[Decision]:
         """Yield the decision for each system that the gate names, or that it applies to."""
-        having, score = self.systems_having(run)
+        having, score = run.scored.systems, self.about
+        if self.of != "cost":  # all have costs
+            names = dict.fromkeys(name for system in having.values() for name in system.columns)
+            score = find_score(self.about, list(names)) or self.about
+            having = {name: system for name, system in having.items() if score in system.columns}
         if not having:
             yield run.not_scored(self.about)
             return
@@ -241,16 +245,6 @@ class SystemGate(Gate):
             else:
                 decision = Decision("undecided", f"{name} was not run")
             yield replace(decision, system=name)
-
-    def systems_having(self, run: GatedRun) -> tuple[Mapping[str, SystemScores], str]:
-        """Return the systems that have the score or cost, and their name of it."""
-        systems = run.scored.systems
-        if self.of == "cost":  # all have costs
-            return systems, self.about
-        names = dict.fromkeys(name for system in systems.values() for name in system.columns)
-        score = find_score(self.about, list(names)) or self.about
-        having = {name: system for name, system in systems.items() if score in system.columns}
-        return having, score
 
     def default_systems(self, having: Mapping[str, SystemScores], run: GatedRun) -> list[str]:
         """Return the systems that the gate applies to if it names none: all that have the score."""

@@ -113,8 +113,10 @@ class Change(MeasureGate):
         for name in self.systems:
             if name not in baseline.systems:
                 raise _lacks(f"no system '{name}'", baseline, name, list(baseline.systems))
-            if self.score is not None:
-                score_in(baseline, name, self.score)
+            scores = list(baseline.systems[name].columns)
+            if self.score is not None and find_score(self.score, scores) is None:
+                problem = f"system '{name}' has no '{self.score}'"
+                raise _lacks(problem, baseline, self.score, scores)
 
     def default_systems(self, having: Mapping[str, SystemScores], run: GatedRun) -> list[str]:
         """Return all systems that have a baseline; if none has, all systems.
@@ -178,22 +180,9 @@ class Change(MeasureGate):
         """Return the decision for a system and its baseline, over the same queries."""
 
 
-def score_in(source: ScoredSystems, system: str, score: str) -> str:
-    """Return a system's name of a score in any spelling.
-
-    Raises:
-        DataError: The system does not have it.
-    """
-    names = list(source.systems[system].columns)
-    name = find_score(score, names)
-    if name is None:
-        raise _lacks(f"system '{system}' has no '{score}'", source, score, names)
-    return name
-
-
-def _lacks(found: str, source: ScoredSystems, name: str, names: Sequence[str]) -> DataError:
+def _lacks(problem: str, source: ScoredSystems, name: str, names: Sequence[str]) -> DataError:
     close = nearest(name, names)
-    return DataError(found, file=source.source, allowed=", ".join(names), nearest=close)
+    return DataError(problem, file=source.source, allowed=", ".join(names), nearest=close)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, TypeVar
 
 from ragbench.config.components import indexes
@@ -50,7 +50,7 @@ from ragbench.score.judge.python import refused
 from ragbench.score.text.base import Metric
 from ragbench.secrets import redactor
 from ragbench.store.database import REPLIES_FILE
-from ragbench.types import Prediction, Query
+from ragbench.types import Query
 from ragbench.types.packed_documents import ids_of
 from ragbench.types.scores import Verdict
 
@@ -118,19 +118,6 @@ class UncalledRetriever(Retriever):
         self.sources = () if component.retriever is None else (component.retriever,)
         self.depth = component.depth if reranks else None
         self.indexes = not reranks and (component.chunk is not None or indexes(component.cls))
-
-
-class UncalledApp:
-    """An app that is never asked."""
-
-    is_opaque = True
-
-    def __init__(self, component: Component) -> None:
-        require_method(component, "app")
-
-    def answer(self, question: str) -> Prediction:
-        """Refuse: a plan asks no component."""
-        raise AssertionError("a plan asks no app")
 
 
 class UncalledJudge(Judge):
@@ -242,7 +229,8 @@ def build_app(name: str, component: Component | None, live: Any, *, calls: bool 
     if component is None:
         return as_app(live, {}, owner)
     if not calls and calls_code(component):
-        return UncalledApp(component)
+        require_method(component, "app")
+        return SimpleNamespace(is_opaque=True)  # all that a plan reads of an app
     if component.type.startswith(PYTHON):
         return as_app(component.cls, component.options, owner)
     return _make(component, "apps")

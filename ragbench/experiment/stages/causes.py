@@ -74,7 +74,7 @@ def find_causes(plan: Plan, results: Results) -> dict[str, SystemCauses]:
             )
         else:
             lost = _of_answers(_Answering(gold, source, answers, ranking, system))
-        found[system.name] = SystemCauses(system.name, list(lost))
+        found[system.name] = SystemCauses(list(lost))
     return found
 
 
@@ -223,10 +223,6 @@ class _Answering:
     ranking: Ranked | None
     system: SystemScores
 
-    @property
-    def plan(self) -> Plan:
-        return self.gold.plan
-
     @cached_property
     def samples(self) -> list[Sequence[Outcome[Prediction]]]:
         """The outcomes sample by sample, each with one per query."""
@@ -237,7 +233,7 @@ class _Answering:
         """Query -> passage -> the id by which it was scored."""
         if self.ranking is None:
             return {}
-        return scored_ids(self.ranking, self.plan)
+        return scored_ids(self.ranking, self.gold.plan)
 
     def column(self, name: str | None, rubric: str | None = None) -> ScoreColumn | None:
         """Return the score that the config names, or else a rubric of a judge that understands."""
@@ -246,8 +242,8 @@ class _Answering:
             found = find_score(name, list(columns))
             several = (each for each in columns if each.startswith(f"{name}(judge="))
             return columns.get(found or next(several, ""))
-        for judge in self.plan.judges:
-            of = columns.get(self.plan.judge_score(str(rubric), judge))
+        for judge in self.gold.plan.judges:
+            of = columns.get(self.gold.plan.judge_score(str(rubric), judge))
             if of is not None:
                 return of
         return None
@@ -261,7 +257,7 @@ def _of_answers(asked: _Answering) -> Iterator[Lost]:
     # a control gets other passages than any retriever found
     ranked = asked.source.control is None
     found = gold.found_in(asked.ranking if ranked else None)
-    for row in range(len(asked.plan.queries)):
+    for row in range(len(asked.gold.plan.queries)):
         said, facts = _said(asked, row), found[row]
         if said.failed is None:
             is_right, right_how = _right(asked, right, row)
@@ -299,8 +295,8 @@ def _said(asked: _Answering, row: int) -> Said:
     contexts = known[0].contexts
     if contexts is None:
         generator = asked.source.generator
-        return replace(said, passages=asked.plan.passages(generator) if generator else None)
-    query = asked.plan.ids[row]
+        return replace(said, passages=asked.gold.plan.passages(generator) if generator else None)
+    query = asked.gold.plan.ids[row]
     relevant = set(asked.gold.relevant.get(query, ()))
     scored = asked.ids.get(query, {})
     names = [passage.id for passage in contexts]

@@ -16,6 +16,7 @@ from ragbench.experiment.stages.judging import Verdicts
 from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.stages.retrieval import Rank
 from ragbench.records.manifest import VerdictRow
+from ragbench.records.summary import Fill
 from ragbench.score.judge.base import Item
 from ragbench.score.judge.judged import Judged
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
@@ -77,22 +78,22 @@ def _source(
     return f"{'' if people is None else 'people+'}model({fill.rubric.name},{said})"
 
 
-def _doubts(fill: PlannedFill, filled: Filled, people: Qrels | None) -> list[str]:
+def _doubts(fill: PlannedFill, counts: Fill, people: Qrels | None) -> list[str]:
     """Return warnings on passages that stay unjudged, and on grades of another scale."""
-    warnings, failed = [], sum(filled.failed.values())
+    warnings, failed = [], sum(counts.failed.values())
     if failed:
-        causes = ", ".join(f"{count} {cause}" for cause, count in filled.failed.items())
+        causes = ", ".join(f"{count} {cause}" for cause, count in counts.failed.items())
         warnings.append(
-            f"fill: judge {fill.name}: {failed} of {failed + filled.model} passages could not "
+            f"fill: judge {fill.name}: {failed} of {failed + counts.model} passages could not "
             f"be graded ({causes}); they stay unjudged, which measures take for not relevant"
         )
-    if filled.without_text:
+    if counts.without_text:
         warnings.append(
-            f"fill: {filled.without_text} passages have no text and stay unjudged, which "
+            f"fill: {counts.without_text} passages have no text and stay unjudged, which "
             "measures take for not relevant"
         )
     theirs = int(people.grades.max()) if people is not None and len(people) else 0
-    if filled.model and theirs >= 1 and theirs != fill.top_grade:
+    if counts.model and theirs >= 1 and theirs != fill.top_grade:
         warnings.append(
             f"fill: people grade up to {theirs}, the model up to {fill.top_grade}: the same "
             "relevance counts differently; a rubric with as many levels, or `relevant_from` for "
@@ -152,20 +153,27 @@ class Judgements(Stage):
                 grades.setdefault(row.query_id, {})[row.document_id] = row.grade
         # where people have judged, theirs
         merged = {q: {**grades.get(q, {}), **people.get(q, {})} for q in {**people, **grades}}
+        use = use_of(fill.judge, judged, before)
         filled = Filled(
             qrels=Qrels.from_dict(merged),
             source=_source(fill, judged, plan.qrels, grades),
-            pairs=len(pool),
-            people=len(pool) - len(unjudged),
-            model=sum(map(len, grades.values())),
-            failed=dict(Counter(row.cause for row in rows if row.status == "failed")),
-            without_text=len(unjudged) - len(asked),
+            counts=Fill(
+                judge=fill.name,
+                model_name="+".join(judged.models),
+                rubric=fill.rubric.name,
+                depth=fill.rules.depth,
+                pairs=len(pool),
+                people=len(pool) - len(unjudged),
+                model=sum(map(len, grades.values())),
+                failed=dict(Counter(row.cause for row in rows if row.status == "failed")),
+                without_text=len(unjudged) - len(asked),
+                judging=use.summary(),
+            ),
             rows=rows,
-            models=judged.models,
-            use=use_of(fill.judge, judged, before),
+            use=use,
             warnings=mixture("fill", fill.name, fill.judge, judged),
         )
-        filled.warnings[:0] = _doubts(fill, filled, plan.qrels)
+        filled.warnings[:0] = _doubts(fill, filled.counts, plan.qrels)
         return filled
 
     def collect(self, results: Results) -> None:
