@@ -10,8 +10,8 @@ from typing import TypeVar, get_args
 from ragbench.data.files.rows import Entry, read_jsonl
 from ragbench.data.loaders.questions import system_name
 from ragbench.data.runs.run_folder import file_name, read_manifest, read_summary, resolve_run_folder
+from ragbench.data.runs.run_list import CONFIG_FILE, read_config
 from ragbench.errors import DataError, OptionError
-from ragbench.json_yaml import load_yaml
 from ragbench.records.manifest import PredictionRow, VerdictRow
 from ragbench.records.summary import Summary
 from ragbench.registry import nearest
@@ -137,7 +137,7 @@ def read_judged_run(path: Path) -> JudgedRun:
         raise DataError("no verdicts of a judge in this run", file=folder, allowed=allowed)
     if summary.seed is None:
         raise DataError("no 'seed'", file=folder / "summary.json", allowed="an integer")
-    rubrics = _rubrics_in(folder / "config.yaml")
+    rubrics = _rubrics_in(folder)
     scores = {score.name: score for score in _scores(summary, rows, rubrics)}
     judged = {key for score in scores.values() for key in (*score.scores, *score.unscored)}
     answers = {key: answer for name in rows for key, answer in _answers(folder, name)}
@@ -244,22 +244,18 @@ def find_rubric(name: str, signature: str, rubrics: Sequence[Rubric]) -> Rubric:
     )
 
 
-def _rubrics_in(file: Path) -> list[Rubric]:
-    """Return the rubrics of mappings in a config, and of files that are still there."""
-    try:
-        config = load_yaml(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"cannot be read: {error}", file=file) from error
-    judge = _entry(_entry(config, "metrics"), "judge")
+def _rubrics_in(folder: Path) -> list[Rubric]:
+    """Return the rubrics of mappings in the config of a run, and of files that are still there."""
+    judge = _entry(_entry(read_config(folder), "metrics"), "judge")
     blocks = [judge, *judge.values()] if isinstance(judge, dict) else []
     lists = [_entry(block, "rubrics") for block in blocks]
     entries = [entry for names in lists if isinstance(names, list) for entry in names]
     texts = [entry for entry in entries if isinstance(entry, str)]
-    paths = [file.parent / name for name in texts if name.endswith((".yaml", ".yml"))]
+    paths = [folder / name for name in texts if name.endswith((".yaml", ".yml"))]
     try:
         rubrics = [load_rubric(entry) for entry in entries if isinstance(entry, Mapping)]
     except DataError as error:
-        raise DataError(str(error), file=file) from error
+        raise DataError(str(error), file=folder / CONFIG_FILE) from error
     return [*rubrics, *(read_rubric(path) for path in paths if path.is_file())]
 
 

@@ -141,8 +141,13 @@ def difference_interval(
     unit = width if math.isfinite(width) else float(np.abs(sample).max(initial=0.0)) or 1.0
     d = sample / unit
     d[np.abs(d) <= _UNCHANGED] = 0.0
-    units, n_units_changed, n_clusters = _units(owner, d, clusters)
     n, n_changed = len(d), int(np.count_nonzero(d))
+    units, n_units_changed = d, n_changed
+    codes, n_units = cluster_codes(owner, clusters, n)
+    if n_units < n:
+        changed = np.bincount(codes, weights=d != 0, minlength=n_units)
+        units, n_units_changed = cluster_units(d, codes, n_units), int(np.count_nonzero(changed))
+    n_clusters = None if clusters is None else n_units
     if n == 0:
         nan = math.nan
         return DifferenceInterval(nan, nan, nan, 0, 0, nan, "undefined", n_clusters)
@@ -188,16 +193,6 @@ def paired_differences(system: ArrayLike, baseline: ArrayLike) -> FloatArray:
     d: FloatArray = b - a
     d[np.abs(d) <= _UNCHANGED * np.maximum(np.abs(a), np.abs(b))] = 0.0
     return d
-
-
-def _units(
-    owner: str, d: FloatArray, clusters: ArrayLike | None
-) -> tuple[FloatArray, int, int | None]:
-    codes, n_clusters = cluster_codes(owner, clusters, len(d))
-    if n_clusters == len(d):
-        return d, int(np.count_nonzero(d)), None if clusters is None else n_clusters
-    n_changed = int(np.count_nonzero(np.bincount(codes, weights=d != 0, minlength=n_clusters)))
-    return cluster_units(d, codes, n_clusters), n_changed, n_clusters
 
 
 def _limits(

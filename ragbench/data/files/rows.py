@@ -194,15 +194,12 @@ def is_csv(path: Path) -> bool:
 
 def read_rows(path: Path, subject: str) -> Iterator[Entry]:
     """Yield the rows of a file by its suffix; messages say that `subject` needs it."""
+    readers = {".jsonl": read_jsonl, ".json": read_json_array, ".csv": read_csv, ".tsv": read_csv}
     suffix = plain_suffix(path)
-    if suffix == ".jsonl":
-        return read_jsonl(path)
-    if suffix == ".json":
-        return read_json_array(path)
-    if suffix in _SEPARATED:
-        return read_csv(path)
     if suffix == ".parquet":
         return read_parquet(path, subject)
+    if suffix in readers:
+        return readers[suffix](path)
     raise DataError(f"cannot tell the format from '{path.name}'", file=path, allowed=SUFFIXES)
 
 

@@ -138,7 +138,9 @@ def read_facts(folder: Path) -> RunFacts:
     Raises:
         DataError: It lacks its manifest or its config, or they cannot be read.
     """
-    return RunFacts(read_manifest(folder), _flat_config(folder / CONFIG_FILE))
+    flat = dict(_flatten(read_config(folder), ""))
+    config = {key: value for key, value in flat.items() if key not in _UNNAMED}
+    return RunFacts(read_manifest(folder), config)
 
 
 def _entry(path: Path, summary: Summary, facts: RunFacts, score: str | None) -> RunEntry:
@@ -169,24 +171,29 @@ def _goodness(scored: tuple[str, SystemScore]) -> float:
     return mean if scored[1].direction == "higher" else -mean
 
 
-def _flat_config(path: Path) -> dict[str, str]:
-    """A resolved config as dotted key -> value, each as text."""
+def read_config(folder: Path) -> dict[str, object]:
+    """Read the resolved config of a run folder.
+
+    Raises:
+        DataError: It is missing, or is no mapping in YAML.
+    """
+    path = folder / CONFIG_FILE
     try:
-        found = load_yaml(path.read_text(encoding="utf-8"))
+        config = load_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from error
     except ValueError as error:
         raise DataError(f"not YAML: {error}", file=path) from error
-    if not isinstance(found, dict):
+    if not isinstance(config, dict):
         raise DataError("not a config", file=path, allowed="what ragbench run writes")
-    flat = dict(_flat(found, ""))
-    return {key: value for key, value in flat.items() if key not in _UNNAMED}
+    return config
 
 
-def _flat(value: object, key: str) -> Iterator[tuple[str, str]]:
+def _flatten(value: object, key: str) -> Iterator[tuple[str, str]]:
+    """Yield the dotted key and the text of each value of a config."""
     if isinstance(value, dict) and value:
         for name, inner in value.items():
-            yield from _flat(inner, f"{key}.{name}" if key else str(name))
+            yield from _flatten(inner, f"{key}.{name}" if key else str(name))
     else:
         yield key, str(value)
 
