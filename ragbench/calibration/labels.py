@@ -17,7 +17,7 @@ from ragbench.calibration.sheet import Scale, item_id
 from ragbench.data.files.collection import check_unique
 from ragbench.data.files.rows import Entry, read_rows
 from ragbench.errors import DataError, OptionError
-from ragbench.registry import nearest
+from ragbench.registry import check_allowed, nearest
 from ragbench.score.judge.base import Rubric
 from ragbench.signature import Signature, fingerprint_json
 from ragbench.types import FloatArray
@@ -77,10 +77,7 @@ def read_labels(
             file without labels, with the place.
     """
     reader = _LabelReader(run, {score.rubric.name: score for score in scores}, columns)
-    for name in columns:
-        if name not in reader.scores:
-            allowed, near = ", ".join(reader.scores), nearest(name, reader.scores)
-            raise OptionError("--column", "rubric", name, allowed, near)
+    check_allowed("--column", "rubric", columns, reader.scores)
     labels = {name: Labels() for name in reader.scores}
     for path in paths:
         prefix = f"{path.stem}:" if len(paths) > 1 else ""
@@ -329,9 +326,8 @@ def _name(entry: Entry, column: str) -> str:
 def _columns(first: Entry, named: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Return part -> its columns: those that `named` has, else those that are understood."""
     players: dict[str, str] = {}
+    check_allowed("--column", "part", named, PARTS)
     for part, columns in named.items():
-        if part not in PARTS:
-            raise OptionError("--column", "part", part, ", ".join(PARTS), nearest(part, PARTS))
         if len(columns) > 1 and part not in _SEVERAL:
             allowed = f"one column; {' and '.join(_SEVERAL)} may have several"
             raise OptionError("--column", part, ", ".join(columns), allowed)

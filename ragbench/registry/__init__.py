@@ -27,6 +27,7 @@ from ragbench.registry.family import (
     checking_imports as checking_imports,
     load_object as load_object,
     looking_in as looking_in,
+    check_allowed as check_allowed,
     nearest as nearest,
     summary_line as summary_line,
 )

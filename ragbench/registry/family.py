@@ -176,6 +176,18 @@ def nearest(word: str, allowed: Iterable[str]) -> str | None:
     return by_fold[close[0]] if close else None
 
 
+def check_allowed(owner: str, option: str, names: Iterable[str], allowed: Iterable[str]) -> None:
+    """Raise an error for the first name that is not allowed, with the allowed name nearest to it.
+
+    Raises:
+        OptionError: A name is not allowed.
+    """
+    allowed = dict.fromkeys(allowed)
+    for name in names:
+        if name not in allowed:
+            raise OptionError(owner, option, name, ", ".join(allowed), nearest(str(name), allowed))
+
+
 def summary_line(component: Any) -> str:
     """Return the first line of a component's docstring, without the full stop."""
     return (inspect.getdoc(component) or "").split("\n", 1)[0].strip().rstrip(".")

@@ -8,8 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from unicodedata import unidata_version
 
-from ragbench.errors import OptionError
-from ragbench.registry import nearest
+from ragbench.registry import check_allowed
 from ragbench.signature import fingerprint
 from ragbench.text.languages import LANGUAGES, built_in, language_name, load
 from ragbench.text.tokenize import Memory, words
@@ -65,8 +64,7 @@ def load_stemmer(name: str, language: str = "en") -> Callable[[str], str]:
         >>> stem("retrieval"), stem("retrieved"), load_stemmer("none")("retrieved")
         ('retriev', 'retriev', 'retrieved')
     """
-    if name not in _STEMMERS:
-        raise OptionError("stemmer", "name", name, ", ".join(_STEMMERS), nearest(name, _STEMMERS))
+    check_allowed("stemmer", "name", [name], _STEMMERS)
     return _stemmer(name, language_name(language) if name == "snowball" else "")
 
 
@@ -83,9 +81,7 @@ def _stemmer(name: str, language: str) -> Callable[[str], str]:
     from nltk.stem.snowball import SnowballStemmer
 
     languages = [spoken for spoken in SnowballStemmer.languages if spoken != "porter"]
-    if language not in languages:
-        allowed = ", ".join(languages)
-        raise OptionError("stemmer", "language", language, allowed, nearest(language, languages))
+    check_allowed("stemmer", "language", [language], languages)
     return Memory(SnowballStemmer(language).stem).__getitem__
 
 

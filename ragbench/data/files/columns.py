@@ -16,7 +16,7 @@ from typing import Any
 
 from ragbench.data.files.rows import Entry, parse_json
 from ragbench.errors import DataError, OptionError
-from ragbench.registry import nearest
+from ragbench.registry import check_allowed, nearest
 from ragbench.types.tables import PARTS, SEVERAL, folded, named_by
 
 _Values = dict[str, Any]
@@ -32,11 +32,9 @@ Named = Mapping[str, str | Sequence[str] | None]
 
 def check_mapping(columns: Named, owner: str) -> None:
     """Check the option `columns` by itself, without a file."""
+    check_allowed(owner, "columns", columns, PARTS)
     players: dict[str, str] = {}
     for part, named in columns.items():
-        if part not in PARTS:
-            close = nearest(str(part), PARTS)
-            raise OptionError(owner, "columns", part, ", ".join(PARTS), close)
         if named is None:
             continue
         several = part in SEVERAL and isinstance(named, (list, tuple)) and bool(named)

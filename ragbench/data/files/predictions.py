@@ -148,15 +148,21 @@ def read_pairs(predictions: str, references: Sequence[str]) -> Pairs:
     """
     paths = (predictions, *references)
     tables = [path for path in paths if plain_suffix(Path(path)) in _TABLES]
-    if not tables:
-        return _pair_lines(predictions, references)
-    if len(tables) < len(paths):
+    if 0 < len(tables) < len(paths):
         text = next(path for path in paths if path not in tables)
         raise DataError(f"{tables[0]} is a table and {text} is text lines", allowed=_FORMS)
-    answers = {key: stored.answer for key, stored in read_predictions(predictions).items()}
+    answers: dict[str, str | None]
+    if tables:
+        answers = {key: stored.answer for key, stored in read_predictions(predictions).items()}
+    else:
+        answers = {key: line for key, [line] in _read_lines(predictions).items()}
     gold: dict[str, list[str]] = {}
     for path in references:
-        for key, texts in _read_references(path).items():
+        texts_of = _read_references(path) if tables else _read_lines(path)
+        if not tables and len(texts_of) != len(answers):
+            found = f"{len(texts_of)} lines, and {len(answers)} in {predictions}"
+            raise DataError(found, file=path, allowed="as many, paired by line")
+        for key, texts in texts_of.items():
             gold.setdefault(key, []).extend(texts)
     if not answers.keys() & gold.keys():
         found = "no query of the predictions has a reference"
@@ -166,19 +172,9 @@ def read_pairs(predictions: str, references: Sequence[str]) -> Pairs:
     return Pairs(ids, [answers.get(key) for key in ids], [gold.get(key, []) for key in ids])
 
 
-def _pair_lines(predictions: str, references: Sequence[str]) -> Pairs:
-    answers = _lines(predictions)
-    columns = [_lines(path) for path in references]
-    for path, column in zip(references, columns, strict=True):
-        if len(column) != len(answers):
-            found = f"{len(column)} lines, and {len(answers)} in {predictions}"
-            raise DataError(found, file=path, allowed="as many, paired by line")
-    ids = [str(number) for number in range(1, len(answers) + 1)]
-    return Pairs(ids, [*answers], [list(gold) for gold in zip(*columns, strict=True)])
-
-
-def _lines(path: str) -> list[str]:
-    return [line.rstrip("\r\n") for _, line in text_lines(path)]
+def _read_lines(path: str) -> dict[str, list[str]]:
+    """Read the text of each line by its number, from 1."""
+    return {str(number): [line.rstrip("\r\n")] for number, line in text_lines(path)}
 
 
 def _read_references(path: str) -> dict[str, list[str]]:

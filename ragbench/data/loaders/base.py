@@ -16,7 +16,7 @@ from ragbench.data import files
 from ragbench.data.files.collection import Read, in_memory
 from ragbench.errors import DataError, OptionError
 from ragbench.json_yaml import load_json
-from ragbench.registry import Option, nearest
+from ragbench.registry import Option, check_allowed
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
 from ragbench.types import Answered, Collection, Document, ToolCall, Turn
@@ -76,10 +76,7 @@ def parse_split(value: Mapping[str, Any] | None, owner: str) -> RandomSplit | No
     """Read `{test: 0.2, seed: 13}`; None is none."""
     if value is None:
         return None
-    for key in value:
-        if key not in _KEYS:
-            close = nearest(str(key), _KEYS)
-            raise OptionError(owner, "split", key, ", ".join(_KEYS), close)
+    check_allowed(owner, "split", value, _KEYS)
     if "test" not in value:
         raise OptionError(owner, "split", dict(value), "{test: 0.2, seed: 13}")
     test, seed = value["test"], value.get("seed", 13)

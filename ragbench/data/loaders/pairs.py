@@ -11,8 +11,8 @@ from ragbench.data.files.fields import content_id
 from ragbench.data.files.rows import Entry, read_rows
 from ragbench.data.loaders.base import finished
 from ragbench.data.loaders.questions import system_name
-from ragbench.errors import DataError, OptionError
-from ragbench.registry import Option, nearest
+from ragbench.errors import DataError
+from ragbench.registry import Option, check_allowed
 from ragbench.types import Answered, Collection, Query
 
 # Part -> the names of its column that are understood: ours, LLMBar's, MT-bench's.
@@ -52,11 +52,7 @@ def read_pairs(path: Path, columns: Mapping[str, str | None] | None = None) -> l
         DataError: A missing column, with the place.
         OptionError: `columns` names no part.
     """
-    for part in columns or {}:
-        if part not in USUAL_NAMES:
-            raise OptionError(
-                "pairs", "columns", part, ", ".join(USUAL_NAMES), nearest(part, USUAL_NAMES)
-            )
+    check_allowed("pairs", "columns", columns or {}, USUAL_NAMES)
     return [_row(entry, _places(entry, columns or {})) for entry in read_rows(path, "pairs")]
 
 

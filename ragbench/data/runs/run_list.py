@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ragbench.data.runs.run_folder import LATEST, read_manifest, read_summary
-from ragbench.errors import DataError, OptionError
+from ragbench.errors import DataError
 from ragbench.files import names_in
 from ragbench.json_yaml import load_yaml
 from ragbench.records.manifest import Manifest
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import Summary
-from ragbench.registry import nearest
+from ragbench.registry import check_allowed, nearest
 
 CONFIG_FILE = "config.yaml"
 _FILES = ("summary.json", "manifest.json", CONFIG_FILE)
@@ -95,9 +95,8 @@ def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:
     if not readable and not unreadable:
         allowed = "the folder of an experiment, or of several: what ragbench run writes"
         raise DataError("no run in it", file=root, allowed=allowed)
-    if score is not None and names and score not in names:
-        near = nearest(score, names)
-        raise OptionError("runs", "score", score, ", ".join(names), near)
+    if score is not None and names:
+        check_allowed("runs", "score", [score], names)
     # runs of one second in the order in which they were written
     readable.sort(key=lambda r: (r[0].started, (r[0].path / _FILES[0]).stat().st_mtime_ns))
     entries: list[RunEntry] = []
